@@ -9,6 +9,7 @@ graphql(`
     input
     output
     error
+    files { id name mediaType size url thumbnailUrl width height }
     createdAt
     expiresAt
     waitsFor

@@ -76,7 +76,7 @@ export function createApprovedCallExecutor(
       await checkIsApproved(tool, call)
       if (tool.outside !== undefined) orConfidential(await parts.discretion.toLeave(call, tool.outside))
       const returned = await tool.executeApproved(input, { callId: call.id, signal })
-      return doneWith(returned, await parts.keepFiles(call, returned.returned ?? []))
+      return doneWith(returned, await parts.keepFiles(call, returned.returned ?? [], signal))
     } catch (error) {
       if (isOutage(error)) throw error
       if (isConfidential(error)) await recordRefusal(db.prisma, { ...call, activeSpaceId: null })

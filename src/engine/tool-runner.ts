@@ -1,13 +1,12 @@
 import type { Discretion } from '../confidentiality/discretion.ts'
 import type { AwaitAnswer } from '../flows/await-answer.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
-import type { KeepFiles } from '../flows/keep-files.ts'
+import type { KeepFiles, Kept } from '../flows/keep-files.ts'
 import type { UseGrant } from '../flows/use-grant.ts'
 import { unlessAborted } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { type Json, type JsonObject, storableText, toJson } from '../lib/json.ts'
 import { checkInput } from '../lib/schema-checks.ts'
-import type { FileNote, KeptFile } from '../lib/tool-file.ts'
 import { isOutage } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isConfidential } from '../posting/guard.ts'
@@ -163,7 +162,7 @@ export function createToolRunner({
     if (effects !== undefined) await applyToolEffects(effects, use)
     return doneWith(
       returned,
-      await keepFiles({ id: use.callId, agentId: run.context.run.agentId }, returned.returned ?? []),
+      await keepFiles({ id: use.callId, agentId: run.context.run.agentId }, returned.returned ?? [], run.signal),
     )
   }
 
@@ -228,9 +227,9 @@ function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { 
   return waitMs === undefined ? null : { waitMs }
 }
 
-/** Returns the settlement of a call that succeeded. `kept`: its stored files. */
-export function doneWith({ output, files = [] }: ToolOutput, kept: readonly (KeptFile | FileNote)[] = []): Settlement {
-  return { status: 'DONE', output: toJson(output), error: null, files: [...files, ...kept] }
+/** Returns the settlement of a call that succeeded, with its stored files. */
+export function doneWith({ output, files = [] }: ToolOutput, { entries, rows }: Kept): Settlement {
+  return { status: 'DONE', output: toJson(output), error: null, files: [...files, ...entries], kept: rows }
 }
 
 /**

@@ -1,6 +1,7 @@
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { sleep } from '../lib/async.ts'
 import { textOfBytes } from './media-type.ts'
 import type { PdfQuestion } from './pdf-thread.ts'
 
@@ -18,18 +19,21 @@ const THREAD_MB = 256
  */
 const BUFFERS_BYTES = 192 * 1024 * 1024
 const CHECK_MS = 25
+/** How often a file in the background looks for an idle thread. */
+const IDLE_CHECK_MS = 100
 const MOST_THREADS = 2
 const MOST_WAITING = 50
 
 let threads = 0
+/** Files that people have uploaded, whose requests wait. */
 const waiting: (() => void)[] = []
 
 /**
  * Returns the beginning of the text of a plain-text or PDF file. Null if it has none, cannot be parsed in time,
- * or too many files wait.
+ * or too many files wait. With a signal, in the background: uploads go first, and an abort ends the parsing.
  */
-export async function textOfFile(at: string, mediaType: string): Promise<string | null> {
-  const text = mediaType === 'text/plain' ? await plainText(at) : await pdfText(at, mediaType)
+export async function textOfFile(at: string, mediaType: string, background?: AbortSignal): Promise<string | null> {
+  const text = mediaType === 'text/plain' ? await plainText(at) : await pdfText(at, mediaType, background)
   const storable = text?.replaceAll('\0', '').slice(0, LONGEST_FILE_TEXT).toWellFormed() ?? ''
   return storable.trim() === '' ? null : storable
 }
@@ -44,19 +48,40 @@ async function plainText(at: string): Promise<string | null> {
   }
 }
 
-async function pdfText(at: string, mediaType: string): Promise<string | null> {
-  if (mediaType !== 'application/pdf' || waiting.length >= MOST_WAITING) return null
-  if (threads >= MOST_THREADS) await new Promise<void>((resolve) => waiting.push(resolve))
-  threads += 1
+async function pdfText(at: string, mediaType: string, background?: AbortSignal): Promise<string | null> {
+  if (mediaType !== 'application/pdf') return null
+  if (background === undefined ? !(await waitForThread()) : !(await takeIdleThread(background))) return null
   try {
-    return await inThread({ path: at, mostPages: MOST_PAGES, mostCharacters: LONGEST_FILE_TEXT })
+    return await inThread({ path: at, mostPages: MOST_PAGES, mostCharacters: LONGEST_FILE_TEXT }, background)
   } finally {
-    threads -= 1
-    waiting.shift()?.()
+    const next = waiting.shift()
+    // The next file takes over the thread's place.
+    if (next === undefined) threads -= 1
+    else next()
   }
 }
 
-function inThread(question: PdfQuestion): Promise<string | null> {
+/** Takes a place for a thread, in the order of the calls. Returns false if too many files wait. */
+async function waitForThread(): Promise<boolean> {
+  if (threads < MOST_THREADS) {
+    threads += 1
+    return true
+  }
+  if (waiting.length >= MOST_WAITING) return false
+  await new Promise<void>((resolve) => waiting.push(resolve))
+  return true
+}
+
+/** Takes a place while another one stays free for uploads. Returns false once the signal has aborted. */
+async function takeIdleThread(signal: AbortSignal): Promise<boolean> {
+  while (!signal.aborted && threads >= MOST_THREADS - 1) await sleep(IDLE_CHECK_MS, signal)
+  if (signal.aborted) return false
+  threads += 1
+  return true
+}
+
+function inThread(question: PdfQuestion, signal?: AbortSignal): Promise<string | null> {
+  const rssBefore = process.memoryUsage.rss()
   const worker = new Worker(new URL(`./pdf-thread${path.extname(import.meta.url)}`, import.meta.url), {
     workerData: question,
     execArgv: ['--disable-warning=ExperimentalWarning'],
@@ -66,18 +91,37 @@ function inThread(question: PdfQuestion): Promise<string | null> {
     stderr: true,
   })
   return new Promise<string | null>((resolve) => {
-    const timer = setTimeout(() => resolve(null), LONGEST_PARSING_MS)
+    const stop = () => resolve(null)
+    const timer = setTimeout(stop, LONGEST_PARSING_MS)
+    signal?.addEventListener('abort', stop, { once: true })
+    if (signal?.aborted) stop()
+    let isChecking = false
     const check = setInterval(async () => {
-      // The thread may have ended in the meantime.
-      const { external_memory: bytes } = await worker.getHeapStatistics().catch(() => ({ external_memory: 0 }))
-      if (bytes > BUFFERS_BYTES) resolve(null)
+      if (isChecking) return
+      isChecking = true
+      if (await exceedsMemory(worker, rssBefore)) stop()
+      isChecking = false
     }, CHECK_MS)
     worker.once('message', (text: string) => resolve(text))
     worker.once('error', () => resolve(null))
     worker.once('exit', () => {
       clearTimeout(timer)
       clearInterval(check)
-      resolve(null)
+      signal?.removeEventListener('abort', stop)
+      stop()
     })
   }).finally(() => worker.terminate())
+}
+
+/** Whether the thread has allocated too much. Its own timers do not fire while it decompresses, so this process measures. */
+async function exceedsMemory(worker: Worker, rssBefore: number): Promise<boolean> {
+  try {
+    // Node has it since 22.16 and 24.0. Before, the growth of the whole process has to do, which other work may contribute to.
+    if (typeof worker.getHeapStatistics !== 'function')
+      return process.memoryUsage.rss() - rssBefore > BUFFERS_BYTES + THREAD_MB * 1024 * 1024
+    return (await worker.getHeapStatistics()).external_memory > BUFFERS_BYTES
+  } catch {
+    // The thread has ended in the meantime.
+    return false
+  }
 }

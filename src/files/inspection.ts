@@ -11,11 +11,11 @@ export interface Inspected {
   text: string | null
 }
 
-/** Inspects a file on this machine, within limits of time and memory. */
-export async function inspectFile(path: string): Promise<Inspected> {
+/** Inspects a file on this machine, within limits of time and memory. `background`: as for `textOfFile`. */
+export async function inspectFile(path: string, background?: AbortSignal): Promise<Inspected> {
   const mediaType = await mediaTypeOf(path)
   const image = isDecodedImage(mediaType) ? await inspectImage(path) : null
-  const text = image === null ? await textOfFile(path, mediaType) : null
+  const text = image === null ? await textOfFile(path, mediaType, background) : null
   const { width = null, height = null, thumbnail = null } = image ?? {}
   return { mediaType, width, height, thumbnail, text }
 }

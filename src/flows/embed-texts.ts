@@ -20,64 +20,85 @@ const SHORTENED_CHARACTERS = 1000
 const TEXTS_AT_ONCE = 64
 const BACKFILLED_MESSAGES = 500
 const REQUEST_TIMEOUT_MS = 60_000
-/** A job ends after this time; the next one continues. */
+/** A job begins no batch after this time; the next one continues. The last batch takes at most three requests: queues end jobs after 600 s. */
 const LONGEST_JOB_MS = 300_000
 const PROBE = 'text'
 
 /**
- * Computes the vectors of new and changed texts, then of older ones. The rows without a vector say what there is to do, so an
- * attempt that dies repeats at most one request. An attempt fails while the provider is unavailable; the queue delays the next one.
+ * Computes the vectors of new and changed texts, then of older ones. The rows without a vector say what there is to do, and the vectors of
+ * each request are stored at once, so an attempt that dies repeats at most one request. After a refusal, the batches become smaller until the refused
+ * text is alone. An attempt fails while the provider is unavailable; the queue delays the next one, which continues with batches of that size.
  */
-export function createTextEmbedding({ db }: Pick<Platform, 'db'>, embedder: Embedder): BoundJob {
+export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logger'>, embedder: Embedder): BoundJob {
+  let textsAtOnce = TEXTS_AT_ONCE
+
   const request = (texts: readonly string[], signal: AbortSignal) =>
     embedder.embed(texts, AbortSignal.any([signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]))
 
-  /** Returns an empty vector if the provider refuses even the beginning of the text. */
-  async function vectorOfOne(text: string, signal: AbortSignal): Promise<readonly number[]> {
-    for (const characters of [text.length, SHORTENED_CHARACTERS]) {
-      try {
-        const [vector = []] = await request([text.slice(0, characters).toWellFormed()], signal)
-        return vector
-      } catch (error) {
-        if (!(error instanceof EmbeddingRefusedError)) throw error
-      }
-    }
-    return []
-  }
-
-  async function vectorsOf(texts: readonly PendingText[], signal: AbortSignal): Promise<TextVector[]> {
-    const all = texts.map(({ text }) => text)
+  /** Returns the vector of the beginning of a refused text; an empty one if that is refused too. @throws Error if the provider refuses any text */
+  async function vectorOfRefused(text: string, signal: AbortSignal): Promise<readonly number[]> {
     try {
-      const vectors = await request(all, signal)
-      return texts.map((text, index) => vectorOf(text, vectors[index] ?? []))
+      const [vector = []] = await request([text.slice(0, SHORTENED_CHARACTERS).toWellFormed()], signal)
+      return vector
     } catch (error) {
       if (!(error instanceof EmbeddingRefusedError)) throw error
     }
-    // One of the texts is the reason, unless the provider refuses any text.
     await request([PROBE], signal)
-    const vectors: TextVector[] = []
-    for (const text of texts) vectors.push(vectorOf(text, await vectorOfOne(text.text, signal)))
-    return vectors
+    return []
   }
 
+  const store = (vectors: readonly TextVector[]) => db.query(storeVectorsSql(embedder.model, vectors))
+
+  /** Embeds the texts, or halves the next batch if one of several texts is refused. */
   async function embedTexts(texts: readonly PendingText[], signal: AbortSignal): Promise<void> {
     const isEmpty = ({ text }: PendingText) => text.trim() === ''
-    const empty = texts.filter(isEmpty).map((text) => vectorOf(text, []))
+    const empty = texts.filter(isEmpty)
+    if (empty.length > 0) await store(empty.map((text) => vectorOf(text, [])))
     const given = texts.filter((text) => !isEmpty(text))
-    const vectors = given.length === 0 ? [] : await vectorsOf(given, signal)
-    await db.query(storeVectorsSql(embedder.model, [...empty, ...vectors]))
+    const [first] = given
+    if (first === undefined) return
+    try {
+      const vectors = await request(
+        given.map(({ text }) => text),
+        signal,
+      )
+      await store(given.map((text, index) => vectorOf(text, vectors[index] ?? [])))
+      textsAtOnce = Math.min(TEXTS_AT_ONCE, 2 * textsAtOnce)
+    } catch (error) {
+      if (!(error instanceof EmbeddingRefusedError)) throw error
+      if (given.length === 1) await store([vectorOf(first, await vectorOfRefused(first.text, signal))])
+      else textsAtOnce = Math.ceil(given.length / 2)
+    }
   }
 
   let isSet = false
+  const warned = new Set<string | null>()
+
+  /** Returns whether this process's model is set. Sets it again if a worker without the setting has removed it. */
+  async function isCurrent(): Promise<boolean> {
+    const name = (await searchModelOf(db.prisma))?.name ?? null
+    if (name === embedder.model) return true
+    if (!warned.has(name))
+      logger.warn(
+        { model: embedder.model, other: name },
+        name === null
+          ? 'a worker without PARLEY_EMBEDDINGS has started; this process continues to embed texts. Set PARLEY_EMBEDDINGS to the same value in all processes'
+          : 'this process does not embed texts: a worker with another PARLEY_EMBEDDINGS has started. Set it to the same value in all processes, and restart them',
+      )
+    warned.add(name)
+    if (name !== null) return false
+    await db.transaction((tx) => setSearchModel(tx, embedder.model))
+    return true
+  }
+
   return bindJob(EMBED_TEXTS, async (_, { signal }) => {
     // Once for each process: one that started later may set another model.
     if (!isSet) await db.transaction((tx) => setSearchModel(tx, embedder.model))
     isSet = true
     const until = performance.now() + LONGEST_JOB_MS
-    const isCurrent = async () => (await searchModelOf(db.prisma))?.name === embedder.model
     while (performance.now() < until && (await isCurrent())) {
       signal.throwIfAborted()
-      const texts = await db.query<PendingText>(pendingTextsSql(TEXTS_AT_ONCE, EMBEDDED_CHARACTERS))
+      const texts = await db.query<PendingText>(pendingTextsSql(textsAtOnce, EMBEDDED_CHARACTERS))
       if (texts.length > 0) await embedTexts(texts, signal)
       else if (!(await db.transaction((tx) => backfillVectors(tx, embedder.model, BACKFILLED_MESSAGES)))) return
     }
@@ -91,7 +112,10 @@ const vectorOf = ({ messageId, fileId, revision }: PendingText, vector: readonly
   vector,
 })
 
-/** Ends the computing of vectors. Workers without PARLEY_EMBEDDINGS do so when they start. */
+/**
+ * Ends the computing of vectors. Workers without PARLEY_EMBEDDINGS do so when they start; a worker that still has the setting then begins
+ * again.
+ */
 export async function endTextEmbedding({ db }: Pick<Platform, 'db'>): Promise<void> {
   await db.transaction((tx) => clearSearchModel(tx))
 }

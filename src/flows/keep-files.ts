@@ -1,57 +1,84 @@
 import { createHash } from 'node:crypto'
+import { unlessAborted } from '../lib/async.ts'
 import { DomainError, messageOf } from '../lib/errors.ts'
 import type { FileNote, KeptFile, ReturnedFile } from '../lib/tool-file.ts'
 import { MOST_KEPT_FILES } from '../lib/tool-file.ts'
-import { isOutage } from '../platform/database-errors.ts'
 import { StorageUnavailableError } from '../platform/file-storage/file-storage.ts'
 import type { Platform } from '../platform/platform.ts'
-import { insertFilesOfCall, type NewFile } from '../stores/file-store.ts'
-import type { Uploads } from './upload-file.ts'
+import type { NewFile } from '../stores/file-store.ts'
+import type { CreatedFile, Uploads } from './upload-file.ts'
+
+/** The files of a result: their entries in the row of the call, and the rows of those that were stored. */
+export interface Kept {
+  entries: readonly (KeptFile | FileNote)[]
+  rows: readonly NewFile[]
+}
 
 /** Files that tools return. */
 export interface KeepFiles {
   /**
-   * Stores the binary content of a result as files of the call, which is not settled yet. The call has taken effect, so a file
-   * that is too large, exceeds the agent's bytes of the day, or finds the storage unavailable becomes a note.
-   * @throws database errors
+   * Stores the bytes of a result, whose rows the caller writes with the settlement of the call. The call has taken effect, so a file
+   * that is too large, exceeds the agent's bytes of the day, takes too long, or finds the storage or the database unavailable becomes a note.
+   * @throws the reason of the signal
    */
   keepFiles(
     call: { id: string; agentId: string },
     returned: readonly ReturnedFile[],
-  ): Promise<readonly (KeptFile | FileNote)[]>
+    signal: AbortSignal,
+  ): Promise<Kept>
 }
 
+/** The time in which all files of a result are stored. */
+const LONGEST_STORING_MS = 60_000
+/** The part of that time in which their texts are extracted. */
+const LONGEST_TEXTS_MS = 15_000
+
 export function createKeepFiles(
-  { db, logger }: Pick<Platform, 'db' | 'logger'>,
+  { logger }: Pick<Platform, 'logger'>,
   { uploads }: { uploads: Pick<Uploads, 'createBy'> },
 ): KeepFiles {
-  async function store(call: { id: string; agentId: string }, index: number, { name, content }: ReturnedFile) {
+  async function store(
+    call: { id: string; agentId: string },
+    file: CreatedFile,
+    { signal, late }: { signal: AbortSignal; late: AbortSignal },
+  ): Promise<NewFile | FileNote> {
+    const ended = AbortSignal.any([signal, late])
     try {
-      return await uploads.createBy(call.agentId, { id: idOfFile(call.id, index), name, bytes: content })
+      return await unlessAborted(ended, uploads.createBy(call.agentId, { ...file, signal: ended }))
     } catch (error) {
-      if (isOutage(error) || !(error instanceof DomainError || error instanceof StorageUnavailableError)) throw error
+      signal.throwIfAborted()
       logger.warn({ toolCallId: call.id, error: messageOf(error) }, 'could not store a file that a tool returned')
-      return { note: `[The file ${JSON.stringify(name)} was not stored: ${error.message}]` }
+      return { note: `[The file ${JSON.stringify(file.name)} was not stored: ${reasonOf(error, late)}]` }
     }
   }
 
   return {
-    async keepFiles(call, returned) {
-      if (returned.length === 0) return []
+    async keepFiles(call, returned, signal) {
+      if (returned.length === 0) return { entries: [], rows: [] }
+      const late = AbortSignal.timeout(LONGEST_STORING_MS)
+      const textInBackground = AbortSignal.any([signal, AbortSignal.timeout(LONGEST_TEXTS_MS)])
       const stored: (NewFile | FileNote)[] = []
-      for (const [index, one] of returned.slice(0, MOST_KEPT_FILES).entries())
-        stored.push(await store(call, index, one))
+      for (const [index, { name, content }] of returned.slice(0, MOST_KEPT_FILES).entries()) {
+        const file = { id: idOfFile(call.id, index), name, bytes: content, textInBackground }
+        stored.push(await store(call, file, { signal, late }))
+      }
       const left = returned.length - stored.length
       if (left > 0)
         stored.push({ note: `[${left} more files were not stored: a result has at most ${MOST_KEPT_FILES}.]` })
-      const files = stored.filter((one) => 'id' in one)
-      const isKept = files.length === 0 || (await db.transaction((tx) => insertFilesOfCall(tx, call.id, files)))
-      if (!isKept) return []
-      return stored.map((one) =>
-        'id' in one ? { fileId: one.id, name: one.name, mediaType: one.mediaType } : { note: one.note },
-      )
+      return {
+        entries: stored.map((one) =>
+          'id' in one ? { fileId: one.id, name: one.name, mediaType: one.mediaType } : { note: one.note },
+        ),
+        rows: stored.filter((one) => 'id' in one),
+      }
     },
   }
+}
+
+/** Returns the reason for the model, without internal details. */
+function reasonOf(error: unknown, late: AbortSignal): string {
+  if (error instanceof DomainError || error instanceof StorageUnavailableError) return error.message
+  return late.aborted ? 'the files of this result took too long.' : 'an unexpected error occurred.'
 }
 
 /** Returns the id of a file of a call: the same if the call is repeated after a crash. */

@@ -32,9 +32,19 @@ export interface Uploads {
   upload(viewer: Viewer, input: UploadInput): Promise<File>
   /**
    * Stores bytes that an agent or one of its tools has created, and counts them towards the agent's daily limit. The caller writes the row
-   * with the message or the call. @throws as `upload`
+   * with the message or the call. @throws as `upload`; the reason of the signal
    */
-  createBy(agentId: string, input: { id?: string; name: string; bytes: Uint8Array }): Promise<NewFile>
+  createBy(agentId: string, input: CreatedFile): Promise<NewFile>
+}
+
+export interface CreatedFile {
+  /** The id of the file; a new one by default. */
+  id?: string
+  name: string
+  bytes: Uint8Array
+  signal?: AbortSignal
+  /** Set to extract the text when no upload needs to, until this aborts: the file then has no text. */
+  textInBackground?: AbortSignal
 }
 
 interface Owner {
@@ -43,6 +53,8 @@ interface Owner {
   name: string
   fileId?: string
 }
+
+type Received = Omit<UploadInput, 'id' | 'name'> & Pick<CreatedFile, 'textInBackground'>
 
 /** Each upload occupies a scratch file on this machine until it is stored. */
 const MOST_AT_ONCE = 64
@@ -90,8 +102,9 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
     if (Number(row?.bytes ?? 0) + bytes > maxFileBytesPerDay) throw tooMuchToday()
   }
 
-  async function store(received: ReceivedFile, owner: Owner): Promise<NewFile> {
-    const facts = await storeReceived(files, received, (hash, size) => db.query(touchObjectSql(hash, size)))
+  async function store(received: ReceivedFile, owner: Owner, background?: AbortSignal): Promise<NewFile> {
+    const touch = (hash: string, size: number) => db.query(touchObjectSql(hash, size))
+    const facts = await storeReceived(files, received, touch, background)
     return {
       id: owner.fileId ?? newId('fil'),
       ownerId: owner.id,
@@ -110,7 +123,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
   /** Receives and stores a file of an owner, and passes it to `record`. */
   async function take<T>(
     owner: Owner,
-    { body, bytes, signal }: Omit<UploadInput, 'id' | 'name'>,
+    { body, bytes, signal, textInBackground }: Received,
     record: (file: NewFile) => Promise<T>,
   ): Promise<T> {
     return inTurn(owner.id, async () => {
@@ -120,7 +133,9 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
       const received = await receiveFile(files, body, { mostBytes: maxFileBytes, signal })
       try {
         await checkDay(owner.id, received.size)
-        return await record(await store(received, owner))
+        const file = await store(received, owner, textInBackground)
+        signal?.throwIfAborted()
+        return await record(file)
       } finally {
         await rm(received.path, { force: true })
       }
@@ -137,10 +152,10 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
         }),
       )
     },
-    createBy: (agentId, { id, name, bytes }) =>
+    createBy: (agentId, { id, name, bytes, ...how }) =>
       take(
         { id: agentId, name, ...(id === undefined ? {} : { fileId: id }) },
-        { body: Readable.from([bytes]), bytes: bytes.byteLength },
+        { body: Readable.from([bytes]), bytes: bytes.byteLength, ...how },
         async (file) => {
           await db.transaction((tx) => countToday(tx, file))
           return file

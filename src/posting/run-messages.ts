@@ -227,7 +227,7 @@ export function createRunMessages(
       const changes: Changes = {
         message: changeMessageSql(id, change, condition),
         ...addedWith(adds),
-        ...(result === undefined ? {} : { result: calls.settleCallSql(result.toolCallId, result, 'message') }),
+        ...(result === undefined ? {} : calls.settleCall(result.toolCallId, result, 'message')),
         ...(asks === undefined ? {} : { asks: calls.awaitReplySql(asks), room: RAISE_VERSION_SQL }),
         ...expected?.effects,
       }
@@ -291,14 +291,12 @@ export function createRunMessages(
       if (row !== null) await messagePublisher.partChanged(published(message), partIndex)
     },
     async callChanged(message, partIndex, result) {
-      if (result !== null)
-        await hold.write({ result: calls.settleCallSql(result.toolCallId, result) }, { isProgress: true })
+      if (result !== null) await hold.write(calls.settleCall(result.toolCallId, result), { isProgress: true })
       if (partIndex >= 0) await messagePublisher.partChanged(published(message), partIndex)
     },
     interrupt: (message, parts, result) =>
-      interrupt(message, parts, result === null ? {} : { result: calls.settleCallSql(result.toolCallId, result) }),
-    withdraw: (message, parts, result) =>
-      interrupt(message, parts, { result: calls.withdrawCallSql(result.toolCallId, result) }),
+      interrupt(message, parts, result === null ? {} : calls.settleCall(result.toolCallId, result)),
+    withdraw: (message, parts, result) => interrupt(message, parts, calls.withdrawCall(result.toolCallId, result)),
     async begun() {
       const rows = await db.prisma.message.findMany({ where: { runId }, orderBy: { seq: 'asc' } })
       hasPosted ||= rows.some(({ fromPlainText }) => !fromPlainText)

@@ -14,7 +14,7 @@ import {
   recordCallsSql,
   type Settlement,
   saveCallStateSql,
-  settleCallSql,
+  settleCall,
 } from '../stores/call-store.ts'
 import { type Spending, settleUsageSql, type Usage } from '../stores/run-store.ts'
 import type { Claim } from './claiming.ts'
@@ -212,7 +212,7 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
       return { ...step, label: row?.label ?? [], ...(row?.hasEnded === true ? { hasEnded: true } : {}) }
     },
     async settled(claim, toolCallId, settlement) {
-      const changes = { call: settleCallSql(toolCallId, settlement), marks: MARKS }
+      const changes = { ...settleCall(toolCallId, settlement), marks: MARKS }
       const row = await holdOf(db, claim).write<WrittenLabel>(changes, { sets: setsNow(claim.run), isProgress: true })
       return { label: row?.label ?? [] }
     },
@@ -225,8 +225,8 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
             targetIds = ids
           })
           const output = toJson(done.output)
-          const call = settleCallSql(toolCallId, { status: 'DONE', output, error: null })
-          const changes = { record: recordOf(toolCallId, targetIds), call, marks: MARKS }
+          const settled = settleCall(toolCallId, { status: 'DONE', output, error: null })
+          const changes = { record: recordOf(toolCallId, targetIds), ...settled, marks: MARKS }
           const { places = [], label = [] } = done.learned ?? {}
           const marks = marksTogether([claim.run, { places, label }])
           const row = await hold.write<WrittenLabel>(changes, { sets: setsNow(marks), tx })

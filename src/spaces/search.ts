@@ -74,8 +74,11 @@ export interface Search {
 const MOST_RANKED = 10_000
 /** Parts of words are searched only if fewer texts than this contain the words themselves. */
 const ENOUGH_WORDS = 1_000
-/** The number of the newest texts that are compared by meaning. 20,000 vectors of 1,536 numbers take 0.2 s on PostgreSQL. */
-const MOST_COMPARED = 20_000
+/**
+ * The number of the newest texts that are compared by meaning. 20,000 vectors of 1,536 numbers take 0.2 s on PostgreSQL. PGlite is
+ * slower, has no timeouts, and blocks the process meanwhile.
+ */
+const MOST_COMPARED = { postgres: 20_000, pglite: 4_000 }
 /** The number of hits by meaning. */
 const MOST_BY_MEANING = 50
 /** The largest cosine distance of a hit by meaning. Unrelated texts are further away with some models; with others this excludes nothing. */
@@ -86,6 +89,8 @@ const FUSION = 60
 const MOST_OF_FILE = 100_000
 /** The time limit of one statement, on PostgreSQL. */
 const TIMEOUT_MS = 5_000
+/** The time limit of a statement that compares by meaning too, after which the search finds words only. */
+const NEAR_TIMEOUT_MS = 2_500
 /** The number of concurrent searches in one process, because other work needs connections too. */
 const AT_ONCE = 2
 const QUERY_CANCELED = '57014'
@@ -98,8 +103,8 @@ interface Place {
   /** Whether this search includes parts of words. */
   withParts: boolean
   /**
-   * Set if this search is by meaning too: the newest message when it began. Ranks are places in a list, which newer messages
-   * would move.
+   * Set if this search is by meaning too: the newest message in the spaces that it searches when it began. Ranks are places in a list,
+   * which newer messages would move.
    */
   upTo: string | null
 }
@@ -110,23 +115,30 @@ export function createSearch(
   { db, config }: Pick<Platform, 'db' | 'config'>,
   { meaning }: { meaning: Meaning | null },
 ): Search {
+  const mostCompared = config.databaseUrl === null ? MOST_COMPARED.pglite : MOST_COMPARED.postgres
   const turns = createFairTurns({ places: () => Math.max(1, Math.min(AT_ONCE, config.databaseConnections - 1)) })
 
-  /** Executes the statement for the query's terms; null if the query has no words. */
+  /**
+   * Executes the statement for the query's terms; no hits if the query has no words. Repeats a first page that takes too long by words only.
+   * @throws BadInputError if the words take too long as well
+   */
   async function execute<Found extends object>(
     pieces: readonly QueryPiece[],
-    statement: (terms: SearchTerms) => Prisma.Sql,
+    page: PageOf,
+    statement: (query: PageQuery) => Prisma.Sql,
   ): Promise<Found[]> {
     if (pieces.length === 0) return []
+    const timeoutMs = page.near === null ? TIMEOUT_MS : NEAR_TIMEOUT_MS
     try {
       return await turns.run(requesterHere(), () =>
         db.transaction(async (tx) => {
-          const terms = termsOf(await foldWithin(tx, pieces))
-          return terms.words === '' ? [] : tx.$queryRaw<Found[]>(statement(terms))
+          const terms = termsOf(await foldWithin(tx, pieces, timeoutMs))
+          return terms.words === '' ? [] : tx.$queryRaw<Found[]>(statement({ ...page, terms, mostCompared }))
         }),
       )
     } catch (error) {
       if (sqlStateOf(error) !== QUERY_CANCELED) throw error
+      if (page.near !== null && page.place === null) return execute(pieces, { ...page, near: null }, statement)
       throw new BadInputError(
         'The search took too long: use more or longer words, or limit it to a space or a time.',
         'query',
@@ -159,8 +171,8 @@ export function createSearch(
       const place = after === null ? null : placeOf(after, key)
       const isBest = filter.order === 'BEST'
       const near = await vectorForPage(filter, pieces, place)
-      const rows = await execute<FoundRow>(pieces, (terms) =>
-        pageSql(viewer, filter, { terms, isBest, near, place, size }),
+      const rows = await execute<FoundRow>(pieces, { isBest, near, place, size }, (query) =>
+        pageSql(viewer, filter, query),
       )
       const items = rows.slice(0, size).map((row): SearchHit => {
         const { rank, fileId, withParts, upTo, fileText, ...message } = row
@@ -176,12 +188,11 @@ export function createSearch(
     },
     async findForRun(run, { query, spaceId, from, limit }) {
       const pieces = readSearchQuery(query)
-      const scope = spacesOfRunSql(run, spaceId)
-      const conditions = [
-        scope,
-        ...(from === null ? [] : [isFrom(from)]),
-        ...(spaceId === null ? [isWithinLabel(run)] : []),
-      ]
+      const reach: Reach = {
+        spaces: spacesOfRunSql(run, spaceId),
+        isEverySpace: false,
+        conditions: [...(from === null ? [] : [isFrom(from)]), ...(spaceId === null ? [isWithinLabel(run)] : [])],
+      }
       type RunRow = FoundRow & {
         senderName: string
         senderKind: RunHit['senderKind']
@@ -192,10 +203,11 @@ export function createSearch(
       const near = vector && { vector, upTo: null }
       const rows = await execute<RunRow>(
         pieces,
-        (terms) => Prisma.sql`
+        { isBest: true, near, place: null, size: limit },
+        (page) => Prisma.sql`
         SELECT found.*, e.name AS "senderName", e.kind::text AS "senderKind", s.name AS "spaceName",
           ${confidentialAmong(Prisma.sql`found.places || found.label || found."spaceId"`)} AS "heardFrom"
-        FROM (${hitsSql(conditions, { terms, isBest: true, near, place: null, size: limit })}) found
+        FROM (${hitsSql(reach, page)}) found
         JOIN "Entity" e ON e.id = found."senderId" JOIN "Space" s ON s.id = found."spaceId"
         ORDER BY found.rank DESC, found.id DESC`,
       )
@@ -232,16 +244,25 @@ export function createSearch(
  * Returns the pieces as the database folds texts. Query plans depend on how many texts contain the words, so each
  * statement is planned for its own words. PGlite has no timeouts.
  */
-async function foldWithin(tx: Tx, pieces: readonly QueryPiece[]): Promise<QueryPiece[]> {
+async function foldWithin(tx: Tx, pieces: readonly QueryPiece[], timeoutMs: number): Promise<QueryPiece[]> {
   const [row] = await tx.$queryRaw<{ folded: string[] }[]>`
     SELECT (SELECT array_agg("searchFold"(piece) ORDER BY place) FROM unnest(${pieces.map(({ text }) => text)}::text[])
         WITH ORDINALITY AS given(piece, place)) AS folded,
-      set_config('statement_timeout', ${`${TIMEOUT_MS}`}, true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`
+      set_config('statement_timeout', ${`${timeoutMs}`}, true), set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true)`
   return pieces.map((piece, index) => ({ ...piece, text: row?.folded[index] ?? '' }))
 }
 
-interface PageQuery {
-  terms: SearchTerms
+/** The texts `t` that a search may find. */
+interface Reach {
+  /** Selects the ids of the spaces that may be read. */
+  spaces: Prisma.Sql
+  /** Whether these are all spaces of the server. */
+  isEverySpace: boolean
+  /** The filters of the search, and further rights. */
+  conditions: readonly Prisma.Sql[]
+}
+
+interface PageOf {
   isBest: boolean
   /** Set for a search by meaning. `upTo`: as in `Place`; null for the first page. */
   near: { vector: QueryVector; upTo: string | null } | null
@@ -249,18 +270,29 @@ interface PageQuery {
   size: number
 }
 
+interface PageQuery extends PageOf {
+  terms: SearchTerms
+  mostCompared: number
+}
+
+const reachOfViewer = (viewer: Viewer, filter: SearchFilter): Reach => ({
+  spaces: spacesOfViewerSql(viewer, filter.spaceId),
+  isEverySpace: isAdmin(viewer) && filter.spaceId === null,
+  conditions: filtersOf(filter),
+})
+
 const pageSql = (viewer: Viewer, filter: SearchFilter, query: PageQuery) => Prisma.sql`
-  SELECT * FROM (${hitsSql([spacesOfViewerSql(viewer, filter.spaceId), ...filtersOf(filter)], query)}) found
+  SELECT * FROM (${hitsSql(reachOfViewer(viewer, filter), query)}) found
   ORDER BY ${query.isBest ? Prisma.sql`rank DESC, ` : Prisma.empty} id DESC, "fileId" DESC`
 
 /**
- * Hits with their messages, one more than the page holds. The conditions on a text `t` decide whether it may be read, and
- * apply before anything is ranked, counted or cut off.
+ * Hits with their messages, one more than the page holds. By words, the reach applies before anything is ranked, counted or cut off;
+ * by meaning, its spaces do, and its conditions apply to their newest texts.
  */
-function hitsSql(conditions: readonly Prisma.Sql[], { terms, isBest, near, place, size }: PageQuery): Prisma.Sql {
+function hitsSql(reach: Reach, { terms, isBest, near, place, size, mostCompared }: PageQuery): Prisma.Sql {
   const query = Prisma.sql`to_tsquery('pg_catalog.simple', ${terms.words})`
   const isOld = near?.upTo == null ? [] : [Prisma.sql`t."messageId" <= ${near.upTo}`]
-  const inReach = Prisma.join([Prisma.sql`true`, ...conditions, ...isOld], ' AND ')
+  const inReach = Prisma.join([Prisma.sql`t."spaceId" IN (${reach.spaces})`, ...reach.conditions, ...isOld], ' AND ')
   const order = isBest
     ? Prisma.sql`rank DESC, "messageId" DESC, "fileId" DESC`
     : Prisma.sql`"messageId" DESC, "fileId" DESC`
@@ -281,12 +313,13 @@ function hitsSql(conditions: readonly Prisma.Sql[], { terms, isBest, near, place
           AND ${inReach} AND ${readFrom} ${newest}`
   const byText = Prisma.sql`SELECT * FROM by_words UNION ALL SELECT * FROM by_parts`
   const every =
-    near === null ? Prisma.sql`every AS (${byText})` : fusedSql(byText, byMeaningSql(near.vector, inReach), order)
+    near === null
+      ? Prisma.sql`every AS (${byText})`
+      : Prisma.sql`recent AS MATERIALIZED (${recentSql(reach, isOld, mostCompared)}),
+        ${fusedSql(byText, byMeaningSql(near.vector, reach.conditions), order)}`
   const isNext = place === null ? Prisma.sql`true` : isAfter(place, isBest)
   const upTo =
-    near === null
-      ? Prisma.sql`NULL`
-      : Prisma.sql`coalesce(${near.upTo}::text, (SELECT max("messageId") FROM "SearchText"))`
+    near === null ? Prisma.sql`NULL` : Prisma.sql`coalesce(${near.upTo}::text, (SELECT max("messageId") FROM recent))`
   return Prisma.sql`
     WITH by_words AS MATERIALIZED (
       SELECT t."messageId", t."fileId", ${rank} AS rank FROM "SearchText" t
@@ -300,15 +333,31 @@ function hitsSql(conditions: readonly Prisma.Sql[], { terms, isBest, near, place
     JOIN "Message" m ON m.id = hit."messageId"`
 }
 
-/** The texts that are closest to the query, among the newest that may be read. */
-const byMeaningSql = ({ model, dimension, distanceSql }: QueryVector, inReach: Prisma.Sql) => Prisma.sql`
+/**
+ * The newest texts of the spaces, which are compared by meaning. The filters apply to them later: a filter that few texts pass would have all
+ * texts read here.
+ */
+function recentSql({ spaces, isEverySpace }: Reach, isOld: readonly Prisma.Sql[], most: number): Prisma.Sql {
+  const columns = Prisma.sql`t."messageId", t."fileId", t."spaceId", t."senderId", t."at"`
+  const newest = Prisma.sql`ORDER BY t."messageId" DESC, t."fileId" DESC LIMIT ${most}`
+  const isInTime = Prisma.join([Prisma.sql`true`, ...isOld], ' AND ')
+  if (isEverySpace)
+    return Prisma.sql`SELECT ${columns} FROM "SearchText" t WHERE t."spaceId" IN (${spaces}) AND ${isInTime} ${newest}`
+  // Each space is read through its own index: in a large server, the newest texts of all may contain none of these spaces.
+  return Prisma.sql`
+    SELECT t.* FROM (${spaces}) space(id) CROSS JOIN LATERAL (
+      SELECT ${columns} FROM "SearchText" t WHERE t."spaceId" = space.id AND ${isInTime} ORDER BY t."messageId" DESC LIMIT ${most}) t
+    ${newest}`
+}
+
+/** The texts that are closest to the query, among the `recent` ones that satisfy the conditions. */
+const byMeaningSql = ({ model, dimension, distanceSql }: QueryVector, conditions: readonly Prisma.Sql[]) => Prisma.sql`
   SELECT "messageId", "fileId", 1 - distance AS rank FROM (
     SELECT near."messageId", near."fileId", ${distanceSql(Prisma.sql`near.vector`)} AS distance
     FROM (
-      SELECT t."messageId", t."fileId", v.vector FROM (
-        SELECT t."messageId", t."fileId" FROM "SearchText" t WHERE ${inReach} ORDER BY t."messageId" DESC, t."fileId" DESC LIMIT ${MOST_COMPARED}
-      ) t JOIN "SearchVector" v ON v."messageId" = t."messageId" AND v."fileId" = t."fileId"
-      WHERE v.model = ${model} AND cardinality(v.vector) = ${dimension}::int OFFSET 0
+      SELECT t."messageId", t."fileId", v.vector
+      FROM recent t JOIN "SearchVector" v ON v."messageId" = t."messageId" AND v."fileId" = t."fileId"
+      WHERE ${Prisma.join([Prisma.sql`v.model = ${model} AND cardinality(v.vector) = ${dimension}::int`, ...conditions], ' AND ')} OFFSET 0
     ) near
   ) compared WHERE distance < ${FARTHEST}::float8 ORDER BY distance, "messageId" DESC, "fileId" DESC LIMIT ${MOST_BY_MEANING}`
 
@@ -332,23 +381,23 @@ const isPart = (term: PartTerm) =>
     ? Prisma.sql`t.plain LIKE ${term.pattern}`
     : Prisma.sql`t.words @@ to_tsquery('pg_catalog.simple', ${term.words})`
 
+/** The spaces that the viewer may read. */
 function spacesOfViewerSql(viewer: Viewer, spaceId: string | null): Prisma.Sql {
-  if (viewer.scope === 'SERVICE') return Prisma.sql`false`
+  if (viewer.scope === 'SERVICE') return Prisma.sql`SELECT s.id FROM "Space" s WHERE false`
   const one = spaceId === null ? Prisma.sql`true` : Prisma.sql`s.id = ${wellFormed(spaceId, 'spc')}`
   const mine = isAdmin(viewer)
     ? Prisma.sql`true`
     : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = s.id AND o."entityId" = ${viewer.id})`
-  return Prisma.sql`t."spaceId" IN (SELECT s.id FROM "Space" s WHERE s."deletedAt" IS NULL AND ${one} AND ${mine})`
+  return Prisma.sql`SELECT s.id FROM "Space" s WHERE s."deletedAt" IS NULL AND ${one} AND ${mine}`
 }
 
 /** The agent's spaces that all requesters of the run may read. */
 const spacesOfRunSql = ({ agentId, askers }: Searcher, spaceId: string | null) => Prisma.sql`
-  t."spaceId" IN (
-    SELECT s.id FROM "Space" s JOIN "Membership" o ON o."spaceId" = s.id AND o."entityId" = ${agentId}
-    WHERE s."deletedAt" IS NULL AND ${spaceId === null ? Prisma.sql`true` : Prisma.sql`s.id = ${wellFormed(spaceId, 'spc')}`}
-      AND (NOT s.confidential OR NOT EXISTS (
-        SELECT 1 FROM unnest(${[...askers]}::text[]) AS asker(id) WHERE NOT EXISTS (
-          SELECT 1 FROM "Membership" a WHERE a."spaceId" = s.id AND a."entityId" = asker.id))))`
+  SELECT s.id FROM "Space" s JOIN "Membership" o ON o."spaceId" = s.id AND o."entityId" = ${agentId}
+  WHERE s."deletedAt" IS NULL AND ${spaceId === null ? Prisma.sql`true` : Prisma.sql`s.id = ${wellFormed(spaceId, 'spc')}`}
+    AND (NOT s.confidential OR NOT EXISTS (
+      SELECT 1 FROM unnest(${[...askers]}::text[]) AS asker(id) WHERE NOT EXISTS (
+        SELECT 1 FROM "Membership" a WHERE a."spaceId" = s.id AND a."entityId" = asker.id)))`
 
 /** Condition: all confidential sources of the message are already sources of the run. */
 const isWithinLabel = (run: Marks) => Prisma.sql`EXISTS (

@@ -7,19 +7,21 @@ import { ASK_REMOTE_AGENT } from '../lib/foreign-model.ts'
 import { type Json, type JsonObject, jsonbText } from '../lib/json.ts'
 import { keyOrdersText } from '../lib/key-orders.ts'
 import type { ResultFile } from '../lib/tool-file.ts'
+import { type Changes, statementOf } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import type { NewApproval } from '../rules/approvals.ts'
 import { EXECUTIONS_OUTSIDE } from '../rules/call-answers.ts'
 import type { SettledCallStatus } from '../rules/statuses.ts'
 import { cancelNoticesSql } from './call-notices.ts'
+import { insertFilesOfCallSql, type NewFile } from './file-store.ts'
 import { ENDED_RUNS_SQL, OPEN_CALLS_SQL } from './status-sql.ts'
 
 // Writes ToolCall. Functions whose name ends in `Sql` return a part of a larger statement. If a run itself makes the write,
 // the part is a change for its hold (runs/hold.ts). Some parts read from `message`, the message that shows the call. All
 // other functions execute one statement in `tx`.
 //
-//   showCallSql ▶ STREAMING ─ recordCallsSql ─▶ RUNNING ─ settleCallSql ──▶ DONE, FAILED, TIMED_OUT
+//   showCallSql ▶ STREAMING ─ recordCallsSql ─▶ RUNNING ─ settleCall ──▶ DONE, FAILED, TIMED_OUT
 //   (while the input       recordCallsSql ─▶    │  │                           ▲
 //   streams)                      │             │ showCallSql,                │ settleWaitingCall: answered (DONE), or past
 //           │                     ▼             │ awaitAnswerSql              │ its deadline (TIMED_OUT)
@@ -58,6 +60,8 @@ export interface Settlement {
   error: string | null
   /** The files of the result: bytes for models, and references to stored files. `output` describes them. */
   files?: readonly ResultFile[]
+  /** The stored files of the result, whose rows are written with it. */
+  kept?: readonly NewFile[]
 }
 
 /** A tool call that a message shows as a part: its input is streaming, the call is running, or it waits with a deadline. */
@@ -109,23 +113,27 @@ const settlementSql = ({ status, output, error, files = [] }: Settlement): Prism
   status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, "outputKeyOrders" = ${keyOrdersText(output)}::jsonb,
   error = ${error}, files = ${files.length === 0 ? null : jsonbText(files)}::jsonb, "settledAt" = now()`
 
-/** Settles a call. `source`: the part of the WITH clause that must have a row. */
-export function settleCallSql(
+/** Settles a call, as the change `result`, and inserts its files. `source`: the part of the WITH clause that must have a row. */
+export function settleCall(
   toolCallId: string,
   settlement: Settlement,
   source: 'held' | 'message' = 'held',
-): Prisma.Sql {
-  return Prisma.sql`
+): Changes & { result: Prisma.Sql } {
+  const result = Prisma.sql`
     UPDATE "ToolCall" SET ${settlementSql(settlement)}
     FROM ${Prisma.raw(source)} WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+  return { result, ...filesOf(settlement) }
 }
 
-/** Settles a call and removes it from its message. */
-export function withdrawCallSql(toolCallId: string, settlement: Settlement): Prisma.Sql {
-  return Prisma.sql`
+/** Settles a call and removes it from its message, with the same changes. */
+export function withdrawCall(toolCallId: string, settlement: Settlement): Changes & { result: Prisma.Sql } {
+  const result = Prisma.sql`
     UPDATE "ToolCall" SET ${settlementSql(settlement)}, "messageId" = NULL, "spaceId" = NULL
     FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
+  return { result, ...filesOf(settlement) }
 }
+
+const filesOf = ({ kept = [] }: Settlement): Changes => (kept.length === 0 ? {} : insertFilesOfCallSql(kept, 'result'))
 
 /** Stores the state of a call. */
 export function saveCallStateSql(toolCallId: string, state: Json): Prisma.Sql {
@@ -457,9 +465,10 @@ export async function readApprovedCall(tx: Tx, toolCallId: string): Promise<Tool
 
 /** Stores the result of an approved call. Null if the call was canceled. */
 export async function settleApprovedCall(tx: Tx, toolCallId: string, settlement: Settlement): Promise<ToolCall | null> {
-  const [call] = await tx.$queryRaw<ToolCall[]>`
+  const result = Prisma.sql`
     UPDATE "ToolCall" SET ${settlementSql(settlement)}, "carryAt" = NULL, ${HIDE_UNREADABLE_OUTPUT_SQL}
     WHERE id = ${toolCallId} AND ${IS_EXECUTED_BY_JOB_SQL} RETURNING *`
+  const [call] = await tx.$queryRaw<ToolCall[]>(statementOf({ result, ...filesOf(settlement) }, 'result'))
   return call ?? null
 }
 

@@ -1,4 +1,5 @@
 import { type File, type FileUpload, Prisma } from '../generated/prisma/client.ts'
+import { jsonbText } from '../lib/json.ts'
 import { type Changes, partName } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 
@@ -19,19 +20,21 @@ export async function insertFile(tx: Tx, { text, ...file }: NewFile): Promise<Fi
 }
 
 /**
- * Inserts the files that an unsettled call of an agent has returned, in place of those of an earlier attempt. Returns false if the call has been
- * settled or is gone.
+ * Inserts the files that a call of an agent has returned, with the statement that settles the call. `call`: its part, which returns the id of
+ * the call. Files of an earlier attempt have the same ids.
  */
-export async function insertFilesOfCall(tx: Tx, callId: string, files: readonly NewFile[]): Promise<boolean> {
-  const locked = await tx.$queryRaw<object[]>`
-    SELECT 1 FROM "ToolCall" WHERE id = ${callId} AND "settledAt" IS NULL FOR NO KEY UPDATE`
-  if (locked.length === 0) return false
-  await tx.file.deleteMany({ where: { callId, id: { in: files.map(({ id }) => id) } } })
-  for (const { text, ...file } of files) {
-    await tx.file.create({ data: { ...file, callId } })
-    if (text !== null) await tx.fileText.create({ data: { fileId: file.id, text } })
+export function insertFilesOfCallSql(files: readonly NewFile[], call: string): Changes {
+  return {
+    callFiles: Prisma.sql`
+      INSERT INTO "File" (id, "ownerId", name, "mediaType", size, hash, width, height, "thumbnailHash", "createdAt", "callId")
+      SELECT f.id, f."ownerId", f.name, f."mediaType", f.size, f.hash, f.width, f.height, f."thumbnailHash", f."createdAt", call.id
+      FROM ${partName(call)} call, jsonb_to_recordset(${jsonbText(files)}::jsonb) AS f(id text, "ownerId" text, name text, "mediaType" text,
+        size int, hash text, width int, height int, "thumbnailHash" text, "createdAt" timestamptz)
+      ON CONFLICT (id) DO NOTHING RETURNING id`,
+    callFileTexts: Prisma.sql`
+      INSERT INTO "FileText" ("fileId", text) SELECT f.id, f.text
+      FROM "callFiles" JOIN jsonb_to_recordset(${jsonbText(files)}::jsonb) AS f(id text, text text) USING (id) WHERE f.text IS NOT NULL`,
   }
-  return true
 }
 
 /** Inserts a file, with its text, attached to the message of a part of the statement. */
@@ -108,7 +111,7 @@ export async function deleteUnsentFiles(tx: Tx, before: Date, most: number): Pro
   await tx.$executeRaw`
     DELETE FROM "File" WHERE id IN (
       SELECT id FROM "File" WHERE "messageId" IS NULL AND "callId" IS NULL AND "createdAt" < ${before} ORDER BY id LIMIT ${most})
-    AND "messageId" IS NULL`
+    AND "messageId" IS NULL AND "callId" IS NULL`
 }
 
 /** Deletes files of an owner that were not sent. */

@@ -109,6 +109,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
         input: {},
         output: status === 'DONE' ? 'yes' : null,
         error: null,
+        files: [],
         createdAt: '',
         expiresAt: null,
         waitsFor: null,

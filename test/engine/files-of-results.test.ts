@@ -157,6 +157,30 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     expect(await platform.db.prisma.file.count({ where: { id: fileId } })).toBe(0)
   })
 
+  test('of an approved call is a file of that call', async () => {
+    const { human, space, agent } = await parley.room('Abe', {
+      model: 'openai.chat:test',
+      tools: [{ ...TEXT_TOOL, url: `${url}/data`, approval: { quorum: 1 } }],
+    })
+    parley.models.script(
+      steps(
+        [{ toolCall: 'enter_space', input: { spaceId: space.id } }],
+        [{ toolCall: 'fetch_data', input: {} }],
+        [{ text: 'Done.' }],
+      ),
+    )
+    const { runs } = await parley.send(human, space.id, 'Fetch')
+    await parley.runWhen(runs[0]!.id, 'WAITING_TOOL')
+    const { domain, platform } = parley.app
+    const { id } = await platform.db.prisma.toolCall.findFirstOrThrow({
+      where: { agentId: agent.id, toolName: 'fetch_data' },
+    })
+    await domain.control.decideToolCall(human, { toolCallId: id, approve: true })
+    await parley.runWhen(runs[0]!.id)
+    const [files] = await domain.files.ofCalls(parley.admin, [id])
+    expect(files).toMatchObject([{ mediaType: 'application/zip', size: ZIP.byteLength }])
+  })
+
   test('that is of a confidential space is read only by runs that know that space', async () => {
     const { agent, human, space } = await parley.room(
       'Eva',

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { Worker } from 'node:worker_threads'
 import { createDeflate, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -122,6 +123,24 @@ describe('the inspection of files', () => {
       text: expect.stringContaining('Hello PDF'),
     })
     expect(await inspect('%PDF-1.7\nnothing of it')).toMatchObject({ mediaType: 'application/pdf', text: null })
+  })
+
+  test('a version of Node that cannot measure the memory of a thread finds the text too', async () => {
+    const { getHeapStatistics } = Worker.prototype
+    Reflect.deleteProperty(Worker.prototype, 'getHeapStatistics')
+    try {
+      expect(await inspect(pdfOf('Hello PDF'))).toMatchObject({ text: expect.stringContaining('Hello PDF') })
+    } finally {
+      Worker.prototype.getHeapStatistics = getHeapStatistics
+    }
+  })
+
+  test('a PDF file in the background has its text, unless that takes too long', async () => {
+    const at = path.join(directory, 'background')
+    await writeFile(at, pdfOf('Hello PDF'))
+    const text = expect.stringContaining('Hello PDF')
+    expect(await inspectFile(at, new AbortController().signal)).toMatchObject({ text })
+    expect(await inspectFile(at, AbortSignal.abort())).toMatchObject({ mediaType: 'application/pdf', text: null })
   })
 
   test('a file that decompresses to gigabytes does not take the memory for it', async () => {

@@ -1,7 +1,11 @@
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
-import { EMBEDDED_CHARACTERS } from '../../src/flows/embed-texts.ts'
+import { createTextEmbedding, EMBEDDED_CHARACTERS, endTextEmbedding } from '../../src/flows/embed-texts.ts'
+import { Prisma } from '../../src/generated/prisma/client.ts'
+import { type Embedder, EmbeddingRefusedError } from '../../src/lib/embedder.ts'
+import { decodePageCursor } from '../../src/lib/page.ts'
+import { createSearch } from '../../src/spaces/search.ts'
 import { openStores, type Stores } from '../support/application.ts'
 import {
   type EmbeddingServer,
@@ -112,6 +116,21 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     expect(texts).toEqual(whole)
   })
 
+  test('a cursor does not show when somebody wrote in a space that the viewer may not read', async () => {
+    const { message } = await parley.send(ada, secret, 'The vehicle of the night')
+    const { data } = await ask(parley, bob, { query: 'my vehicle', first: 1 })
+    const { endCursor } = data!.search.pageInfo
+    expect(decodePageCursor(endCursor!)).toMatch(/msg_[^"]+"\]$/)
+    expect(decodePageCursor(endCursor!)).not.toContain(message.id)
+  })
+
+  test('a worker that starts without the setting does not end the embedding', async () => {
+    await endTextEmbedding(parley.app.platform)
+    await parley.send(ada, team, 'badger')
+    await embedded(parley)
+    expect(await find(parley, bob, 'badger unheard')).toContain('badger')
+  })
+
   test('follows an edit and a deletion', async () => {
     const { message } = await parley.send(ada, team, 'zebra')
     await embedded(parley)
@@ -208,6 +227,36 @@ describe.each(VECTOR_STACKS)('the model of the embeddings, on the %s stack', (st
     return startTestServer({ ...stores.options, stack, isFresh: true, settings: { ...stores.settings, ...settings } })
   }
 
+  test('a refused text and a limit on requests do not keep other texts from their vectors', async () => {
+    const parley = await started({})
+    const ada = await parley.human('Lin')
+    const { id } = await parley.space(ada, [])
+    for (let n = 0; n < 11; n += 1) await parley.send(ada, id, `text ${n}`)
+    await parley.send(ada, id, 'poison')
+    let left = 0
+    const embedder: Embedder = {
+      model: 'limited',
+      async embed(texts) {
+        if (left === 0) throw new Error('too many requests')
+        left -= 1
+        if (texts.includes('poison')) throw new EmbeddingRefusedError('refused')
+        return texts.map(() => [1, 0])
+      },
+    }
+    const { prisma } = parley.app.platform.db
+    const job = createTextEmbedding(parley.app.platform, embedder)
+    const context = { signal: new AbortController().signal, attempt: 1, complete: async () => {} }
+    for (let attempt = 1; attempt <= 8; attempt += 1) {
+      left = 3
+      await job.handle({}, context).catch(() => {})
+    }
+    const vectors = await prisma.searchVector.findMany({ select: { vector: true } })
+    expect(vectors.map(({ vector }) => vector.length).toSorted()).toEqual([0, ...Array(11).fill(2)])
+    await endTextEmbedding(parley.app.platform)
+    await prisma.searchVector.deleteMany()
+    await parley.close()
+  })
+
   test('is set, changed, removed and set again: old texts are embedded once per model', async () => {
     let parley = await started({})
     const ada = await parley.human('Ada')
@@ -259,4 +308,22 @@ describe.skipIf(hasPgvector || !hasPostgres)('a PostgreSQL server without pgvect
     await parley.close()
     await model.close()
   })
+})
+
+describe.skipIf(!hasPostgres)('a comparison that takes too long, on PostgreSQL', () => {
+  test('leaves the hits by words', async () => {
+    const parley = await startTestServer({ stack: 'postgres' })
+    const ada = await parley.human('Ada')
+    const { id } = await parley.space(ada, [])
+    const { message } = await parley.send(ada, id, 'The automobile is red')
+    const { prisma } = parley.app.platform.db
+    await prisma.searchVector.create({ data: { messageId: message.id, fileId: '', vector: [1, 0], model: 'slow' } })
+    const slow = { model: 'slow', dimension: 2, distanceSql: () => Prisma.sql`(SELECT 0::float8 FROM pg_sleep(60))` }
+    const search = createSearch(parley.app.platform, { meaning: { vectorOf: async () => slow } })
+    const none = { spaceId: null, senderId: null, hasFile: null, since: null, until: null }
+    const page = { size: 10, after: null }
+    const { items } = await search.find(ada, { ...none, query: 'automobile', order: 'BEST' }, page)
+    expect(items.map(({ snippet }) => snippet)).toEqual(['The automobile is red'])
+    await parley.close()
+  }, 20_000)
 })

@@ -2,7 +2,7 @@ import { memo } from 'react'
 import { Link } from 'wouter'
 import type { RunStep } from '../../client/index.ts'
 import { stateOf } from '../decide/approval-view.tsx'
-import { CallValue, plainCall, wordsOfTool } from '../talk/call-card.tsx'
+import { CallFiles, CallValue, plainCall, wordsOfTool } from '../talk/call-card.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { CopyButton } from '../ui/copy-button.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -57,6 +57,7 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
             <CallValue label="Input" value={call.input} />
             {call.error !== null && <PlainText className="why bad" text={call.error} />}
             <CallValue label="Result" value={call.output} />
+            <CallFiles call={call} />
             {call.input === null && call.error === null && <p className="hint">{HIDDEN}</p>}
           </section>
         </Boundary>

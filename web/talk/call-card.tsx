@@ -10,6 +10,7 @@ import { isSameJson, jsonText } from '../ui/json-text.ts'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
+import { FileView } from './file-view.tsx'
 
 /** A visible tool call: its input, status and result, and a form if the viewer may answer. */
 export const CallCard = memo(function CallCard({ call }: { call: ToolCall }) {
@@ -49,6 +50,7 @@ function Card({ call }: { call: ToolCall }) {
       <CallValue label="Input" value={input} />
       {error !== null && !isDenied && <PlainText className="why bad" text={error} />}
       {verdict === null && !isDenied && !isSameJson(output, input) && <CallValue label="Result" value={output} />}
+      <CallFiles call={call} />
       <ApprovalView call={call} />
       <GrantOfCall call={call} />
       {isAsking && call.waitsFor === 'RESULT' && <AnswerForm call={call} />}
@@ -57,6 +59,10 @@ function Card({ call }: { call: ToolCall }) {
     </section>
   )
 }
+
+/** The files that the tool has returned. */
+export const CallFiles = ({ call: { files } }: { call: Pick<ToolCall, 'files'> }) =>
+  files.map((file) => <FileView key={file.id} file={file} />)
 
 /** `order_supplies` as “Order supplies”. */
 export function wordsOfTool(toolName: string): string {

@@ -78,11 +78,14 @@ function readParts(content: readonly ContentPart[]): ReadPart[] {
   })
 }
 
+/** The type of a resource's bytes: servers need not name it. */
+const UNTYPED = 'application/octet-stream'
+
 function readPart({ type, text, data, mimeType, uri, resource }: ContentPart): ReadPart {
   const source = uri ?? resource?.uri
   const whole = text ?? resource?.text
   if (whole !== undefined) return { words: whole, file: null, returned: null }
-  const mediaType = mimeType ?? resource?.mimeType
+  const mediaType = mimeType ?? resource?.mimeType ?? (resource?.blob === undefined ? undefined : UNTYPED)
   const base64 = data ?? resource?.blob
   if (base64 === undefined || mediaType === undefined) {
     const named = [type, mediaType, source].filter((part) => part !== undefined)

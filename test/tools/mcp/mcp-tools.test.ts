@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createGuardedHttp, type GuardedHttp } from '../../../src/tools/custom/guarded-http.ts'
 import { createMcpTools, type McpServerAccess, type McpTools } from '../../../src/tools/mcp/mcp-tools.ts'
+import { readResult } from '../../../src/tools/mcp/results.ts'
 import { type McpServer, startMcpServer } from '../../support/mcp-server.ts'
 
 /** An image of one pixel. */
@@ -278,17 +279,13 @@ describe('a call of an MCP tool', () => {
       },
     ]
     const words = '[image A file of type image/png, 2 bytes.]'
-    expect(await call('draw')).toEqual({
-      type: 'result',
-      output: `Here:\n${words}\ncontents`,
-      returned: [{ name: 'result.png', content: Buffer.from('hi') }],
-    })
+    const returned = [{ name: 'result.png', content: Buffer.from('hi') }]
+    expect(await call('draw')).toEqual({ type: 'result', output: `Here:\n${words}\ncontents`, returned })
   })
 
   test('returns images as files, also with a failure, which has structured content too', async () => {
     const content = [{ type: 'image', data: PNG, mimeType: 'image/png' }]
     const files = [{ mediaType: 'image/png', bytes: 68 + 2, data: PNG }]
-    const returned = [{ name: 'result.png', content: Buffer.from(PNG, 'base64') }]
     const why = { reason: 'No ink', left: 0 }
     server.tools = [
       { name: 'draw', answer: () => ({ content }) },
@@ -296,16 +293,19 @@ describe('a call of an MCP tool', () => {
       { name: 'silent', answer: () => ({ content: [], isError: true, structuredContent: why }) },
     ]
     const words = '[image A file of type image/png, 70 bytes.]'
+    const returned = [{ name: 'result.png', content: Buffer.from(PNG, 'base64') }]
     expect(await call('draw')).toEqual({ type: 'result', output: words, files, returned })
-    expect(await call('fail')).toMatchObject({
-      type: 'failure',
-      code: 'TOOL_FAILED',
-      message: words,
-      details: why,
-      files,
-    })
+    expect(await call('fail')).toEqual({ type: 'failure', code: 'TOOL_FAILED', message: words, details: why, files })
     const silent = { type: 'failure', code: 'TOOL_FAILED', message: JSON.stringify(why), details: why }
     expect(await call('silent')).toMatchObject(silent)
+  })
+
+  test('returns the bytes of a resource for storing, also without a type', () => {
+    const resource = { uri: 'file:///data.bin', blob: 'aGk=' }
+    expect(readResult({ content: [{ type: 'resource', resource }] })).toMatchObject({
+      output: '[resource A file of type application/octet-stream, 2 bytes. file:///data.bin]',
+      returned: [{ name: 'data.bin', content: Buffer.from('hi') }],
+    })
   })
 
   test('that the tool or the server refuses is a failure with their message', async () => {
