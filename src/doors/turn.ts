@@ -198,8 +198,9 @@ export interface FollowOptions extends TurnScope {
 }
 
 const IDLE_MS = 12_000
-/** Reads the state again at most this often, and when no event has reported a change, after these times. */
-const LEAST_BETWEEN_MS = 500
+/** When events report changes, reads the state again after these times, so that a short turn ends at once and a long one costs little. */
+const AFTER_CHANGES_MS = [25, 50, 100, 250, 500]
+/** When no event has reported a change, reads the state again after these times. */
 const RECHECKS_MS = [2000, 5000, 15_000, 60_000]
 
 /** Events that may end a turn, or let it wait. */
@@ -262,6 +263,7 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
 /** When to read the state of a turn again. */
 class Checks {
   #isStale = true
+  #changes = 0
   #count = 0
   #checkedAt = Number.NEGATIVE_INFINITY
 
@@ -275,7 +277,8 @@ class Checks {
   }
 
   noteCheck(): void {
-    if (!this.#isStale) this.#count += 1
+    if (this.#isStale) this.#changes += 1
+    else this.#count += 1
     this.#isStale = false
     this.#checkedAt = performance.now()
   }
@@ -285,7 +288,8 @@ class Checks {
   }
 
   untilDueMs(): number {
-    const intervalMs = this.#isStale ? LEAST_BETWEEN_MS : (RECHECKS_MS[this.#count] ?? RECHECKS_MS.at(-1)!)
+    const [times, count] = this.#isStale ? [AFTER_CHANGES_MS, this.#changes - 1] : [RECHECKS_MS, this.#count]
+    const intervalMs = times[Math.min(Math.max(count, 0), times.length - 1)]!
     return Math.max(0, this.#checkedAt + intervalMs - performance.now())
   }
 }
