@@ -6452,6 +6452,7 @@ export const TaskPushScalarFieldEnum = {
   sealed: 'sealed',
   sentState: 'sentState',
   leasedUntil: 'leasedUntil',
+  leaseId: 'leaseId',
   createdAt: 'createdAt'
 } as const
 

@@ -1124,6 +1124,7 @@ export const TaskPushScalarFieldEnum = {
   sealed: 'sealed',
   sentState: 'sentState',
   leasedUntil: 'leasedUntil',
+  leaseId: 'leaseId',
   createdAt: 'createdAt'
 } as const
 
