@@ -311,7 +311,7 @@ describe('push notifications of A2A tasks', () => {
       })
       const rows = await prisma().taskPush.findMany({ where: { viewerId } })
       const other = await startProcess({ lease: async ({ most }) => rows.splice(0, most) })
-      // Less than the time until it looks again.
+      // Less than the time until the next sweep.
       await until('all have ended', async () => (await prisma().taskPush.count({ where: { viewerId } })) === 0, {
         timeoutMs: 14_000,
       })
