@@ -151,7 +151,7 @@ describe('push notifications of A2A tasks', () => {
         (await stranger(`${method}TaskPushNotificationConfig${method === 'List' ? 's' : ''}`, { taskId, id: 'one' }))
           .error.code,
       ).toBe(-32001)
-    await domain.members.add(human, { spaceId: space.id, entityId: eve.id })
+    await domain.members.add(parley.admin, { spaceId: space.id, entityId: eve.id })
     expect((await stranger('ListTaskPushNotificationConfigs', { taskId })).result.configs).toEqual([])
     expect((await stranger('GetTaskPushNotificationConfig', { taskId, id: 'one' })).error.code).toBe(-32001)
     expect((await ask('DeleteTaskPushNotificationConfig', { taskId, id: 'one' })).result).toEqual({})
