@@ -162,7 +162,7 @@ describe('push notifications of A2A tasks', () => {
     const ids = Array.from({ length: 11 }, (_, n) => `n${n}`)
     const codes = await Promise.all(ids.map(async (id) => (await create(ask, { id })).error?.data?.code))
     expect(codes.filter((code) => code === 'LIMIT_EXCEEDED')).toHaveLength(1)
-    await domain.deletion.deleteSpace(human, { id: space.id })
+    await domain.deletion.deleteSpace(parley.admin, { id: space.id })
     await none(taskId)
     expect(pushesOf(url)).toEqual([])
   })
