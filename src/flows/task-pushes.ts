@@ -1,11 +1,14 @@
+import { createHash } from 'node:crypto'
 import type { Tokens } from '../access/tokens.ts'
 import type { Viewer } from '../access/viewer.ts'
 import type { TaskPush } from '../generated/prisma/client.ts'
 import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
-import { newId, prefixOf } from '../lib/ids.ts'
+import { prefixOf } from '../lib/ids.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { SealBrokenError } from '../platform/secret-box.ts'
 import { isPublicHttps } from '../rules/push-endpoint.ts'
-import { type PushOutcome, type PushResult, pushResultOf } from '../rules/push-result.ts'
+import { type PushOutcome, pushResultOf, retrySecondsOf } from '../rules/push-result.ts'
 import {
   deleteTaskPushes,
   leaseTaskPushes,
@@ -17,7 +20,7 @@ import {
 
 /** Where a client is notified of a task, as it gives it. */
 export interface TaskPushInput {
-  /** Null: the server makes one. */
+  /** Null: the server makes one from the task and the address, so that the same input has the same id. */
   id: string | null
   url: string
   /** Sent in the header X-A2A-Notification-Token. */
@@ -40,28 +43,45 @@ interface Address {
   scheme: string | null
 }
 
+/**
+ * The result of sending a notification. `over`: nothing more is sent to this address. `error` is a fault of this server, for
+ * its operator.
+ */
+export type TaskPushSent = { type: 'sent' } | { type: 'later'; afterMs: number } | { type: 'over'; error: Error | null }
+
 /** Configurations by which A2A clients are notified of the state of tasks. Each belongs to its viewer. */
 export interface TaskPushes {
-  /** Checks an input before what it belongs to is done. @throws BadInputError, ForbiddenError */
-  check(viewer: Viewer, input: TaskPushInput): void
-  /** Stores a configuration, which the caller follows from now on. @throws as `check`; LimitExceededError */
+  /**
+   * Checks an input, and that there is room, before what it belongs to is done. `taskId` is null for a task that does not
+   * exist yet. @throws BadInputError, ForbiddenError, LimitExceededError
+   */
+  check(viewer: Viewer, input: TaskPushInput, taskId: string | null): Promise<void>
+  /** Stores a configuration, which the caller follows from now on. @throws as `check` */
   create(viewer: Viewer, taskId: string, input: TaskPushInput & { sentState: string }): Promise<TaskPush>
-  /** Returns the viewer's configurations for the task, at most MOST_OF_TASK, ordered by id. */
+  /**
+   * Returns the viewer's configurations for the task, at most MOST_OF_TASK, ordered by id, without those whose secret
+   * cannot be decrypted.
+   */
   list(viewer: Viewer, taskId: string): Promise<ShownTaskPush[]>
   /** Deletes one. Returns whether there was one. */
   delete(viewer: Viewer, taskId: string, id: string): Promise<boolean>
-  shown(push: TaskPush): ShownTaskPush
-  /** Leases configurations that no process follows, because theirs has died. */
-  lease(): Promise<TaskPush[]>
-  /** Returns false if the configuration was deleted or replaced. */
+  /**
+   * Leases configurations that no process follows, because theirs has died, except those that this process follows.
+   * `heldIds` are its leases.
+   */
+  lease(options: { most: number; heldIds: readonly string[] }): Promise<TaskPush[]>
+  /** Returns false if the configuration was deleted or replaced, or another process follows it. */
   renew(push: TaskPush): Promise<boolean>
-  release(push: TaskPush): Promise<void>
+  /** Lets a process follow the task again after this time. Without effect if `renew` would return false. */
+  release(push: TaskPush, afterMs: number): Promise<void>
+  /** Deletes the configuration. Without effect if `renew` would return false. */
   remove(push: TaskPush): Promise<void>
-  noteSent(push: TaskPush, sentState: string): Promise<void>
-  /** Returns the viewer whose rights decide what is sent; null once the token has ended. */
+  /** Returns false as `renew`. */
+  noteSent(push: TaskPush, sentState: string): Promise<boolean>
+  /** Returns the viewer whose rights decide what is sent; null once the token has ended, or the configuration is too old. */
   viewerOf(push: TaskPush): Promise<Viewer | null>
-  /** Sends a notification once. Never throws for what the receiver causes. */
-  send(push: TaskPush, body: object, signal: AbortSignal): Promise<PushResult>
+  /** Sends a notification once. `refusals` is how often it was refused before. Never throws for what the receiver causes. */
+  send(push: TaskPush, body: object, options: { refusals: number; signal: AbortSignal }): Promise<TaskPushSent>
 }
 
 const MOST_OF_TASK = 10
@@ -69,6 +89,8 @@ const MOST_OF_VIEWER = 100
 const LONGEST_ID = 200
 const LONGEST_SECRET = 4096
 const TIMEOUT_MS = 15_000
+/** A configuration is deleted after this time, even if its task has not ended. */
+const LONGEST_AGE_MS = 30 * 24 * 3_600_000
 const PRINTABLE = /^[\x21-\x7e]*$/
 const HEADER_VALUE = /^[\x20-\x7e]*$/
 const SCHEME = /^[A-Za-z][\w-]{0,39}$/
@@ -90,25 +112,37 @@ export interface TaskPushesParts {
 }
 
 export function createTaskPushes(
-  { db, secretBox }: Pick<Platform, 'db' | 'secretBox'>,
+  { db, clock, secretBox }: Pick<Platform, 'db' | 'clock' | 'secretBox'>,
   { tokens, http }: TaskPushesParts,
 ): TaskPushes {
   const contextOf = ({ viewerId, taskId, id }: Pick<TaskPush, 'viewerId' | 'taskId' | 'id'>) =>
     `task-push:${viewerId}:${taskId}:${id}`
-  const addressOf = (push: TaskPush) => JSON.parse(secretBox.open(push.sealed, contextOf(push))) as Address
 
-  function shown(push: TaskPush): ShownTaskPush {
-    const { url, scheme } = addressOf(push)
-    return { id: push.id, taskId: push.taskId, url, scheme }
+  function addressOf(push: TaskPush): Address | SealBrokenError {
+    try {
+      return JSON.parse(secretBox.open(push.sealed, contextOf(push))) as Address
+    } catch (error) {
+      if (error instanceof SealBrokenError) return error
+      throw error
+    }
+  }
+
+  /** Returns what clients may read; nothing if the secret cannot be decrypted. */
+  function shown(push: TaskPush): ShownTaskPush[] {
+    const address = addressOf(push)
+    if (address instanceof SealBrokenError) return []
+    return [{ id: push.id, taskId: push.taskId, url: address.url, scheme: address.scheme }]
   }
 
   return {
-    check,
-    shown,
+    async check(viewer, input, taskId) {
+      checkInput(viewer, input)
+      await checkRoom(db.prisma, { viewerId: viewer.id, taskId, id: taskId === null ? null : idOf(taskId, input) })
+    },
     async create(viewer, taskId, input) {
-      check(viewer, input)
+      checkInput(viewer, input)
       const { url, token, authentication, sentState } = input
-      const key = { viewerId: viewer.id, taskId, id: input.id ?? newId('psh') }
+      const key = { viewerId: viewer.id, taskId, id: idOf(taskId, input) }
       const headers = {
         ...(token === null ? {} : { 'x-a2a-notification-token': token }),
         ...(authentication === null ? {} : { authorization: `${authentication.scheme} ${authentication.credentials}` }),
@@ -118,11 +152,7 @@ export function createTaskPushes(
       return db.transaction(async (tx) => {
         // Requests of the viewer at the same time count one after the other.
         await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${`task-push:${viewer.id}`}, 0))`
-        const others = { viewerId: viewer.id, NOT: { taskId, id: key.id } }
-        if ((await tx.taskPush.count({ where: { ...others, taskId } })) >= MOST_OF_TASK)
-          throw new LimitExceededError(`A task has at most ${MOST_OF_TASK} push configurations.`)
-        if ((await tx.taskPush.count({ where: others })) >= MOST_OF_VIEWER)
-          throw new LimitExceededError(`You have ${MOST_OF_VIEWER} push configurations. Delete some first.`)
+        await checkRoom(tx, key)
         await saveTaskPush(tx, {
           ...key,
           tokenId: viewer.tokenId,
@@ -135,27 +165,29 @@ export function createTaskPushes(
     },
     async list(viewer, taskId) {
       const rows = await db.prisma.taskPush.findMany({ where: { viewerId: viewer.id, taskId }, orderBy: { id: 'asc' } })
-      return rows.map(shown)
+      return rows.flatMap(shown)
     },
     async delete(viewer, taskId, id) {
       return (await deleteTaskPushes(db.prisma, { viewerId: viewer.id, taskId, id })) > 0
     },
-    lease: () => leaseTaskPushes(db.prisma, MOST_OF_VIEWER),
+    lease: (options) => leaseTaskPushes(db.prisma, options),
     renew: (push) => renewTaskPush(db.prisma, push),
-    release: (push) => releaseTaskPush(db.prisma, push),
-    async remove({ viewerId, taskId, id, sealed }) {
-      // Not one that has replaced it.
-      await deleteTaskPushes(db.prisma, { viewerId, taskId, id, sealed })
+    release: (push, afterMs) => releaseTaskPush(db.prisma, push, afterMs / 1000),
+    async remove({ viewerId, taskId, id, leaseId }) {
+      await deleteTaskPushes(db.prisma, { viewerId, taskId, id, leaseId })
     },
     noteSent: (push, sentState) => noteSentState(db.prisma, push, sentState),
-    async viewerOf({ viewerId, tokenId, expiresAt }) {
+    async viewerOf({ viewerId, tokenId, expiresAt, createdAt }) {
+      if (clock.now() - createdAt.getTime() > LONGEST_AGE_MS) return null
       const viewer = await tokens.viewerOf(tokenId ?? viewerId)
       if (viewer === null || viewer.id !== viewerId) return null
       const signedIn = { ...viewer, tokenId, expiresAt }
       return (await tokens.stands(signedIn)) ? signedIn : null
     },
-    async send(push, body, signal) {
-      const { url, headers } = addressOf(push)
+    async send(push, body, { refusals, signal }) {
+      const address = addressOf(push)
+      if (address instanceof SealBrokenError) return { type: 'over', error: address }
+      const { url, headers } = address
       const outcome = await http.send({
         method: 'POST',
         url,
@@ -166,12 +198,31 @@ export function createTaskPushes(
         timeoutMs: TIMEOUT_MS,
         signal,
       })
-      return pushResultOf(outcome)
+      const result = pushResultOf(outcome)
+      if (result === 'sent') return { type: 'sent' }
+      const afterSeconds = result === 'later' ? retrySecondsOf(refusals) : null
+      return afterSeconds === null ? { type: 'over', error: null } : { type: 'later', afterMs: afterSeconds * 1000 }
     },
   }
 }
 
-function check(viewer: Viewer, { id, url, token, authentication }: TaskPushInput): void {
+function idOf(taskId: string, { id, url }: TaskPushInput): string {
+  return id ?? `psh_${createHash('sha256').update(`${taskId}\n${url}`).digest('hex').slice(0, 32)}`
+}
+
+/** Checks that a configuration may be added, or replace that with the same key. @throws LimitExceededError */
+async function checkRoom(
+  tx: Tx,
+  { viewerId, taskId, id }: { viewerId: string; taskId: string | null; id: string | null },
+): Promise<void> {
+  const others = taskId === null || id === null ? { viewerId } : { viewerId, NOT: { taskId, id } }
+  if (taskId !== null && (await tx.taskPush.count({ where: { ...others, taskId } })) >= MOST_OF_TASK)
+    throw new LimitExceededError(`A task has at most ${MOST_OF_TASK} push configurations.`)
+  if ((await tx.taskPush.count({ where: others })) >= MOST_OF_VIEWER)
+    throw new LimitExceededError(`You have ${MOST_OF_VIEWER} push configurations. Delete some first.`)
+}
+
+function checkInput(viewer: Viewer, { id, url, token, authentication }: TaskPushInput): void {
   if (viewer.scope === 'HUMAN' && viewer.acting !== undefined)
     throw new ForbiddenError('An admin who acts as somebody else cannot configure push notifications.')
   if (viewer.tokenId !== null && prefixOf(viewer.tokenId) !== 'acc')

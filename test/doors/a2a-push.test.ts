@@ -151,7 +151,7 @@ describe('push notifications of A2A tasks', () => {
         (await stranger(`${method}TaskPushNotificationConfig${method === 'List' ? 's' : ''}`, { taskId, id: 'one' }))
           .error.code,
       ).toBe(-32001)
-    await domain.members.add(human, { spaceId: space.id, entityId: eve.id })
+    await domain.members.add(parley.admin, { spaceId: space.id, entityId: eve.id })
     expect((await stranger('ListTaskPushNotificationConfigs', { taskId })).result.configs).toEqual([])
     expect((await stranger('GetTaskPushNotificationConfig', { taskId, id: 'one' })).error.code).toBe(-32001)
     expect((await ask('DeleteTaskPushNotificationConfig', { taskId, id: 'one' })).result).toEqual({})
@@ -162,7 +162,7 @@ describe('push notifications of A2A tasks', () => {
     const ids = Array.from({ length: 11 }, (_, n) => `n${n}`)
     const codes = await Promise.all(ids.map(async (id) => (await create(ask, { id })).error?.data?.code))
     expect(codes.filter((code) => code === 'LIMIT_EXCEEDED')).toHaveLength(1)
-    await domain.deletion.deleteSpace(human, { id: space.id })
+    await domain.deletion.deleteSpace(parley.admin, { id: space.id })
     await none(taskId)
     expect(pushesOf(url)).toEqual([])
   })
@@ -186,4 +186,201 @@ describe('push notifications of A2A tasks', () => {
     expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
     await none(taskId)
   }, 60_000)
+
+  describe('of processes that stall, die or close', () => {
+    type TaskPushes = typeof parley.app.domain.taskPushes
+
+    /** A process with the same database. */
+    function startProcess(faults: Partial<TaskPushes> = {}) {
+      const { app } = parley
+      const taskPushes = { ...app.domain.taskPushes, ...faults }
+      return startServer({
+        app: { ...app, domain: { ...app.domain, taskPushes } },
+        config: { ...app.platform.config, port: 0 },
+      })
+    }
+    const leaseOf = async (taskId: string) => (await prisma().taskPush.findFirst({ where: { taskId } }))?.leaseId
+    const expire = (taskId: string) =>
+      prisma().taskPush.updateMany({ where: { taskId }, data: { leasedUntil: new Date(0) } })
+
+    /** A task that works until `open` is called, and a configuration that the process follows. */
+    async function followed(origin: string) {
+      const { human, space } = await parley.room()
+      const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+      parley.models.script(steps([{ gate }, { text: 'Done.' }]))
+      const ask = await clientOf(human, space.id)
+      const { id: taskId } = (await ask('SendMessage', message('Go'))).result.task
+      const url = addressOf()
+      await ask('CreateTaskPushNotificationConfig', { taskId, id: 'one', url }, origin)
+      return { ask, taskId, url, open }
+    }
+
+    test('a process whose lease has expired and was taken over sends nothing, and removes nothing', async () => {
+      const { taskId, url, open } = await followed(parley.origin)
+      const before = await leaseOf(taskId)
+      await expire(taskId)
+      const noted = Promise.withResolvers<void>()
+      const stalled = Promise.withResolvers<void>()
+      const { taskPushes } = parley.app.domain
+      const other = await startProcess({
+        async noteSent(push, state) {
+          noted.resolve()
+          await stalled.promise
+          return taskPushes.noteSent(push, state)
+        },
+      })
+      await until('the other process has taken it over', async () => (await leaseOf(taskId)) !== before)
+      open()
+      await noted.promise
+      await expire(taskId)
+      const taken = await leaseOf(taskId)
+      // The first process follows the task no more, so it may take it over again.
+      await until('the first process has taken it over', async () => (await leaseOf(taskId)) !== taken)
+      await none(taskId)
+      stalled.resolve()
+      await other.close({ drain: false })
+      expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED', 'TASK_STATE_COMPLETED'])
+    }, 90_000)
+
+    test('a process does not take over what it follows, even if its lease has expired', async () => {
+      const { taskPushes } = parley.app.domain
+      const { taskId, url, open } = await followed(parley.origin)
+      const heldIds = [String(await leaseOf(taskId))]
+      await expire(taskId)
+      expect(await taskPushes.lease({ most: 100, heldIds })).toEqual([])
+      open()
+      await none(taskId)
+      expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
+    })
+
+    test('what a process sends before it is killed is sent again, and noted by the next one', async () => {
+      const killed = Promise.withResolvers<never>()
+      killed.promise.catch(() => {})
+      const sent = Promise.withResolvers<void>()
+      const dying = await startProcess({
+        noteSent() {
+          sent.resolve()
+          return killed.promise
+        },
+        release: () => killed.promise,
+        remove: () => killed.promise,
+      })
+      const { taskId, url, open } = await followed(`http://127.0.0.1:${dying.port}`)
+      open()
+      await sent.promise
+      const [row] = await prisma().taskPush.findMany({ where: { taskId } })
+      expect(row).toMatchObject({ sentState: 'TASK_STATE_WORKING' })
+      await expire(taskId)
+      await none(taskId)
+      expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED', 'TASK_STATE_COMPLETED'])
+      killed.reject(new Error('The process was killed.'))
+      await dying.close({ drain: false })
+    })
+
+    test('a process that closes while it takes tasks over releases them', async () => {
+      const { taskId, open } = await followed(parley.origin)
+      const [row] = await prisma().taskPush.findMany({ where: { taskId } })
+      const leasing = Promise.withResolvers<void>()
+      const gate = Promise.withResolvers<void>()
+      const released: unknown[] = []
+      const closing = await startProcess({
+        async lease() {
+          leasing.resolve()
+          await gate.promise
+          return [row!]
+        },
+        async release(push, afterMs) {
+          released.push([push.taskId, afterMs])
+        },
+      })
+      await leasing.promise
+      const closed = closing.close({ drain: false })
+      gate.resolve()
+      await closed
+      expect(released).toEqual([[taskId, 0]])
+      open()
+      await none(taskId)
+    })
+
+    test('more tasks than are taken over at once are taken over without a pause', async () => {
+      const { id: viewerId } = await parley.human('Gone')
+      const ofLong = { createdAt: new Date(0), leaseId: 'x', leasedUntil: new Date(Date.now() + 3_600_000) }
+      const data = Array.from({ length: 150 }, (_, n) => ({ viewerId, taskId: `msg_${n}`, id: 'one', ...ofLong }))
+      await prisma().taskPush.createMany({
+        data: data.map((row) => ({ ...row, sealed: '', sentState: 'TASK_STATE_WORKING' })),
+      })
+      const rows = await prisma().taskPush.findMany({ where: { viewerId } })
+      const other = await startProcess({ lease: async ({ most }) => rows.splice(0, most) })
+      // Less than the time until the next sweep.
+      await until('all have ended', async () => (await prisma().taskPush.count({ where: { viewerId } })) === 0, {
+        timeoutMs: 14_000,
+      })
+      await other.close({ drain: false })
+    })
+
+    test('a configuration ends after 30 days', async () => {
+      const { taskId, url, open } = await followed(parley.origin)
+      const createdAt = new Date(Date.now() - 31 * 24 * 3_600_000)
+      await prisma().taskPush.updateMany({
+        where: { taskId },
+        data: { createdAt, leasedUntil: new Date(0), leaseId: 'x' },
+      })
+      await none(taskId)
+      open()
+      expect(statesOf(url)).toEqual([])
+    })
+
+    test('a configuration whose secret cannot be decrypted is not listed, and removed when it is needed', async () => {
+      const { ask, taskId, url, open } = await followed(parley.origin)
+      await ask('CreateTaskPushNotificationConfig', { taskId, id: 'two', url })
+      await prisma().taskPush.updateMany({
+        where: { taskId, id: 'one' },
+        data: { sealed: 'v1.broken', leasedUntil: new Date(0), leaseId: 'x' },
+      })
+      const { configs } = (await ask('ListTaskPushNotificationConfigs', { taskId })).result
+      expect(configs.map(({ id }: { id: string }) => id)).toEqual(['two'])
+      const next = await startProcess()
+      open()
+      await none(taskId)
+      await next.close({ drain: false })
+      expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
+    })
+  })
+
+  test('a replaced configuration is notified at its new address only', async () => {
+    const { human, space } = await parley.room()
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+    parley.models.script(steps([{ gate }, { text: 'Done.' }]))
+    const ask = await clientOf(human, space.id)
+    const { id: taskId } = (await ask('SendMessage', message('Go'))).result.task
+    const [old, url] = [addressOf(), addressOf()]
+    await ask('CreateTaskPushNotificationConfig', { taskId, id: 'one', url: old })
+    await ask('CreateTaskPushNotificationConfig', { taskId, id: 'one', url })
+    open()
+    await none(taskId)
+    expect([statesOf(old), statesOf(url)]).toEqual([[], ['TASK_STATE_COMPLETED']])
+  })
+
+  test('a message that is sent again adds no second configuration, and nothing is posted beyond the limit', async () => {
+    const { human, space } = await parley.room()
+    parley.models.script(() => [{ hang: true }])
+    const ask = await clientOf(human, space.id)
+    const url = addressOf()
+    const again = message('Go', { taskPushNotificationConfig: { url } })
+    const { id: taskId } = (await ask('SendMessage', again)).result.task
+    expect((await ask('SendMessage', again)).result.task.id).toBe(taskId)
+    expect(await prisma().taskPush.count({ where: { taskId } })).toBe(1)
+    const [row] = await prisma().taskPush.findMany({ where: { taskId } })
+    const others = Array.from({ length: 99 }, (_, n) => ({
+      ...row!,
+      taskId: `msg_${n.toString(16).padStart(32, '0')}`,
+      leasedUntil: new Date(Date.now() + 3_600_000),
+    }))
+    await prisma().taskPush.createMany({ data: others })
+    const refused = await ask('SendMessage', message('More', { taskPushNotificationConfig: { url } }))
+    expect(refused.error.data.code).toBe('LIMIT_EXCEEDED')
+    const posted = (await parley.messages(space.id)).filter(({ senderId }) => senderId === human.id)
+    expect(posted).toHaveLength(1)
+    await prisma().taskPush.deleteMany({ where: { viewerId: human.id } })
+  })
 })

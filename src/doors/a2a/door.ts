@@ -163,8 +163,10 @@ export function createA2aDoor({
     const wanted = isObject(configuration) ? configuration['taskPushNotificationConfig'] : null
     if (!isObject(wanted)) return send(target, caller, params)
     const input = pushInputOf(wanted)
+    const { taskId } = isObject(params['message']) ? params['message'] : {}
+    const knownId = typeof taskId === 'string' && taskId !== '' ? taskId : null
     // Nothing is posted for a configuration that will be refused.
-    await failingAtDoor(() => taskPushes.check(caller.viewer, input))
+    await failingAtDoor(() => taskPushes.check(caller.viewer, input, knownId))
     const id = await send(target, caller, params)
     await configure(caller, id, input)
     return id
@@ -173,7 +175,8 @@ export function createA2aDoor({
   async function configure(caller: Caller, taskId: string, input: PushInput): Promise<object> {
     const push = await failingAtDoor(() => taskPushes.create(caller.viewer, taskId, { ...input, sentState: UNTOLD }))
     pushing.follow(push)
-    return configOf(taskPushes.shown(push))
+    const { scheme = null } = input.authentication ?? {}
+    return configOf({ id: push.id, taskId, url: input.url, scheme })
   }
 
   async function createPush(target: Target, caller: Caller, params: Params): Promise<object> {
@@ -195,7 +198,9 @@ export function createA2aDoor({
 
   async function deletePush(target: Target, caller: Caller, params: Params): Promise<object> {
     const task = await existing(target, caller, params['taskId'])
-    if (typeof params['id'] === 'string') await taskPushes.delete(caller.viewer, task.id, params['id'])
+    const { id } = params
+    if (typeof id === 'string' && (await taskPushes.delete(caller.viewer, task.id, id)))
+      pushing.stop({ viewerId: caller.viewer.id, taskId: task.id, id })
     return {}
   }
 
@@ -389,7 +394,7 @@ function pushInputOf({ id, url, token, authentication }: Params): PushInput {
 }
 
 /** A configuration without its secrets. */
-function configOf({ id, taskId, url, scheme }: ReturnType<Domain['taskPushes']['shown']>) {
+function configOf({ id, taskId, url, scheme }: Awaited<ReturnType<Domain['taskPushes']['list']>>[number]) {
   return { id, taskId, url, ...(scheme === null ? {} : { authentication: { scheme, credentials: '' } }) }
 }
 

@@ -20,25 +20,40 @@ export interface TaskPushingParts {
   onError(error: unknown): void
 }
 
+/** Names a configuration. */
+type TaskPushKey = Pick<TaskPush, 'viewerId' | 'taskId' | 'id'>
+
 /** Notifies A2A clients of the state of tasks, at the addresses that they have configured. */
 export interface TaskPushing {
-  /** Follows a task until it has ended, from now on. */
+  /** Follows a task until it has ended, from now on, instead of a configuration with the same key. */
   follow(push: TaskPush): void
+  /** Stops following for a configuration that was deleted. */
+  stop(key: TaskPushKey): void
   /** Stops following, and releases the leases, so that other processes go on. */
   close(): Promise<void>
 }
 
-/** Signals may be lost, and some changes of tasks have none. Renews the lease too. */
+/** Signals may be lost, and some changes of tasks have none. */
 const RECHECK_MS = 5000
 /** Changes within this time are read together. */
 const GATHER_MS = 100
-/** How often a process looks for tasks that no process follows. */
+/** A lease ends after 60 s. */
+const RENEW_MS = 20_000
+/** How often a process looks for tasks that no process follows, and how many it takes over at a time. */
 const ADOPT_MS = 15_000
-/** The time before each further attempt. After the last one the configuration is removed. */
-const RETRY_MS = [2000, 10_000, 60_000, 300_000, 1_800_000]
+const ADOPTED_AT_ONCE = 100
+/** A task is followed again this long after an unexpected error. */
+const AFTER_ERROR_MS = 120_000
 
 /** The state of a task that its clients have without a notification. */
 export const UNTOLD: State = 'TASK_STATE_WORKING'
+
+/** One configuration that this process follows. */
+interface Follower {
+  push: TaskPush
+  stop: AbortController
+  ended: Promise<void>
+}
 
 /**
  * A task is followed by the process that stored the configuration, and by another one if that process dies. A notification has
@@ -47,30 +62,64 @@ export const UNTOLD: State = 'TASK_STATE_WORKING'
  */
 export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: TaskPushingParts): TaskPushing {
   const closing = new AbortController()
-  const { signal } = closing
-  const running = new Set<Promise<void>>()
+  const followers = new Map<string, Follower>()
+  const running = new Set<Follower>()
+
+  /** Keeps a lease, which its process took just now. */
+  function createLease(push: TaskPush, signal: AbortSignal) {
+    let renewedAt = performance.now()
+
+    /** Returns false if the configuration was deleted or replaced, or another process follows it. */
+    async function renew(): Promise<boolean> {
+      renewedAt = performance.now()
+      return taskPushes.renew(push)
+    }
+
+    /** Renews the lease if it is time. Returns false as `renew`. */
+    const keep = async () => performance.now() - renewedAt < RENEW_MS || renew()
+
+    return {
+      renew,
+      keep,
+      /** Waits. Returns false as `renew`. */
+      async keepFor(ms: number): Promise<boolean> {
+        const until = performance.now() + ms
+        for (let leftMs = ms; leftMs > 0; leftMs = until - performance.now()) {
+          await sleep(Math.min(leftMs, RENEW_MS), signal)
+          signal.throwIfAborted()
+          if (!(await keep())) return false
+        }
+        return true
+      },
+    }
+  }
 
   /** Sends what is new of a task, with the waits of a receiver that refuses. */
-  function createSender(push: TaskPush) {
+  function createSender(push: TaskPush, lease: ReturnType<typeof createLease>, signal: AbortSignal) {
     let sent = push.sentState
     let refusals = 0
     let attemptAt = 0
 
     async function attempt(task: Task, state: string): Promise<boolean> {
+      // Another process, or another configuration, may be sending.
+      if (!(await lease.renew())) return false
       const status = { state: stateOf(task), timestamp: task.lastUpdatedAt }
       const update = { taskId: task.id, contextId: contextOf(task), status }
-      const result = await taskPushes.send(push, { statusUpdate: update }, signal)
+      const result = await taskPushes.send(push, { statusUpdate: update }, { refusals, signal })
       signal.throwIfAborted()
-      if (result === 'sent') {
-        await taskPushes.noteSent(push, state)
-        sent = state
-        refusals = 0
-        return true
+      switch (result.type) {
+        case 'sent':
+          sent = state
+          refusals = 0
+          return taskPushes.noteSent(push, state)
+        case 'later':
+          refusals += 1
+          attemptAt = performance.now() + result.afterMs
+          return true
+        case 'over':
+          if (result.error !== null) onError(result.error)
+          return false
       }
-      const waitMs = result === 'later' ? RETRY_MS[refusals] : undefined
-      refusals += 1
-      attemptAt = performance.now() + (waitMs ?? 0)
-      return waitMs !== undefined
     }
 
     return {
@@ -85,16 +134,6 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
     }
   }
 
-  /** Returns the task; null if the configuration has no more use. */
-  async function read(push: TaskPush, caller: Caller): Promise<Task | null> {
-    for (;;) {
-      const read = await readOnce(push, caller)
-      if (read.type === 'read') return read.task
-      await sleep(read.afterMs, signal)
-      signal.throwIfAborted()
-    }
-  }
-
   async function readOnce(
     push: TaskPush,
     caller: Caller,
@@ -103,70 +142,115 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
       const isAllowed = (await taskPushes.viewerOf(push)) !== null
       return { type: 'read', task: isAllowed ? await tasks.read(caller, push.taskId) : null }
     } catch (error) {
-      if (signal.aborted) throw error
+      if (caller.signal.aborted) throw error
       if (error instanceof DoorError && LOST.has(error.code)) return { type: 'read', task: null }
       if (retryAfterOf(error) === null) onError(error)
       return { type: 'failed', afterMs: Math.max(retryAfterOf(error) ?? 0, RECHECK_MS) }
     }
   }
 
-  /** Sends each change of state, the newest one after a failure. Resolves when the configuration has no more use. */
-  async function notifyUntilEnd(push: TaskPush): Promise<void> {
+  /**
+   * Sends each change of state, the newest one after a failure. Resolves when the configuration has no more use, or was
+   * deleted or replaced, or another process follows it.
+   */
+  async function notifyUntilEnd(push: TaskPush, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
     const viewer = await taskPushes.viewerOf(push)
     if (viewer === null) return
     const caller = callerOf(viewer, signal)
+    const lease = createLease(push, signal)
+    const sender = createSender(push, lease, signal)
+
+    /** Returns the task; null if the configuration has no more use. */
+    async function read(): Promise<Task | null> {
+      for (;;) {
+        const read = await readOnce(push, caller)
+        if (read.type === 'read') return read.task
+        if (!(await lease.keepFor(read.afterMs))) return null
+      }
+    }
+
     const bell = createBell()
-    let task = await read(push, caller)
+    let task = await read()
     if (task === null) return
     const onChange = () => bell.ring()
     const stop = await followTask(caller, task, { onChange, onEnd: onChange }).catch(() => () => {})
-    const sender = createSender(push)
     try {
       while (task !== null && (await sender.send(task))) {
         await bell.wait(sender.waitMs(), signal)
         await sleep(GATHER_MS, signal)
         signal.throwIfAborted()
-        // It was deleted by its client, or replaced by another one, which is followed by itself.
-        if (!(await taskPushes.renew(push))) return
-        task = await read(push, caller)
+        if (!(await lease.keep())) return
+        task = await read()
       }
     } finally {
       stop()
     }
   }
 
-  async function run(push: TaskPush): Promise<void> {
+  async function run(push: TaskPush, signal: AbortSignal): Promise<void> {
     try {
-      await notifyUntilEnd(push)
+      await notifyUntilEnd(push, signal)
+      // Without effect if this process has the lease no more.
       await taskPushes.remove(push)
     } catch (error) {
       if (!signal.aborted) onError(error)
-      await taskPushes.release(push).catch(onError)
+      await taskPushes.release(push, signal.aborted ? 0 : AFTER_ERROR_MS)
     }
   }
 
-  function follow(push: TaskPush): void {
-    if (signal.aborted) return
-    const following = forRequester(push.viewerId, () => run(push)).catch(onError)
-    running.add(following)
-    void following.finally(() => running.delete(following))
+  function stop(key: TaskPushKey): void {
+    followers.get(nameOf(key))?.stop.abort()
   }
 
-  const adopt = () =>
-    void taskPushes.lease().then((pushes) => {
+  function follow(push: TaskPush): void {
+    stop(push)
+    const controller = new AbortController()
+    const signal = AbortSignal.any([closing.signal, controller.signal])
+    const ended = forRequester(push.viewerId, () => run(push, signal)).catch(onError)
+    const follower: Follower = { push, stop: controller, ended }
+    const name = nameOf(push)
+    followers.set(name, follower)
+    running.add(follower)
+    void ended.finally(() => {
+      running.delete(follower)
+      if (followers.get(name) === follower) followers.delete(name)
+    })
+  }
+
+  /** Takes over the tasks that no process follows. */
+  async function adoptAll(): Promise<void> {
+    for (;;) {
+      const heldIds = [...running].map(({ push }) => push.leaseId)
+      const pushes = await taskPushes.lease({ most: ADOPTED_AT_ONCE, heldIds })
+      // Those that were leased while the server closed are released at once.
       for (const push of pushes) follow(push)
-    }, onError)
+      if (closing.signal.aborted || pushes.length < ADOPTED_AT_ONCE) return
+    }
+  }
+
+  let adopting: Promise<void> | null = null
+  function adopt(): void {
+    adopting ??= adoptAll()
+      .catch(onError)
+      .finally(() => (adopting = null))
+  }
   const timer = setInterval(adopt, ADOPT_MS).unref()
+  adopt()
 
   return {
     follow,
+    stop,
     async close() {
       clearInterval(timer)
       closing.abort()
-      await Promise.all(running)
+      await adopting
+      await Promise.all([...running].map(({ ended }) => ended))
     },
   }
 }
+
+const nameOf = ({ viewerId, taskId, id }: TaskPushKey) => `${viewerId} ${taskId} ${id}`
 
 const LOST: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN', 'NOT_FOUND'])
 

@@ -33,6 +33,7 @@ export type TaskPushMinAggregateOutputType = {
   sealed: string | null
   sentState: string | null
   leasedUntil: Date | null
+  leaseId: string | null
   createdAt: Date | null
 }
 
@@ -45,6 +46,7 @@ export type TaskPushMaxAggregateOutputType = {
   sealed: string | null
   sentState: string | null
   leasedUntil: Date | null
+  leaseId: string | null
   createdAt: Date | null
 }
 
@@ -57,6 +59,7 @@ export type TaskPushCountAggregateOutputType = {
   sealed: number
   sentState: number
   leasedUntil: number
+  leaseId: number
   createdAt: number
   _all: number
 }
@@ -71,6 +74,7 @@ export type TaskPushMinAggregateInputType = {
   sealed?: true
   sentState?: true
   leasedUntil?: true
+  leaseId?: true
   createdAt?: true
 }
 
@@ -83,6 +87,7 @@ export type TaskPushMaxAggregateInputType = {
   sealed?: true
   sentState?: true
   leasedUntil?: true
+  leaseId?: true
   createdAt?: true
 }
 
@@ -95,6 +100,7 @@ export type TaskPushCountAggregateInputType = {
   sealed?: true
   sentState?: true
   leasedUntil?: true
+  leaseId?: true
   createdAt?: true
   _all?: true
 }
@@ -180,6 +186,7 @@ export type TaskPushGroupByOutputType = {
   sealed: string
   sentState: string
   leasedUntil: Date
+  leaseId: string
   createdAt: Date
   _count: TaskPushCountAggregateOutputType | null
   _min: TaskPushMinAggregateOutputType | null
@@ -213,6 +220,7 @@ export type TaskPushWhereInput = {
   sealed?: Prisma.StringFilter<"TaskPush"> | string
   sentState?: Prisma.StringFilter<"TaskPush"> | string
   leasedUntil?: Prisma.DateTimeFilter<"TaskPush"> | Date | string
+  leaseId?: Prisma.StringFilter<"TaskPush"> | string
   createdAt?: Prisma.DateTimeFilter<"TaskPush"> | Date | string
 }
 
@@ -225,6 +233,7 @@ export type TaskPushOrderByWithRelationInput = {
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
   leasedUntil?: Prisma.SortOrder
+  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -241,6 +250,7 @@ export type TaskPushWhereUniqueInput = Prisma.AtLeast<{
   sealed?: Prisma.StringFilter<"TaskPush"> | string
   sentState?: Prisma.StringFilter<"TaskPush"> | string
   leasedUntil?: Prisma.DateTimeFilter<"TaskPush"> | Date | string
+  leaseId?: Prisma.StringFilter<"TaskPush"> | string
   createdAt?: Prisma.DateTimeFilter<"TaskPush"> | Date | string
 }, "viewerId_taskId_id">
 
@@ -253,6 +263,7 @@ export type TaskPushOrderByWithAggregationInput = {
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
   leasedUntil?: Prisma.SortOrder
+  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   _count?: Prisma.TaskPushCountOrderByAggregateInput
   _max?: Prisma.TaskPushMaxOrderByAggregateInput
@@ -271,6 +282,7 @@ export type TaskPushScalarWhereWithAggregatesInput = {
   sealed?: Prisma.StringWithAggregatesFilter<"TaskPush"> | string
   sentState?: Prisma.StringWithAggregatesFilter<"TaskPush"> | string
   leasedUntil?: Prisma.DateTimeWithAggregatesFilter<"TaskPush"> | Date | string
+  leaseId?: Prisma.StringWithAggregatesFilter<"TaskPush"> | string
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"TaskPush"> | Date | string
 }
 
@@ -283,6 +295,7 @@ export type TaskPushCreateInput = {
   sealed: string
   sentState: string
   leasedUntil: Date | string
+  leaseId: string
   createdAt?: Date | string
 }
 
@@ -295,6 +308,7 @@ export type TaskPushUncheckedCreateInput = {
   sealed: string
   sentState: string
   leasedUntil: Date | string
+  leaseId: string
   createdAt?: Date | string
 }
 
@@ -307,6 +321,7 @@ export type TaskPushUpdateInput = {
   sealed?: Prisma.StringFieldUpdateOperationsInput | string
   sentState?: Prisma.StringFieldUpdateOperationsInput | string
   leasedUntil?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  leaseId?: Prisma.StringFieldUpdateOperationsInput | string
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -319,6 +334,7 @@ export type TaskPushUncheckedUpdateInput = {
   sealed?: Prisma.StringFieldUpdateOperationsInput | string
   sentState?: Prisma.StringFieldUpdateOperationsInput | string
   leasedUntil?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  leaseId?: Prisma.StringFieldUpdateOperationsInput | string
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -331,6 +347,7 @@ export type TaskPushCreateManyInput = {
   sealed: string
   sentState: string
   leasedUntil: Date | string
+  leaseId: string
   createdAt?: Date | string
 }
 
@@ -343,6 +360,7 @@ export type TaskPushUpdateManyMutationInput = {
   sealed?: Prisma.StringFieldUpdateOperationsInput | string
   sentState?: Prisma.StringFieldUpdateOperationsInput | string
   leasedUntil?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  leaseId?: Prisma.StringFieldUpdateOperationsInput | string
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -355,6 +373,7 @@ export type TaskPushUncheckedUpdateManyInput = {
   sealed?: Prisma.StringFieldUpdateOperationsInput | string
   sentState?: Prisma.StringFieldUpdateOperationsInput | string
   leasedUntil?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
+  leaseId?: Prisma.StringFieldUpdateOperationsInput | string
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -373,6 +392,7 @@ export type TaskPushCountOrderByAggregateInput = {
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
   leasedUntil?: Prisma.SortOrder
+  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -385,6 +405,7 @@ export type TaskPushMaxOrderByAggregateInput = {
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
   leasedUntil?: Prisma.SortOrder
+  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -397,6 +418,7 @@ export type TaskPushMinOrderByAggregateInput = {
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
   leasedUntil?: Prisma.SortOrder
+  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -411,6 +433,7 @@ export type TaskPushSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs
   sealed?: boolean
   sentState?: boolean
   leasedUntil?: boolean
+  leaseId?: boolean
   createdAt?: boolean
 }, ExtArgs["result"]["taskPush"]>
 
@@ -423,6 +446,7 @@ export type TaskPushSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exte
   sealed?: boolean
   sentState?: boolean
   leasedUntil?: boolean
+  leaseId?: boolean
   createdAt?: boolean
 }, ExtArgs["result"]["taskPush"]>
 
@@ -435,6 +459,7 @@ export type TaskPushSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exte
   sealed?: boolean
   sentState?: boolean
   leasedUntil?: boolean
+  leaseId?: boolean
   createdAt?: boolean
 }, ExtArgs["result"]["taskPush"]>
 
@@ -447,10 +472,11 @@ export type TaskPushSelectScalar = {
   sealed?: boolean
   sentState?: boolean
   leasedUntil?: boolean
+  leaseId?: boolean
   createdAt?: boolean
 }
 
-export type TaskPushOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"viewerId" | "taskId" | "id" | "tokenId" | "expiresAt" | "sealed" | "sentState" | "leasedUntil" | "createdAt", ExtArgs["result"]["taskPush"]>
+export type TaskPushOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"viewerId" | "taskId" | "id" | "tokenId" | "expiresAt" | "sealed" | "sentState" | "leasedUntil" | "leaseId" | "createdAt", ExtArgs["result"]["taskPush"]>
 
 export type $TaskPushPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "TaskPush"
@@ -482,6 +508,10 @@ export type $TaskPushPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      * Until when a process follows the task.
      */
     leasedUntil: Date
+    /**
+     * The lease: another one for each process that follows the task, and for each configuration that replaces this one.
+     */
+    leaseId: string
     createdAt: Date
   }, ExtArgs["result"]["taskPush"]>
   composites: {}
@@ -914,6 +944,7 @@ export interface TaskPushFieldRefs {
   readonly sealed: Prisma.FieldRef<"TaskPush", 'String'>
   readonly sentState: Prisma.FieldRef<"TaskPush", 'String'>
   readonly leasedUntil: Prisma.FieldRef<"TaskPush", 'DateTime'>
+  readonly leaseId: Prisma.FieldRef<"TaskPush", 'String'>
   readonly createdAt: Prisma.FieldRef<"TaskPush", 'DateTime'>
 }
     
