@@ -123,7 +123,11 @@ for (const stack of RULE_STACKS) {
       const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
       const room = await stage.space('Room', [ann, bob], { routing: 'BROADCAST' })
       const there = await stage.space('There', [ann], { routing: 'BROADCAST' })
-      const [old, kept, others] = [await say(ann, room, 'old'), await say(ann, room, 'kept'), await say(bob, room, 'his')]
+      const [old, kept, others] = [
+        await say(ann, room, 'old'),
+        await say(ann, room, 'kept'),
+        await say(bob, room, 'his'),
+      ]
       const last = await say(bob, room, 'to old', { replyToId: old })
       await say(bob, room, 'to kept', { replyToId: kept })
       await say(bob, room, 'to his', { replyToId: others })

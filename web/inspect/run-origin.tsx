@@ -67,7 +67,6 @@ function ruleOf({ agent, triggerMessage, triggerSpace }: Run, reason: string | n
 
 const NARROWED = 'here, every message wakes every agent, unless it mentions some: then it wakes only those.'
 
-
 const RULES: Record<NonNullable<Run['triggerSpace']>['routing'], string> = {
   BROADCAST: 'here, every message wakes every agent.',
   ADMIN: 'here, messages wake the admin agent, which involves the others.',

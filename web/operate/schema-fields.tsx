@@ -78,7 +78,9 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
             value={row.name}
             required
             ref={(field) =>
-              field?.setCustomValidity(hasNameBefore(rows, at) ? 'Another field has this name. Choose a different one.' : '')
+              field?.setCustomValidity(
+                hasNameBefore(rows, at) ? 'Another field has this name. Choose a different one.' : '',
+              )
             }
             onChange={(event) => change(at, { name: event.target.value })}
           />

@@ -77,7 +77,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
         </header>
         {status === 'ended' && (
           <Empty icon="reply" title="There is no such thread in this space">
-            <p>It may have been deleted.</p>
+            <p>The message on which it hangs may have been deleted.</p>
           </Empty>
         )}
         {status === 'loading' && error !== null && (
