@@ -120,7 +120,7 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
         <Button icon="plus" onClick={() => setRows([...rows, NEW])}>
           Add a field
         </Button>
-        <Button look="quiet" onClick={() => setJson(text)}>
+        <Button look="quiet" disabled={rows.some((_, at) => hasNameBefore(rows, at))} onClick={() => setJson(text)}>
           {label} as JSON
         </Button>
       </div>
