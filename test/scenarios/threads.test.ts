@@ -237,6 +237,27 @@ for (const stack of RULE_STACKS) {
       }
     })
 
+    test('a long question in a thread leaves room for fewer of the other replies', async () => {
+      const ann = await stage.person('Ann')
+      const ada = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' })
+      const room = await stage.space('Room', [ann, ada], { routing: 'BROADCAST' })
+      const root = await say(ann, room, 'The root')
+      for (let at = 0; at < 8; at++) await say(ann, room, 'x'.repeat(7000), { replyToId: root })
+      await stage.endedRuns(ada, 9)
+      let prompt = ''
+      const look = (request: ModelRequest) => {
+        prompt = promptOf(request)
+        return prompt.includes('Question')
+      }
+      parley.models.script(forAgent('Ada', when(look, steps([{ text: 'ok' }]))))
+      await say(ann, room, `Question ${'y'.repeat(30_000)}`, { replyToId: root })
+      await stage.endedRuns(ada, 10)
+      expect(prompt).toContain('The root')
+      expect(prompt).toContain('y'.repeat(30_000))
+      // All of the thread has at most 60,000 characters.
+      expect(prompt.match(/x{7000}/g)).toHaveLength(4)
+    })
+
     test('outside of the thread, a run is not shown the thread', async () => {
       const ann = await stage.person('Ann')
       const ada = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' })
