@@ -129,7 +129,9 @@ describe('threads in the live client', () => {
     const connection = await connect(ada)
     let fails = false
     const ask: Connection['ask'] = (operation, ...given) =>
-      fails && operation.toString() === THREAD.toString() ? Promise.reject(new Error('away')) : connection.ask(operation, ...given)
+      fails && operation.toString() === THREAD.toString()
+        ? Promise.reject(new Error('away'))
+        : connection.ask(operation, ...given)
     const parts = { spaceId: space.id, rootId: root.id, isFollowing: () => true }
     let follower: Follower | undefined
     const thread = createLiveThread({ ...connection, ask } as Connection, {
