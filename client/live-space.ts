@@ -264,6 +264,7 @@ export function liveSpace(
     keepNewest,
     thread: (rootId) =>
       createLiveThread(connection, {
+        spaceId,
         rootId,
         isFollowing: () => state.status === 'live',
         follow(follower) {

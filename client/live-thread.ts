@@ -10,9 +10,12 @@ import { createTranscript, type Transcript } from './transcript.ts'
 
 /** The current state of a thread. */
 export interface ThreadState {
-  /** `loading` until the first page; `ended` if there is no such message; `error` has the reason why it could not be loaded. */
+  /**
+   * `loading` until the first page; `ended` if there is no such thread in this space. `error` has the reason why it could
+   * not be loaded, or, while `live`, not be loaded again after events were lost: `replies` is then old. It is tried again.
+   */
   status: 'loading' | 'live' | 'ended'
-  /** The message on which the thread hangs. */
+  /** The message on which the thread hangs; null once retention has deleted it. */
   root: Message | null
   /** The newest replies in the order of the space, without gaps. */
   replies: readonly Message[]
@@ -24,7 +27,7 @@ export interface ThreadState {
 
 /** A thread that follows the events of its space while it has listeners. */
 export interface LiveThread extends Observable<ThreadState>, EarlierPages {
-  /** Loads the thread again, after a failure. */
+  /** Loads the thread again at once, after a failure. */
   reload(): void
 }
 
@@ -36,7 +39,10 @@ export interface Follower {
   letGo(messageId: string): void
 }
 
+const RETRY_MS = 5000
+
 interface Parts {
+  spaceId: string
   rootId: string
   /** Whether the events of the space are received: after its first snapshot. */
   isFollowing(): boolean
@@ -44,7 +50,7 @@ interface Parts {
   follow(follower: Follower): () => void
 }
 
-export function createLiveThread(connection: Connection, { rootId, isFollowing, follow }: Parts): LiveThread {
+export function createLiveThread(connection: Connection, { spaceId, rootId, isFollowing, follow }: Parts): LiveThread {
   let state: Pick<ThreadState, 'status' | 'error' | 'isLoadingEarlier'> = {
     status: 'loading',
     error: null,
@@ -55,6 +61,8 @@ export function createLiveThread(connection: Connection, { rootId, isFollowing, 
   /** Events that arrive while the first page is requested. Null if none is. */
   let meanwhile: SpaceEvent[] | null = null
   let loads = 0
+  /** The next attempt after a failure. Until then events are left to it. */
+  let retry: ReturnType<typeof setTimeout> | null = null
 
   function clear(): void {
     root = createTranscript({ isPart: ({ id }) => id === rootId })
@@ -75,6 +83,8 @@ export function createLiveThread(connection: Connection, { rootId, isFollowing, 
       if (isFollowing()) void load()
       return () => {
         loads += 1
+        meanwhile = null
+        endRetry()
         stop()
       }
     },
@@ -88,26 +98,38 @@ export function createLiveThread(connection: Connection, { rootId, isFollowing, 
   async function load(): Promise<void> {
     loads += 1
     const ownLoad = loads
+    endRetry()
     meanwhile = []
     try {
-      const { message } = await requestPage(PAGE_SIZE, (last) => connection.ask(THREAD, { rootId, last }))
-      if (ownLoad === loads) begin(message)
+      const found = await requestPage(PAGE_SIZE, (last) => connection.ask(THREAD, { spaceId, rootId, last }))
+      if (ownLoad === loads) begin(found)
     } catch (failure) {
       if (ownLoad !== loads) return
+      meanwhile = null
+      retry = setTimeout(() => void load(), RETRY_MS)
       set({ error: errorOf(failure) })
     }
   }
 
-  function begin(message: LiveThreadQuery['message']): void {
+  function endRetry(): void {
+    if (retry !== null) clearTimeout(retry)
+    retry = null
+  }
+
+  function begin({ message, space }: LiveThreadQuery): void {
     const events = meanwhile ?? []
     meanwhile = null
-    if (message === null) {
+    const thread = space?.thread ?? null
+    const isRoot = message !== null && message.space.id === spaceId && message.threadRootId === null
+    if (!isRoot && thread === null) {
       set({ status: 'ended', error: null })
       return
     }
-    const { thread, ...first } = message
     clear()
-    root.put(first)
+    if (isRoot) {
+      const { space: _, ...first } = message
+      root.put(first)
+    }
     if (thread !== null) replies.beginPage()(thread.messages)
     for (const event of events) change(event)
     set({ status: 'live', error: null })
@@ -117,7 +139,8 @@ export function createLiveThread(connection: Connection, { rootId, isFollowing, 
     // The events between the last ones and this snapshot are lost.
     if (event.__typename === 'SpaceSnapshot') void load()
     else if (meanwhile !== null) meanwhile.push(event)
-    else change(event)
+    // Otherwise what was lost before the event would be missing.
+    else if (retry === null) change(event)
   }
 
   function change(event: SpaceEvent): void {
@@ -144,7 +167,7 @@ export function createLiveThread(connection: Connection, { rootId, isFollowing, 
   }
 
   function put(message: Message): void {
-    if (meanwhile !== null) return
+    if (meanwhile !== null || retry !== null) return
     root.put(message)
     replies.put(message)
     observable.changed()
@@ -158,8 +181,8 @@ export function createLiveThread(connection: Connection, { rootId, isFollowing, 
   const pages = createEarlierPages({
     transcript: () => replies,
     async request(before, last) {
-      const { message } = await connection.ask(THREAD, { rootId, before, last })
-      return message?.thread?.messages ?? null
+      const { space } = await connection.ask(THREAD, { spaceId, rootId, before, last })
+      return space?.thread?.messages ?? null
     },
     onLoading: (isLoadingEarlier) => set({ isLoadingEarlier }),
     onDropped: observable.changed,
@@ -169,7 +192,7 @@ export function createLiveThread(connection: Connection, { rootId, isFollowing, 
     subscribe: observable.subscribe,
     ...pages,
     reload() {
-      set({ status: 'loading', error: null })
+      set({ status: state.status === 'live' ? 'live' : 'loading', error: null })
       void load()
     },
   }

@@ -74,7 +74,7 @@ graphql(`
     editedAt
     deletedAt
     replyTo { id }
-    threadRoot { id }
+    threadRootId
     reactions { emoji count mine }
     parts { ...LivePart }
   }
@@ -150,10 +150,10 @@ export const EARLIER_MESSAGES = graphql<types.LiveEarlierMessagesQuery, types.Li
 `)
 
 export const THREAD = graphql<types.LiveThreadQuery, types.LiveThreadQueryVariables>(`
-  query LiveThread($rootId: ID!, $before: String, $last: Int!, $rootsOnly: Boolean = false) {
-    message(id: $rootId) {
-      ...LiveMessage
-      thread { messages(last: $last, before: $before) { ...LiveMessages } }
+  query LiveThread($spaceId: ID!, $rootId: ID!, $before: String, $last: Int!, $rootsOnly: Boolean = false) {
+    message(id: $rootId) { ...LiveMessage space { id } }
+    space(id: $spaceId) {
+      thread(rootId: $rootId) { messages(last: $last, before: $before) { ...LiveMessages } }
     }
   }
 `)

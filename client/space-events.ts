@@ -11,12 +11,11 @@ export type TextReplacement = Extract<SpaceEvent, { __typename: 'MessageTextRepl
 
 const CALL_ORDER = ['STREAMING', 'RUNNING', 'WAITING']
 
-/** Whether a message is a reply. Retention may have deleted the messages that a reply names. */
-export const isReply = ({ threadRoot, replyTo }: Pick<Message, 'threadRoot' | 'replyTo'>) =>
-  threadRoot !== null || replyTo !== null
+/** Whether a message is a reply. */
+export const isReply = ({ threadRootId }: Pick<Message, 'threadRootId'>) => threadRootId !== null
 
 /** Returns the id of the message on which the reply's thread hangs; null outside of threads. */
-export const threadOf = ({ threadRoot }: Pick<Message, 'threadRoot'>): string | null => threadRoot?.id ?? null
+export const threadOf = ({ threadRootId }: Pick<Message, 'threadRootId'>): string | null => threadRootId
 
 export const isWhole = ({ status }: Pick<Message, 'status'>) => status === 'COMPLETE' || status === 'INTERRUPTED'
 

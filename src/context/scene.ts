@@ -159,21 +159,21 @@ async function readThread(
   if (spaceId === null || threadRootId === null) return []
   const range = { spaceId, readerId, upToSeq, whole, readOn: readOnFrom }
   // With a limit of 1 the text would not be truncated.
-  const root = await history.read({ ...range, scope: { type: 'root', threadRootId }, limit: 2, characters })
-  const left = Math.max(1, characters - JSON.stringify(root).length)
-  const scope = { type: 'replies' as const, threadRootId }
-  const replies = await history.read({ ...range, scope, limit: Math.max(1, limit - root.length), characters: left })
-  const lines = [...root, ...replies]
+  const one = (id: string) =>
+    history.read({ ...range, scope: { type: 'root', threadRootId: id }, limit: 2, characters })
   const { triggerMessageId } = run
-  if (triggerMessageId === null || lines.some(({ id }) => id === triggerMessageId)) return lines
-  // The trigger is always shown: it is older, or outside of the thread.
-  const trigger = await history.read({
-    ...range,
-    scope: { type: 'root', threadRootId: triggerMessageId },
-    limit: 2,
-    characters,
-  })
-  const later = [...trigger, ...replies].sort((one, other) => one.timestamp.localeCompare(other.timestamp))
+  const [root, trigger] = await Promise.all([
+    one(threadRootId),
+    // The trigger is always shown: it may be older than the latest replies, or outside of the thread.
+    triggerMessageId === null || triggerMessageId === threadRootId ? [] : one(triggerMessageId),
+  ])
+  const left = Math.max(1, characters - JSON.stringify([...root, ...trigger]).length)
+  const most = Math.max(1, limit - root.length)
+  const scope = { type: 'replies' as const, threadRootId }
+  const latest = await history.read({ ...range, scope, limit: most, characters: left })
+  if (trigger.length === 0 || latest.some(({ id }) => id === triggerMessageId)) return [...root, ...latest]
+  const fitting = latest.length < most ? latest : latest.slice(1)
+  const later = [...trigger, ...fitting].sort((line, other) => line.timestamp.localeCompare(other.timestamp))
   return [...root, ...later]
 }
 

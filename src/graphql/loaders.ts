@@ -189,6 +189,10 @@ function createOfHumans({ domain: { visibility, reading, notifications, changeRe
       const found = await reading.unreadOfMany(asked)
       return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? NOTHING_UNREAD)
     }, nameOf),
+    unreadThreads: batchedOverViewers(async (asked: readonly InSpace[]) => {
+      const found = await reading.unreadThreadsOfMany(asked)
+      return asked.map(({ humanId, spaceId }) => found.get(humanId)?.get(spaceId) ?? [])
+    }, nameOf),
     unreadInThreads: batchedOverViewers(
       async (asked: readonly { humanId: string; threadRootId: string }[]) => {
         const found = await reading.unreadInThreads(asked)

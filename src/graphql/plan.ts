@@ -27,6 +27,12 @@ Plan.implement({
       nullable: true,
       resolve: ({ enabled, nextRunAt }) => (enabled ? nextRunAt : null),
     }),
+    scheduledAt: t.field({
+      type: 'DateTime',
+      nullable: true,
+      description: 'As `nextRunAt`, also while the plan is disabled. Null once a one-time plan has fired.',
+      resolve: ({ nextRunAt }) => nextRunAt,
+    }),
     nextRuns: t.field({
       type: ['DateTime'],
       description: 'The next times, at most five. Empty if the plan is disabled.',

@@ -2,12 +2,19 @@ import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, DEFAULT_MESSAGES, messagesRequest, sizeOfPage } from './connections.ts'
 import { MessageConnection, MessageEdge } from './message-connection.ts'
-import { Message } from './refs.ts'
+import { Message, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
   description: 'The replies that hang on a message, and the replies to those. They are messages of the space.',
   fields: (t) => ({
+    rootId: t.exposeID('threadRootId', { description: 'The id of the message on which the replies hang.' }),
+    root: t.field({
+      type: Message,
+      nullable: true,
+      description: 'That message; null once retention has deleted it.',
+      resolve: ({ threadRootId }, _, { loaders }) => loadOptional(loaders.messages, threadRootId),
+    }),
     replyCount: t.exposeInt('replyCount', { description: 'Counted up to 10,000.' }),
     lastReplyAt: t.expose('lastReplyAt', { type: 'DateTime', nullable: true }),
     unreadCount: t.int({
@@ -48,11 +55,41 @@ builder.objectFields(Message, (t) => ({
       'The first message of the thread, on which the replies hang. Null outside of threads, and for that message itself.',
     resolve: ({ threadRootId }, _, { loaders }) => loadOptional(loaders.messages, threadRootId),
   }),
+  threadRootId: t.exposeID('threadRootId', {
+    nullable: true,
+    description: 'The id of `threadRoot`, also once retention has deleted that message.',
+  }),
   thread: t.field({
     type: Thread,
     nullable: true,
     description: 'The thread that hangs on this message; null if there is none.',
     complexity: { field: 10, multiplier: 1 },
     resolve: ({ id, threadRootId }, _, { loaders }) => (threadRootId === null ? loaders.threads.load(id) : null),
+  }),
+}))
+
+builder.objectFields(Space, (t) => ({
+  thread: t.field({
+    type: Thread,
+    nullable: true,
+    complexity: { field: 10, multiplier: 1 },
+    description:
+      'The thread on a message of this space, also once retention has deleted that message. Null if it has no replies.',
+    args: { rootId: t.arg.id({ required: true }) },
+    async resolve({ id }, { rootId }, { loaders }) {
+      const thread = await loaders.threads.load(rootId)
+      return thread?.spaceId === id ? thread : null
+    },
+  }),
+  unreadThreads: t.field({
+    type: [Thread],
+    complexity: { field: 20, multiplier: 20 },
+    description:
+      'The threads with replies that `unreadCount` counts, the newest reply first; at most 20. Empty if the viewer is not human.',
+    async resolve({ id }, _, { loaders }) {
+      const rootIds = await loaders.unreadThreads.load(id)
+      const threads = await Promise.all(rootIds.map((rootId) => loaders.threads.load(rootId)))
+      return threads.filter((thread) => thread !== null)
+    },
   }),
 }))

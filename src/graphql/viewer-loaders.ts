@@ -119,6 +119,11 @@ function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: Comm
       load: async (spaceId: string) =>
         isHuman ? ofHumans.unread.load({ humanId: viewer.id, spaceId }) : NOTHING_UNREAD,
     },
+    /** The ids of the first messages. */
+    unreadThreads: {
+      load: async (spaceId: string): Promise<readonly string[]> =>
+        isHuman ? ofHumans.unreadThreads.load({ humanId: viewer.id, spaceId }) : [],
+    },
     unreadTotal: { load: async () => (isHuman ? ofHumans.unreadTotals.load(viewer.id) : NOTHING_UNREAD) },
     notifyLevel: {
       load: async (spaceId: string) =>

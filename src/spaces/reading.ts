@@ -85,6 +85,8 @@ export interface Reading {
   repliesMany(threadRootIds: readonly string[], request: PageRequest): Promise<(Page<Message> | BadInputError)[]>
   /** By human and thread, the replies of others after the human's mark of the thread, among the newest 1,000 replies. */
   unreadInThreads(asked: readonly HumanInThread[]): Promise<Map<string, Map<string, number>>>
+  /** By human and space, the threads with replies that `unreadOfMany` counts, the newest reply first; at most 20. */
+  unreadThreadsOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, string[]>>>
   /** The last message of each space; a space without messages is left out. */
   lastMany(spaceIds: readonly string[]): Promise<Map<string, Message>>
   /** By space, the first message outside of threads after the human's read marker that somebody else sent. */
@@ -129,9 +131,9 @@ const MOST_OF_THREAD = 1000
  * The unread replies that count for the membership `marker`. The limits are those of the rows read, not of those that
  * count: a human may have taken part in any number of threads, and a thread may go on for years without them.
  */
-const UNREAD_REPLIES = Prisma.sql`
-  SELECT ${MENTIONS_READER} FROM (
-    SELECT m.*, t."takesPart" FROM (
+const unreadReplies = (columns: Prisma.Sql) => Prisma.sql`
+  SELECT ${columns} FROM (
+    SELECT m.*, t."threadRootId", t."takesPart" FROM (
       SELECT * FROM "ThreadReader" WHERE "humanId" = marker."entityId" AND "spaceId" = marker."spaceId"
       ORDER BY "threadRootId" DESC LIMIT ${MOST_THREADS}) t
     CROSS JOIN LATERAL (
@@ -140,7 +142,8 @@ const UNREAD_REPLIES = Prisma.sql`
     LIMIT ${MOST_COUNTED}) m
   WHERE m."spaceId" = marker."spaceId" AND m."senderId" <> marker."entityId" AND m."createdAt" >= marker."joinedAt"
     AND (m."takesPart" OR m."mentionedIds" @> ARRAY[marker."entityId"])`
-const UNREAD_OF_MARKER = Prisma.sql`(${UNREAD_OUTSIDE}) UNION ALL (${UNREAD_REPLIES})`
+const UNREAD_OF_MARKER = Prisma.sql`(${UNREAD_OUTSIDE}) UNION ALL (${unreadReplies(MENTIONS_READER)})`
+const MOST_UNREAD_THREADS = 20
 
 export function createReading(platform: Platform, publisher: SpacePublisher): Reading {
   const { db, log, logger } = platform
@@ -220,6 +223,15 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
       return new Map(
         [...readers].map(([id, own]) => [id, new Map(own.map(({ threadRootId, count }) => [threadRootId, count]))]),
       )
+    },
+    async unreadThreadsOfMany(asked) {
+      const rows = await db.query<{ reader: string; spaceId: string; value: string[] }>(Prisma.sql`
+        SELECT "entityId" AS reader, "spaceId", array_agg(unread."threadRootId" ORDER BY unread."lastAt" DESC) AS value
+        FROM ${markersOf(asked)}, LATERAL (
+          SELECT "threadRootId", max("createdAt") AS "lastAt" FROM (${unreadReplies(Prisma.sql`m."threadRootId", m."createdAt"`)}) reply
+          GROUP BY "threadRootId" ORDER BY max("createdAt") DESC LIMIT ${MOST_UNREAD_THREADS}) unread
+        GROUP BY 1, 2`)
+      return byReader(rows)
     },
     async lastMany(spaceIds) {
       const rows = await db.prisma.$queryRaw<Row[]>`
@@ -360,11 +372,12 @@ function fetchRoots(platform: Platform, spaceIds: readonly string[], request: Pa
   return fetchFiltered(platform, { parents, isOfWindow, count: spaceIds.length }, request)
 }
 
-/** Reads pages of the replies of threads. */
+/** Reads pages of the replies of threads. Retention may have deleted the messages on which they hang. */
 function fetchReplies(platform: Platform, rootIds: readonly string[], request: PageRequest): Promise<FilteredRow[]> {
   const parents = Prisma.sql`
-    SELECT root.id AS "windowId", s.* FROM "Message" root JOIN "Space" s ON s.id = root."spaceId"
-    WHERE root.id = ANY(${[...rootIds]}::text[])`
+    SELECT root.id AS "windowId", s.* FROM unnest(${[...rootIds]}::text[]) AS root(id)
+    CROSS JOIN LATERAL (SELECT m."spaceId" FROM "Message" m WHERE m."threadRootId" = root.id ORDER BY m.seq DESC LIMIT 1) reply
+    JOIN "Space" s ON s.id = reply."spaceId"`
   const isOfWindow = Prisma.sql`m."threadRootId" = s."windowId" AND m."spaceId" = s.id`
   return fetchFiltered(platform, { parents, isOfWindow, count: rootIds.length }, request)
 }

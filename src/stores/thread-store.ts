@@ -130,7 +130,10 @@ export function findReplyPlace(
   return findReplied(db, reply, isMemberSql({ spaceId: reply.spaceId, entityId }))
 }
 
-/** Returns the place of a reply to a message of a space that the sender may see. */
+/**
+ * Returns the place of a reply to a message of a space that the sender may see, or to the first message of a thread
+ * that goes on after retention has deleted it.
+ */
 export async function findReplied(
   db: Pick<Database, 'query'>,
   { spaceId, replyToId }: { spaceId: string; replyToId: string },
@@ -140,7 +143,10 @@ export async function findReplied(
   const [message] = await db.query<RepliedMessage>(Prisma.sql`
     SELECT m.id, m."threadRootId", m."deletedAt",
       EXISTS (SELECT 1 FROM "Message" r WHERE r."threadRootId" = m.id) AS "isRoot"
-    FROM "Message" m WHERE m.id = ${replyToId} AND m."spaceId" = ${spaceId} AND ${condition}`)
+    FROM "Message" m WHERE m.id = ${replyToId} AND m."spaceId" = ${spaceId} AND ${condition}
+    UNION ALL
+    SELECT ${replyToId}, NULL, NULL, true WHERE ${condition} AND NOT EXISTS (SELECT 1 FROM "Message" WHERE id = ${replyToId})
+      AND EXISTS (SELECT 1 FROM "Message" r WHERE r."threadRootId" = ${replyToId} AND r."spaceId" = ${spaceId})`)
   if (message === undefined) return { type: 'unknown' }
   const place = placeOfReply(message)
   return place === null ? { type: 'deleted' } : { type: 'place', place }

@@ -40,20 +40,28 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     parley.models.script(forAgent(agent.name, steps(orders, [{ text: 'ok' }])))
     const first = await openAs(human, `/spaces/${space.id}`)
     const second = await openAs(bob, `/spaces/${space.id}`)
-    const { runs } = await parley.send(human, space.id, 'Order some.')
-    return { first, second, bob, runs }
+    const { runs, message } = await parley.send(human, space.id, 'Order some.')
+    return { first, second, bob, runs, thread: `/spaces/${space.id}?thread=${message.id}` }
   }
 
   test('a call that needs two people is executed after both approve, with the edit of one of them', async () => {
-    const { first, second, runs } = await play('Buyer')
+    const { first, second, runs, thread } = await play('Buyer')
     await call(first).getByRole('button', { name: 'I’ll handle this' }).press('Enter', PATIENCE)
     await call(second).getByText('is handling this.').waitFor(PATIENCE)
     const editFirst = call(first).getByRole('button', { name: 'Edit first…' })
     await editFirst.press('Enter')
     await call(first).getByLabel('quantity').waitFor(PATIENCE)
-    // Denying is still possible, and Escape goes back.
+    // Denying is still possible, and Escape goes back, and only that.
     await call(first).getByRole('button', { name: 'Deny' }).waitFor(PATIENCE)
+    await first.page.evaluate(`history.pushState(null, '', '${thread}')`)
+    const panel = first.page.getByRole('region', { name: 'Thread', exact: true })
+    await panel.getByRole('textbox', { name: 'Reply' }).waitFor(PATIENCE)
+    await call(first).getByLabel('quantity').focus()
     await first.page.keyboard.press('Escape')
+    await editFirst.waitFor(PATIENCE)
+    expect(await panel.count()).toBe(1)
+    await first.page.keyboard.press('Escape')
+    await panel.waitFor({ ...PATIENCE, state: 'detached' })
     await editFirst.press('Enter', PATIENCE)
     await call(first).getByLabel('quantity').fill('0', PATIENCE)
     await call(first).getByRole('button', { name: 'Approve this' }).press('Enter')

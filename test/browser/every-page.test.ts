@@ -85,6 +85,10 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
       { address: `/runs/${runId}`, shows: anywhere('verbatim') },
       { address: '/runs/run_unknown', shows: anywhere('Run not found') },
     ],
+    '/why/:id': [
+      { address: `/why/${runId}`, shows: (page) => page.getByRole('list', { name: 'Path' }) },
+      { address: '/why/run_unknown', shows: anywhere('Nothing to explain') },
+    ],
     '/join/:code': [
       { address: '/join/a-code', shows: (page) => page.getByRole('button', { name: 'Join', exact: true }) },
     ],

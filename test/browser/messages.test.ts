@@ -52,7 +52,7 @@ describe.skipIf(!hasBrowser)('what people do with messages in the console', () =
     const menu = page.getByRole('menu', { name: 'Message actions' })
     await menu.waitFor(PATIENCE)
     expect(await menu.getByRole('menuitem').allTextContents()).toEqual(
-      ['React…', 'Reply in thread', 'Quote', 'Copy text', 'Copy link'].map((words) => ` ${words}`),
+      ['React…', 'Reply in thread', 'Quote', 'Copy text', 'Copy link', 'Why?'].map((words) => ` ${words}`),
     )
     expect(await violations()).toEqual([])
     await page.keyboard.press('Escape')

@@ -105,6 +105,8 @@ describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
     expect(await plan.getByRole('listitem').filter({ hasText: ':00' }).count()).toBe(5)
     await plan.getByRole('button', { name: 'Change the plan Minutes' }).click()
     const change = page.getByRole('form', { name: 'Change the plan' })
+    expect(await change.getByLabel('Repeats').count()).toBe(0)
+    await change.getByRole('button', { name: 'Change the schedule' }).click(PATIENCE)
     await change.getByLabel('Repeats').selectOption('DAILY', PATIENCE)
     await change.getByLabel('At', { exact: true }).fill('06:30')
     await change.getByRole('button', { name: 'Save' }).click()

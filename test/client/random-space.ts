@@ -60,7 +60,7 @@ export function createRandomSpace(choices: number[]): RandomSpace {
       editedAt: null,
       deletedAt: null,
       replyTo: null,
-      threadRoot: null,
+      threadRootId: null,
       reactions: [],
       parts: isHuman ? [text] : [],
     }

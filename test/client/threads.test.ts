@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Connection, createConnection } from '../../client/connection.ts'
 import { type LiveSpace, liveSpace } from '../../client/live-space.ts'
-import type { ThreadState } from '../../client/live-thread.ts'
-import type { Message } from '../../client/space-events.ts'
+import { createLiveThread, type Follower, type ThreadState } from '../../client/live-thread.ts'
+import { THREAD } from '../../client/operations.ts'
+import type { Message, SpaceEvent } from '../../client/space-events.ts'
 import type { HumanViewer as Human } from '../../src/access/viewer.ts'
 import { when } from '../support/live-state.ts'
 import { forAgent, when as script, steps } from '../support/model-server-script.ts'
@@ -119,6 +120,64 @@ describe('threads in the live client', () => {
     const none = live.thread('msg_0')
     stops.push(none.subscribe(() => {}))
     await when(none, ({ status }) => status === 'ended')
+  })
+
+  test('a thread that cannot be loaded again after lost events says so, applies none of the later ones, and is loaded in the end', async () => {
+    const { ada, bob, space } = await twoPeople()
+    const { message: root } = await parley.send(ada, space.id, 'root')
+    await reply(bob, space.id, root.id, '1')
+    const connection = await connect(ada)
+    let fails = false
+    const ask: Connection['ask'] = (operation, ...given) =>
+      fails && operation.toString() === THREAD.toString()
+        ? Promise.reject(new Error('away'))
+        : connection.ask(operation, ...given)
+    const parts = { spaceId: space.id, rootId: root.id, isFollowing: () => true }
+    let follower: Follower | undefined
+    const thread = createLiveThread({ ...connection, ask } as Connection, {
+      ...parts,
+      follow(given) {
+        follower = given
+        return () => {}
+      },
+    })
+    stops.push(thread.subscribe(() => {}))
+    const { replies } = await when(thread, ({ status }) => status === 'live')
+    fails = true
+    follower?.apply({ __typename: 'SpaceSnapshot' } as SpaceEvent)
+    const failed = await when(thread, ({ error }) => error !== null)
+    expect([failed.status, failed.error?.message, textsOf(failed.replies)]).toEqual(['live', 'away', ['1']])
+    const [first] = replies as [Message]
+    follower?.apply({ __typename: 'MessagePosted', cursor: '', message: { ...first, id: 'msg_3', seq: 4 } })
+    expect(textsOf(thread.getState().replies)).toEqual(['1'])
+    await reply(bob, space.id, root.id, '2')
+    fails = false
+    const again = await when(thread, ({ error }) => error === null)
+    expect([again.status, textsOf(again.replies)]).toEqual(['live', ['1', '2']])
+  }, 20_000)
+
+  test('a thread goes on without its first message; a reply, and a message of another space, have none', async () => {
+    const { ada, bob, space } = await twoPeople()
+    const other = await parley.space(ada, [], { name: 'Attic' })
+    const { message: elsewhere } = await parley.send(ada, other.id, 'elsewhere')
+    const { message: root } = await parley.send(ada, space.id, 'root')
+    const first = await reply(bob, space.id, root.id, '1')
+    await reply(bob, space.id, root.id, '2')
+    // As retention does.
+    await parley.app.platform.db.prisma.message.delete({ where: { id: root.id } })
+    const live = await follow(ada, space.id)
+    const thread = live.thread(root.id)
+    stops.push(thread.subscribe(() => {}))
+    const opened = await when(thread, ({ status }) => status === 'live')
+    expect([opened.root, textsOf(opened.replies)]).toEqual([null, ['1', '2']])
+    await live.send({ text: '3', replyToId: root.id })
+    await when(thread, ({ replies }) => replies.length === 3)
+    expect(textsOf(live.getState().messages)).toEqual([])
+    for (const id of [first.id, elsewhere.id]) {
+      const none = live.thread(id)
+      stops.push(none.subscribe(() => {}))
+      await when(none, ({ status }) => status === 'ended')
+    }
   })
 
   test('an answer that streams in a thread grows there; one that moves into the thread while it streams leaves the space', async () => {

@@ -22,7 +22,7 @@ const message = (status: Message['status'], text = ''): Message => ({
   editedAt: null,
   deletedAt: null,
   replyTo: null,
-  threadRoot: null,
+  threadRootId: null,
   reactions: [],
   parts: text === '' ? [] : [textPart(text)],
 })

@@ -24,7 +24,7 @@ const QUESTION: Message = {
   editedAt: null,
   deletedAt: null,
   replyTo: null,
-  threadRoot: null,
+  threadRootId: null,
   reactions: [],
   parts: [],
 }

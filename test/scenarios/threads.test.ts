@@ -25,6 +25,8 @@ const DELETE = `mutation ($input: DeleteMessageInput!) {
   deleteMessage(input: $input) { __typename ... on Error { message } } }`
 const EDIT = `mutation ($input: EditMessageInput!) {
   editMessage(input: $input) { __typename ... on EditMessagePayload { editedMessage { staleRuns { id } } runs { id } } ... on Error { message } } }`
+const UNREAD_THREADS = `query ($id: ID!, $rootId: ID!) {
+  space(id: $id) { unreadCount unreadThreads { rootId root { text } unreadCount } thread(rootId: $rootId) { rootId replyCount } } }`
 const SUBMIT = 'mutation ($input: SubmitToolResultInput!) { submitToolResult(input: $input) { __typename } }'
 const WAKES = 'query ($spaceId: ID!, $replyToId: ID) { wakes(spaceId: $spaceId, replyToId: $replyToId) { name } }'
 
@@ -117,6 +119,36 @@ for (const stack of RULE_STACKS) {
       expect(emptied).toMatchObject({ text: '', thread: { replyCount: 3 } })
     })
 
+    test('unread replies lead to their threads, the newest first, also once a first message is gone', async () => {
+      const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
+      const room = await stage.space('Room', [ann, bob], { routing: 'BROADCAST' })
+      const there = await stage.space('There', [ann], { routing: 'BROADCAST' })
+      const [old, kept, others] = [
+        await say(ann, room, 'old'),
+        await say(ann, room, 'kept'),
+        await say(bob, room, 'his'),
+      ]
+      const last = await say(bob, room, 'to old', { replyToId: old })
+      await say(bob, room, 'to kept', { replyToId: kept })
+      await say(bob, room, 'to his', { replyToId: others })
+      await stage.ask(ann.client, MARK, { input: { spaceId: room.id, messageId: others } })
+      await parley.app.platform.db.prisma.message.delete({ where: { id: old } })
+      const read = async (person: Person, { id }: Named = room) =>
+        stage.ask(person.client, UNREAD_THREADS, { id, rootId: old })
+      expect(await read(ann)).toEqual({
+        unreadCount: 2,
+        unreadThreads: [
+          { rootId: kept, root: { text: 'kept' }, unreadCount: 1 },
+          { rootId: old, root: null, unreadCount: 1 },
+        ],
+        thread: { rootId: old, replyCount: 1 },
+      })
+      expect(await read(bob)).toMatchObject({ unreadThreads: [] })
+      expect(await read(ann, there)).toMatchObject({ unreadThreads: [], thread: null })
+      await stage.ask(ann.client, MARK, { input: { spaceId: room.id, messageId: last } })
+      expect((await read(ann)).unreadThreads).toMatchObject([{ rootId: kept }])
+    })
+
     test('an idempotency key covers what is replied to', async () => {
       const ann = await stage.person('Ann')
       const room = await stage.space('Room', [ann], { routing: 'BROADCAST' })
@@ -203,6 +235,27 @@ for (const stack of RULE_STACKS) {
         expect(prompt).toContain('A remark')
         expect(prompt).not.toContain('else')
       }
+    })
+
+    test('a long question in a thread leaves room for fewer of the other replies', async () => {
+      const ann = await stage.person('Ann')
+      const ada = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' })
+      const room = await stage.space('Room', [ann, ada], { routing: 'BROADCAST' })
+      const root = await say(ann, room, 'The root')
+      for (let at = 0; at < 8; at++) await say(ann, room, 'x'.repeat(7000), { replyToId: root })
+      await stage.endedRuns(ada, 9)
+      let prompt = ''
+      const look = (request: ModelRequest) => {
+        prompt = promptOf(request)
+        return prompt.includes('Question')
+      }
+      parley.models.script(forAgent('Ada', when(look, steps([{ text: 'ok' }]))))
+      await say(ann, room, `Question ${'y'.repeat(30_000)}`, { replyToId: root })
+      await stage.endedRuns(ada, 10)
+      expect(prompt).toContain('The root')
+      expect(prompt).toContain('y'.repeat(30_000))
+      // All of the thread has at most 60,000 characters.
+      expect(prompt.match(/x{7000}/g)).toHaveLength(4)
     })
 
     test('outside of the thread, a run is not shown the thread', async () => {

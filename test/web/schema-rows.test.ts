@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ROW_TYPES, rowsOf, schemaOf } from '../../web/operate/schema-rows.ts'
+import { hasNameBefore, ROW_TYPES, rowsOf, type SchemaRow, schemaOf } from '../../web/operate/schema-rows.ts'
 
 const text = { type: 'string' }
 const object = (more: object) => ({ type: 'object', properties: { item: text }, ...more })
@@ -33,6 +33,14 @@ describe('the fields of a schema', () => {
     ['no schema', 'text'],
   ])('are not offered for a schema with %s, which they would lose', (_, schema) => {
     expect(rowsOf(schema)).toBeNull()
+  })
+
+  test('with the name of one before are refused', () => {
+    const [item, same] = [' item', 'item'].map((name) => ({
+      ...{ name, type: 'string' as const, isRequired: true, description: '' },
+    }))
+    const rows = [item, { ...item, name: 'other' }, same, { ...item, name: '' }, { ...item, name: ' ' }] as SchemaRow[]
+    expect(rows.map((_, at) => hasNameBefore(rows, at))).toEqual([false, false, true, false, false])
   })
 
   test('without a name are left out', () => {

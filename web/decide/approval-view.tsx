@@ -131,7 +131,17 @@ function Editing({ onBack, children }: { onBack(): void; children: ReactNode }) 
   useEffect(() => box.current?.focus(), [])
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: Escape in any of its fields goes back
-    <div ref={box} tabIndex={-1} className="editing" onKeyDown={({ key }) => key === 'Escape' && onBack()}>
+    <div
+      ref={box}
+      tabIndex={-1}
+      className="editing"
+      onKeyDown={(event) => {
+        if (event.key !== 'Escape') return
+        // An open thread would close with the same key.
+        event.preventDefault()
+        onBack()
+      }}
+    >
       {children}
     </div>
   )

@@ -33,7 +33,7 @@ export const RUN = graphql(`
       stoppedBy { name }
       rootUsage { inputTokens outputTokens totalTokens cachedInputTokens estimated costUsd }
       parent { id agent { id name } }
-      triggerSpace { routing }
+      triggerSpace { routing mentionNarrows }
       triggerMessage {
         id
         mentions { id }

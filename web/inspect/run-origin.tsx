@@ -47,7 +47,9 @@ export function RunOrigin({ run }: { run: Run }) {
       )}
       {triggerType === 'SPACE_MESSAGE' && triggerMessage === null && (
         <p className="hint">
-          You cannot see the message: it is in a space that you are not a member of, or it was deleted.
+          {triggerSpace === null
+            ? 'You cannot see the message: it is in a space that you are not a member of.'
+            : 'There is no message to show: the agent was called back without one, or the message was deleted.'}
         </p>
       )}
       <Started parent={parent} depth={depth} />
@@ -59,8 +61,11 @@ export function RunOrigin({ run }: { run: Run }) {
 function ruleOf({ agent, triggerMessage, triggerSpace }: Run, reason: string | null): string {
   if (reason !== null) return reason
   if (triggerMessage?.mentions.some(({ id }) => id === agent.id)) return 'the message mentions it.'
-  return triggerSpace === null ? 'another agent involved it.' : RULES[triggerSpace.routing]
+  if (triggerSpace === null) return 'another agent involved it.'
+  return triggerSpace.routing === 'BROADCAST' && triggerSpace.mentionNarrows ? NARROWED : RULES[triggerSpace.routing]
 }
+
+const NARROWED = 'here, every message wakes every agent, unless it mentions some: then it wakes only those.'
 
 const RULES: Record<NonNullable<Run['triggerSpace']>['routing'], string> = {
   BROADCAST: 'here, every message wakes every agent.',

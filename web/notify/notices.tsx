@@ -29,12 +29,13 @@ async function markSeen(connection: Connection, { kind, spaceId, messageId }: Vi
   await connection.ask(MARK_READ, { spaceId, messageId }).catch(() => {})
 }
 
-/** Whether the page in front shows what the notice is about. A reply is shown in its thread. */
+/** Whether the page in front shows what the notice is about; false if that is not known. A reply is shown in its thread. */
 async function isInFront(connection: Connection, { spaceId, messageId }: ViewerNotice, at: string): Promise<boolean> {
   if (document.hidden || at !== `/spaces/${spaceId}`) return false
   if (messageId === null) return true
-  const { message } = await connection.ask(MESSAGE_PLACE, { id: messageId }).catch(() => ({ message: null }))
-  const threadId = message?.threadRoot?.id ?? null
+  const answer = await connection.ask(MESSAGE_PLACE, { id: messageId }).catch(() => null)
+  if (answer === null) return false
+  const threadId = answer.message?.threadRootId ?? null
   return threadId === null || threadId === new URLSearchParams(location.search).get('thread')
 }
 

@@ -36,6 +36,7 @@ export const AGENT_PLANS = graphql(`
           cron
           timeZone
           nextRuns
+          scheduledAt
           enabled
           confidentialTo { id name }
           firings(first: 1) { edges { node { ...ConsoleFiring } } }

@@ -94,21 +94,25 @@ function PlanRow({ plan }: { plan: Plan }) {
 }
 
 /** When the plan fires: in words, with its next five times. */
-function Schedule({ plan: { cron, timeZone, nextRuns } }: { plan: Plan }) {
+function Schedule({ plan: { cron, timeZone, nextRuns, scheduledAt } }: { plan: Plan }) {
   const own = useOwnTimeZone()
   const [next, ...later] = nextRuns
   return (
     <div className="note">
       {cron === null ? 'Once' : <span title={cron}>{sentence(wordsOfCron(cron) ?? cron)}</span>}
       {cron !== null && `, ${timeZone}`}
-      {next === undefined ? (
-        cron === null && ', already fired'
-      ) : (
+      {cron === null && scheduledAt === null && ', already fired'}
+      {next !== undefined && (
         <>
           {' · next '}
-          <time dateTime={next} title={own}>
-            {formatIn(own).format(new Date(next))}
-          </time>
+          <Slot at={next} timeZone={own} />
+        </>
+      )}
+      {cron === null && next === undefined && scheduledAt !== null && (
+        <>
+          {', for '}
+          <Slot at={scheduledAt} timeZone={own} />
+          {', while it is turned on'}
         </>
       )}
       {later.length > 0 && (
@@ -120,6 +124,14 @@ function Schedule({ plan: { cron, timeZone, nextRuns } }: { plan: Plan }) {
         </details>
       )}
     </div>
+  )
+}
+
+function Slot({ at, timeZone }: { at: string; timeZone: string }) {
+  return (
+    <time dateTime={at} title={timeZone}>
+      {formatIn(timeZone).format(new Date(at))}
+    </time>
   )
 }
 
@@ -137,8 +149,10 @@ function usePlanVerbs(id: string) {
   return { runNow, enable, remove }
 }
 
-function ChangePlan({ plan: { id, cron, timeZone, instruction, nextRuns }, onDone }: { plan: Plan; onDone(): void }) {
+function ChangePlan({ plan, onDone }: { plan: Plan; onDone(): void }) {
+  const { id, cron, timeZone, instruction, scheduledAt } = plan
   const { connection } = useSession()
+  const [changesSchedule, setChangesSchedule] = useState(false)
   const [chosen, setChosen] = useState<ChosenSchedule | null>(null)
   const change = useDo(async (values: FormData) => {
     const input = { id, instruction: textIn(values, 'instruction'), ...chosen }
@@ -148,12 +162,27 @@ function ChangePlan({ plan: { id, cron, timeZone, instruction, nextRuns }, onDon
   return (
     <Form label="Change the plan" submit="Save" isBusy={change.isBusy} error={change.error} onSubmit={change.start}>
       <AreaField label="Instruction" name="instruction" rows={3} required defaultValue={instruction} />
-      <ScheduleFields
-        cron={cron}
-        once={cron === null ? (nextRuns[0] ?? '') : null}
-        timeZone={timeZone}
-        onChange={setChosen}
-      />
+      {changesSchedule ? (
+        <ScheduleFields
+          cron={cron}
+          once={cron === null ? (scheduledAt ?? '') : null}
+          timeZone={timeZone}
+          onChange={setChosen}
+        />
+      ) : (
+        <Schedule plan={plan} />
+      )}
+      <div>
+        <Button
+          look="quiet"
+          onClick={() => {
+            setChosen(null)
+            setChangesSchedule(!changesSchedule)
+          }}
+        >
+          {changesSchedule ? 'Keep the schedule' : 'Change the schedule'}
+        </Button>
+      </div>
     </Form>
   )
 }

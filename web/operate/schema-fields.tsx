@@ -1,7 +1,7 @@
 import { useId, useState } from 'react'
 import { Button, IconButton } from '../ui/button.tsx'
 import { AreaField } from '../ui/field.tsx'
-import { rowsOf, type SchemaRow, type SchemaRowType, schemaOf } from './schema-rows.ts'
+import { hasNameBefore, rowsOf, type SchemaRow, type SchemaRowType, schemaOf } from './schema-rows.ts'
 
 const TYPES: readonly (readonly [SchemaRowType, string])[] = [
   ['string', 'Text'],
@@ -31,7 +31,7 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
   const [rows, setRows] = useState<readonly SchemaRow[]>(() => rowsOf(initial) ?? [])
   const legendId = useId()
   if (json !== null) {
-    const readable = rowsOf(parsed(json))
+    const readable = json.trim() === '' && !required ? [] : rowsOf(parsed(json))
     return (
       <>
         <AreaField
@@ -77,6 +77,11 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
             placeholder="name"
             value={row.name}
             required
+            ref={(field) =>
+              field?.setCustomValidity(
+                hasNameBefore(rows, at) ? 'Another field has this name. Choose a different one.' : '',
+              )
+            }
             onChange={(event) => change(at, { name: event.target.value })}
           />
           <select
@@ -115,7 +120,7 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
         <Button icon="plus" onClick={() => setRows([...rows, NEW])}>
           Add a field
         </Button>
-        <Button look="quiet" onClick={() => setJson(text)}>
+        <Button look="quiet" disabled={rows.some((_, at) => hasNameBefore(rows, at))} onClick={() => setJson(text)}>
           {label} as JSON
         </Button>
       </div>

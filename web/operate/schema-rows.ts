@@ -33,6 +33,12 @@ function rowOf(name: string, property: unknown, isRequired: boolean): SchemaRow 
   return { name, type: rowType, isRequired, description }
 }
 
+/** Whether a row before this one has its name: the form must refuse, because a schema has one field of each name. */
+export function hasNameBefore(rows: readonly SchemaRow[], at: number): boolean {
+  const name = rows[at]?.name.trim()
+  return name !== '' && rows.slice(0, at).some((row) => row.name.trim() === name)
+}
+
 /** Rows without a name are left out; of two with the same name the later one counts. */
 export function schemaOf(rows: readonly SchemaRow[]): Record<string, unknown> {
   const named = new Map(rows.flatMap((row) => (row.name.trim() === '' ? [] : [[row.name.trim(), row] as const])))

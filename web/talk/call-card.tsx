@@ -33,6 +33,7 @@ export const plainCall = ({
 function Card({ call }: { call: ToolCall }) {
   const { toolName, status, input, output, error, expiresAt } = call
   const isAsking = status === 'WAITING'
+  const isUndecided = isAsking || call.approval?.state === 'PENDING'
   const verdict = verdictOf(call)
   // The result of a denied call tells the model what the decision below tells people.
   const isDenied = call.approval?.state === 'DENIED'
@@ -44,6 +45,8 @@ function Card({ call }: { call: ToolCall }) {
       <header>
         <Icon name="wrench" size={16} />
         <b title={toolName}>{wordsOfTool(toolName)}</b>
+        {/* Tools with different names may read the same. */}
+        {isUndecided && <code>{toolName}</code>}
         <Status of={stateOf(call)} />
         {isAsking && expiresAt !== null && <Countdown until={expiresAt} />}
       </header>

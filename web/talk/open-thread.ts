@@ -22,19 +22,25 @@ export interface OpenThread {
   close(): void
 }
 
-/** The address names the open thread: `?thread=msg_…`. An address with only a reply after `#` opens its thread. */
+/**
+ * The address names the open thread: `?thread=msg_…`. An address with only a reply after `#`, or that names a reply as the
+ * thread, opens the thread of the reply.
+ */
 export function useOpenThread(spaceId: string): OpenThread {
   const [params] = useSearchParams()
   const [, go] = useLocation()
   const named = params.get('thread')
   const rootId = named !== null && /^msg_[\w-]+$/.test(named) ? named : null
-  const found = useTargetMessage(spaceId)
+  const found = useMessageOf(spaceId, useHashTarget())
+  const threadOfNamed = useMessageOf(spaceId, rootId)?.threadRootId ?? null
   const foundId = found?.id ?? null
-  const threadOfFound = found?.threadRoot?.id ?? null
+  const threadOfFound = found?.threadRootId ?? null
   useEffect(() => {
     if (threadOfFound !== null && threadOfFound !== rootId)
       go(`/spaces/${spaceId}?thread=${threadOfFound}#${foundId}`, { replace: true })
-  }, [go, spaceId, rootId, foundId, threadOfFound])
+    else if (threadOfNamed !== null)
+      go(`/spaces/${spaceId}?thread=${threadOfNamed}#${foundId ?? rootId}`, { replace: true })
+  }, [go, spaceId, rootId, foundId, threadOfFound, threadOfNamed])
 
   const opener = useRef<Element | null>(null)
   const open = useCallback(
@@ -65,9 +71,8 @@ export function useOpenThread(spaceId: string): OpenThread {
   }
 }
 
-/** Returns the message after `#` in the address, if it belongs to this space. */
-function useTargetMessage(spaceId: string) {
-  const id = useHashTarget()
+/** Returns the message, if it belongs to this space. */
+function useMessageOf(spaceId: string, id: string | null) {
   const { data } = useAsk(MESSAGE_PLACE, { id: id ?? '' }, { enabled: id !== null })
   const message = data?.message
   return message && message.space.id === spaceId ? message : null

@@ -84,7 +84,16 @@ export const STOP_RUN = graphql(`
 
 export const MESSAGE_PLACE = graphql(`
   query ConsoleMessagePlace($id: ID!) {
-    message(id: $id) { id seq space { id } threadRoot { id } }
+    message(id: $id) { id seq space { id } threadRootId }
+  }
+`)
+
+export const UNREAD_THREADS = graphql(`
+  query ConsoleUnreadThreads($spaceId: ID!) {
+    space(id: $spaceId) {
+      id
+      unreadThreads { rootId unreadCount root { id text deletedAt sender { id name } } }
+    }
   }
 `)
 

@@ -22,6 +22,7 @@ import { useStable } from './stable.ts'
 import { Suggestions } from './suggestions.tsx'
 import { ThreadPanel } from './thread-panel.tsx'
 import { Timeline } from './timeline.tsx'
+import { UnreadThreads } from './unread-threads.tsx'
 
 /** A space: its live conversation, and the field for a new message. */
 export function SpacePage({ spaceId }: { spaceId: string }) {
@@ -113,6 +114,11 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       <div className="talk">
         <div className="talk-main">
           {space.confidential && <ConfidenceLine />}
+          {isHuman && (
+            <Boundary what="list of threads with new replies" version={rootId} fallback={null}>
+              <UnreadThreads spaceId={spaceId} openId={rootId} onOpen={openThread} />
+            </Boundary>
+          )}
           {messages.length === 0 ? (
             <Empty icon="space" title={`No messages in ${space.name} yet`}>
               <p>

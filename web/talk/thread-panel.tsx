@@ -4,7 +4,7 @@ import { useLive } from '../../client/react.ts'
 import { useSession } from '../session.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
-import { Empty, Loading } from '../ui/notice.tsx'
+import { Empty, Loading, Refused } from '../ui/notice.tsx'
 import { Announcer } from './announcer.tsx'
 import { Composer, type ComposerHandle } from './composer.tsx'
 import { MessageVerbsProvider, mayEdit, textOf } from './message-verbs.tsx'
@@ -50,7 +50,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
   const onSeen = useCallback(
     (message: Message) => {
       // The mark of the space is not moved: the messages before this one may not have been read.
-      if (message.threadRoot !== null) read(message)
+      if (message.threadRootId !== null) read(message)
     },
     [read],
   )
@@ -77,7 +77,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
         </header>
         {status === 'ended' && (
           <Empty icon="reply" title="There is no such thread in this space">
-            <p>Its first message may have been deleted.</p>
+            <p>The message on which it hangs may have been deleted.</p>
           </Empty>
         )}
         {status === 'loading' && error !== null && (
@@ -91,6 +91,13 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
         {status === 'loading' && error === null && <Loading what="the thread" />}
         {status === 'live' && (
           <Boundary what="thread">
+            {error !== null && (
+              <div className="thread-note">
+                <p className="note">New replies are missing, because the thread could not be loaded again:</p>
+                <Refused error={error} onRetry={live.reload} />
+              </div>
+            )}
+            {root === null && <p className="note thread-note">The message on which this thread hangs was deleted.</p>}
             <Timeline
               label="Messages of the thread"
               beginning={null}
