@@ -1,6 +1,7 @@
 import type { Outcome, Run, Step, ToolCall } from '../generated/prisma/client.ts'
 import { answerOf } from './assistant.ts'
 import type { IdMap } from './ids.ts'
+import { inventedInPreview, isMomentary } from './momentary.ts'
 import type { Played, Stall } from './player.ts'
 import { compareInstructions, compareMessages } from './prompts.ts'
 import type { Recorded, Recording, RoomRows } from './recording.ts'
@@ -200,8 +201,12 @@ function compareStepInstructions(
     steps.findLast((one) => one.runId === runId && one.index <= step.index && one.instructions !== null)
       ?.instructions ?? ''
   if (step.instructions === null && replayed.instructions === null) return null
+  const mayMiss = (runId: string) => {
+    const other = recording.runs.find(({ id }) => id === runId)
+    return other !== undefined && isMomentary(recording, step, other)
+  }
   const [before, after] = [inForce(recording.steps, run.id), inForce(rows.steps, replayed.runId)]
-  for (const one of compareInstructions(before, after, { ids, isKnown })) {
+  for (const one of compareInstructions(before, after, { ids, isKnown, mayMiss })) {
     if (!one.isWording)
       return {
         kind: 'prompt',
@@ -216,10 +221,19 @@ function compareStepInstructions(
 }
 
 function compareStepMessages(
-  { ids, notes }: Input,
-  { step, place: where }: StepPlace,
+  { ids, notes, recording }: Input,
+  { run, step, place: where }: StepPlace,
   replayed: Recorded<Step>,
 ): Divergence | null {
+  const [invented] = inventedInPreview(recording, run.agentId, step)
+  if (invented !== undefined)
+    return {
+      kind: 'prompt',
+      where,
+      recorded: invented,
+      replayed: '(nothing)',
+      cause: 'The preview of the inbox shows an event that did not happen.',
+    }
   const difference = compareMessages(step.messagesAdded, replayed.messagesAdded, ids)
   if (difference === null) return null
   if (!difference.isWording)

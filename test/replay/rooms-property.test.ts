@@ -28,12 +28,12 @@ describe('a recorded room replays to an equal log', () => {
   test.each(KINDS.map((kind, n) => [`${n} ${kind.name}`, kind] as const))('%s', async (_, kind) => {
     const { spaceId } = await playRoom(parley, kind, service.url)
     const { text, recording } = await recordingOf(parley, spaceId)
+    if (RECORD_TO !== undefined)
+      writeFileSync(`${RECORD_TO}/${kind.name.replaceAll(' ', '-').toLowerCase()}.jsonl`, text)
     for (const canary of Object.values(CANARIES)) expect(text).not.toContain(canary)
     const [called, asked] = [service.calls.length, parley.models.requests.length]
     const replayed = await replay(recording)
     expect(replayed.isEqual, describeReplay(kind.name, replayed)).toBe(true)
-    if (RECORD_TO !== undefined)
-      writeFileSync(`${RECORD_TO}/${kind.name.replaceAll(' ', '-').toLowerCase()}.jsonl`, text)
     const expected = recording.heading.hasOtherConfidential ? [expect.stringContaining('Instructions are not')] : []
     expect(replayed.notes).toEqual(expected)
     expect([service.calls.length, parley.models.requests.length]).toEqual([called, asked])
