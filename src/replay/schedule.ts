@@ -258,8 +258,8 @@ function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<S
 }
 
 /**
- * Returns the answers before which this prompt cannot have been built: those that posted the messages which it shows, or which
- * had woken the other runs of the agent that it lists.
+ * Returns what happened before this prompt was built: people's messages that it shows, and the answers of models that posted
+ * the others, or that had woken the other runs of the agent that it lists.
  */
 function shownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Step>): string[] {
   const inForce = steps.findLast(
@@ -270,8 +270,9 @@ function shownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Ste
   const users = (step.messagesAdded as { role: string }[]).filter(({ role }) => role === 'user')
   const ids = new Set([...triggers, ...(JSON.stringify(users).match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])])
   return messages
-    .filter(({ id, runId }) => ids.has(id) && runId !== null && runId !== step.runId)
+    .filter(({ id, runId }) => ids.has(id) && runId !== step.runId)
     .flatMap(({ id, runId, runPostKey, seq }) => {
+      if (runId === null) return [`message ${seq}`]
       const call = calls.find((one) => one.id === runPostKey || (one.runId === runId && one.messageId === id))
       return call === undefined ? [`message ${seq}`] : [answerKey(call.runId, call.stepIndex)]
     })

@@ -9,7 +9,10 @@ import { CANARIES, playRoom, recordingOf, roomKind } from '../support/recorded-r
 /** A folder for recordings of a new release: `RECORD_TO=test/recordings/0.3.0 npx vitest run test/replay/rooms-property.test.ts`. */
 const RECORD_TO = process.env['RECORD_TO']
 
-const KINDS = Array.from({ length: runsOf({ usual: 12, nightly: 200 }) }, (_, n) => roomKind(n))
+/** Other rooms: `FIRST_ROOM=12 ROOMS=24`. */
+const { FIRST_ROOM = '0', ROOMS = String(runsOf({ usual: 12, nightly: 200 })) } = process.env
+
+const KINDS = Array.from({ length: Number(ROOMS) }, (_, n) => roomKind(Number(FIRST_ROOM) + n))
   // A confidential space changes what recordings of other spaces contain.
   .toSorted((a, b) => Number(a.confidential) - Number(b.confidential))
 
