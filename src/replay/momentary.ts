@@ -53,7 +53,11 @@ export const withoutPreviews = (messages: unknown): unknown =>
  * Whether a prompt may list another run, or not, because that run began or ended about when the prompt was built: after the
  * step before it was settled, and before its own time.
  */
-export function isMomentary({ messages, runs, steps, calls }: Recording, step: Recorded<Step>, other: Recorded<Run>): boolean {
+export function isMomentary(
+  { messages, runs, steps, calls }: Recording,
+  step: Recorded<Step>,
+  other: Recorded<Run>,
+): boolean {
   const timeOf = (at: string | null | undefined) => (at == null ? null : Date.parse(at))
   const endsOf = (runId: string, before: number) =>
     steps

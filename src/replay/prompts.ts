@@ -39,7 +39,11 @@ export function compareInstructions(
     ids,
     isKnown,
     mayMiss,
-  }: { ids: IdMap; isKnown(id: string): boolean; /** Whether one side may list a recorded run alone. */ mayMiss(runId: string): boolean },
+  }: {
+    ids: IdMap
+    isKnown(id: string): boolean /** Whether one side may list a recorded run alone. */
+    mayMiss(runId: string): boolean
+  },
 ): PromptDifference[] {
   const differences: PromptDifference[] = []
   const [own, ownReplayed] = [ownInstructions(recorded), ownInstructions(replayed)]
