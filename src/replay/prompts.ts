@@ -61,17 +61,19 @@ export function compareInstructions(
     const isWording = !isData || ids.areSame(dataIn(text), dataIn(other))
     differences.push({ what: `the section ${title.replace(/:.*$/s, '')}`, recorded: text, replayed: other, isWording })
   }
+  return [...differences, ...runDifferences(a, b, { ids, isOfRoom, mayMiss })]
+}
+
+/** Compares the lines about the agent's other runs. */
+function runDifferences(
+  a: Map<string, string[]>,
+  b: Map<string, string[]>,
+  { ids, isOfRoom, mayMiss }: { ids: IdMap; isOfRoom(line: string): boolean; mayMiss(runId: string): boolean },
+): PromptDifference[] {
+  const differences: PromptDifference[] = []
   for (const title of OF_RUNS) {
     const [lines, others] = [runLines(a, title, isOfRoom), runLines(b, title, () => true)]
-    const find = (list: Map<string, string>, id: string | undefined) => (id === undefined ? undefined : list.get(id))
-    const pairs = [
-      ...[...lines.keys()].map((id) => ({ id, other: ids.replayedOf(id) })),
-      ...[...others.keys()]
-        .map((other) => ({ id: ids.recordedOf(other), other }))
-        .filter(({ id }) => find(lines, id) === undefined),
-    ]
-    for (const { id, other } of pairs) {
-      const [line, otherLine] = [find(lines, id), find(others, other)]
+    for (const { id, one: line, other: otherLine } of pairsOf(lines, others, ids)) {
       const isOneSided = line === undefined || otherLine === undefined
       if (isOneSided ? id !== undefined && mayMiss(id) : ids.areSame(line, otherLine)) continue
       const what = `the section ${title.replace(':', '')}`
@@ -81,6 +83,44 @@ export function compareInstructions(
     }
   }
   return differences
+}
+
+/** Pairs what two sides say of the same runs. `id`: the recorded one; undefined for a run that only the replay has. */
+function pairsOf<T>(
+  recorded: ReadonlyMap<string, T>,
+  replayed: ReadonlyMap<string, T>,
+  ids: IdMap,
+): { id: string | undefined; one: T | undefined; other: T | undefined }[] {
+  const alone = [...replayed.keys()].filter((other) => !recorded.has(ids.recordedOf(other) ?? ''))
+  return [
+    ...[...recorded].map(([id, one]) => ({ id, one, other: replayed.get(ids.replayedOf(id) ?? '') })),
+    ...alone.map((other) => ({ id: ids.recordedOf(other), one: undefined, other: replayed.get(other) })),
+  ]
+}
+
+/** What a list of an agent's runs says of one, except what that run was doing just then. */
+type ListedRun = Record<'runId' | 'triggerType' | 'triggerSummary' | 'triggerSource' | 'about', unknown>
+
+/**
+ * Whether two results of the tool that lists the agent's runs are equal, except for runs of other spaces and what else is an
+ * input of that moment.
+ */
+export function areSameLists(
+  recorded: unknown,
+  replayed: unknown,
+  { ids, isKnown, mayMiss }: { ids: IdMap; isKnown(id: string): boolean; mayMiss(runId: string): boolean },
+): boolean {
+  const [lists, others] = [recorded, replayed].map((output) => {
+    const { runs, otherActiveRuns } = (output ?? {}) as { runs?: ListedRun[]; otherActiveRuns?: ListedRun[] }
+    return new Map((runs ?? otherActiveRuns ?? []).map((run) => [String(run.runId), run]))
+  }) as [Map<string, ListedRun>, Map<string, ListedRun>]
+  const told = ({ triggerType, triggerSummary, triggerSource, about }: ListedRun) => [
+    ...[triggerType, triggerSummary, triggerSource, about].map((text) => text ?? null),
+  ]
+  return pairsOf(lists, others, ids).every(({ id, one, other }) => {
+    if (one !== undefined && other !== undefined) return ids.areSame(told(one), told(other))
+    return id !== undefined && (!isKnown(id) || mayMiss(id))
+  })
 }
 
 /** Returns the lines of a section about runs by the run's id, without what the run was doing just then. */

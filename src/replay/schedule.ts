@@ -103,9 +103,9 @@ export function scheduleOf(recording: Recording): ScheduledAction[] {
   addRuns(recording, add)
   addCalls(recording, add)
   addCauses(recording, add)
-  beginWakersLate(recording, nodes)
-  postWhileWaiting(recording, nodes)
   expandSettled(recording, nodes)
+  postWhileWaiting(recording, nodes)
+  beginWakersLate(recording, nodes)
   return inOrder(nodes)
 }
 
@@ -296,8 +296,22 @@ function beginWakersLate({ calls, messages, runs, steps }: Recording, nodes: Map
     const before = messages.filter(
       ({ id, seq, runId }) => shown.has(id) && seq > trigger.seq && runId !== trigger.runId,
     )
-    node.after.push(...before.map(messageKey))
+    for (const message of before) addAfter(nodes, node, messageKey(message))
   }
+}
+
+/** Lets an action come after another one, unless that depends on it. */
+function addAfter(nodes: Map<string, Node>, node: Node | undefined, key: string): void {
+  if (node === undefined) return
+  const seen = new Set<string>()
+  const open = [key]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (next === node.key) return
+    if (seen.has(next)) continue
+    seen.add(next)
+    open.push(...(nodes.get(next)?.after ?? []))
+  }
+  node.after.push(key)
 }
 
 /** Lets the messages that a prompt shows as posted during a wait come after the call that waited. */
@@ -308,7 +322,7 @@ function postWhileWaiting({ messages, steps }: Recording, nodes: Map<string, Nod
       .flatMap((content) => content.match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])
     const ids = new Set(shown)
     for (const message of messages)
-      if (ids.has(message.id)) nodes.get(messageKey(message))?.after.push(answerKey(runId, index - 1))
+      if (ids.has(message.id)) addAfter(nodes, nodes.get(messageKey(message)), answerKey(runId, index - 1))
   }
 }
 
