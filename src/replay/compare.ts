@@ -129,7 +129,11 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
         )
       }
       checks.push({ at: endedAt, rank: 4, run: () => compareArguments(input, call, same(), place) })
-      checks.push({ at: timeOf(call.settledAt), rank: 5, run: () => compareResult(input, { call, step, place }, same()) })
+      checks.push({
+        at: timeOf(call.settledAt),
+        rank: 5,
+        run: () => compareResult(input, { call, step, place }, same()),
+      })
     }
   }
   checks.push({ at: timeOf(run.finishedAt), rank: 9, run: () => compareEnd(input, run, ids, where) })
