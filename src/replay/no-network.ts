@@ -16,16 +16,23 @@ const send = dgram.Socket.prototype.send
  */
 export function blockNetwork(): { attempts: string[]; unblock(): void } {
   const attempts: string[] = []
-  const refuse = (...given: unknown[]): never => {
-    const [target] = given.flat()
+  const refused = (given: unknown[]): NetworkBlockedError => {
+    const [target, host] = given.flat()
     const where =
-      typeof target === 'object' && target !== null ? describe(target as Record<string, unknown>) : String(target)
+      typeof target === 'object' && target !== null ? describe(target as Record<string, unknown>) : `${typeof host === 'string' ? host : 'localhost'}:${String(target)}`
     attempts.push(where)
-    throw new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
+    return new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
   }
   blocks += 1
-  Socket.prototype.connect = refuse as unknown as typeof connect
-  dgram.Socket.prototype.send = refuse as unknown as typeof send
+  // Fails like a connection that the other side refuses: pools that are told in another way keep waiting for it.
+  Socket.prototype.connect = function refuse(this: Socket, ...given: unknown[]) {
+    const error = refused(given)
+    process.nextTick(() => this.destroy(error))
+    return this
+  } as typeof connect
+  dgram.Socket.prototype.send = ((...given: unknown[]) => {
+    throw refused(given)
+  }) as unknown as typeof send
   let isOver = false
   return {
     attempts,
