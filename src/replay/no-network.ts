@@ -17,9 +17,7 @@ const send = dgram.Socket.prototype.send
 export function blockNetwork(): { attempts: string[]; unblock(): void } {
   const attempts: string[] = []
   const refused = (given: unknown[]): NetworkBlockedError => {
-    const [target, host] = given.flat()
-    const where =
-      typeof target === 'object' && target !== null ? describe(target as Record<string, unknown>) : `${typeof host === 'string' ? host : 'localhost'}:${String(target)}`
+    const where = describe(given.flat())
     attempts.push(where)
     return new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
   }
@@ -47,5 +45,10 @@ export function blockNetwork(): { attempts: string[]; unblock(): void } {
   }
 }
 
-const describe = ({ host, port, path }: Record<string, unknown>): string =>
-  path === undefined ? `${String(host ?? 'localhost')}:${String(port)}` : String(path)
+/** Returns where a connection goes, by the arguments of `connect` or `send`. */
+function describe([target, host]: unknown[]): string {
+  if (typeof target === 'number') return `${typeof host === 'string' ? host : 'localhost'}:${target}`
+  if (typeof target !== 'object' || target === null) return String(target)
+  const { host: named, port, path } = target as Record<string, unknown>
+  return path === undefined ? `${String(named ?? 'localhost')}:${String(port)}` : String(path)
+}
