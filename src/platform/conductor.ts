@@ -7,7 +7,7 @@ export type ConductedPoint =
   | { type: 'plan'; runId: string; step: number }
   | { type: 'post'; runId: string }
 
-/** What a think cycle found in its inbox before a step. `marks` are those of the events in the preview. */
+/** The inbox of a think cycle before a step. `marks` are those of the events in the preview. */
 export type InboxSeen =
   | { type: 'nothing' }
   | { type: 'urgent' }
@@ -22,6 +22,6 @@ export interface Conductor {
   mayThink(agentId: string): boolean
   /** Resolves when the recorded order allows the run to continue. */
   reached(point: ConductedPoint): Promise<void>
-  /** What the cycle found in its inbox before the step; null to look. */
+  /** Returns the recorded inbox of a cycle before a step; null to read it. */
   inboxAt(runId: string, step: number): InboxSeen | null
 }

@@ -5,8 +5,8 @@ import { nameIn } from '../lib/json.ts'
 import type { InboxSeen } from '../platform/conductor.ts'
 import type { Recorded, Recording } from './recording.ts'
 
-// What a prompt says of other things that happen at the same time depends on which of them was written some milliseconds
-// earlier. These parts are inputs of a run, like the answers of its model, and no decisions of an agent.
+// Parts of a prompt say what else happens at the same time, and depend on which of it was written some milliseconds earlier.
+// These parts are inputs of a run, like the answers of its model, and no decisions of an agent.
 
 /** How far the clocks of a database and a worker may differ. */
 export const CLOCKS_MS = 500

@@ -22,7 +22,7 @@ export function blockNetwork(): { attempts: string[]; unblock(): void } {
     return new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
   }
   blocks += 1
-  // Fails like a connection that the other side refuses: pools that are told in another way keep waiting for it.
+  // Fails like a connection that the other side refuses. A pool that got the error in another way would wait for the connection.
   Socket.prototype.connect = function refuse(this: Socket, ...given: unknown[]) {
     const error = refused(given)
     process.nextTick(() => this.destroy(error))

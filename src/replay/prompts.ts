@@ -25,7 +25,7 @@ export interface PromptDifference {
 /** Sections about the agent's other runs: a line for each, and of `runNotice` two lines around them. */
 const OF_RUNS = ['ACTIVE RUNS:', '⚠ You currently have']
 const RUN_LINE = /^- (?:Run )?(run_[0-9a-f]{32})\b/
-/** What a run was doing just then. */
+/** The status of a run in its line, and its progress. */
 const DOING = /(?<= \(|, )(?:queued|running|waiting_tool)(?:\)|, (?:not started yet|started [^)]*)\).*$)/
 
 /**
@@ -98,7 +98,7 @@ function pairsOf<T>(
   ]
 }
 
-/** What a list of an agent's runs says of one, except what that run was doing just then. */
+/** An entry in a list of the agent's runs, without the status and progress of the run. */
 type ListedRun = Record<'runId' | 'triggerType' | 'triggerSummary' | 'triggerSource' | 'about', unknown>
 
 /**

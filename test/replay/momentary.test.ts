@@ -83,7 +83,7 @@ describe('the lists of other runs in two prompts', () => {
     ).map(({ what }) => what)
   const line = (run: string, status: string, text: string) => `- Run ${run} (${status}) — Husam in "Team": "${text}"`
 
-  test('are equal with the same runs, whatever these were doing just then', () => {
+  test('are equal with the same runs, and any status of them', () => {
     expect(compared([line(OTHER, 'queued', 'Hi')], [line(OTHER_REPLAYED, 'waiting_tool', 'Hi')])).toEqual([])
   })
   test('differ in what a run is about', () => {
