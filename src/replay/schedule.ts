@@ -12,6 +12,7 @@ import type {
   ToolCall,
 } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
+import { digestOf } from '../rules/approvals.ts'
 import { isAnsweredOutside } from '../rules/call-answers.ts'
 import { CLOCKS_MS, showsUrgent } from './momentary.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
@@ -338,7 +339,7 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
       .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
     let isEdited = false
     for (const decision of own) {
-      const input: JsonObject | null = isEdited || !decision.approve ? null : editOf(call)
+      const input: JsonObject | null = isEdited || !decision.approve ? null : editOf(call, decision)
       isEdited ||= input !== null
       add(
         `decide ${id} ${decision.humanId} ${decision.inputDigest}`,
@@ -357,8 +358,9 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
       add(`settle ${id}`, settledAt, { type: 'result', call }, [...before, ...decided])
   }
 
-  /** The input as people changed it before they approved the call; null if they did not. */
-  function editOf(call: Recorded<ToolCall>): JsonObject | null {
+  /** The input as people changed it before they approved the call; null if they did not, or approved another one. */
+  function editOf(call: Recorded<ToolCall>, { inputDigest }: Recorded<Decision>): JsonObject | null {
+    if (digestOf(call.input as JsonObject) !== inputDigest) return null
     const step = steps.find(({ runId, index }) => runId === call.runId && index === call.stepIndex)
     const content = (step?.assistant as { content?: unknown } | null)?.content
     const part = Array.isArray(content)
