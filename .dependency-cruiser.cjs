@@ -78,7 +78,21 @@ const ARROWS = {
   },
   // The room as a test: replays and backtests of recordings, on an application of their own.
   replay: {
-    values: ['lib', 'config', 'platform', 'broker', 'models', 'stores', 'agents', 'tools', 'operation', 'app'],
+    values: [
+      'rules',
+      'confidentiality',
+      'context',
+      'lib',
+      'config',
+      'platform',
+      'broker',
+      'models',
+      'stores',
+      'agents',
+      'tools',
+      'operation',
+      'app',
+    ],
     types: ['access', 'generated'],
   },
   main: { values: ['lib', 'config', 'platform', 'app', 'server'] },

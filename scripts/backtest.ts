@@ -14,6 +14,9 @@ import { BACKTEST_OPTIONS } from './command-options.ts'
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: BACKTEST_OPTIONS })
 try {
+  const { models: kind = 'real' } = values
+  if (kind !== 'real' && kind !== 'recorded')
+    throw new UnusableRecordingError(`--models is real or recorded, not ${oneLine(kind)}.`)
   const { modelProviders } = readConfig({ ...process.env, DATA_DIR: process.env['DATA_DIR'] ?? '.parley' })
   const registry = createModelRegistry({ providers: modelProviders, demoTokensPerSecond: 0 })
   const checks = values.checks === undefined ? [] : readChecks(readFileSync(values.checks, 'utf8'))
@@ -21,7 +24,7 @@ try {
   for (const file of positionals) {
     const recording = await openRecording(file)
     const changes = readChanges(values.set ?? [], recording, (path) => readFileSync(path, 'utf8'))
-    const models = values.models === 'recorded' ? null : registry
+    const models = kind === 'recorded' ? null : registry
     results.push(await backtest(recording, { changes, checks, models, judge: values.judge ?? null }))
   }
   const report = markdownOf(results)

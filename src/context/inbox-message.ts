@@ -33,6 +33,15 @@ interface Payload {
 
 const SNIPPET_LENGTH = 50
 export const MOST_PREVIEW_LINES = 10
+const PREVIEW = '[INBOX PREVIEW'
+const URGENT = '[URGENT]'
+
+/** Whether the content of a user message is a preview of the inbox. */
+export const isPreview = (content: unknown): content is string =>
+  typeof content === 'string' && content.startsWith(PREVIEW)
+
+/** Whether the content of a user message shows events that were claimed during the cycle. */
+export const isUrgent = (content: unknown): boolean => typeof content === 'string' && content.startsWith(URGENT)
 
 /** Returns the user message that starts a cycle. Text by others is quoted as JSON. */
 export function inboxMessage(events: InboxEvent[], at: Date): string {
@@ -42,13 +51,13 @@ export function inboxMessage(events: InboxEvent[], at: Date): string {
 
 /** Returns the message for events that were claimed during the cycle. */
 export function urgentMessage(events: InboxEvent[]): string {
-  return ['[URGENT]', ...events.map(lineOf)].join('\n')
+  return [URGENT, ...events.map(lineOf)].join('\n')
 }
 
 /** Returns a preview of the inbox: the number of waiting events, and the first of them. */
 export function previewMessage(events: InboxEvent[], total: number): string {
   const lines = events.slice(0, MOST_PREVIEW_LINES).map(previewLineOf)
-  return [`[INBOX PREVIEW — ${total} waiting]`, ...lines].join('\n')
+  return [`${PREVIEW} — ${total} waiting]`, ...lines].join('\n')
 }
 
 /** Returns the line of an event, with a second line if another agent mentioned this one or delegated to it, with the reason. */
@@ -105,7 +114,7 @@ function addressOf({ mention }: Payload): string {
 }
 
 /** Returns the sender, the space and the first words: `  [Family] Husam: "Actually cancel that, I changed my mi..."`. */
-function previewLineOf({ type, payload: json }: InboxEvent): string {
+export function previewLineOf({ type, payload: json }: Pick<InboxEvent, 'type' | 'payload'>): string {
   const payload = json as Payload
   const source = type === 'SPACE_MESSAGE' ? payload.spaceName : type
   const sender = payload.senderName ?? payload.name ?? payload.toolName ?? 'system'

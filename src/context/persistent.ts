@@ -105,6 +105,12 @@ export function createPersistentMind(input: PersistentInput): Mind {
   /** Claims urgent events. @returns a preview of the inbox if there were none */
   async function lookAtInbox(step: number): Promise<ModelMessage[]> {
     if (step === 0 || (!settings.inboxPreview && !settings.urgentInjection)) return []
+    const seen = platform.conductor?.inboxAt(runId, step) ?? null
+    if (seen?.type === 'nothing') return []
+    if (seen?.type === 'preview') {
+      run.apply({ learned: seen.marks })
+      return [{ role: 'user', content: seen.text }]
+    }
     const waiting = await countWaiting(platform.db.prisma, agent.id, runId)
     const mayTake = settings.urgentInjection && waiting.urgent > 0 && !state.alone
     if (mayTake && (await takeUrgent(step))) return []

@@ -7,6 +7,12 @@ export type ConductedPoint =
   | { type: 'plan'; runId: string; step: number }
   | { type: 'post'; runId: string }
 
+/** The inbox of a think cycle before a step. `marks` are those of the events in the preview. */
+export type InboxSeen =
+  | { type: 'nothing' }
+  | { type: 'urgent' }
+  | { type: 'preview'; text: string; marks: { places: string[]; label: string[]; askers: string[] } }
+
 /**
  * Determines the order of the engine's work in a replay. Without a conductor, which is the rule, each part of the engine
  * works as soon as it can.
@@ -16,4 +22,6 @@ export interface Conductor {
   mayThink(agentId: string): boolean
   /** Resolves when the recorded order allows the run to continue. */
   reached(point: ConductedPoint): Promise<void>
+  /** Returns the recorded inbox of a cycle before a step; null to read it. */
+  inboxAt(runId: string, step: number): InboxSeen | null
 }

@@ -10,13 +10,13 @@ import { type Played, play } from './player.ts'
 import type { ModelAnswer } from './recorded-model.ts'
 import { type Recording, type RoomRows, UnusableRecordingError } from './recording.ts'
 import { textOf } from './schedule.ts'
-import type { Asked } from './world.ts'
+import { type Asked, nameOf, placesOf } from './world.ts'
 
 /** The actions of one agent in a lane. */
 export interface AgentSummary {
   name: string
-  /** The messages that woke the agent, by number; 0 for runs that no message of the space started. */
-  wokenBy: number[]
+  /** The messages that woke the agent, as their sender and number among the sender's; what else started a run. */
+  wokenBy: string[]
   says: string[]
   calls: { tool: string; input: Json }[]
   tokens: number
@@ -239,7 +239,12 @@ function isSamePrompt({ steps }: Recording, step: NonNullable<Asked['step']>, { 
 
 /** Summarizes what each agent did. */
 function laneOf({ entities }: Recording, rows: RoomRows): Lane {
-  const seqOf = new Map(rows.messages.map(({ id, seq }) => [id, seq]))
+  const places = placesOf(rows.messages, true)
+  const nameOfPlace = (place: string) => place.replace(/^\S+/, (id) => nameOf({ entities }, id))
+  const wakerOf = ({ triggerMessageId, triggerType, triggerName }: RoomRows['runs'][number]) => {
+    const place = places.get(triggerMessageId ?? '')
+    return place === undefined ? `${triggerType} ${triggerName ?? ''}`.trim() : nameOfPlace(place)
+  }
   return entities
     .filter(({ id }) => id.startsWith('agt_'))
     .map(({ id, name }) => {
@@ -249,7 +254,7 @@ function laneOf({ entities }: Recording, rows: RoomRows): Lane {
       const costs = steps.map(({ costNanos }) => costNanos)
       return {
         name,
-        wokenBy: runs.map(({ triggerMessageId }) => seqOf.get(triggerMessageId ?? '') ?? 0).toSorted((a, b) => a - b),
+        wokenBy: runs.map(wakerOf).toSorted(),
         says: rows.messages.filter(({ senderId }) => senderId === id).map(textOf),
         calls: rows.calls
           .filter(({ agentId }) => agentId === id)

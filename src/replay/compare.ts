@@ -1,8 +1,9 @@
 import type { Outcome, Run, Step, ToolCall } from '../generated/prisma/client.ts'
 import { answerOf } from './assistant.ts'
 import type { IdMap } from './ids.ts'
+import { inventedInPreview, isMomentary } from './momentary.ts'
 import type { Played, Stall } from './player.ts'
-import { compareInstructions, compareMessages } from './prompts.ts'
+import { areSameLists, compareInstructions, compareMessages } from './prompts.ts'
 import { omissionOf, type Recorded, type Recording, type RoomRows } from './recording.ts'
 import type { Action } from './schedule.ts'
 import { nameOf } from './world.ts'
@@ -129,7 +130,11 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
         )
       }
       checks.push({ at: endedAt, rank: 4, run: () => compareArguments(input, call, same(), place) })
-      checks.push({ at: timeOf(call.settledAt), rank: 5, run: () => compareResult(input, call, same(), place) })
+      checks.push({
+        at: timeOf(call.settledAt),
+        rank: 5,
+        run: () => compareResult(input, { call, step, place }, same()),
+      })
     }
   }
   checks.push({ at: timeOf(run.finishedAt), rank: 9, run: () => compareEnd(input, run, ids, where) })
@@ -185,6 +190,12 @@ function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): 
   }
 }
 
+/** Whether a list of the agent's runs, read for this step, may lack one. */
+const momentaryAt = (recording: Recording, step: Recorded<Step>) => (runId: string) => {
+  const other = recording.runs.find(({ id }) => id === runId)
+  return other !== undefined && isMomentary(recording, step, other)
+}
+
 /** A step without instructions has those of the step before it, or they are not in the recording. */
 function compareStepInstructions(
   { ids, isKnown, notes, recording, rows }: Input,
@@ -201,8 +212,9 @@ function compareStepInstructions(
     steps.findLast((one) => one.runId === runId && one.index <= step.index && one.instructions !== null)
       ?.instructions ?? ''
   if (step.instructions === null && replayed.instructions === null) return null
+  const mayMiss = momentaryAt(recording, step)
   const [before, after] = [inForce(recording.steps, run.id), inForce(rows.steps, replayed.runId)]
-  for (const one of compareInstructions(before, after, { ids, isKnown })) {
+  for (const one of compareInstructions(before, after, { ids, isKnown, mayMiss })) {
     if (!one.isWording)
       return {
         kind: 'prompt',
@@ -217,10 +229,19 @@ function compareStepInstructions(
 }
 
 function compareStepMessages(
-  { ids, notes }: Input,
-  { step, place: where }: StepPlace,
+  { ids, notes, recording }: Input,
+  { run, step, place: where }: StepPlace,
   replayed: Recorded<Step>,
 ): Divergence | null {
+  const [invented] = inventedInPreview(recording, run.agentId, step)
+  if (invented !== undefined)
+    return {
+      kind: 'prompt',
+      where,
+      recorded: invented,
+      replayed: '(nothing)',
+      cause: 'The preview of the inbox shows an event that did not happen.',
+    }
   const difference = compareMessages(step.messagesAdded, replayed.messagesAdded, ids)
   if (difference === null) return null
   if (!difference.isWording)
@@ -326,11 +347,13 @@ function compareArguments(
   }
 }
 
+/** The tool that lists the agent's other runs. */
+const LISTS_RUNS = new Set(['get_my_runs', 'getMyRuns'])
+
 function compareResult(
-  { ids }: Input,
-  call: Recorded<ToolCall>,
+  { ids, isKnown, recording }: Input,
+  { call, step, place }: { call: Recorded<ToolCall>; step: Recorded<Step>; place: string },
   same: Recorded<ToolCall> | undefined,
-  place: string,
 ): Divergence | null {
   const where = `${place}, ${call.toolName}`
   if (call.settledAt === null) return null
@@ -338,8 +361,13 @@ function compareResult(
     `${status}${approvalState === null ? '' : `, approval ${approvalState}`}: ${json(output)}`
   if (same === undefined)
     return { kind: 'call', where, recorded: textOf(call), replayed: '(no such call)', cause: 'The call was not made.' }
-  if (call.status === same.status && call.approvalState === same.approvalState && ids.areSame(call.output, same.output))
-    return null
+  const isList = LISTS_RUNS.has(call.toolName) && call.status === 'DONE'
+  // The call is made after its step.
+  const mayMiss = momentaryAt(recording, { ...step, index: step.index + 1, startedAt: call.settledAt })
+  const isSame = isList
+    ? areSameLists(call.output, same.output, { ids, isKnown, mayMiss })
+    : ids.areSame(call.output, same.output)
+  if (call.status === same.status && call.approvalState === same.approvalState && isSame) return null
   return {
     kind: 'call',
     where,

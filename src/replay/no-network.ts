@@ -16,16 +16,21 @@ const send = dgram.Socket.prototype.send
  */
 export function blockNetwork(): { attempts: string[]; unblock(): void } {
   const attempts: string[] = []
-  const refuse = (...given: unknown[]): never => {
-    const [target] = given.flat()
-    const where =
-      typeof target === 'object' && target !== null ? describe(target as Record<string, unknown>) : String(target)
+  const refused = (given: unknown[]): NetworkBlockedError => {
+    const where = describe(given.flat())
     attempts.push(where)
-    throw new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
+    return new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
   }
   blocks += 1
-  Socket.prototype.connect = refuse as unknown as typeof connect
-  dgram.Socket.prototype.send = refuse as unknown as typeof send
+  // Fails like a connection that the other side refuses. A pool that got the error in another way would wait for the connection.
+  Socket.prototype.connect = function refuse(this: Socket, ...given: unknown[]) {
+    const error = refused(given)
+    process.nextTick(() => this.destroy(error))
+    return this
+  } as typeof connect
+  dgram.Socket.prototype.send = ((...given: unknown[]) => {
+    throw refused(given)
+  }) as unknown as typeof send
   let isOver = false
   return {
     attempts,
@@ -40,5 +45,10 @@ export function blockNetwork(): { attempts: string[]; unblock(): void } {
   }
 }
 
-const describe = ({ host, port, path }: Record<string, unknown>): string =>
-  path === undefined ? `${String(host ?? 'localhost')}:${String(port)}` : String(path)
+/** Returns where a connection goes, by the arguments of `connect` or `send`. */
+function describe([target, host]: unknown[]): string {
+  if (typeof target === 'number') return `${typeof host === 'string' ? host : 'localhost'}:${target}`
+  if (typeof target !== 'object' || target === null) return String(target)
+  const { host: named, port, path } = target as Record<string, unknown>
+  return path === undefined ? `${String(named ?? 'localhost')}:${String(port)}` : String(path)
+}

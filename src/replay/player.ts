@@ -10,12 +10,21 @@ import { isOfEngine, perform } from './acting.ts'
 import { answerCall, answerModel, completeAnswer } from './answers.ts'
 import { modelNamesOf, settingsOf, writeCast } from './cast.ts'
 import type { IdMap } from './ids.ts'
+import { inboxSeen } from './momentary.ts'
 import { createRecordedModel } from './recorded-model.ts'
 import { createRecordedHttp, createRecordedMcp, type StoredListing } from './recorded-tools.ts'
 import { addRow, type Recording, type RoomRows, roomOf, type Tables } from './recording.ts'
 import { type Action, scheduleOf } from './schedule.ts'
 import { waitUntilQuiet } from './waiting.ts'
-import { createWorld, identifyRun, learnCalls, learnMessages, type PlayOptions, type World } from './world.ts'
+import {
+  createWorld,
+  identifyRun,
+  learnCalls,
+  learnMessages,
+  type PlayOptions,
+  recordedRunOf,
+  type World,
+} from './world.ts'
 
 /** The place at which a replay could not follow its recording. */
 export interface Stall {
@@ -82,6 +91,10 @@ function conductorOf(world: World): Conductor {
   const { gates, isFree, started, thinking } = world
   return {
     mayThink: (agentId) => isFree || thinking.has(agentId),
+    inboxAt(runId, step) {
+      const run = recordedRunOf(world, runId)
+      return isFree || run === undefined ? null : inboxSeen(world.recording, run, step)
+    },
     async reached(point) {
       const { runId, type } = point
       if (type === 'begin') {

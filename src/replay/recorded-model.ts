@@ -55,12 +55,16 @@ function streamOf(
       for (const part of parts.slice(0, -1)) controller.enqueue(part)
       const aborted = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))
       // The stream is read while it waits for its end.
-      void Promise.race([complete(), aborted]).then(() => {
-        if (signal?.aborted === true || end === undefined)
-          return controller.error(signal?.reason ?? new Error('aborted'))
-        controller.enqueue(end)
-        controller.close()
-      })
+      void Promise.race([complete(), aborted]).then(
+        () => {
+          if (signal?.aborted === true || end === undefined)
+            return controller.error(signal?.reason ?? new Error('aborted'))
+          controller.enqueue(end)
+          controller.close()
+        },
+        // The replay is being closed.
+        (error: unknown) => controller.error(error),
+      )
     },
   })
 }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
+import { WHILE_YOU_WAITED } from '../context/prompt.ts'
 import type {
   Decision,
   Message,
@@ -11,6 +12,9 @@ import type {
   ToolCall,
 } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
+import { digestOf } from '../rules/approvals.ts'
+import { isAnsweredOutside } from '../rules/call-answers.ts'
+import { CLOCKS_MS, showsUrgent } from './momentary.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
 /** Something that happened in a recording. A replay makes it happen again, or lets the engine continue to it. */
@@ -44,9 +48,6 @@ export interface ScheduledAction {
   action: Action
 }
 
-/** How far the clocks of a database and a worker may differ. */
-const CLOCKS_MS = 500
-
 interface Node extends ScheduledAction {
   key: string
   after: string[]
@@ -55,6 +56,9 @@ interface Node extends ScheduledAction {
 /** Whether the call left the server. */
 export const isOutside = ({ execution, toolName }: Pick<Recorded<ToolCall>, 'execution' | 'toolName'>): boolean =>
   execution === 'HTTP' || (execution === null && toolName.includes(MCP_NAME_SEPARATOR))
+
+/** Whether the call waits for a person or a service. */
+const waitsOutside = (call: Recorded<ToolCall>): boolean => call.approvalState !== null || isAnsweredOutside(call)
 
 /** Returns the members before the first action, and who joined and left later. */
 export function firstMembers({ memberships, formerMembers, space, messages, audit }: Recording): {
@@ -100,6 +104,8 @@ export function scheduleOf(recording: Recording): ScheduledAction[] {
   addRuns(recording, add)
   addCalls(recording, add)
   addCauses(recording, add)
+  expandSettled(recording, nodes)
+  postWhileWaiting(recording, nodes)
   beginWakersLate(recording, nodes)
   return inOrder(nodes)
 }
@@ -199,9 +205,19 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
     const startedAt = Date.parse(step.startedAt)
     // The prompt is built as soon as the results of the step before are there, and before the time that the step records.
     const at = Math.min(startedAt, Math.max(endedAt, settledBy(recording, step)) + 1)
-    add(key, at, { type: 'step', run, index, isOptional: false }, [...before(index), ...shownIn(recording, step)])
+    add(key, at, { type: 'step', run, index, isOptional: false }, [
+      ...before(index),
+      ...shownIn(recording, step),
+      ...urgentIn(recording, run, step),
+      ...postedBy(recording, run, index - 1),
+    ])
     endedAt = startedAt + (durationMs ?? 0)
-    add(answerKey(run.id, index), endedAt, { type: 'answer', run, index, isOptional: false }, [key])
+    // A wait begins with its call: what is posted from then on is shown after the wait.
+    const waited = recording.calls.find(
+      (call) => call.runId === run.id && call.stepIndex === index && waitsOutside(call),
+    )
+    const answeredAt = Math.max(endedAt, waited === undefined ? 0 : Date.parse(waited.createdAt))
+    add(answerKey(run.id, index), answeredAt, { type: 'answer', run, index, isOptional: false }, [key])
   }
   // A step that failed, or that the end of the run cut off, is not in the journal. It may also not have begun.
   const isCutOff = run.finishedAt !== null && CUTS_OFF.has(run.stopReason ?? '')
@@ -211,6 +227,26 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
   add(step, endedAt, { type: 'step', run, index, isOptional: true }, before(index))
   if (run.stopReason === 'MODEL_FAILED')
     add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index, isOptional: true }, [step])
+}
+
+/** Returns the messages that the calls of a step have begun, or in which they show. */
+function postedBy({ calls, messages }: Recording, run: Recorded<Run>, index: number): string[] {
+  const own = calls.filter(({ runId, stepIndex }) => runId === run.id && stepIndex === index)
+  return messages
+    .filter(({ id, runId, runPostKey }) => {
+      const begins = (call: Recorded<ToolCall>) => call.id === runPostKey || call.messageId === id
+      return runId === run.id && own.some(begins)
+    })
+    .map(messageKey)
+}
+
+/** Returns the messages that a cycle has read in the middle of its steps before this step, or at its beginning. */
+function urgentIn({ messages, outcomes }: Recording, run: Recorded<Run>, step: Recorded<Step>): string[] {
+  if (!showsUrgent(step)) return []
+  const read = new Set(outcomes.filter(({ runId }) => runId === run.id).map(({ messageId }) => messageId))
+  return messages
+    .filter(({ id, createdAt }) => read.has(id) && Date.parse(createdAt) <= Date.parse(step.startedAt))
+    .map(messageKey)
 }
 
 /** When the last call of the step before was settled, if that was before this step. */
@@ -223,8 +259,8 @@ function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<S
 }
 
 /**
- * Returns the answers before which this prompt cannot have been built: those that posted the messages which it shows, or which
- * had woken the other runs of the agent that it lists.
+ * Returns what happened before this prompt was built: people's messages that it shows, and the answers of models that posted
+ * the others, or that had woken the other runs of the agent that it lists.
  */
 function shownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Step>): string[] {
   const inForce = steps.findLast(
@@ -235,8 +271,9 @@ function shownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Ste
   const users = (step.messagesAdded as { role: string }[]).filter(({ role }) => role === 'user')
   const ids = new Set([...triggers, ...(JSON.stringify(users).match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])])
   return messages
-    .filter(({ id, runId }) => ids.has(id) && runId !== null && runId !== step.runId)
+    .filter(({ id, runId }) => ids.has(id) && runId !== step.runId)
     .flatMap(({ id, runId, runPostKey, seq }) => {
+      if (runId === null) return [`message ${seq}`]
       const call = calls.find((one) => one.id === runPostKey || (one.runId === runId && one.messageId === id))
       return call === undefined ? [`message ${seq}`] : [answerKey(call.runId, call.stepIndex)]
     })
@@ -260,7 +297,33 @@ function beginWakersLate({ calls, messages, runs, steps }: Recording, nodes: Map
     const before = messages.filter(
       ({ id, seq, runId }) => shown.has(id) && seq > trigger.seq && runId !== trigger.runId,
     )
-    node.after.push(...before.map(messageKey))
+    for (const message of before) addAfter(nodes, node, messageKey(message))
+  }
+}
+
+/** Lets an action come after another one, unless that depends on it. */
+function addAfter(nodes: Map<string, Node>, node: Node | undefined, key: string): void {
+  if (node === undefined) return
+  const seen = new Set<string>()
+  const open = [key]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (next === node.key) return
+    if (seen.has(next)) continue
+    seen.add(next)
+    open.push(...(nodes.get(next)?.after ?? []))
+  }
+  node.after.push(key)
+}
+
+/** Lets the messages that a prompt shows as posted during a wait come after the call that waited. */
+function postWhileWaiting({ messages, steps }: Recording, nodes: Map<string, Node>): void {
+  for (const { runId, index, messagesAdded } of steps) {
+    const shown = (messagesAdded as { content: unknown }[])
+      .flatMap(({ content }) => (typeof content === 'string' && content.startsWith(WHILE_YOU_WAITED) ? content : []))
+      .flatMap((content) => content.match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])
+    const ids = new Set(shown)
+    for (const message of messages)
+      if (ids.has(message.id)) addAfter(nodes, nodes.get(messageKey(message)), answerKey(runId, index - 1))
   }
 }
 
@@ -276,7 +339,7 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
       .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
     let isEdited = false
     for (const decision of own) {
-      const input: JsonObject | null = isEdited || !decision.approve ? null : editOf(call)
+      const input: JsonObject | null = isEdited || !decision.approve ? null : editOf(call, decision)
       isEdited ||= input !== null
       add(
         `decide ${id} ${decision.humanId} ${decision.inputDigest}`,
@@ -295,8 +358,9 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
       add(`settle ${id}`, settledAt, { type: 'result', call }, [...before, ...decided])
   }
 
-  /** The input as people changed it before they approved the call; null if they did not. */
-  function editOf(call: Recorded<ToolCall>): JsonObject | null {
+  /** The input as people changed it before they approved the call; null if they did not, or approved another one. */
+  function editOf(call: Recorded<ToolCall>, { inputDigest }: Recorded<Decision>): JsonObject | null {
+    if (digestOf(call.input as JsonObject) !== inputDigest) return null
     const step = steps.find(({ runId, index }) => runId === call.runId && index === call.stepIndex)
     const content = (step?.assistant as { content?: unknown } | null)?.content
     const part = Array.isArray(content)
@@ -367,7 +431,6 @@ export function beginOf({ messages, space, runs }: Recording): number {
 
 /** Sorts by time, but never an action before another on which it depends; their times are raised accordingly. */
 function inOrder(nodes: Map<string, Node>): ScheduledAction[] {
-  expandSettled(nodes)
   const placed = new Map<string, { at: number; depth: number }>()
   const open = new Set<string>()
   function place(node: Node): { at: number; depth: number } {
@@ -395,10 +458,11 @@ function inOrder(nodes: Map<string, Node>): ScheduledAction[] {
 }
 
 /**
- * Replaces `settled <run> <step>` by the ends of the calls of that step. A persistent agent continues before the results of
- * its calls arrive.
+ * Replaces `settled <run> <step>` by the ends of the calls of that step. A persistent agent does not wait for people and
+ * services: their results come into its inbox.
  */
-function expandSettled(nodes: Map<string, Node>): void {
+function expandSettled({ runs }: Recording, nodes: Map<string, Node>): void {
+  const cycles = new Set(runs.filter(({ triggerType }) => triggerType === 'INBOX').map(({ id }) => id))
   const settling = Map.groupBy(
     [...nodes.values()].flatMap((node) => ('call' in node.action ? [{ key: node.key, call: node.action.call }] : [])),
     ({ call }) => `settled ${call.runId} ${call.stepIndex}`,
@@ -407,6 +471,7 @@ function expandSettled(nodes: Map<string, Node>): void {
     node.after = node.after.flatMap((key) =>
       key.startsWith('settled ')
         ? (settling.get(key) ?? [])
+            .filter(({ call }) => !(cycles.has(call.runId) && waitsOutside(call)))
             .map((one) => one.key)
             .filter((one) => (nodes.get(one)?.at ?? 0) <= node.at + CLOCKS_MS)
         : [key],

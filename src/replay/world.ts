@@ -1,5 +1,5 @@
 import type { Application } from '../app.ts'
-import type { Run, Step } from '../generated/prisma/client.ts'
+import type { Message, Run, Step } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
 import type { CallOptions } from '../models/language-model.ts'
 import { createGates, type Gates } from './gates.ts'
@@ -86,20 +86,49 @@ export function recordedRunOf({ ids, recording }: World, runId: string): Recorde
   return recording.runs.find(({ id }) => id === recorded)
 }
 
+/**
+ * Returns what names each message in recording and replay: its number; or its sender and how many messages of theirs it
+ * completes, for a candidate, where agents that work at the same time may post in another order.
+ */
+export function placesOf(
+  messages: readonly Pick<Recorded<Message>, 'id' | 'seq' | 'senderId'>[],
+  isFree: boolean,
+): Map<string, string> {
+  const counts = new Map<string, number>()
+  return new Map(
+    messages.map(({ id, seq, senderId }) => {
+      const count = (counts.get(senderId) ?? 0) + 1
+      counts.set(senderId, count)
+      return [id, isFree ? `${senderId} ${count}` : String(seq)]
+    }),
+  )
+}
+
 /** Finds the recorded run that a new run of the replay repeats: the next one with the same agent and trigger. */
 export async function identifyRun(world: World, runId: string): Promise<void> {
-  const { ids, recording } = world
+  const { ids, isFree, recording } = world
   if (ids.recordedOf(runId) !== undefined) return
   const prisma = prismaOf(world)
   const run = await prisma.run.findUniqueOrThrow({ where: { id: runId } })
-  const trigger = await prisma.message.findUnique({ where: { id: run.triggerMessageId ?? '' }, select: { seq: true } })
-  const seqOf = new Map(recording.messages.map(({ id, seq }) => [id, seq]))
+  const trigger = await prisma.message.findUnique({
+    where: { id: run.triggerMessageId ?? '' },
+    select: { seq: true, senderId: true, spaceId: true },
+  })
+  const placeOf = placesOf(recording.messages, isFree)
+  const earlier =
+    trigger === null || !isFree
+      ? []
+      : await prisma.message.findMany({
+          where: { spaceId: trigger.spaceId, senderId: trigger.senderId, seq: { lte: trigger.seq } },
+          select: { id: true },
+        })
+  const place = trigger === null ? undefined : isFree ? `${trigger.senderId} ${earlier.length}` : String(trigger.seq)
   const hasSameTrigger = (one: Recorded<Run>) =>
     one.triggerType === run.triggerType &&
     (one.retryOfId === null) === (run.retryOfId === null) &&
     // The cycles of an agent follow one another.
     (run.triggerType === 'INBOX' ||
-      (seqOf.get(one.triggerMessageId ?? '') === trigger?.seq && one.triggerName === run.triggerName))
+      (placeOf.get(one.triggerMessageId ?? '') === place && one.triggerName === run.triggerName))
   const found = recording.runs.find(
     (one) =>
       ids.replayedOf(one.id) === undefined &&

@@ -156,6 +156,16 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     await writeFile(path.join(folder, 'subscriber.js'), SUBSCRIBER)
     const shown = await run(NODE, ['subscriber.js', origin, token, spaceId])
     expect(shown).toEqual({ code: 0, stdout: 'Good morning\n', stderr: '' })
+    await until('the agents have answered', async () => {
+      const answer = await ada.ask(
+        'query ($id: ID!) { space(id: $id) { messages { edges { node { status outcomes { kind run { status } } } } } } }',
+        {
+          id: spaceId,
+        },
+      )
+      const text = JSON.stringify(answer.data)
+      return text.includes('COMPLETED') && !/"(QUEUED|RUNNING|STREAMING)"/.test(text)
+    })
     await ada.close()
     await stop()
 
@@ -172,6 +182,17 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     expect(await parley(['migrate'], elsewhere)).toMatchObject({ code: 0 })
     const imported = await parley(['import', file], elsewhere)
     expect(imported).toMatchObject({ code: 0, stdout: expect.stringContaining('spc_') })
+
+    expect(await parley(['record', '--space', spaceId, '--out', 'room.jsonl'])).toMatchObject({ code: 0, stderr: '' })
+    expect(await parley(['replay', 'room.jsonl'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^room\.jsonl: equal \([1-9]/),
+    })
+    await writeFile(path.join(folder, 'room.test.js'), ROOM_TEST)
+    expect(await run(NODE, ['--test', '--test-reporter=tap', 'room.test.js'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/# pass 2\n# fail 0/),
+    })
   })
 
   test('rotate secrets', async () => {
@@ -187,6 +208,23 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     })
   })
 })
+
+/** A test of a project that uses the package: a recording, and one that cannot be replayed. */
+const ROOM_TEST = `
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { openRecording, replay, UnusableRecordingError } from 'parley/testing'
+
+test('the room still does what it did', async () => {
+  const { isEqual, divergence, messages } = await replay('room.jsonl')
+  assert.deepEqual([isEqual, divergence], [true, null])
+  assert.ok(messages > 1)
+})
+test('a file that is no recording is refused', async () => {
+  await assert.rejects(openRecording('package.json'), UnusableRecordingError)
+})
+`
 
 /** A front end without a framework: it posts a message, and prints the events of the subscription. */
 const SUBSCRIBER = `

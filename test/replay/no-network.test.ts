@@ -1,8 +1,10 @@
 import dgram from 'node:dgram'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import pg from 'pg'
 import { expect, test } from 'vitest'
 import { blockNetwork, NetworkBlockedError } from '../../src/replay/no-network.ts'
+import { hasPostgres } from '../support/postgres.ts'
 
 test('a process with a block opens no connection, names what was tried, and connects again afterwards', async () => {
   const server = createServer((_, response) => response.end('ok'))
@@ -25,4 +27,17 @@ test('a process with a block opens no connection, names what was tried, and conn
   expect(await (await fetch(url)).text()).toBe('ok')
   server.closeAllConnections()
   server.close()
+})
+
+test('a pool of connections goes on after a block, and closes', async ({ skip }) => {
+  if (!hasPostgres) skip()
+  const pool = new pg.Pool({ connectionString: process.env['TEST_DATABASE_URL'], max: 1 })
+  const network = blockNetwork()
+  try {
+    await expect(pool.query('SELECT 1')).rejects.toThrow(NetworkBlockedError)
+  } finally {
+    network.unblock()
+  }
+  expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+  await pool.end()
 })

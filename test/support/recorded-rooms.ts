@@ -63,15 +63,20 @@ export const CANARIES = {
 
 const SCHEMA = { type: 'object' as const, properties: { amount: { type: 'integer' } }, required: ['amount'] }
 
+/** Records a space. */
+export async function linesOf({ app: { platform } }: TestApplication, spaceId: string): Promise<string> {
+  const { limits, prices } = platform.config
+  let text = ''
+  for await (const line of recordSpace(platform, spaceId, { release: '0.2.0', limits, prices })) text += `${line}\n`
+  return text
+}
+
 /** Reads a recording of an idle space. */
 export async function recordingOf(
   parley: TestApplication,
   spaceId: string,
 ): Promise<{ text: string; recording: Recording }> {
-  const { limits, prices } = parley.app.platform.config
-  let text = ''
-  for await (const line of recordSpace(parley.app.platform, spaceId, { release: '0.2.0', limits, prices }))
-    text += `${line}\n`
+  const text = await linesOf(parley, spaceId)
   return { text, recording: readRecording(spaceId, text) }
 }
 

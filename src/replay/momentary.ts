@@ -1,0 +1,82 @@
+import { together } from '../confidentiality/marks.ts'
+import { isPreview, isUrgent, previewLineOf } from '../context/inbox-message.ts'
+import type { InboxEvent, Run, Step } from '../generated/prisma/client.ts'
+import { nameIn } from '../lib/json.ts'
+import type { InboxSeen } from '../platform/conductor.ts'
+import type { Recorded, Recording } from './recording.ts'
+
+// Parts of a prompt say what else happens at the same time, and depend on which of it was written some milliseconds earlier.
+// These parts are inputs of a run, like the answers of its model, and no decisions of an agent.
+
+/** How far the clocks of a database and a worker may differ. */
+export const CLOCKS_MS = 500
+
+const contentsOf = ({ messagesAdded }: Pick<Recorded<Step>, 'messagesAdded'>): unknown[] =>
+  (messagesAdded as { role: string; content: unknown }[]).map(({ content }) => content)
+
+/** Returns what a recorded think cycle found in its inbox before a step; null if the recording does not have the step. */
+export function inboxSeen(recording: Recording, run: Recorded<Run>, index: number): InboxSeen | null {
+  const step = recording.steps.find((one) => one.runId === run.id && one.index === index)
+  if (step === undefined) return null
+  const contents = contentsOf(step)
+  if (contents.some(isUrgent)) return { type: 'urgent' }
+  const text = contents.find(isPreview)
+  if (text === undefined) return { type: 'nothing' }
+  const lines = new Set(text.split('\n'))
+  const shown = recording.inboxEvents.filter(
+    (event) => event.agentId === run.agentId && lines.has(previewLineOf(event as unknown as InboxEvent)),
+  )
+  return { type: 'preview', text, marks: together(shown) }
+}
+
+/** Whether a step shows events that were claimed during its cycle. */
+export const showsUrgent = (step: Pick<Recorded<Step>, 'messagesAdded'>): boolean => contentsOf(step).some(isUrgent)
+
+/**
+ * Returns the lines of a recorded preview that show a message of this space which nobody has posted; none for a step without
+ * a preview.
+ */
+export function inventedInPreview({ space, inboxEvents }: Recording, agentId: string, step: Recorded<Step>): string[] {
+  const text = contentsOf(step).find(isPreview)
+  if (text === undefined) return []
+  const own = inboxEvents.filter((event) => event.agentId === agentId)
+  const real = new Set(own.map((event) => previewLineOf(event as unknown as InboxEvent)))
+  // Events of other spaces are not in the recording.
+  return text.split('\n').filter((line) => line.startsWith(`  [${nameIn(space.name)}]`) && !real.has(line))
+}
+
+/** Leaves out the previews of the inbox. */
+export const withoutPreviews = (messages: unknown): unknown =>
+  Array.isArray(messages) ? messages.filter(({ content }: { content: unknown }) => !isPreview(content)) : messages
+
+/**
+ * Whether a prompt may list another run, or not, because that run began or ended about when the prompt was built: after the
+ * step before it was settled, and before its own time.
+ */
+export function isMomentary(
+  { messages, runs, steps, calls }: Recording,
+  step: Recorded<Step>,
+  other: Recorded<Run>,
+): boolean {
+  const timeOf = (at: string | null | undefined) => (at == null ? null : Date.parse(at))
+  const endsOf = (runId: string, before: number) =>
+    steps
+      .filter((one) => one.runId === runId && one.index < before)
+      .flatMap(({ index, startedAt, durationMs }) => [
+        Date.parse(startedAt) + (durationMs ?? 0),
+        ...calls
+          .filter((call) => call.runId === runId && call.stepIndex === index)
+          .flatMap(({ settledAt }) => timeOf(settledAt) ?? []),
+      ])
+  const until = Date.parse(step.startedAt)
+  const begun = timeOf(runs.find(({ id }) => id === step.runId)?.startedAt) ?? until
+  const since = Math.max(begun, ...endsOf(step.runId, step.index).filter((at) => at <= until))
+  const isAbout = (from: number, to: number) => from - CLOCKS_MS <= until && to + CLOCKS_MS >= since
+  const trigger = messages.find(({ id }) => id === other.triggerMessageId)
+  const queuedAt = Date.parse(other.queuedAt)
+  if (isAbout(Math.min(queuedAt, timeOf(trigger?.createdAt) ?? queuedAt), queuedAt)) return true
+  const finishedAt = timeOf(other.finishedAt)
+  if (finishedAt === null) return false
+  const worked = endsOf(other.id, Number.POSITIVE_INFINITY).filter((at) => at <= finishedAt)
+  return isAbout(Math.max(timeOf(other.startedAt) ?? queuedAt, ...worked.slice(-1)), finishedAt)
+}
