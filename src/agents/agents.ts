@@ -221,7 +221,12 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     await existing(agentId)
     const draft = await db.prisma.agentDraft.findUnique({ where: { agentId } })
     if (draft === null) throw new ConflictError('The agent has no draft.')
-    return { id: draft.id, baseVersion: draft.baseVersion, note: draft.note, input: inputOfDraft(draft, secretBox).input }
+    return {
+      id: draft.id,
+      baseVersion: draft.baseVersion,
+      note: draft.note,
+      input: inputOfDraft(draft, secretBox).input,
+    }
   }
 
   return {

@@ -171,7 +171,8 @@ export function remoteColumns(
   if (!isMoved && remote === undefined) return {}
   if (parseForeignModel(model)?.type !== 'a2a' || remote === null) return { ...NO_REMOTE, ...(isMoved ? NO_CARD : {}) }
   const approval = remote?.approval
-  const mayReceiveConfidential = remote?.mayReceiveConfidential ?? (isSameOrigin(before.model, model) ? undefined : false)
+  const mayReceiveConfidential =
+    remote?.mayReceiveConfidential ?? (isSameOrigin(before.model, model) ? undefined : false)
   return {
     ...headersAfter(before, model, remote?.headers, secretBox),
     ...(isMoved ? NO_CARD : {}),

@@ -43,7 +43,9 @@ export function createCardConfirmation({ db, clock }: Pick<Platform, 'db' | 'clo
       requireAdmin(viewer, 'confirm agent cards')
       const [id = ''] = wellFormedIds([agentId])
       await db.transaction(async (tx) => {
-        const [agent] = await tx.$queryRaw<{ id: string; version: number; createdAt: Date; fingerprint: string | null }[]>`
+        const [agent] = await tx.$queryRaw<
+          { id: string; version: number; createdAt: Date; fingerprint: string | null }[]
+        >`
           SELECT a.id, a.version, e."createdAt", a."remoteCard"->>'fingerprint' AS fingerprint
           FROM "Agent" a JOIN "Entity" e ON e.id = a.id WHERE a.id = ${id} FOR UPDATE OF a`
         if (agent === undefined) throw new NotFoundError(NO_SUCH_AGENT)

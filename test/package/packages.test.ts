@@ -172,11 +172,6 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     const file = path.join(folder, 'demo.jsonl')
     expect(await parley(['export', spaceId, file])).toMatchObject({ code: 0 })
     expect(readFileSync(file, 'utf8')).toContain('Good morning')
-    const recording = path.join(folder, 'room.jsonl')
-    const recorded = await parley(['record', '--space', spaceId, '--out', recording])
-    expect(recorded).toEqual({ code: 0, stdout: '', stderr: '' })
-    await writeFile(path.join(folder, 'room-test.js'), ROOM_TEST)
-    expect(await run(NODE, ['room-test.js', recording])).toMatchObject({ code: 0, stdout: 'null true\n' })
     const elsewhere = { DATA_DIR: path.join(folder, 'elsewhere') }
     await mkdir(elsewhere.DATA_DIR)
     expect(await parley(['migrate'], elsewhere)).toMatchObject({ code: 0 })
@@ -250,13 +245,4 @@ await fetch(origin + '/graphql', {
   headers: { 'content-type': 'application/json', authorization: 'Bearer ' + token },
   body,
 })
-`
-
-/** A test of the user's own: it replays a recording with what the package exports. */
-const ROOM_TEST = `
-import { replay } from 'parley/testing'
-
-const { divergence, isEqual } = await replay(process.argv[2])
-console.log(divergence, isEqual)
-process.exit()
 `

@@ -6456,6 +6456,7 @@ export const TaskPushScalarFieldEnum = {
   sealed: 'sealed',
   sentState: 'sentState',
   leasedUntil: 'leasedUntil',
+  leaseId: 'leaseId',
   createdAt: 'createdAt'
 } as const
 

@@ -1128,6 +1128,7 @@ export const TaskPushScalarFieldEnum = {
   sealed: 'sealed',
   sentState: 'sentState',
   leasedUntil: 'leasedUntil',
+  leaseId: 'leaseId',
   createdAt: 'createdAt'
 } as const
 
