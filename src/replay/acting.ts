@@ -4,6 +4,7 @@ import { JOBS_CHANNEL } from '../broker/topics.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import { makeCallDue } from '../stores/call-store.ts'
+import { insertPlan, setNextSlot } from '../stores/plan-store.ts'
 import type { Recorded } from './recording.ts'
 import type { Action } from './schedule.ts'
 import { passGate, waitFor } from './waiting.ts'
@@ -198,17 +199,15 @@ async function replayedCall(world: World, call: Recorded<ToolCall>): Promise<str
 async function makePlan(world: World, { plan, nextRunAt }: Extract<Action, { type: 'make-plan' }>): Promise<void> {
   const { id, agentId, name, instruction, cron, timeZone, originId, places, label, askers } = plan
   const next = nextRunAt === null ? null : new Date(nextRunAt)
-  await prismaOf(world).plan.create({
-    data: { id, agentId, name, instruction, cron, timeZone, originId, places, label, askers, nextRunAt: next },
-  })
+  const data = { id, agentId, name, instruction, cron, timeZone, originId, places, label, askers, nextRunAt: next }
+  await insertPlan(prismaOf(world), data)
 }
 
 async function firePlan(world: World, { firing, plan }: Extract<Action, { type: 'fire' }>): Promise<void> {
   const id = world.ids.replayedOf(plan.id) ?? plan.id
   await world.app.domain.plans.runNow(ADMIN, { id })
   // A plan that fires once is over after its slot.
-  if (plan.cron === null && firing.slot !== firing.firedAt)
-    await prismaOf(world).plan.update({ where: { id }, data: { enabled: false, nextRunAt: null } })
+  if (plan.cron === null && firing.slot !== firing.firedAt) await setNextSlot(prismaOf(world), id, null)
 }
 
 /** Applies the changes of a backtest to the input for an agent. */

@@ -47,6 +47,7 @@ export function settingsOf(folder: string, { heading: { limits } }: Recording): 
 /** Writes the people, the agents as they were at the beginning, and the empty space. */
 export async function writeCast({ app, recording, options }: World): Promise<void> {
   const { heading, castLines, memories, goals, versions, entities } = recording
+  const { createdAt } = recording.space
   const begun = beginOf(recording)
   const { initial } = firstMembers(recording)
   const isFirst = ({ table, row }: Recording['castLines'][number]) =>
@@ -65,7 +66,7 @@ export async function writeCast({ app, recording, options }: World): Promise<voi
     .filter(({ entityId }) => initial.includes(entityId))
     .map(({ entityId, spaceId }) => ({
       table: 'Membership',
-      row: { spaceId, entityId, joinedAt: recording.space.createdAt },
+      row: { spaceId, entityId, joinedAt: createdAt },
     }))
   // An import leaves out people and agents without a relation to the space.
   const later = entities

@@ -4,16 +4,24 @@ import type { Tx } from '../platform/db.ts'
 
 // The statements that write "Plan" and "PlanFiring", except bulk work of operation/, which processes many tables by name.
 
-export async function insertPlan(tx: Tx, plan: Omit<Prisma.PlanUncheckedCreateInput, 'id'>): Promise<Plan> {
+/** `id`: a new one by default; a replay gives its plans those of the recording. */
+export async function insertPlan(
+  tx: Pick<Tx, 'plan'>,
+  plan: Omit<Prisma.PlanUncheckedCreateInput, 'id'> & { id?: string },
+): Promise<Plan> {
   return tx.plan.create({ data: { id: newId('pln'), ...plan } })
 }
 
-export async function updatePlan(tx: Tx, id: string, data: Prisma.PlanUncheckedUpdateInput): Promise<Plan> {
+export async function updatePlan(
+  tx: Pick<Tx, 'plan'>,
+  id: string,
+  data: Prisma.PlanUncheckedUpdateInput,
+): Promise<Plan> {
   return tx.plan.update({ where: { id }, data })
 }
 
 /** Sets the next slot of a plan; null disables the plan. */
-export async function setNextSlot(tx: Tx, id: string, nextRunAt: Date | null): Promise<void> {
+export async function setNextSlot(tx: Pick<Tx, 'plan'>, id: string, nextRunAt: Date | null): Promise<void> {
   await updatePlan(tx, id, { nextRunAt, ...(nextRunAt === null ? { enabled: false } : {}) })
 }
 

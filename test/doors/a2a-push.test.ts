@@ -162,9 +162,9 @@ describe('push notifications of A2A tasks', () => {
     const ids = Array.from({ length: 11 }, (_, n) => `n${n}`)
     const codes = await Promise.all(ids.map(async (id) => (await create(ask, { id })).error?.data?.code))
     expect(codes.filter((code) => code === 'LIMIT_EXCEEDED')).toHaveLength(1)
+    expect(pushesOf(url)).toEqual([])
     await domain.deletion.deleteSpace(parley.admin, { id: space.id })
     await none(taskId)
-    expect(pushesOf(url)).toEqual([])
   })
 
   test('another process goes on for one that leaves', async () => {

@@ -377,15 +377,6 @@ describe.each(STACKS)('agents on other servers, on the %s stack', (stack) => {
     expect((await textsIn(space)).length).toBe(1)
   })
 
-  test('a run that ends by a limit cancels the task of the agent', async () => {
-    const { agent, space } = await inRoom({ tokenBudget: 1 })
-    const begun = working()
-    await stage.say(ada, space, 'Work for long')
-    const task = await begun
-    await until('the task is canceled', () => task.state === 'CANCELED')
-    expect(await stage.endedRuns(agent, 1)).toMatchObject([{ status: 'COMPLETED' }])
-  })
-
   test('a message waits for approval, and is sent once it is approved', async () => {
     const agent = await foreign({ remote: { approval: { quorum: 1 } } })
     const space = await roomOf(agent)

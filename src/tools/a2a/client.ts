@@ -199,10 +199,9 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
         }
       } catch (error) {
         signal.throwIfAborted()
-        const { code, message } = error instanceof ToolFailure ? error : failureOf(error)
+        const failure = streamFailure(error, cleaning)
         // A long stream or event: the caller reads the task again, and follows it in another stream.
-        if (code === 'TOO_LARGE') return
-        throw error instanceof ToolFailure ? error : new ToolFailure(code, cleaning.clean(message))
+        if (failure.code !== 'TOO_LARGE') throw failure
       } finally {
         left.abort()
       }
@@ -231,6 +230,12 @@ export const cleaningOf = ({ headers }: Pick<RemoteAddress, 'headers'>): TextCle
   clean: withoutValues(headers),
   trim: withoutBeginnings(headers),
 })
+
+function streamFailure(error: unknown, { clean }: TextCleaning): ToolFailure {
+  if (error instanceof ToolFailure) return error
+  const { code, message } = failureOf(error)
+  return new ToolFailure(code, clean(message))
+}
 
 function statusFailure(status: number, message: string): ToolFailure {
   if (UNAUTHENTICATED_STATUSES.includes(status)) return new ToolFailure('UNAUTHORIZED', message)
