@@ -1,4 +1,5 @@
 import type { Outcome, Run, Step, ToolCall } from '../generated/prisma/client.ts'
+import { ENDED_RUN_STATUSES } from '../rules/statuses.ts'
 import { answerOf } from './assistant.ts'
 import type { IdMap } from './ids.ts'
 import { inventedInPreview, isMomentary } from './momentary.ts'
@@ -8,7 +9,7 @@ import { omissionOf, type Recorded, type Recording, type RoomRows } from './reco
 import type { Action } from './schedule.ts'
 import { nameOf } from './world.ts'
 
-const isEndedStatus = (status: string): boolean => ['COMPLETED', 'FAILED', 'CANCELED'].includes(status)
+const isEndedStatus = (status: string): boolean => ENDED_RUN_STATUSES.some((ended) => ended === status)
 
 /** The kind of the first difference. */
 export type DivergenceKind = 'wake-up' | 'prompt' | 'call' | 'arguments' | 'message' | 'budget' | 'end'
@@ -27,7 +28,7 @@ export interface Divergence {
 
 export interface Comparison {
   divergence: Divergence | null
-  /** Differences that are none of what happened, such as the server's own newer wording. */
+  /** Differences in wording only, such as the server's own newer instructions. */
   notes: string[]
 }
 
