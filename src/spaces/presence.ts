@@ -313,28 +313,34 @@ class WatchedSpace implements SpacePresence {
 /** Calls are collected for this long before the work starts. */
 const GATHERED_MS = 20
 
-/** Runs work soon after a call, but not again within a pause after its end. */
+/** Runs work soon after a call, but not again within a pause after its end. `stop` ends it until the next call. */
 function createPaced(work: () => Promise<void>, pauseMs: number): { call(): void; stop(): void } {
-  const over = new AbortController()
+  let over = new AbortController()
   let isRunning = false
   let isCalled = false
 
-  async function run(): Promise<void> {
+  async function run({ signal }: AbortController): Promise<void> {
     isRunning = true
-    await sleep(GATHERED_MS, over.signal)
-    while (isCalled && !over.signal.aborted) {
+    await sleep(GATHERED_MS, signal)
+    while (isCalled && !signal.aborted) {
       isCalled = false
       await work()
-      await sleep(pauseMs, over.signal)
+      await sleep(pauseMs, signal)
     }
     isRunning = false
+    // Called after a stop, while this was still running.
+    if (isCalled) void run(over)
   }
 
   return {
     call() {
       isCalled = true
-      if (!isRunning) void run()
+      if (!isRunning) void run(over)
     },
-    stop: () => over.abort(),
+    stop() {
+      over.abort()
+      over = new AbortController()
+      isCalled = false
+    },
   }
 }
