@@ -153,6 +153,12 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     })
     expect(data?.space.name).toBe('Demo')
 
+    // Agents that answer at the same time read one another's messages in an order that a recording does not have.
+    const { data: changed } = await ada.ask<{ updateSpace: { __typename: string } }>(
+      'mutation ($id: ID!) { updateSpace(input: { id: $id, routing: MENTION_CHAIN }) { __typename } }',
+      { id: spaceId },
+    )
+    expect(changed?.updateSpace.__typename).toBe('UpdateSpacePayload')
     await writeFile(path.join(folder, 'subscriber.js'), SUBSCRIBER)
     const shown = await run(NODE, ['subscriber.js', origin, token, spaceId])
     expect(shown).toEqual({ code: 0, stdout: 'Good morning\n', stderr: '' })

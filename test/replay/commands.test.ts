@@ -54,7 +54,9 @@ describe.each(STACKS)('a room of a started server, on the %s stack', (stack) => 
     const token = /Ada's token +(\S+)/.exec(seeded.stdout)?.[1] ?? ''
     const client = createParleyClient({ origin: server.origin, token })
     // Three agents of the demonstration that answer at the same time read one another's messages in an order that is not recorded.
-    await client.ask(SPEAK_IN_TURN, { id: spaceId })
+    // biome-ignore lint/suspicious/noExplicitAny: an untyped document
+    const inTurn = await client.ask<any>(SPEAK_IN_TURN, { id: spaceId })
+    expect(inTurn.data.updateSpace.__typename).toBe('UpdateSpacePayload')
     await client.ask(SEND, { id: spaceId })
     await until('the agents have answered', async () => {
       // biome-ignore lint/suspicious/noExplicitAny: an untyped document
