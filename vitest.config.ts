@@ -4,7 +4,7 @@ import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { isAvailable } from './scripts/packages.ts'
 
-// Five projects. `npm test` runs `suite`, which takes about 3 minutes on two cores. `npm run test:long` runs `long`, `heap` and
+// Five projects. `npm test` runs `suite`, which takes about 6 minutes on two cores. `npm run test:long` runs `long`, `heap` and
 // `alone`: whole servers as an operator starts them, browsers, periods and time limits, heap measurements, and random attacks.
 // `npm run test:faults` runs `faults`, which kills processes and servers and takes many minutes. Several files run at a time. In
 // `heap` and `faults` each file has a process of its own; in the other projects files share a few processes, which load the
