@@ -128,7 +128,7 @@ export default defineConfig({
         items: [
           { text: 'How the API behaves', link: '/guide/api' },
           { text: 'Build a front end', link: '/front-ends' },
-          { text: 'A room as a test', link: '/guide/replay' },
+          { text: 'A room as a test', link: '/replay' },
           { text: 'Files', link: '/files' },
           { text: 'Search', link: '/search' },
           { text: 'MCP clients', link: '/guide/mcp' },

@@ -27,17 +27,17 @@ describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () =>
     expect(Math.max(...counts)).toBe(CONNECTIONS)
   })
 
-  test('are two while the event loop is busy, and all of them afterwards', async () => {
+  test('are two for requesters while the event loop is busy, and all of them afterwards', async () => {
     const { db } = parley.app.platform
     const running = { now: 0, most: 0 }
-    const statement = async () => {
-      await db.prisma.$transaction(async (tx) => {
+    const transaction = () =>
+      db.prisma.$transaction(async (tx) => {
         running.now += 1
         running.most = Math.max(running.most, running.now)
         await tx.$queryRaw`SELECT 1 FROM pg_sleep(0.02)`
         running.now -= 1
       })
-    }
+    const statement = () => forRequester('hum_1', transaction)
     /** The maximum number of transactions that ran at the same time. */
     const mostOf = async (): Promise<number> => {
       running.most = 0
