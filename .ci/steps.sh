@@ -72,7 +72,7 @@ tests() {
   # vitest failed without a failed test: an unhandled error, or the time limit.
   if [ "$code" -ne 0 ] && [ "${counts#* }" -eq 0 ]; then fail "$script ended with $code, without a failed test"; fi
   mapfile -t files < <(run_node scripts/test-report.ts files "$first")
-  if [ "${#files[@]}" -gt 0 ] && [ "${#files[@]}" -le 5 ]; then
+  if [ "${#files[@]}" -gt 0 ] && [ "${#files[@]}" -le 12 ]; then
     run_tests "$minutes" "$second" "$script" "${files[@]}" --no-file-parallelism
     if again=$(run_node scripts/test-report.ts counts "$first" "$second"); then
       unsteady="$unsteady
