@@ -336,22 +336,32 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     expect(await dump()).toEqual(before)
   })
 
-  test('an honest file keeps all of its tools, also more than one batch', async () => {
+  test('an honest file keeps all of its tools and MCP servers, also more than one batch', async () => {
     const tools = Array.from({ length: 70 }, (_, index) => ({
       name: `tool_${index}`,
       description: 'd',
       inputSchema: { type: 'object' },
       execution: 'INTERNAL',
     }))
-    const agents = await Promise.all(['A', 'B', 'C', 'D'].map((name) => stage.bot(`Many ${name}`, { tools })))
+    const mcpServers = Array.from({ length: 20 }, (_, index) => ({
+      name: `server_${index}`,
+      url: `https://mcp-${index}.example/`,
+    }))
+    const agents = await Promise.all(
+      ['A', 'B', 'C', 'D'].map((name) => stage.bot(`Many ${name}`, { tools, mcpServers })),
+    )
     const space = await stage.space('Many', [mallory, ...agents])
     let text = (await textsOf(exportSpace(platform(), space.id))).join('\n')
     await stage.ask(stage.admin, DELETE, { id: space.id })
     const ids = agents.map(({ id }) => another(id))
     for (const [index, { id }] of agents.entries()) text = text.replaceAll(id, ids[index] ?? '')
     const { counts, leftOut } = await load(text.split('\n'))
-    expect([counts.AgentTool, leftOut]).toEqual([280, []])
-    for (const id of ids) expect((await stage.ask(stage.admin, INTERNALS, { id })).internals.tools).toHaveLength(70)
+    expect([counts.AgentTool, counts.McpServer, leftOut]).toEqual([280, 80, []])
+    for (const id of ids) {
+      const { internals } = await stage.ask(stage.admin, INTERNALS, { id })
+      expect(internals.tools).toHaveLength(70)
+      expect(internals.mcpServers).toHaveLength(20)
+    }
   })
 
   test('files: a hash gives nobody bytes, and damaged, missing and large ones are left out', async () => {

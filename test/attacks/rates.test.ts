@@ -88,6 +88,25 @@ describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stac
     expect((await other.client.ask('{ viewer { id } }')).status).toBe(200)
   })
 
+  test('of requests is also charged for the bytes of its responses', async () => {
+    const { human, client, spaceId } = await someone('Ida')
+    const other = await someone('Jan')
+    for (let n = 0; n < 30; n += 1) {
+      await parley.send(human, spaceId, `${n} ${'x'.repeat(30_000)}`)
+      await parley.send(other.human, other.spaceId, `${n}`)
+    }
+    const READ = 'query ($id: ID!) { space(id: $id) { messages(first: 30) { edges { node { text } } } } }'
+    const statusesOf = async (reader: typeof other, times: number) => {
+      const statuses: number[] = []
+      for (let n = 0; n < times; n += 1) statuses.push((await reader.client.ask(READ, { id: reader.spaceId })).status)
+      return statuses
+    }
+    expect(await statusesOf(other, 20)).toEqual(Array(20).fill(200))
+    const statuses = await statusesOf({ human, client, spaceId }, 20)
+    expect(statuses[0]).toBe(200)
+    expect(statuses.at(-1)).toBe(429)
+  })
+
   test('of documents is charged by length, and long documents are not parsed', async () => {
     const { client } = await someone('Hal')
     const long = (n: number) => `{ ${'viewer { id scope } '.repeat(300)} nothing${n} }`

@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest'
+import { Worker } from 'node:worker_threads'
+import { describe, expect, test, vi } from 'vitest'
 import { RULE_STACKS } from '../support/application.ts'
 import { playDecisions } from '../support/decisions.ts'
 import { steps } from '../support/model-server-script.ts'
@@ -57,6 +58,23 @@ describe.each(RULE_STACKS)('input checks against slow schemas, on the %s stack',
     await play.parley.runWhen(runId!)
     const done = await play.deciders.callFor({ client: play.stage.admin }, call.id)
     expect(done).toMatchObject({ status: 'DONE', output: items(3) })
+  })
+
+  test('are not repeated for an input that was checked when it was approved', async () => {
+    const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
+    const call = await play.deciders.asked(alice)
+    const input = { items: [{ approved: call.id }] }
+    const posted = vi.spyOn(Worker.prototype, 'postMessage')
+    expect(await play.deciders.decide(alice, call.id, true, { input })).toMatchObject({
+      __typename: 'DecideToolCallPayload',
+    })
+    await play.parley.runWhen(runId!)
+    expect(await play.deciders.callFor({ client: play.stage.admin }, call.id)).toMatchObject({
+      status: 'DONE',
+      output: input,
+    })
+    const checks = posted.mock.calls.filter(([message]) => JSON.stringify(message)?.includes(call.id))
+    expect(checks).toHaveLength(1)
   })
 
   test('of results pause for the author too: others can submit valid results', async () => {

@@ -93,6 +93,30 @@ describe.skipIf(!hasBrowser)('hostile text in the console', () => {
     90_000,
   )
 
+  test.each(['quotes in quotes', 'emphasis that never ends', 'letters from right to left'] as const)(
+    '%s in what a model wrote leave its run page readable',
+    async (kind) => {
+      const text = HOSTILE[kind] ?? ''
+      parley.models.script(steps([{ text }, { toolCall: 'send_message', input: { text } }], [{ text }]))
+      const human = await parley.human('Ada')
+      const agent = await parley.agent('Bo')
+      const space = await parley.space(human, [agent.id], { name: 'Garden' })
+      const { runs } = await parley.send(human, space.id, 'an honest word')
+      const run = await parley.runWhen(runs[0]?.id ?? '')
+      const { page } = await openAs(parley.admin, `/runs/${run.id}`)
+      const begunAt = Date.now()
+      await page.getByRole('heading', { level: 1 }).waitFor(PATIENCE)
+      await page.getByText('an honest word').first().waitFor(PATIENCE)
+      expect(Date.now() - begunAt).toBeLessThan(MOST_MS)
+      const overflow = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      )
+      expect(overflow).toBeLessThanOrEqual(0)
+      await picture(page, `run of ${kind}`)
+    },
+    90_000,
+  )
+
   test('a text beyond the limits is marked and can be unfolded', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })

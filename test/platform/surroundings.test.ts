@@ -15,14 +15,22 @@ const DIMENSIONS = {
   zone: ['UTC', 'Asia/Kolkata', 'America/New_York'],
   dateStyle: ['ISO, MDY', 'SQL, DMY', 'German'],
   collation: ['C', 'Danish'],
-  schema: ['public', 'staging', 'of the search path'],
+  schema: ['public', 'staging', 'of the search path', 'of the role'],
   pooler: ['none', 'session', 'transaction', 'transaction, and direct'],
 } as const
 const CLAUSES = { C: "LOCALE 'C' ENCODING 'UTF8'", Danish: DANISH }
 const PARAMETERS = {
   public: '',
+  // A schema with the name of the role comes first in PostgreSQL's default search path.
+  'of the role': '',
   staging: '?schema=staging',
   'of the search path': `?options=${encodeURIComponent('-c search_path=app')}`,
+}
+const STATEMENTS = {
+  public: [],
+  staging: [],
+  'of the search path': ['CREATE SCHEMA app'],
+  'of the role': ['CREATE SCHEMA AUTHORIZATION CURRENT_USER'],
 }
 const MINUTE_MS = 60_000
 
@@ -56,7 +64,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a server on a database wi
     const { url, drop } = await createEmptyDatabase({
       clauses: CLAUSES[cell.collation],
       settings: { timezone: cell.zone, datestyle: cell.dateStyle },
-      ...(cell.schema === 'of the search path' ? { statements: ['CREATE SCHEMA app'] } : {}),
+      statements: STATEMENTS[cell.schema],
     })
     const parley = await startTestServer({ stack: 'postgres', isFresh: true, settings: settingsOf(cell, url) })
     try {

@@ -194,3 +194,36 @@ describe('a response of at most 64 KiB', () => {
     await heavy.dispose()
   })
 })
+
+/** More than the leaves that a response may have: lists without pages, under many names, in few spaces. */
+const MANY_MEMBERS = { spaces: 16, members: 60, names: 37 }
+
+describe('a response of lists without pages', () => {
+  let parley: TestServer
+
+  beforeAll(async () => {
+    parley = await startTestServer({ worker: false, settings: { PARLEY_RATE_REQUESTS: '0' } })
+  })
+  afterAll(() => parley?.close())
+
+  test('has fewer edges if its short values are many', async () => {
+    const ada = await parley.human('Ada')
+    const names = Array.from({ length: MANY_MEMBERS.members }, (_, n) => `Member ${n}`)
+    const members = await Promise.all(names.map((name) => parley.agent(name)))
+    for (let n = 0; n < MANY_MEMBERS.spaces; n++)
+      await parley.space(
+        ada,
+        members.map(({ id }) => id),
+      )
+    const aliases = Array.from({ length: MANY_MEMBERS.names }, (_, n) => `a${n}: members { id }`).join(' ')
+    const { data } = await (await parley.clientOf(ada)).ask<{
+      spaces: { edges: { node: Record<string, unknown[]> }[]; pageInfo: { hasNextPage: boolean } }
+    }>(`{ spaces(first: ${MANY_MEMBERS.spaces}) { edges { node { ${aliases} } } pageInfo { hasNextPage } } }`)
+    const { edges, pageInfo } = data!.spaces
+    expect(edges.length).toBeGreaterThan(0)
+    expect(edges.length).toBeLessThan(MANY_MEMBERS.spaces)
+    expect(pageInfo.hasNextPage).toBe(true)
+    const leaves = edges.flatMap(({ node }) => Object.values(node)).flat().length
+    expect(leaves).toBeLessThanOrEqual(30_000)
+  })
+})

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startApplication, type TestApplication } from '../../support/application.ts'
 import { type McpServer, startMcpServer } from '../../support/mcp-server.ts'
 import { steps } from '../../support/model-server-script.ts'
+import { startTestServer, type TestServer } from '../../support/served.ts'
 
 const ADD = {
   name: 'add',
@@ -11,11 +11,11 @@ const ADD = {
 }
 
 describe("an agent's MCP servers", () => {
-  let parley: TestApplication
+  let parley: TestServer
   let server: McpServer
 
   beforeAll(async () => {
-    parley = await startApplication()
+    parley = await startTestServer()
   })
   afterAll(() => parley?.close())
   beforeEach(async () => {
@@ -57,6 +57,24 @@ describe("an agent's MCP servers", () => {
     const { toolNames } = await parley.models.request(() => true)
     expect(toolNames).toContain('send_message')
     expect(toolNames.some((name) => name.startsWith('math__'))).toBe(false)
+  })
+
+  test('show admins which tools a run could not use, and why', async () => {
+    server.tools = [ADD, { name: 'dangling', inputSchema: { type: 'object', properties: { a: { $ref: '#/$defs/no' } } } }]
+    parley.models.script(() => [{ text: 'Seen.' }])
+    const { agent, again } = await runWith('Mender', server.url)
+    await again()
+    const admin = await parley.clientOf(parley.admin)
+    const { data } = await admin.ask(
+      'query ($id: ID!) { agent(id: $id) { internals { mcpServers { problems { toolName reason } } } } }',
+      { id: agent.id },
+    )
+    expect(data).toMatchObject({
+      agent: {
+        internals: { mcpServers: [{ problems: [{ toolName: 'dangling', reason: expect.stringContaining('#/$defs/no') }] }] },
+      },
+    })
+    expect((await parley.models.request(() => true)).toolNames).not.toContain('math__dangling')
   })
 
   test('lose a tool that changed after its first use, until an admin confirms it', async () => {
