@@ -4,7 +4,7 @@ import type { Database } from '../../src/platform/db.ts'
  * Tables whose rows change without an operation's doing: the last use of a token, what a process notes about itself
  * and others, and the log of rates.
  */
-const VOLATILE = ['AccessToken', 'ReadinessCheck', 'ModelProviderHealth', '_prisma_migrations', 'WorkerLease']
+const VOLATILE = ['AccessToken', 'FileStorageUse', 'ModelProviderHealth', 'ReadinessCheck', '_prisma_migrations']
 
 /** All rows of a database as JSON texts, each with the number of its copies. */
 export type Rows = Map<string, number>
