@@ -120,9 +120,10 @@ export async function deleteUnsentFiles(tx: Tx, before: Date, most: number): Pro
     AND "messageId" IS NULL AND "callId" IS NULL`
 }
 
-/** Deletes files of an owner that were not sent. */
+/** Deletes files of an owner that were not sent, and ends unfinished uploads, whose parts the next sweep deletes. */
 export async function deleteUnsentFilesOf(tx: Tx, ownerId: string): Promise<void> {
   await tx.file.deleteMany({ where: { ownerId, messageId: null, callId: null } })
+  await tx.fileUpload.updateMany({ where: { ownerId }, data: { name: '', expiresAt: new Date(0) } })
 }
 
 /** Selects objects that no file uses, an hour after their last upload. */
@@ -163,7 +164,12 @@ export async function addPart(
 
 /** Records the file of a complete upload. The row stays until it expires, so that a client can check whether the upload is complete. */
 export async function finishUpload(tx: Tx, id: string, fileId: string): Promise<void> {
-  await tx.fileUpload.updateMany({ where: { id }, data: { fileId, parts: [] } })
+  await tx.fileUpload.updateMany({ where: { id }, data: { fileId } })
+}
+
+/** Records that the stored parts of an upload were deleted. */
+export async function clearParts(tx: Tx, id: string): Promise<void> {
+  await tx.fileUpload.updateMany({ where: { id }, data: { parts: [] } })
 }
 
 export async function deleteUpload(tx: Tx, id: string): Promise<void> {
