@@ -4,7 +4,7 @@
 // `CONSOLE_MINUTES=30 npm run bench -- console` measures the console's memory for that time. `npm run bench --
 // bounds --against ../other` compares CPU with that checkout, only by its name. `FANOUT_LOADS=10,1000/100
 // FANOUT_SYSTEMS=ws-cork,parley-redis npm run bench -- fanout --quick` measures only these. `npm run bench -- search` writes a
-// million messages first, so it runs only by its name.
+// million messages first, so it runs only by its name; `SEARCH_STACKS=embedded` measures only that stack.
 import path from 'node:path'
 import { attacked } from './attacked.ts'
 import { bounds } from './bounds.ts'

@@ -220,9 +220,11 @@ async function copyOfJournal(
   fork: Fork,
   { run, again, journal }: { run: Run; again: Run; journal: JournalBeginning },
 ): Promise<JournalBeginning> {
-  const text = JSON.stringify(journal)
+  const { fileIds, ...rows } = journal
+  const text = JSON.stringify(rows)
   const copied = new Set([
     ...fork.agentIds,
+    ...fileIds,
     ...journal.steps.map(({ id }) => id),
     ...journal.calls.map(({ id }) => id),
     ...(await copiedAmong(tx, fork, wellFormedIds([...new Set(text.match(AN_ID))]))),
@@ -232,10 +234,11 @@ async function copyOfJournal(
     if (id === fork.fromId) return fork.intoId
     return copied.has(id) ? copiedId(id, fork.intoId) : id
   }
-  const { steps, calls } = JSON.parse(text.replace(COPIED_ID, idOf)) as JournalBeginning
+  const { steps, calls } = JSON.parse(text.replace(COPIED_ID, idOf)) as typeof rows
   const isCopiedMessage = (index: number) => copied.has(journal.calls[index]?.messageId ?? '')
   return {
     steps,
+    fileIds,
     calls: calls.map((call, index) => ({
       ...call,
       ...(isCopiedMessage(index) ? {} : { messageId: null, spaceId: null }),

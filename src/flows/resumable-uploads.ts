@@ -9,11 +9,12 @@ import {
   FileTooLargeError,
   ForbiddenError,
   LimitExceededError,
+  messageOf,
   NotFoundError,
 } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
-import { addPart, deleteUpload, finishUpload, insertUpload } from '../stores/file-store.ts'
+import { addPart, clearParts, deleteUpload, finishUpload, insertUpload } from '../stores/file-store.ts'
 import type { Uploads } from './upload-file.ts'
 
 /** Uploads that can be resumed after an interruption, on any process. Only the human who began an upload sees it. */
@@ -53,7 +54,7 @@ export function createResumableUploads(
   platform: Platform,
   { uploads, sharedStorage }: ResumableParts,
 ): ResumableUploads {
-  const { db, files, clock, config } = platform
+  const { db, files, clock, config, logger } = platform
   const { maxFileBytes } = config.limits
 
   async function get(viewer: Viewer, id: string): Promise<FileUpload> {
@@ -65,6 +66,31 @@ export function createResumableUploads(
 
   async function deleteParts(upload: FileUpload): Promise<void> {
     for (const key of keysOf(upload)) await files.delete(key)
+  }
+
+  const fileOf = (id: string) => db.prisma.file.findUnique({ where: { id } })
+
+  /** Creates the file of a complete upload from its parts. Another request or process may do so at the same time. */
+  async function create(viewer: Viewer, upload: FileUpload): Promise<File> {
+    const { id, name, size: bytes } = upload
+    const body = Readable.from(bytesOf(upload), { objectMode: false })
+    try {
+      return await uploads.upload(viewer, { id, name, body, bytes })
+    } catch (error) {
+      const made = await fileOf(id)
+      if (made === null) throw error
+      return made
+    }
+  }
+
+  /** Deletes the parts of an upload whose file exists. On failure, they stay until the upload expires. */
+  async function deleteSpentParts(upload: FileUpload): Promise<void> {
+    try {
+      await deleteParts(upload)
+      await clearParts(db.prisma, upload.id)
+    } catch (error) {
+      logger.warn({ uploadId: upload.id, error: messageOf(error) }, 'could not delete the parts of a complete upload')
+    }
   }
 
   async function* bytesOf(upload: FileUpload): AsyncGenerator<Buffer> {
@@ -124,17 +150,15 @@ export function createResumableUploads(
     async finish(viewer, id) {
       const upload = await get(viewer, id)
       // This also covers a process that died before it recorded that the file exists.
-      const made = await db.prisma.file.findUnique({ where: { id } })
+      const made = await fileOf(id)
       if (upload.fileId !== null) {
         if (made === null) throw new NotFoundError(NO_SUCH_UPLOAD)
         return made
       }
       if (upload.received < upload.size) throw new ConflictError('The upload is not complete.')
-      const { name, size: bytes } = upload
-      const read = () => Readable.from(bytesOf(upload), { objectMode: false })
-      const file = made ?? (await uploads.upload(viewer, { id, name, body: read(), bytes }))
+      const file = made ?? (await create(viewer, upload))
       await finishUpload(db.prisma, id, file.id)
-      await deleteParts(upload)
+      await deleteSpentParts(upload)
       return file
     },
     async cancel(viewer, id) {
@@ -145,7 +169,7 @@ export function createResumableUploads(
     async sweep() {
       const where = { expiresAt: { lte: new Date(clock.now()) } }
       for (const upload of await db.prisma.fileUpload.findMany({ where, take: SWEPT_AT_ONCE })) {
-        if (upload.fileId === null) await deleteParts(upload)
+        await deleteParts(upload)
         await deleteUpload(db.prisma, upload.id)
       }
     },

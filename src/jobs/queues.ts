@@ -149,8 +149,8 @@ export const DELETE_COPY = defineJob({
   name: 'delete-copy',
   input: z.object({ messageId: z.string() }),
   subject: ({ messageId }) => messageId,
-  // About four hours.
-  retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
+  // About six weeks: a repeated run that goes on with the copy may wait for people for a month.
+  retry: { limit: 1000, delaySeconds: 1, maxDelaySeconds: 3600 },
   concurrency: 2,
 })
 

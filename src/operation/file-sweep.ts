@@ -4,13 +4,15 @@ import type { ResumableUploads } from '../flows/resumable-uploads.ts'
 import type { Platform } from '../platform/platform.ts'
 import { deleteOldCounts, deleteUnneededObject, deleteUnsentFiles, unneededObjectsSql } from '../stores/file-store.ts'
 
-/** Deletes data that no message uses: unsent files, stored bytes, unfinished uploads. */
+/** Deletes data that no message uses: unsent files, stored bytes, unfinished uploads, scratch files of processes that died. */
 export interface FileSweep {
   /** Deletes some of each; the next sweep continues. @throws StorageUnavailableError */
   sweep(signal?: AbortSignal): Promise<void>
 }
 
 const UNSENT_FOR_MS = 24 * 3_600_000
+/** Longer than a request or a part of an upload takes. */
+const SCRATCH_FOR_MS = 6 * 3_600_000
 const AT_ONCE = 200
 
 export function createFileSweep(
@@ -35,6 +37,8 @@ export function createFileSweep(
         })
       }
       await resumable.sweep()
+      // File systems have the clock of the machine.
+      await files.sweepScratch(new Date(Date.now() - SCRATCH_FOR_MS))
     },
   }
 }

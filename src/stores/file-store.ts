@@ -66,6 +66,12 @@ export async function filesOfMessages(tx: Tx, messageIds: readonly string[]): Pr
   return rows.map(({ id }) => id)
 }
 
+/** Returns the ids of the files that calls have returned. */
+export async function filesOfCalls(tx: Tx, callIds: readonly string[]): Promise<string[]> {
+  const rows = await tx.file.findMany({ where: { callId: { in: [...callIds] } }, select: { id: true } })
+  return rows.map(({ id }) => id)
+}
+
 /** Deletes the files of messages whose content is removed. `operation/file-sweep.ts` deletes their bytes later. */
 export async function deleteFilesOfMessages(tx: Tx, messageIds: readonly string[]): Promise<void> {
   await tx.file.deleteMany({ where: { messageId: { in: [...messageIds] } } })
@@ -79,11 +85,11 @@ export const touchObjectSql = (hash: string, size: number): Prisma.Sql => Prisma
   INSERT INTO "FileObject" (hash, size, "storedAt") VALUES (${hash}, ${size}::int, now())
   ON CONFLICT (hash) DO UPDATE SET "storedAt" = now()`
 
-/** Does so for the files of a space. */
-export async function touchObjectsIn(tx: Tx, spaceId: string): Promise<void> {
+/** Does so for the objects of files with these ids. */
+export async function touchObjectsOf(tx: Tx, ids: Prisma.Sql): Promise<void> {
   await tx.$executeRaw`
     UPDATE "FileObject" SET "storedAt" = now() WHERE hash IN (
-      SELECT unnest(ARRAY[f.hash, f."thumbnailHash"]) FROM "File" f WHERE f."spaceId" = ${spaceId})`
+      SELECT unnest(ARRAY[f.hash, f."thumbnailHash"]) FROM "File" f WHERE f.id IN (${ids}))`
 }
 
 /** Counts bytes that an owner has uploaded on a day (UTC). Returns false, without counting, if they would exceed `most`. */
@@ -114,9 +120,10 @@ export async function deleteUnsentFiles(tx: Tx, before: Date, most: number): Pro
     AND "messageId" IS NULL AND "callId" IS NULL`
 }
 
-/** Deletes files of an owner that were not sent. */
+/** Deletes files of an owner that were not sent, and ends unfinished uploads, whose parts the next sweep deletes. */
 export async function deleteUnsentFilesOf(tx: Tx, ownerId: string): Promise<void> {
   await tx.file.deleteMany({ where: { ownerId, messageId: null, callId: null } })
+  await tx.fileUpload.updateMany({ where: { ownerId }, data: { name: '', expiresAt: new Date(0) } })
 }
 
 /** Selects objects that no file uses, an hour after their last upload. */
@@ -157,7 +164,12 @@ export async function addPart(
 
 /** Records the file of a complete upload. The row stays until it expires, so that a client can check whether the upload is complete. */
 export async function finishUpload(tx: Tx, id: string, fileId: string): Promise<void> {
-  await tx.fileUpload.updateMany({ where: { id }, data: { fileId, parts: [] } })
+  await tx.fileUpload.updateMany({ where: { id }, data: { fileId } })
+}
+
+/** Records that the stored parts of an upload were deleted. */
+export async function clearParts(tx: Tx, id: string): Promise<void> {
+  await tx.fileUpload.updateMany({ where: { id }, data: { parts: [] } })
 }
 
 export async function deleteUpload(tx: Tx, id: string): Promise<void> {

@@ -2,7 +2,7 @@ import { type Message, Prisma, type Space, type Step, type ToolCall } from '../g
 import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import { adoptCalls } from './call-store.ts'
-import { touchObjectsIn } from './file-store.ts'
+import { filesOfCalls, touchObjectsOf } from './file-store.ts'
 import { beginAt } from './run-store.ts'
 import { SETTLED_CALLS_SQL } from './status-sql.ts'
 
@@ -112,6 +112,10 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       state: NULL,
       carryAt: NULL,
       grantId: NULL,
+      files: Prisma.sql`CASE WHEN jsonb_typeof(t.files) = 'array' THEN (
+        SELECT jsonb_agg(CASE WHEN each.entry->>'fileId' IS NULL THEN each.entry
+          ELSE each.entry || jsonb_build_object('fileId', ${copied(Prisma.sql`each.entry->>'fileId'`)}) END ORDER BY n)
+        FROM jsonb_array_elements(t.files) WITH ORDINALITY AS each(entry, n)) ELSE t.files END`,
       ...marks,
     },
     Decision: { toolCallId: copiedColumn('toolCallId') },
@@ -119,9 +123,8 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       id: copiedColumn('id'),
       ownerId: entity(column('ownerId')),
       messageId: copiedColumn('messageId'),
-      spaceId: Prisma.sql`${intoId}`,
-      // Only files of messages are copied.
-      callId: NULL,
+      spaceId: Prisma.sql`CASE WHEN t."spaceId" IS NULL THEN NULL ELSE ${intoId} END`,
+      callId: copiedColumn('callId'),
     },
     FileText: { fileId: copiedColumn('fileId') },
   }
@@ -196,16 +199,21 @@ export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unind
       JOIN "Message" m ON m.id = c."messageId" AND ${isCopied('m')}`,
     ),
   )
-  await tx.$executeRaw(copySql(fork, 'File', Prisma.sql`${ofMessages('File')} WHERE t."spaceId" = ${fromId}`))
-  await tx.$executeRaw(
-    copySql(
-      fork,
-      'FileText',
-      Prisma.sql`"FileText" t JOIN "File" f ON f.id = t."fileId" AND f."spaceId" = ${fromId}
-      JOIN "Message" m ON m.id = f."messageId" AND ${isCopied('m')}`,
-    ),
+  await copyFiles(
+    tx,
+    fork,
+    Prisma.sql`
+      SELECT f.id FROM "File" f JOIN "Message" m ON m.id = f."messageId" AND ${isCopied('m')} WHERE f."spaceId" = ${fromId}
+      UNION ALL SELECT f.id FROM "Message" m JOIN "ToolCall" c ON c."messageId" = m.id AND c."spaceId" = ${fromId}
+        JOIN "File" f ON f."callId" = c.id WHERE ${isCopied('m')}`,
   )
-  await touchObjectsIn(tx, intoId)
+}
+
+/** Copies files with these ids, of copied messages and calls, with their texts. */
+async function copyFiles(tx: Tx, fork: Fork, ids: Prisma.Sql): Promise<void> {
+  await tx.$executeRaw(copySql(fork, 'File', Prisma.sql`"File" t WHERE t.id IN (${ids})`))
+  await tx.$executeRaw(copySql(fork, 'FileText', Prisma.sql`"FileText" t WHERE t."fileId" IN (${ids})`))
+  await touchObjectsOf(tx, Prisma.sql`SELECT "copiedId"(given.id, ${fork.intoId}) FROM (${ids}) given(id)`)
 }
 
 /**
@@ -303,13 +311,19 @@ export async function indexMessages(
 export interface JournalBeginning {
   steps: Step[]
   calls: ToolCall[]
+  /** The ids of the files that the calls have returned. */
+  fileIds: string[]
 }
 
 /** Reads what a run has journaled before a step. */
 export async function readBeginning(tx: Tx, runId: string, step: number): Promise<JournalBeginning> {
   const steps = await tx.step.findMany({ where: { runId, index: { lt: step } }, orderBy: { index: 'asc' } })
   const calls = await tx.toolCall.findMany({ where: { runId, stepIndex: { lt: step } }, orderBy: { id: 'asc' } })
-  return { steps, calls }
+  const fileIds = await filesOfCalls(
+    tx,
+    calls.map(({ id }) => id),
+  )
+  return { steps, calls, fileIds }
 }
 
 /** Returns the ids of those messages and files that a copy contains. */
@@ -322,18 +336,22 @@ export async function copiedAmong(tx: Tx, { fromId, atSeq }: Fork, ids: readonly
 }
 
 /**
- * Gives a new run the beginning of a journal, whose ids are those of the copies already. A call that a copied message shows
- * exists already, and comes to belong to the run. The worker that claims the run reads the journal, because the run has been
- * claimed before.
+ * Gives a new run the beginning of a journal, whose ids are those of the copies already, except those of files. A call that a copied
+ * message shows exists already, with its files, and comes to belong to the run. The worker that claims the run reads the journal, because the
+ * run has been claimed before.
  */
 export async function insertBeginning(
   tx: Tx,
   fork: Fork,
   runId: string,
-  { steps, calls }: JournalBeginning,
+  { steps, calls, fileIds }: JournalBeginning,
 ): Promise<void> {
   if (steps.length > 0) await tx.$queryRaw(insertionOf('Step', steps))
   await adoptCalls(tx, calls, runId)
+  const isLeft = Prisma.sql`NOT EXISTS (SELECT 1 FROM "File" copy WHERE copy.id = "copiedId"(given.id, ${fork.intoId}))`
+  const left = await tx.$queryRaw<{ id: string }[]>`
+    SELECT given.id FROM unnest(${[...fileIds]}::text[]) given(id) WHERE ${isLeft}`
+  await copyFiles(tx, fork, Prisma.sql`SELECT unnest(${left.map(({ id }) => id)}::text[])`)
   await beginAt(tx, runId, { stepCount: steps.length, spaceId: fork.intoId })
 }
 

@@ -84,6 +84,16 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await beside.getByRole('button', { name: 'Send' }).click(PATIENCE)
     await panel.getByRole('article').filter({ hasText: 'Here is the list.' }).getByText('beds.txt').waitFor(PATIENCE)
 
+    // Escape ends an edit, or the composition of an input method, and only that.
+    await panel.getByRole('textbox', { name: 'Reply' }).press('ArrowUp', PATIENCE)
+    await page.waitForFunction(`${focused} === 'Text of the message'`)
+    await page.keyboard.press('Escape')
+    await page.waitForFunction(`${focused} === 'Reply'`)
+    await page.evaluate(
+      `document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true, isComposing: true }))`,
+    )
+    await panel.waitFor(PATIENCE)
+
     // A thread has a draft of its own. Escape closes the menu that is open, and then the thread.
     await panel.getByRole('textbox', { name: 'Reply' }).fill('Half a thou')
     await panel.getByRole('article').first().getByRole('button', { name: 'Message actions' }).press('Enter')

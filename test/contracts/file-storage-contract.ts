@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { utimes, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
@@ -29,6 +30,14 @@ export function describeFileStorage(name: string, open: () => Promise<FileStorag
       await Promise.all([storage.close(), other.close()])
     })
 
+    test('allows readers to destroy a stream', async () => {
+      const storage = await open()
+      await storage.put('objects/dd/1', Buffer.alloc(1_000_000))
+      const stream = await storage.read('objects/dd/1')
+      await new Promise((closed) => stream!.destroy().once('close', closed))
+      await storage.close()
+    })
+
     test('replaces an object, also by the same content', async () => {
       const storage = await open()
       await storage.put('objects/bb/1', Buffer.from('one'))
@@ -45,6 +54,16 @@ export function describeFileStorage(name: string, open: () => Promise<FileStorag
       await storage.delete('objects/cc/1')
       expect(await contentOf(storage, 'objects/cc/1')).toBeNull()
       await storage.close()
+    })
+
+    test('deletes scratch files that processes have left, and no others', async () => {
+      const [storage, died] = [await open(), await open()]
+      const [left, used] = [await fileWith(died, 'left'), await fileWith(storage, 'used')]
+      const old = new Date(Date.now() - 7_200_000)
+      await utimes(left.path, old, old)
+      await storage.sweepScratch(new Date(Date.now() - 3_600_000))
+      expect([existsSync(left.path), existsSync(used.path)]).toEqual([false, true])
+      await Promise.all([storage.close(), died.close()])
     })
 
     test('has one id for all processes', async () => {

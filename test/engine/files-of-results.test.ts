@@ -157,6 +157,63 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     expect(await platform.db.prisma.file.count({ where: { id: fileId } })).toBe(0)
   })
 
+  test('is copied with the space that shows its call', async () => {
+    const { human, space } = await parley.room('Ria', {
+      model: 'openai.chat:test',
+      tools: [{ ...TEXT_TOOL, url: `${url}/data`, visible: true }],
+    })
+    parley.models.script(
+      steps(
+        [{ toolCall: 'enter_space', input: { spaceId: space.id } }],
+        [{ toolCall: 'fetch_data', input: {} }],
+        [{ text: 'Done.' }],
+      ),
+    )
+    const { runs } = await parley.send(human, space.id, 'Fetch')
+    await parley.runWhen(runs[0]!.id)
+    const { domain, platform } = parley.app
+    const { prisma } = platform.db
+
+    const copy = await domain.forking.fork(human, { spaceId: space.id })
+    const shown = await prisma.toolCall.findFirstOrThrow({ where: { spaceId: copy.id, toolName: 'fetch_data' } })
+    const [files] = await domain.files.ofCalls(human, [shown.id])
+    expect(files).toMatchObject([{ mediaType: 'application/zip', spaceId: null, messageId: null }])
+    const { read } = await domain.files.open(human, files![0]!.id, 'original')
+    expect(await buffer(await read())).toEqual(ZIP)
+    expect(JSON.stringify(shown.files)).toContain(files![0]!.id)
+    await domain.deletion.deleteSpace(human, { id: space.id })
+    await domain.deletion.sweep()
+    expect(await domain.files.ofCalls(human, [shown.id])).toMatchObject([[{ id: files![0]!.id }]])
+    await prisma.message.delete({ where: { id: shown.messageId! } })
+    await prisma.toolCall.delete({ where: { id: shown.id } })
+    expect(await prisma.file.count({ where: { id: files![0]!.id } })).toBe(0)
+  })
+
+  test('is read again by a run that is repeated after the call', async () => {
+    const { human, space } = await parley.room('Rob', {
+      model: 'openai.chat:test',
+      mcpServers: [{ name: 'art', url: mcp.url }],
+    })
+    const fileIn = (message: unknown) => /fil_[0-9a-f]{32}/.exec(JSON.stringify(message))?.[0] ?? ''
+    parley.models.script((request) => {
+      if (request.step === 0) return [{ toolCall: 'art__draw', input: {} }]
+      const input = { fileId: fileIn(request.messages.at(-1)) }
+      return request.step === 1 ? [{ toolCall: 'read_file', input }] : [{ text: 'Done.' }]
+    })
+    const { runs } = await parley.send(human, space.id, 'Draw')
+    const run = await parley.runWhen(runs[0]!.id)
+    const { domain } = parley.app
+    const again = await domain.forking.rerun(parley.admin, { runId: run.id, step: 1 })
+    await parley.runWhen(again.id)
+    const readsOf = async (id: string) => {
+      const calls = (await domain.toolCalls.ofRuns([id])).get(id) ?? []
+      return calls.filter(({ toolName }) => toolName === 'read_file').map(({ output }) => output as { fileId: string })
+    }
+    const [[before], [after]] = [await readsOf(run.id), await readsOf(again.id)]
+    expect(after).toMatchObject({ name: 'result.png', size: PNG.byteLength })
+    expect(after?.fileId).not.toBe(before?.fileId)
+  })
+
   test('of an approved call is a file of that call', async () => {
     const { human, space, agent } = await parley.room('Abe', {
       model: 'openai.chat:test',

@@ -5,6 +5,7 @@ import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import type { Space } from '../../src/generated/prisma/client.ts'
 import { STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
+import { openStorage, STORAGES } from '../support/storages.ts'
 import { until } from '../support/until.ts'
 
 const SEND = `mutation ($input: SendMessageInput!) { sendMessage(input: $input) {
@@ -32,7 +33,10 @@ interface Sent {
   sentMessage: { id: string; text: string; parts: { __typename: string; file: SentFile }[] }
 }
 
-describe.each(STACKS)('files, on the %s stack', (stack) => {
+const WAYS = STACKS.flatMap((stack) => STORAGES.map((storage) => ({ stack, storage })))
+
+describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storage }) => {
+  let files: Awaited<ReturnType<typeof openStorage>>
   let parley: TestServer
   let ada: HumanViewer
   let bob: HumanViewer
@@ -40,7 +44,9 @@ describe.each(STACKS)('files, on the %s stack', (stack) => {
   let space: Space
   const tokens = new Map<string, string>()
   beforeAll(async () => {
-    const settings = { PARLEY_MAX_FILE_BYTES: String(MOST_BYTES), PARLEY_MAX_FILE_BYTES_PER_DAY: '2000000' }
+    files = await openStorage(storage)
+    const limits = { PARLEY_MAX_FILE_BYTES: String(MOST_BYTES), PARLEY_MAX_FILE_BYTES_PER_DAY: '2000000' }
+    const settings = { ...limits, ...files.settings }
     parley = await startTestServer({ stack, worker: false, isFresh: true, settings })
     ada = await parley.human('Ada')
     bob = await parley.human('Bob')
@@ -48,7 +54,10 @@ describe.each(STACKS)('files, on the %s stack', (stack) => {
     space = await parley.space(ada, [])
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })
   })
-  afterAll(() => parley?.close())
+  afterAll(async () => {
+    await parley?.close()
+    await files?.close()
+  })
 
   async function tokenOf(viewer: Viewer): Promise<string> {
     const token = tokens.get(viewer.id) ?? (await parley.tokenOf(viewer))

@@ -4,15 +4,23 @@ import type { HumanViewer } from '../../src/access/viewer.ts'
 import { keyOfHash } from '../../src/files/stored-bytes.ts'
 import { createFileSweep } from '../../src/operation/file-sweep.ts'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { openStorage, STORAGES } from '../support/storages.ts'
 
-describe.each(RULE_STACKS)('files that no message needs, on the %s stack', (stack) => {
+const WAYS = RULE_STACKS.flatMap((stack) => STORAGES.map((storage) => ({ stack, storage })))
+
+describe.each(WAYS)('files in a $storage that no message needs, on the $stack stack', ({ stack, storage }) => {
+  let files: Awaited<ReturnType<typeof openStorage>>
   let parley: TestApplication
   let ada: HumanViewer
   beforeAll(async () => {
-    parley = await startApplication({ stack, worker: false, isFresh: true })
+    files = await openStorage(storage)
+    parley = await startApplication({ stack, worker: false, isFresh: true, settings: files.settings })
     ada = await parley.human('Ada')
   })
-  afterAll(() => parley?.close())
+  afterAll(async () => {
+    await parley?.close()
+    await files?.close()
+  })
 
   const upload = (content: string) =>
     parley.app.domain.files.upload(ada, { name: 'a.txt', body: Readable.from([Buffer.from(content)]), bytes: null })

@@ -9,13 +9,14 @@ import { delegates, enter, mentions, say, skips, type Turn, takesTurns } from '.
 import { until } from '../support/until.ts'
 
 // The example conversations of requirement 002, and its other two outcomes within a chain, through GraphQL: the messages
-// in their order, the number of runs, and the prompt of each agent.
+// in their order, the number of runs, and the prompt of each agent. All of them also in a thread.
 
 const CREATE_AGENT = `mutation ($input: CreateAgentInput!) { createAgent(input: $input) { ... on CreateAgentPayload { agent { id name } } ... on Error { message } } }`
 const CREATE_SPACE = `mutation ($input: CreateSpaceInput!) { createSpace(input: $input) { ... on CreateSpacePayload { space { id name routing } } ... on Error { message } } }`
 const SEND = `mutation ($input: SendMessageInput!) { sendMessage(input: $input) { ... on SendMessagePayload { sentMessage { id } runs { id agent { name } } } ... on Error { message } } }`
+const ADD_MEMBER = 'mutation ($input: AddMemberInput!) { addMember(input: $input) { __typename } }'
 const CREATE_PLAN = `mutation ($input: CreatePlanInput!) { createPlan(input: $input) { ... on CreatePlanPayload { plan { id } } ... on Error { message } } }`
-const SPACE = `query ($id: ID!) { space(id: $id) { messages { edges { node { text sender { name } mentionedAgent { name }
+const SPACE = `query ($id: ID!) { space(id: $id) { messages { edges { node { id threadRoot { id } text sender { name } mentionedAgent { name }
   parts { ... on ToolCallPart { toolCall { toolName input } } } outcomes { kind agent { name } } } } } } }`
 const RUNS = `query ($id: ID!) { agent(id: $id) { name activeRuns { id }
   runs { edges { node { id status depth rootId chain { id depth replyStack { reason agent { name } } } triggerSpace { name }
@@ -45,6 +46,8 @@ interface RunNode {
 }
 
 interface MessageNode {
+  id: string
+  threadRoot: { id: string } | null
   text: string
   sender: Agent
   mentionedAgent: Agent | null
@@ -52,11 +55,15 @@ interface MessageNode {
   outcomes: { kind: string; agent: Agent }[]
 }
 
-describe.each(RULE_STACKS)('seed 002 on the %s stack', (stack) => {
+const PLACES = RULE_STACKS.flatMap((stack) => ['in a space', 'in a thread'].map((place) => ({ stack, place })))
+
+describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place }) => {
   let parley: TestServer
   let admin: ParleyClient
   let husam: HumanViewer
   let client: ParleyClient
+  /** The message on which the thread of a space hangs. */
+  const roots = new Map<string, string>()
 
   beforeAll(async () => {
     parley = await startTestServer({ stack })
@@ -87,14 +94,27 @@ describe.each(RULE_STACKS)('seed 002 on the %s stack', (stack) => {
   }
 
   async function space(name: string, members: Agent[], confidential = false): Promise<{ id: string; name: string }> {
-    const input = { name, routing: 'MENTION_CHAIN', memberIds: members.map(({ id }) => id), confidential }
-    return (await answerOf<{ space: { id: string; name: string } }>(client, CREATE_SPACE, { input })).space
+    const isPlain = place === 'in a space'
+    const memberIds = isPlain ? members.map(({ id }) => id) : []
+    const input = { name, routing: 'MENTION_CHAIN', memberIds, confidential }
+    const { space } = await answerOf<{ space: { id: string; name: string } }>(client, CREATE_SPACE, { input })
+    if (isPlain) return space
+    // The first message wakes nobody.
+    const first = { spaceId: space.id, text: 'The thread hangs on this.' }
+    const { sentMessage } = await answerOf<{ sentMessage: { id: string } }>(client, SEND, { input: first })
+    roots.set(space.id, sentMessage.id)
+    for (const { id: entityId } of members)
+      await answerOf(admin, ADD_MEMBER, { input: { spaceId: space.id, entityId } })
+    return space
   }
 
-  /** The human posts, and the chain that it triggers ends. Returns the first agent. */
+  /** The human posts, and the chain that it triggers ends, all in the thread, if there is one. Returns the first agent. */
   async function hears(spaceId: string, text: string): Promise<string[]> {
-    const { runs } = await answerOf<{ runs: { agent: Agent }[] }>(client, SEND, { input: { spaceId, text } })
+    const rootId = roots.get(spaceId)
+    const input = { spaceId, text, replyToId: rootId ?? null }
+    const { runs } = await answerOf<{ runs: { agent: Agent }[] }>(client, SEND, { input })
     await chainsRest()
+    for (const { threadRoot } of await messagesIn(spaceId)) expect(threadRoot?.id).toBe(rootId)
     return runs.map(({ agent }) => agent.name)
   }
 
@@ -107,7 +127,8 @@ describe.each(RULE_STACKS)('seed 002 on the %s stack', (stack) => {
 
   async function messagesIn(spaceId: string): Promise<MessageNode[]> {
     type Answer = { messages: { edges: { node: MessageNode }[] } }
-    return (await answerOf<Answer>(client, SPACE, { id: spaceId })).messages.edges.map(({ node }) => node)
+    const { messages } = await answerOf<Answer>(client, SPACE, { id: spaceId })
+    return messages.edges.flatMap(({ node }) => (node.id === roots.get(spaceId) ? [] : [node]))
   }
 
   async function conversation(spaceId: string): Promise<string[]> {

@@ -1,12 +1,12 @@
 import { Readable } from 'node:stream'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { HumanViewer, Viewer } from '../../src/access/viewer.ts'
 import { createTextEmbedding, EMBEDDED_CHARACTERS, endTextEmbedding } from '../../src/flows/embed-texts.ts'
 import { Prisma } from '../../src/generated/prisma/client.ts'
 import { type Embedder, EmbeddingRefusedError } from '../../src/lib/embedder.ts'
 import { decodePageCursor } from '../../src/lib/page.ts'
 import { createSearch } from '../../src/spaces/search.ts'
-import { openStores, type Stores } from '../support/application.ts'
+import { openStores, STACKS, type Stores } from '../support/application.ts'
 import {
   type EmbeddingServer,
   embedded,
@@ -257,6 +257,51 @@ describe.each(VECTOR_STACKS)('the model of the embeddings, on the %s stack', (st
     await parley.close()
   })
 
+  test('is that of the worker that started last: one with another model warns once, and embeds no more', async () => {
+    const parley = await started({})
+    const ada = await parley.human('Mia')
+    const { id } = await parley.space(ada, [])
+    await parley.send(ada, id, 'the first')
+    const { platform } = parley.app
+    const texts: string[] = []
+    const warnings: object[] = []
+    const logger = { ...platform.logger, warn: (details: object) => warnings.push(details) } as typeof platform.logger
+    const worker = (name: string) =>
+      createTextEmbedding(
+        { ...platform, logger },
+        {
+          model: name,
+          async embed(given) {
+            // Other texts are those of the test before.
+            texts.push(...given.filter((text) => text.startsWith('the ')).map((text) => `${name}: ${text}`))
+            return given.map(() => [1, 0])
+          },
+        },
+      )
+    const [first, second] = [worker('first'), worker('second')]
+    const context = { signal: new AbortController().signal, attempt: 1, complete: async () => {} }
+    await first.handle({}, context)
+    await second.handle({}, context)
+    await parley.send(ada, id, 'the second')
+    for (const job of [first, first, second, first]) await job.handle({}, context)
+    expect(texts).toEqual(['first: the first', 'second: the first', 'second: the second'])
+    expect(warnings).toEqual([{ model: 'first', other: 'second' }])
+    const { prisma } = platform.db
+    const models = async () =>
+      (await prisma.searchVector.groupBy({ by: ['model'], _count: true })).map((one) => one.model)
+    expect(await models()).toEqual(['second'])
+
+    // A worker without the setting ends the embedding of all, and each that still has the setting continues.
+    await endTextEmbedding(platform)
+    await parley.send(ada, id, 'the third')
+    for (const job of [second, second]) await job.handle({}, context)
+    expect(texts.at(-1)).toBe('second: the third')
+    expect(warnings.slice(1)).toEqual([{ model: 'second', other: null }])
+    await endTextEmbedding(platform)
+    await prisma.searchVector.deleteMany()
+    await parley.close()
+  })
+
   test('is set, changed, removed and set again: old texts are embedded once per model', async () => {
     let parley = await started({})
     const ada = await parley.human('Ada')
@@ -295,6 +340,96 @@ describe.each(VECTOR_STACKS)('the model of the embeddings, on the %s stack', (st
   })
 })
 
+describe.each(STACKS)('pages of a search by meaning, on the %s stack', (stack) => {
+  const MODEL = 'stub'
+  const none = { spaceId: null, senderId: null, hasFile: null, since: null, until: null, order: 'BEST' } as const
+  let parley: TestServer
+  /** Whether the provider answers. */
+  let isThere = true
+  const asked: string[] = []
+  const meaning = {
+    async vectorOf(query: string) {
+      asked.push(query)
+      // A vector is its distance from each query.
+      return isThere
+        ? { model: MODEL, dimension: 1, distanceSql: (vector: Prisma.Sql) => Prisma.sql`(${vector})[1]::float8` }
+        : null
+    },
+  }
+  beforeAll(async () => {
+    parley = await startTestServer({ stack, worker: false, isFresh: true })
+  })
+  beforeEach(() => {
+    isThere = true
+    asked.length = 0
+  })
+  afterAll(() => parley?.close())
+
+  const search = () => createSearch(parley.app.platform, { meaning })
+  const textsOf = ({ items }: { items: readonly { snippet: string }[] }) => items.map(({ snippet }) => snippet)
+  const withVector = async ({ message }: { message: { id: string } }, distance: number) => {
+    const data = { messageId: message.id, fileId: '', vector: [distance], model: MODEL }
+    await parley.app.platform.db.prisma.searchVector.create({ data })
+  }
+
+  test('continue with the vector with which they began, and refuse to continue without it', async () => {
+    const ada = await parley.human('Ada')
+    const { id } = await parley.space(ada, [])
+    for (const [n, text] of ['kite one', 'two', 'three', 'kite four'].entries())
+      await withVector(await parley.send(ada, id, text), n / 10)
+    const filter = { ...none, query: 'kite' }
+    const whole = textsOf(await search().find(ada, filter, { size: 10, after: null }))
+    expect(whole.toSorted()).toEqual(['kite four', 'kite one', 'three', 'two'])
+    const texts: string[] = []
+    for (let after: string | null = null; ; ) {
+      const page = await search().find(ada, filter, { size: 1, after })
+      texts.push(...textsOf(page))
+      after = page.items.at(-1)?.cursor ?? null
+      if (!page.hasNextPage) break
+      isThere = false
+      await expect(search().find(ada, filter, { size: 1, after })).rejects.toMatchObject({ field: 'after' })
+      isThere = true
+    }
+    expect(texts).toEqual(whole)
+  })
+
+  test('that began by words continue by words, and ask for no vector', async () => {
+    const ada = await parley.human('Ada')
+    const { id } = await parley.space(ada, [])
+    for (const text of ['heron one', 'heron two', 'near']) await withVector(await parley.send(ada, id, text), 0)
+    const filter = { ...none, query: 'heron', spaceId: id }
+    isThere = false
+    const first = await search().find(ada, filter, { size: 1, after: null })
+    expect([textsOf(first), first.hasNextPage]).toEqual([['heron two'], true])
+    isThere = true
+    const second = await search().find(ada, filter, { size: 10, after: first.items[0]!.cursor })
+    expect(textsOf(second)).toEqual(['heron one'])
+    expect(asked).toEqual(['heron'])
+  })
+
+  test.runIf(stack === 'embedded')(
+    'compare the newest texts of the spaces only, whichever of them a filter selects',
+    async () => {
+      const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+      const { id: spaceId } = await parley.space(ada, [])
+      await parley.app.domain.members.add(parley.admin, { spaceId, entityId: bob.id })
+      const old = await parley.send(bob, spaceId, 'old')
+      await withVector(old, 0)
+      const { prisma } = parley.app.platform.db
+      const more = (from: number, to: number) => prisma.$executeRaw`
+      INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "rootId", depth)
+      SELECT left('msg_f' || md5(n::text), 36), ${spaceId}, n, ${ada.id}, 'COMPLETE',
+        '[{"type":"text","text":"filler"}]', ${old.message.id}, 0 FROM generate_series(${from}::int, ${to}::int) n`
+      const found = async () =>
+        textsOf(await search().find(ada, { ...none, query: 'elder', senderId: bob.id }, { size: 10, after: null }))
+      await more(2, 4000)
+      expect(await found()).toEqual(['old'])
+      await more(4001, 4001)
+      expect(await found()).toEqual([])
+    },
+  )
+})
+
 describe.skipIf(hasPgvector || !hasPostgres)('a PostgreSQL server without pgvector', () => {
   test('finds words only, and the server starts', async () => {
     const model = await startEmbeddingServer()
@@ -319,11 +454,23 @@ describe.skipIf(!hasPostgres)('a comparison that takes too long, on PostgreSQL',
     const { prisma } = parley.app.platform.db
     await prisma.searchVector.create({ data: { messageId: message.id, fileId: '', vector: [1, 0], model: 'slow' } })
     const slow = { model: 'slow', dimension: 2, distanceSql: () => Prisma.sql`(SELECT 0::float8 FROM pg_sleep(60))` }
-    const search = createSearch(parley.app.platform, { meaning: { vectorOf: async () => slow } })
+    const meaning = { vectorOf: async () => slow }
+    const search = createSearch(parley.app.platform, { meaning })
     const none = { spaceId: null, senderId: null, hasFile: null, since: null, until: null }
     const page = { size: 10, after: null }
     const { items } = await search.find(ada, { ...none, query: 'automobile', order: 'BEST' }, page)
     expect(items.map(({ snippet }) => snippet)).toEqual(['The automobile is red'])
+    // Further pages do not try again.
+    await parley.send(ada, id, 'An automobile')
+    const first = await search.find(ada, { ...none, query: 'automobile', order: 'BEST' }, { size: 1, after: null })
+    const after = first.items[0]!.cursor
+    const asks = vi.spyOn(meaning, 'vectorOf')
+    const second = await search.find(ada, { ...none, query: 'automobile', order: 'BEST' }, { size: 1, after })
+    expect([...first.items, ...second.items].map(({ snippet }) => snippet).toSorted()).toEqual([
+      'An automobile',
+      'The automobile is red',
+    ])
+    expect(asks).not.toHaveBeenCalled()
     await parley.close()
-  }, 20_000)
+  }, 30_000)
 })

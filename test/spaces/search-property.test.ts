@@ -1,7 +1,9 @@
 import { Readable } from 'node:stream'
 import fc from 'fast-check'
+import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
+import { decodePageCursor } from '../../src/lib/page.ts'
 import type { SearchHit, SearchOrder } from '../../src/spaces/search.ts'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { runsOf } from '../support/effort.ts'
@@ -10,7 +12,7 @@ import { until } from '../support/until.ts'
 
 /** One action in the rooms. The numbers are taken modulo the number of people, spaces and messages. */
 interface Happening {
-  does: 'say' | 'sendFile' | 'edit' | 'delete' | 'leave' | 'join' | 'close' | 'erase'
+  does: 'say' | 'reply' | 'sendFile' | 'edit' | 'delete' | 'leave' | 'join' | 'close' | 'erase'
   person: number
   space: number
   message: number
@@ -21,7 +23,10 @@ const SPACES = 3
 const happening: fc.Arbitrary<Happening> = fc.record({
   does: fc.oneof(
     { weight: 6, arbitrary: fc.constant('say' as const) },
-    { weight: 2, arbitrary: fc.constantFrom('sendFile' as const, 'edit' as const, 'delete' as const) },
+    {
+      weight: 2,
+      arbitrary: fc.constantFrom('reply' as const, 'sendFile' as const, 'edit' as const, 'delete' as const),
+    },
     { weight: 2, arbitrary: fc.constantFrom('leave' as const, 'join' as const, 'close' as const) },
     { weight: 1, arbitrary: fc.constant('erase' as const) },
   ),
@@ -38,6 +43,12 @@ interface Said {
   word: string
 }
 
+/** A picture that was sent. */
+interface Sent {
+  fileId: string
+  messageId: string
+}
+
 /** Every text and every file has this word too. */
 const COMMON = 'heron'
 
@@ -51,7 +62,10 @@ describe.each(WAYS)('search by $by in random rooms, on the $stack stack', ({ sta
   let parley: TestApplication
   let model: EmbeddingServer
   let words = 0
+  let picture: Buffer
   beforeAll(async () => {
+    const create = { width: 8, height: 8, channels: 3, background: '#396' } as const
+    picture = await sharp({ create }).png().toBuffer()
     model = await startEmbeddingServer()
     const settings = by === 'meaning' ? model.settings() : {}
     parley = await startApplication({ stack, isFresh: true, settings })
@@ -94,6 +108,7 @@ describe.each(WAYS)('search by $by in random rooms, on the $stack stack', ({ sta
     }
     for (const [index, person] of others.entries()) await join(spaces[index % SPACES]!, person)
 
+    const pictures: Sent[] = []
     let said: Said[] = []
     const gone: string[] = []
     const erased = new Set<string>()
@@ -140,21 +155,32 @@ describe.each(WAYS)('search by $by in random rooms, on the $stack stack', ({ sta
       text.word = word
     }
 
-    async function say({ person, spaceId, isMember }: Chosen, fileWord?: string): Promise<void> {
+    async function upload(person: HumanViewer, name: string, content: string | Buffer): Promise<string> {
+      const body = Readable.from([Buffer.from(content)])
+      return (await domain.files.upload(person, { name, body, bytes: null })).id
+    }
+
+    /** A text with the word, and a picture, which search by meaning would find by its name. */
+    async function filesWith(person: HumanViewer, word: string): Promise<string[]> {
+      const text = await upload(person, `${word}.txt`, `${COMMON} ${word}`)
+      return by === 'words' ? [text, await upload(person, 'picture.png', picture)] : [text]
+    }
+
+    async function say({ person, spaceId, isMember }: Chosen, fileWord?: string, replyToId?: string): Promise<void> {
       if (!isMember) return
       const word = newWord()
-      const fileIds: string[] = []
-      if (fileWord !== undefined) {
-        const body = Readable.from([Buffer.from(`${COMMON} ${fileWord}`)])
-        fileIds.push((await domain.files.upload(person, { name: `${fileWord}.txt`, body, bytes: null })).id)
-      }
-      const { message } = await domain.sending.send(person, { spaceId, text: `${COMMON} ${word}`, fileIds })
+      const fileIds = fileWord === undefined ? [] : await filesWith(person, fileWord)
+      const input = { spaceId, text: `${COMMON} ${word}`, fileIds, replyToId: replyToId ?? null }
+      const { message } = await domain.sending.send(person, input)
+      if (fileIds[1] !== undefined) pictures.push({ fileId: fileIds[1], messageId: message.id })
       const it = { messageId: message.id, senderId: person.id, spaceId }
       for (const each of fileWord === undefined ? [word] : [word, fileWord]) said.push({ ...it, word: each })
     }
 
     const actions: Record<Happening['does'], (chosen: Chosen) => Promise<unknown>> = {
       say,
+      reply: (chosen) =>
+        say(chosen, undefined, chosen.old?.spaceId === chosen.spaceId ? chosen.old.messageId : undefined),
       sendFile: (chosen) => say(chosen, newWord().replace('wq', 'wqf')),
       edit,
       delete: remove,
@@ -176,6 +202,8 @@ describe.each(WAYS)('search by $by in random rooms, on the $stack stack', ({ sta
     for (const person of people.filter(({ id }) => !erased.has(id))) {
       const mayRead = said.filter(({ spaceId }) => members.get(spaceId)!.has(person.id))
       await expectFound(person, spaces, mayRead)
+      for (const sent of pictures)
+        await expectLoaded(person, sent, new Set(mayRead.map(({ messageId }) => messageId)).has(sent.messageId))
       if (by === 'meaning') await embedded(parley)
       // Words of others' rooms, earlier words and deleted words: nothing is found by them, nor by a part of them.
       const hidden = [...gone, ...said.filter((each) => !mayRead.includes(each)).map(({ word }) => word)]
@@ -190,6 +218,26 @@ describe.each(WAYS)('search by $by in random rooms, on the $stack stack', ({ sta
 
   const wordsIn = (hits: SearchHit[]) => hits.map(({ snippet }) => /wqf?\d+xz/.exec(snippet)?.[0] ?? snippet).toSorted()
 
+  /** The person loads the picture and its thumbnail, by a token and by a signed address, if and only if the person may read its message. */
+  async function expectLoaded(person: HumanViewer, { fileId }: Sent, mayRead: boolean): Promise<void> {
+    const { files } = parley.app.domain
+    for (const variant of ['original', 'thumbnail'] as const) {
+      const { searchParams } = new URL(files.addressOf(person, fileId, variant), 'http://localhost')
+      const viewer = await files.viewerOfAddress(fileId, searchParams)
+      for (const reader of [person, viewer!]) {
+        const opened = await files.open(reader, fileId, variant).catch(({ code }) => code)
+        expect(opened).toEqual(mayRead ? expect.objectContaining({ name: 'picture.png' }) : 'NOT_FOUND')
+      }
+    }
+  }
+
+  /** Positions of pages consist of what the person may read. */
+  function expectOwnCursors(hits: SearchHit[]): void {
+    const ids = new Set(hits.map(({ message }) => message.id))
+    for (const { cursor } of hits)
+      for (const id of decodePageCursor(cursor).match(/msg_\w+/g) ?? []) expect(ids).toContain(id)
+  }
+
   /** The person finds these words, and nothing else, in all spaces and in each. */
   async function expectFound(person: HumanViewer, spaces: readonly string[], mayRead: readonly Said[]): Promise<void> {
     for (const order of ['BEST', 'NEWEST'] as const) {
@@ -199,7 +247,9 @@ describe.each(WAYS)('search by $by in random rooms, on the $stack stack', ({ sta
       })
       for (const spaceId of [null, ...spaces]) {
         const expected = mayRead.filter((each) => spaceId === null || each.spaceId === spaceId).map(({ word }) => word)
-        expect(wordsIn(await pagesOf(person, COMMON, order, spaceId))).toEqual(expected.toSorted())
+        const hits = await pagesOf(person, COMMON, order, spaceId)
+        expect(wordsIn(hits)).toEqual(expected.toSorted())
+        expectOwnCursors(hits)
       }
     }
   }

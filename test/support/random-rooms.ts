@@ -1,15 +1,16 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { TestApplication } from './application.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { until } from './until.ts'
 
 /** The actions in the rooms, one after the other; `agent` and `space` are taken modulo their number. */
 export interface Happening {
-  does: 'say' | 'leave' | 'join' | 'answer' | 'crash' | 'rest'
+  does: 'say' | 'reply' | 'delete' | 'leave' | 'join' | 'answer' | 'crash' | 'rest'
   agent: number
   space: number
+  /** An earlier message of a person in the space, modulo their number. */
+  message: number
 }
 
 export interface RandomRooms {
@@ -22,6 +23,7 @@ export interface RandomRooms {
 
 const does = fc.oneof(
   { weight: 8, arbitrary: fc.constant('say' as const) },
+  { weight: 3, arbitrary: fc.constantFrom('reply' as const, 'delete' as const) },
   { weight: 3, arbitrary: fc.constantFrom('leave' as const, 'join' as const) },
   { weight: 3, arbitrary: fc.constantFrom('answer' as const, 'crash' as const, 'rest' as const) },
 )
@@ -30,10 +32,10 @@ const AGENTS = 3
 const SPACES = 3
 
 export const randomRooms: fc.Arbitrary<RandomRooms> = fc.record({
-  happenings: fc.array(fc.record({ does, agent: fc.nat(AGENTS - 1), space: fc.nat(SPACES - 1) }), {
-    minLength: 10,
-    maxLength: 16,
-  }),
+  happenings: fc.array(
+    fc.record({ does, agent: fc.nat(AGENTS - 1), space: fc.nat(SPACES - 1), message: fc.nat(1000) }),
+    { minLength: 10, maxLength: 16 },
+  ),
   members: fc.array(fc.boolean(), { minLength: AGENTS * SPACES, maxLength: AGENTS * SPACES }),
   choices: fc.array(fc.nat(1000), { minLength: 40, maxLength: 40 }),
 })
@@ -45,7 +47,7 @@ const WORD = /zq\d+x\d+qz/g
 interface Player {
   id: string
   name: string
-  /** The words that the agent may have read: those of spaces that it belonged to then or at some time since. */
+  /** The words that the agent may have read: those of spaces that it belonged to then or at some time since, unless they were deleted. */
   mayKnow: Set<string>
   /** Its current spaces, and its former ones with the time of leaving. */
   spaces: Set<string>
@@ -73,6 +75,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   const spaces = [0, 1, 2].map((n) => ({ name: `Room ${n}`, id: '', words: [] as string[] }))
   const choices = [...rooms.choices]
   const triggers = new Map<string, { word: string; spaceId: string; at: number }>()
+  const messagesIn = (spaceId: string) => [...triggers.entries()].filter(([, { spaceId: id }]) => id === spaceId)
   /** For each request: its trigger, the spaces that its agent had left by then, and the messages that triggered it. */
   const asked: { player: Player; left: Map<string, number>; told: string; messageIds: string[] }[] = []
   let words = 0
@@ -166,15 +169,35 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
     return true
   }
 
-  async function happen({ does, agent, space: place }: Happening): Promise<void> {
+  async function post(spaceId: string, replyToId?: string): Promise<void> {
+    const word = wordFor(spaceId)
+    const { message } = await parley.app.domain.sending.send(human, {
+      spaceId,
+      text: word,
+      replyToId: replyToId ?? null,
+    })
+    triggers.set(message.id, { word, spaceId, at: time })
+  }
+
+  /** Deletes a message while nobody is at work: no later prompt may contain the word, not even of runs that wait. */
+  async function remove(space: { words: string[] }, messageId: string, word: string): Promise<void> {
+    await until('all runs have ended', isIdle)
+    await parley.app.domain.messageChanges.delete(parley.admin, { messageId })
+    triggers.delete(messageId)
+    space.words.splice(space.words.indexOf(word), 1)
+    for (const { mayKnow } of players) mayKnow.delete(word)
+  }
+
+  async function happen({ does, agent, space: place, message }: Happening): Promise<void> {
     const [player, space] = [players[agent] as Player, spaces[place] as (typeof spaces)[number]]
     const membership = { spaceId: space.id, entityId: player.id }
+    const said = messagesIn(space.id)
+    const old = said[message % Math.max(1, said.length)]
     time++
-    if (does === 'say') {
-      const word = wordFor(space.id)
-      const { message } = await say(parley, human, space.id, word)
-      triggers.set(message.id, { word, spaceId: space.id, at: time })
-    } else if (does === 'join' && !player.spaces.has(space.id)) {
+    if (does === 'say') await post(space.id)
+    else if (does === 'reply') await post(space.id, old?.[0])
+    else if (does === 'delete' && old !== undefined) await remove(space, old[0], old[1].word)
+    else if (does === 'join' && !player.spaces.has(space.id)) {
       enrol(player, space.id)
       await parley.app.domain.members.add(human, membership)
     } else if (does === 'leave' && player.spaces.has(space.id)) {
@@ -196,7 +219,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
 const toldOf = ({ messages }: ModelRequest): string =>
   messages
     .filter(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX|\[URGENT\])/.test(text))
-    .map(({ text }) => text.split('\nRECENT MESSAGES')[0])
+    .map(({ text }) => text.split(/\n(?:RECENT MESSAGES|THIS THREAD)/)[0])
     .join('\n')
 
 /** Two stateless agents and a persistent one. */
@@ -208,9 +231,6 @@ async function castOf(parley: TestApplication, round: number): Promise<Player[]>
   ]
   return cast.map(({ id, name }) => ({ id, name, mayKnow: new Set(), spaces: new Set(), left: new Map() }))
 }
-
-const say = (parley: TestApplication, human: HumanViewer, spaceId: string, text: string) =>
-  parley.app.domain.sending.send(human, { spaceId, text })
 
 /**
  * Simulates the death of the worker of the current run: another claim resumes the run, and this one may no

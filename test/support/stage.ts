@@ -143,7 +143,7 @@ export const promptOf = ({ messages }: ModelRequest): string => messages.find(({
 
 /** Whether the trigger of the run contains this text: quotations elsewhere in the prompt do not count. */
 export const wokenBy = (text: string) => (request: ModelRequest) =>
-  (promptOf(request).split(/RECENT/)[0] ?? '').includes(text)
+  (promptOf(request).split(/RECENT|THIS THREAD/)[0] ?? '').includes(text)
 
 /** The results of the run's tool calls so far, in order, as the model receives them. */
 export const resultsIn = ({ messages }: ModelRequest): Read[] =>

@@ -17,6 +17,8 @@ import { UploadList, useUploads } from './uploads.tsx'
 export interface ComposerHandle {
   /** Puts a quoted text before what is written. */
   quote(text: string): void
+  /** Uploads files for the message. */
+  attach(files: Iterable<File>): void
   focus(): void
 }
 
@@ -99,6 +101,7 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
         current?.setSelectionRange(current.value.length, current.value.length)
       })
     },
+    attach: uploads.add,
     focus: () => field.current?.focus(),
   }))
 
@@ -134,11 +137,6 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
       onSubmit={(event) => {
         event.preventDefault()
         submit()
-      }}
-      onDragOver={(event) => event.preventDefault()}
-      onDrop={(event) => {
-        event.preventDefault()
-        uploads.add(event.dataTransfer.files)
       }}
     >
       <Refused error={sending.error} onRetry={submit} />

@@ -36,9 +36,9 @@ export function EditForm({ message, onClose }: { message: Message; onClose(): vo
     else if (!save.isBusy) save.start(null, onClose)
   }
   const onKeyDown = (event: KeyboardEvent) => {
-    const isEnter = event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing
+    if (event.nativeEvent.isComposing) return
     if (event.key === 'Escape') onClose()
-    else if (isEnter) submit()
+    else if (event.key === 'Enter' && !event.shiftKey) submit()
     else return
     event.preventDefault()
   }

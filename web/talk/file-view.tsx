@@ -1,6 +1,8 @@
 import { useState } from 'react'
 import type { MessagePart } from '../../client/index.ts'
+import { useSession } from '../session.tsx'
 import { Dialog } from '../ui/dialog.tsx'
+import { FILE_ADDRESS } from './operations.ts'
 
 type SentFile = Extract<MessagePart, { __typename: 'FilePart' }>['file']
 
@@ -15,21 +17,70 @@ export function sizeInWords(bytes: number): string {
   return bytes < 1_000_000 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
 }
 
+/** An address is renewed this long before its end, because a request takes time. */
+const MARGIN_MS = 60_000
+const hasExpired = (url: string) => {
+  const expires = Number(new URL(url).searchParams.get('expires') ?? Number.NaN)
+  return expires * 1000 - MARGIN_MS < Date.now()
+}
+
+/** A file with an address that works: the first one is valid for an hour, and the page may be open for longer. */
+function useFile(file: SentFile) {
+  const { connection } = useSession()
+  const [renewed, setRenewed] = useState(file)
+  const current = hasExpired(file.url) ? renewed : file
+  async function renew(): Promise<SentFile> {
+    if (!hasExpired(current.url)) return current
+    const { node } = await connection.ask(FILE_ADDRESS, { id: file.id })
+    const found = node?.__typename === 'File' ? node : current
+    setRenewed(found)
+    return found
+  }
+  return { current, renew }
+}
+
 /** A file of a message: an image with a large view, or a link that loads the file. */
 export function FileView({ file }: { file: SentFile }) {
-  const { name, size, url, thumbnailUrl, width, height } = file
+  const { current, renew } = useFile(file)
+  const { name, size, url, thumbnailUrl, width, height } = current
   const [isOpen, setOpen] = useState(false)
+  const load = async () => {
+    const link = document.createElement('a')
+    link.href = hereOf((await renew()).url)
+    link.download = name
+    link.click()
+  }
   const link = (
-    <a className="file-link" href={hereOf(url)} download={name} dir="auto">
+    <a
+      className="file-link"
+      href={hereOf(url)}
+      download={name}
+      dir="auto"
+      onClick={(event) => {
+        if (!hasExpired(url)) return
+        event.preventDefault()
+        load().catch(() => {})
+      }}
+    >
       {name} <span className="plain-note">{sizeInWords(size)}</span>
     </a>
   )
   if (thumbnailUrl === null) return <p className="file">{link}</p>
   const picture = { width: width ?? undefined, height: height ?? undefined }
+  const open = () =>
+    renew()
+      .catch(() => {})
+      .finally(() => setOpen(true))
   return (
     <div className="file picture">
-      <button type="button" aria-label={`Enlarge ${name}`} onClick={() => setOpen(true)}>
-        <img alt={name} {...picture} src={hereOf(thumbnailUrl)} loading="lazy" />
+      <button type="button" aria-label={`Enlarge ${name}`} onClick={open}>
+        <img
+          alt={name}
+          {...picture}
+          src={hereOf(thumbnailUrl)}
+          loading="lazy"
+          onError={() => void renew().catch(() => {})}
+        />
       </button>
       {link}
       <Dialog title={name} open={isOpen} onOpenChange={setOpen}>

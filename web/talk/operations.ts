@@ -97,6 +97,24 @@ export const UNREAD_THREADS = graphql(`
   }
 `)
 
+export const SPACE_FILES = graphql(`
+  query ConsoleSpaceFiles($id: ID!, $after: String) {
+    space(id: $id) {
+      id
+      files(first: 20, after: $after) {
+        edges { node { id name mediaType size url thumbnailUrl width height createdAt } }
+        pageInfo { hasNextPage endCursor }
+      }
+    }
+  }
+`)
+
+export const FILE_ADDRESS = graphql(`
+  query ConsoleFileAddress($id: ID!) {
+    node(id: $id) { __typename ... on File { id name mediaType size url thumbnailUrl width height } }
+  }
+`)
+
 export const WAKES = graphql(`
   query ConsoleWakes($spaceId: ID!, $mentionedIds: [ID!], $replyToId: ID) {
     wakes(spaceId: $spaceId, mentionedIds: $mentionedIds, replyToId: $replyToId) { id name }

@@ -18,6 +18,7 @@ import { CopySpace } from './copy-space.tsx'
 import { JoinLinks } from './join-links.tsx'
 import { ADD_MEMBER, AGENT_CHOICES, PEOPLE_CHOICES, REMOVE_MEMBER, UPDATE_SPACE } from './operations.ts'
 import { PresenceDot } from './presence.tsx'
+import { SpaceFiles } from './space-files.tsx'
 
 export const ROUTINGS = [
   ['BROADCAST', 'Every agent, for every message'],
@@ -33,7 +34,7 @@ interface SpaceDetailsProps {
   onOpenChange(open: boolean): void
 }
 
-/** Members and settings of a space. */
+/** Members, files and settings of a space. */
 export function SpaceDetails({ space, presence, activity, open, onOpenChange }: SpaceDetailsProps) {
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const people = space.members.filter(({ kind }) => kind === 'HUMAN')
@@ -55,6 +56,7 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         stateOf={({ id }) => <PresenceDot presence={presence.get(id)?.presence ?? 'OFFLINE'} />}
       />
       <AddPerson space={space} />
+      <SpaceFiles spaceId={space.id} />
       <JoinLinks spaceId={space.id} />
       <Grants spaceId={space.id} />
       <EditSpace space={space} agents={agents} />

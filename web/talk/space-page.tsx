@@ -23,6 +23,7 @@ import { Suggestions } from './suggestions.tsx'
 import { ThreadPanel } from './thread-panel.tsx'
 import { Timeline } from './timeline.tsx'
 import { UnreadThreads } from './unread-threads.tsx'
+import { useFileDrop } from './uploads.tsx'
 
 /** A space: its live conversation, and the field for a new message. */
 export function SpacePage({ spaceId }: { spaceId: string }) {
@@ -43,6 +44,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   const typing = useTyping(state)
   const [editingId, setEditing] = useState<string | null>(null)
   const composer = useRef<ComposerHandle>(null)
+  const fileDrop = useFileDrop(composer)
   const edit = useCallback((id: string | null) => {
     setEditing(id)
     if (id === null) composer.current?.focus()
@@ -112,7 +114,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
         <IconButton label="About this space" icon="info" onClick={() => setOpen(true)} />
       </PageHead>
       <div className="talk">
-        <div className="talk-main">
+        <div className="talk-main" {...fileDrop}>
           {space.confidential && <ConfidenceLine />}
           {isHuman && (
             <Boundary what="list of threads with new replies" version={rootId} fallback={null}>

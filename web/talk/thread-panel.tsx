@@ -12,6 +12,7 @@ import type { Target } from './open-thread.ts'
 import { useReading } from './reading.ts'
 import { useStable } from './stable.ts'
 import { Timeline } from './timeline.tsx'
+import { useFileDrop } from './uploads.tsx'
 
 interface ThreadPanelProps extends Pick<LiveSpace, 'thread' | 'readThread' | 'send'> {
   space: Space
@@ -36,6 +37,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
   const [editingId, setEditing] = useState<string | null>(null)
   const composer = useRef<ComposerHandle>(null)
   const panel = useRef<HTMLElement>(null)
+  const fileDrop = useFileDrop(composer)
   const edit = useCallback((id: string | null) => {
     setEditing(id)
     if (id === null) composer.current?.focus()
@@ -70,7 +72,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
       edit={edit}
       quote={quote}
     >
-      <section className="thread-panel" aria-label="Thread" ref={panel} tabIndex={-1}>
+      <section className="thread-panel" aria-label="Thread" ref={panel} tabIndex={-1} {...fileDrop}>
         <header className="thread-head">
           <h2>Thread</h2>
           <IconButton label="Close the thread" icon="cross" onClick={onClose} />
@@ -124,8 +126,9 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
 /** Calls a function for Escape, unless something that is open above the page takes it. */
 function useEscape(onEscape: () => void): void {
   useEffect(() => {
-    const onKey = ({ key, target, defaultPrevented }: KeyboardEvent) => {
-      if (key !== 'Escape' || defaultPrevented) return
+    const onKey = ({ key, target, defaultPrevented, isComposing }: KeyboardEvent) => {
+      // An input method ends its composition with the same key.
+      if (key !== 'Escape' || defaultPrevented || isComposing) return
       const isAbove = target instanceof Element && target.closest('[role="dialog"], [role="menu"]') !== null
       if (!isAbove) onEscape()
     }

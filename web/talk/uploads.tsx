@@ -1,4 +1,4 @@
-import { useRef, useState } from 'react'
+import { type DragEvent, type RefObject, useMemo, useRef, useState } from 'react'
 import { addressOf } from '../location.ts'
 import { credentialHeaders } from '../session.tsx'
 import { IconButton } from '../ui/button.tsx'
@@ -82,6 +82,23 @@ function outcomeOf({ status, responseText }: XMLHttpRequest): Partial<Upload> {
   } catch {
     return { error: `HTTP status ${status}` }
   }
+}
+
+/** Attaches files that are dropped anywhere on an element. The browser would leave the page and open them. */
+export function useFileDrop(composer: RefObject<{ attach(files: Iterable<File>): void } | null>) {
+  return useMemo(() => {
+    const hasFiles = ({ dataTransfer }: DragEvent) => dataTransfer.types.includes('Files')
+    return {
+      onDragOver(event: DragEvent) {
+        if (hasFiles(event)) event.preventDefault()
+      },
+      onDrop(event: DragEvent) {
+        if (!hasFiles(event)) return
+        event.preventDefault()
+        composer.current?.attach(event.dataTransfer.files)
+      },
+    }
+  }, [composer])
 }
 
 /** The files of the next message, with their progress. */

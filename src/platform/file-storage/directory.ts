@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { type FileStorage, IDENTITY_KEY, StorageUnavailableError, type Stored } from './file-storage.ts'
+import { deleteOldFiles } from './scratch.ts'
 
 /**
  * Stores objects as files under a directory, which several processes may share. A file is written next to the others,
@@ -35,6 +36,7 @@ export function createDirectoryStorage(root: string): FileStorage {
 
   return {
     scratch: () => available(scratch),
+    sweepScratch: (before) => available(() => deleteOldFiles(scratchPath, before)),
     put: (key, stored) =>
       available(async () => {
         const target = pathOf(key)

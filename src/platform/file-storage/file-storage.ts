@@ -16,6 +16,8 @@ export type Stored = { path: string; size: number; sha256: string } | Uint8Array
 export interface FileStorage {
   /** A directory on this machine for uploads in progress. It exists. */
   scratch(): Promise<string>
+  /** Deletes files of such directories that were last written before a time: processes that died have left them. */
+  sweepScratch(before: Date): Promise<void>
   /** Stores an object, or replaces one of the same key. Other processes see the whole object or none of it. */
   put(key: string, stored: Stored): Promise<void>
   /** Returns an object's bytes, or those of a range within it; null if the object does not exist. The caller reads or destroys the stream. */

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { Readable } from 'node:stream'
@@ -10,6 +10,7 @@ import { Agent, type Dispatcher } from 'undici'
 import type { S3Location } from '../../config/files.ts'
 import { sleep } from '../../lib/async.ts'
 import { type FileStorage, IDENTITY_KEY, StorageUnavailableError } from './file-storage.ts'
+import { deleteOldFiles } from './scratch.ts'
 
 interface S3Request {
   method: 'GET' | 'PUT' | 'DELETE'
@@ -25,6 +26,7 @@ const MOST_ATTEMPTS = 3
 const RETRY_AFTER_MS = 200
 const SILENCE_MS = 15_000
 const CONNECTIONS = 64
+const SCRATCH_PREFIX = 'parley-files-'
 
 /** Stores objects in a bucket of S3, or of an S3-compatible server. Streams in both directions. */
 export function createS3Storage(settings: S3Location): FileStorage {
@@ -94,11 +96,16 @@ export function createS3Storage(settings: S3Location): FileStorage {
 
   return {
     async scratch() {
-      directory ??= mkdtemp(path.join(tmpdir(), 'parley-files-')).catch((error) => {
+      directory ??= mkdtemp(path.join(tmpdir(), SCRATCH_PREFIX)).catch((error) => {
         directory = null
         throw new StorageUnavailableError(error)
       })
       return directory
+    },
+    async sweepScratch(before) {
+      const entries = await readdir(tmpdir(), { withFileTypes: true }).catch(() => [])
+      const directories = entries.filter((entry) => entry.isDirectory() && entry.name.startsWith(SCRATCH_PREFIX))
+      for (const { name } of directories) await deleteOldFiles(path.join(tmpdir(), name), before)
     },
     async put(key, stored) {
       const isFile = !(stored instanceof Uint8Array)
@@ -118,7 +125,11 @@ export function createS3Storage(settings: S3Location): FileStorage {
     async read(key, range) {
       const headers: Record<string, string> = range === undefined ? {} : { range: `bytes=${range.first}-${range.last}` }
       const { statusCode, body } = await request({ method: 'GET', key, headers }, [200, 206, 404])
-      if (statusCode !== 404) return body
+      if (statusCode !== 404) {
+        // A destroyed body reports an error, to which only readers listen.
+        body.on('error', () => {})
+        return body
+      }
       await body.dump()
       return null
     },

@@ -31,8 +31,11 @@ class UploadsOfViewer extends DataStore {
     return upload
   }
 
+  /** Clients take an upload for a file once its offset is its size, so one that could not be finished before is finished first. */
   override async getUpload(id: string): Promise<Upload> {
-    return uploadOf(await this.#uploads.get(this.#viewer, id))
+    const upload = await this.#uploads.get(this.#viewer, id)
+    if (upload.received === upload.size && upload.fileId === null) await this.#uploads.finish(this.#viewer, id)
+    return uploadOf(upload)
   }
 
   override write(body: Readable, id: string, offset: number): Promise<number> {

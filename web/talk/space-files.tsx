@@ -1,0 +1,50 @@
+import { useState } from 'react'
+import { errorOf } from '../../client/errors.ts'
+import { useAsk } from '../ask.ts'
+import { Loading, Refused } from '../ui/notice.tsx'
+import { More, type PageOfList, Pages } from '../ui/pages.tsx'
+import { Moment } from '../ui/time.tsx'
+import { FileView } from './file-view.tsx'
+import { SPACE_FILES } from './operations.ts'
+
+/** The files of the messages of a space, newest first, loaded when opened. */
+export function SpaceFiles({ spaceId }: { spaceId: string }) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <section className="block">
+      <h3>Files</h3>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>Files of this space</summary>
+        {isOpen && <Pages>{(page) => <FileLines spaceId={spaceId} page={page} />}</Pages>}
+      </details>
+    </section>
+  )
+}
+
+function FileLines({ spaceId, page }: { spaceId: string; page: PageOfList }) {
+  const { data, error } = useAsk(SPACE_FILES, { id: spaceId, after: page.after })
+  if (error !== null) return <Refused error={errorOf(error)} />
+  if (data === undefined) return <Loading what="the files" />
+  if (data.space === null) return null
+  const { edges, pageInfo } = data.space.files
+  return (
+    <>
+      {edges.length === 0 && page.after === null && (
+        <p className="hint">None yet. Attach a file to a message, drop one on the conversation, or paste one.</p>
+      )}
+      <ul className="file-list" aria-label="Files">
+        {edges.map(({ node }) => (
+          <li key={node.id}>
+            <FileView file={node} />
+            <small className="plain-note">
+              <Moment at={node.createdAt} />
+            </small>
+          </li>
+        ))}
+      </ul>
+      <More page={page} pageInfo={pageInfo}>
+        Older files
+      </More>
+    </>
+  )
+}
