@@ -11,6 +11,7 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { checkName, checkNameCharacters, checkText, LONGEST_NAME } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
+import { isOneOf } from '../platform/one-of.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 import { deletePushSubscriptions } from '../stores/push-store.ts'
@@ -187,7 +188,9 @@ type AuthenticationPlatform = Pick<Platform, 'db' | 'clock'>
 function createRowsByHash({ db }: Pick<Platform, 'db'>): DataLoader<string, Row | null> {
   return new DataLoader(
     async (hashes) => {
-      const rows = await db.query<Row>(Prisma.sql`SELECT * FROM "AccessToken" WHERE hash = ANY(${[...hashes]}::text[])`)
+      const rows = await db.query<Row>(
+        Prisma.sql`SELECT * FROM "AccessToken" WHERE ${isOneOf(Prisma.sql`hash`, hashes)}`,
+      )
       const byHash = new Map(rows.map((row) => [row.hash, row]))
       return hashes.map((hash) => byHash.get(hash) ?? null)
     },

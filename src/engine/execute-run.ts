@@ -95,7 +95,9 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
 
   return {
     execute: (claim, place, handBack) =>
-      onBehalfOf(idsOf(claim), () => forRequester(requesterOf(claim.run).id, () => execute(claim, place, handBack))),
+      onBehalfOf(idsOf(claim), () =>
+        forRequester(requesterOf(claim.run).id, () => execute(claim, place, handBack), { isRun: true }),
+      ),
   }
 }
 

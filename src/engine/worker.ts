@@ -25,9 +25,12 @@ interface WorkerParts {
  * possible to claim many runs in one statement.
  */
 const SHORTEST_PAUSE_MS = 4
-/** If this many runs are active here, the worker waits for `GATHERING_MS` and claims new work in one statement. */
+/**
+ * If this many runs are active here, the worker waits for `GATHERING_MS`, or as long as the last claim took, and claims new work
+ * in one statement. A claim costs nearly as much for one run as for ten: 3 ms in the embedded database.
+ */
 const MANY = 4
-const GATHERING_MS = 3
+const GATHERING_MS = { least: 3, most: 25 }
 /** Longest pause after a lock conflict (doubles each time) or an error. */
 const LONGEST_PAUSE_MS = 1000
 /** The pause if there is nothing to do. The poller for due work also wakes the worker. */
@@ -107,10 +110,12 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
         logger.warn({ error: messageOf(error) }, 'could not claim runs; retrying')
         return LONGEST_PAUSE_MS
       })
+      const tookMs = Date.now() - lookedAt
       pauseMs = Number.isFinite(nextMs) ? nextMs : SHORTEST_PAUSE_MS
       await bell.wait(Math.min(nextMs, FOR_LONG_MS), stopping.signal)
       // One claim serves many wake-ups of a burst. With few active runs, the first wake-up is served at once.
-      const restMs = Math.max(lookedAt + SHORTEST_PAUSE_MS - Date.now(), active.size < MANY ? 0 : GATHERING_MS)
+      const gatheringMs = Math.min(Math.max(GATHERING_MS.least, tookMs), GATHERING_MS.most)
+      const restMs = Math.max(lookedAt + SHORTEST_PAUSE_MS - Date.now(), active.size < MANY ? 0 : gatheringMs)
       if (restMs > 0) await sleep(restMs)
     }
   }

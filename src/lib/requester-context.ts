@@ -1,11 +1,19 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
-const requesters = new AsyncLocalStorage<string>()
+interface Requester {
+  id: string
+  isRun: boolean
+}
+
+const requesters = new AsyncLocalStorage<Requester>()
 
 /** Returns the id of the requester on whose behalf the current code runs; undefined for the server's own work. */
-export const requesterHere = (): string | undefined => requesters.getStore()
+export const requesterHere = (): string | undefined => requesters.getStore()?.id
+
+/** Whether the current code executes a run, or belongs to the server's own work: both are bounded in number. */
+export const isBoundedHere = (): boolean => requesters.getStore()?.isRun !== false
 
 /** Runs `work`, and everything asynchronous that it starts, for a requester: a viewer's id, or the requester of a run. */
-export function forRequester<T>(id: string, work: () => T): T {
-  return requesters.run(id, work)
+export function forRequester<T>(id: string, work: () => T, { isRun = false } = {}): T {
+  return requesters.run({ id, isRun }, work)
 }

@@ -3,8 +3,12 @@ export interface FairTurns {
   /**
    * Waits for a connection's turn. Returns a function to call once when the turn is over.
    * `requesterId`: undefined for the server's own work.
+   * `isBounded`: whether something else bounds the amount of such work, so that the turn is none of `unboundedPlaces`; by
+   * default only for the server's own.
    */
-  take(requesterId: string | undefined): Promise<() => void>
+  take(requesterId: string | undefined, how?: { isBounded?: boolean }): Promise<() => void>
+  /** Like `take`, but returns null instead of waiting. */
+  takeNow(requesterId: string | undefined, how?: { isBounded?: boolean }): (() => void) | null
   /** Runs a task in a turn, and returns what it returns. @throws the error of the task */
   run<T>(requesterId: string | undefined, task: () => Promise<T>): Promise<T>
   /** How many wait. */
@@ -16,8 +20,8 @@ export interface FairTurns {
 export interface FairTurnsOptions {
   /** Returns the number of concurrent turns, which is the number of connections. The number may change. */
   places: () => number
-  /** How many of them requesters may take together, without the server's own work; all by default. The number may change. */
-  requesterPlaces?: () => number
+  /** How many of them may be taken together by turns that are not bounded; all by default. The number may change. */
+  unboundedPlaces?: () => number
   /**
    * Waits for the next turn of the event loop once tasks have taken this long in one. The statements of PGlite run in
    * this process and never wait for I/O: a queue of them would block every other event until the queue is empty.
@@ -36,11 +40,10 @@ const SHARE_OF_OWN_WORK = 4
 const LOOK_AGAIN_MS = 100
 
 interface Line {
-  isOwnWork: boolean
   share: number
   /** The time that the requester has used, in ms per share, counted from the `served` of its first turn. */
   usedMs: number
-  waiting: (() => void)[]
+  waiting: { bounded: (() => void)[]; unbounded: (() => void)[] }
 }
 
 /**
@@ -50,7 +53,7 @@ interface Line {
  */
 export function createFairTurns({
   places,
-  requesterPlaces = places,
+  unboundedPlaces = places,
   yieldAfterMs = Number.POSITIVE_INFINITY,
   now = () => performance.now(),
 }: FairTurnsOptions): FairTurns {
@@ -60,17 +63,18 @@ export function createFairTurns({
   let servedMs = 0
   let waiting = 0
   let taken = 0
-  let takenByRequesters = 0
+  let takenUnbounded = 0
   /** When the first turn in this turn of the event loop began; null if none has. */
   let loopTurnAt: number | null = null
   let isYielding = false
   let isLookingAgain = false
 
   function next(): Line | undefined {
-    const isRequestersTurn = takenByRequesters < requesterPlaces()
+    const hasUnboundedPlace = takenUnbounded < unboundedPlaces()
     let least: Line | undefined
     for (const line of lines.values()) {
-      if (line.waiting.length === 0 || (!line.isOwnWork && !isRequestersTurn)) continue
+      const { bounded, unbounded } = line.waiting
+      if (bounded.length === 0 && (unbounded.length === 0 || !hasUnboundedPlace)) continue
       if (least === undefined || line.usedMs < least.usedMs) least = line
     }
     return least
@@ -100,11 +104,10 @@ export function createFairTurns({
       const line = next()
       if (line === undefined) break
       waiting -= 1
-      taken += 1
-      if (!line.isOwnWork) takenByRequesters += 1
-      servedMs = line.usedMs
-      noteLoopTurn()
-      line.waiting.shift()?.()
+      // Bounded work first: there cannot be so much of it that the requester's other work starves.
+      const { bounded, unbounded } = line.waiting
+      const beginTurn = bounded.shift() ?? unbounded.shift()
+      beginTurn?.()
     }
     if (waiting > 0) serveSoon()
   }
@@ -119,14 +122,19 @@ export function createFairTurns({
     }, LOOK_AGAIN_MS)
   }
 
-  function endOf(line: Line): () => void {
+  /** Begins a turn, and returns the function that ends it. */
+  function begin(line: Line, isBounded: boolean): () => void {
+    taken += 1
+    if (!isBounded) takenUnbounded += 1
+    servedMs = line.usedMs
+    noteLoopTurn()
     const startedAt = now()
     let isOver = false
     return () => {
       if (isOver) return
       isOver = true
       taken -= 1
-      if (!line.isOwnWork) takenByRequesters -= 1
+      if (!isBounded) takenUnbounded -= 1
       line.usedMs += (now() - startedAt) / line.share
       if (waiting > 0) serve()
       else if (taken === 0) {
@@ -136,23 +144,38 @@ export function createFairTurns({
     }
   }
 
-  function take(requesterId: string | undefined): Promise<() => void> {
-    const isOwnWork = requesterId === undefined
-    const share = isOwnWork ? SHARE_OF_OWN_WORK : 1
-    const line = lines.get(requesterId) ?? { isOwnWork, share, usedMs: servedMs, waiting: [] }
+  function lineOf(requesterId: string | undefined): Line {
+    const known = lines.get(requesterId)
+    if (known !== undefined) {
+      known.usedMs = Math.max(known.usedMs, servedMs)
+      return known
+    }
+    const share = requesterId === undefined ? SHARE_OF_OWN_WORK : 1
+    const line: Line = { share, usedMs: servedMs, waiting: { bounded: [], unbounded: [] } }
     lines.set(requesterId, line)
-    line.usedMs = Math.max(line.usedMs, servedMs)
+    return line
+  }
+
+  function takeNow(requesterId: string | undefined, { isBounded = requesterId === undefined } = {}) {
+    const isFree =
+      waiting === 0 && taken < places() && (isBounded || takenUnbounded < unboundedPlaces()) && !mustYield()
+    return isFree ? begin(lineOf(requesterId), isBounded) : null
+  }
+
+  function take(requesterId: string | undefined, { isBounded = requesterId === undefined } = {}): Promise<() => void> {
+    const line = lineOf(requesterId)
     return new Promise((resolve) => {
       waiting += 1
-      line.waiting.push(() => resolve(endOf(line)))
+      line.waiting[isBounded ? 'bounded' : 'unbounded'].push(() => resolve(begin(line, isBounded)))
       serve()
     })
   }
 
   return {
     take,
+    takeNow,
     async run(requesterId, task) {
-      const end = await take(requesterId)
+      const end = takeNow(requesterId) ?? (await take(requesterId))
       try {
         return await task()
       } finally {

@@ -1,11 +1,17 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
+/** The numbers of parameters of short lists: few, so that each statement has few forms to prepare. */
+const SIZES = [1, 4, 16]
+
 /**
- * A condition that a column has one of these values. A single value is compared directly: for a list, PostgreSQL
- * guesses the length and would therefore plan a named statement again each time, which takes longer than executing it.
+ * A condition that a column has one of these values. PostgreSQL does not know the length of an array, and would therefore plan
+ * a named statement again each time, which takes longer than executing it. So a short list has a parameter for each value,
+ * filled up with the last one.
  */
 export function isOneOf(column: Prisma.Sql, values: readonly string[]): Prisma.Sql {
-  return values.length === 1
-    ? Prisma.sql`${column} = ${values[0]}`
-    : Prisma.sql`${column} = ANY(${[...values]}::text[])`
+  const size = SIZES.find((size) => size >= values.length)
+  const last = values.at(-1)
+  if (size === undefined || last === undefined) return Prisma.sql`${column} = ANY(${[...values]}::text[])`
+  if (size === 1) return Prisma.sql`${column} = ${last}`
+  return Prisma.sql`${column} IN (${Prisma.join(Array.from({ length: size }, (_, index) => values[index] ?? last))})`
 }

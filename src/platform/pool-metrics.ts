@@ -2,7 +2,7 @@ import pg from 'pg'
 import type { Registry } from 'prom-client'
 import { createDeferred } from '../lib/async.ts'
 import { gauge, histogram } from '../lib/metrics.ts'
-import { requesterHere } from '../lib/requester-context.ts'
+import { isBoundedHere, requesterHere } from '../lib/requester-context.ts'
 import { createFairTurns, type FairTurns } from './fair-turns.ts'
 import { createLoopPlaces } from './loop-places.ts'
 
@@ -53,40 +53,48 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
  * queries would block everybody else's.
  */
 function takeTurns(pool: pg.Pool, { places, longestWaitMs }: { places: number; longestWaitMs: number }): FairTurns {
-  const turns = createFairTurns({ places: () => places, requesterPlaces: createLoopPlaces({ most: places }) })
-  const connect: () => Promise<pg.PoolClient> = pool.connect.bind(pool)
+  const turns = createFairTurns({ places: () => places, unboundedPlaces: createLoopPlaces({ most: places }) })
+  const connect: (callback: Callback) => void = pool.connect.bind(pool)
 
-  async function connectInTurn(): Promise<pg.PoolClient> {
-    const turn = turns.take(requesterHere())
+  /** Calls back as the pool's own method does; the connection's release also ends the turn. */
+  function connectIn(end: () => void, callback: Callback): void {
+    connect((error, client) => {
+      if (client === undefined) {
+        end()
+        return callback(error)
+      }
+      const connection = client as pg.PoolClient
+      const release = connection.release
+      connection.release = (failure) => {
+        release(failure)
+        end()
+      }
+      callback(undefined, connection, connection.release)
+    })
+  }
+
+  async function waitForTurn(callback: Callback): Promise<void> {
+    const turn = turns.take(requesterHere(), { isBounded: isBoundedHere() })
     const timer = createDeferred<null>()
     const timeout = longestWaitMs > 0 ? setTimeout(() => timer.resolve(null), longestWaitMs) : undefined
     const end = await Promise.race([turn, timer.promise])
     clearTimeout(timeout)
-    if (end === null) {
-      void turn.then((unwanted) => unwanted())
-      // Like the pool's own method.
-      throw new Error('timeout exceeded when trying to connect')
-    }
-    try {
-      const client = await connect()
-      const release = client.release.bind(client)
-      client.release = (error) => {
-        release(error)
-        end()
-      }
-      return client
-    } catch (error) {
-      end()
-      throw error
-    }
+    if (end !== null) return connectIn(end, callback)
+    void turn.then((unwanted) => unwanted())
+    // Like the pool's own method.
+    callback(new Error('timeout exceeded when trying to connect'))
+  }
+
+  function connectInTurn(callback: Callback): void {
+    const end = turns.takeNow(requesterHere(), { isBounded: isBoundedHere() })
+    if (end === null) void waitForTurn(callback)
+    else connectIn(end, callback)
   }
 
   pool.connect = ((callback?: Callback) => {
-    const connected = connectInTurn()
-    if (callback === undefined) return connected
-    connected.then(
-      (client) => callback(undefined, client, client.release),
-      (error) => callback(error),
+    if (callback !== undefined) return connectInTurn(callback)
+    return new Promise<unknown>((resolve, reject) =>
+      connectInTurn((error, client) => (client === undefined ? reject(error) : resolve(client))),
     )
   }) as typeof pool.connect
   return turns

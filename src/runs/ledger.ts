@@ -8,7 +8,7 @@ import type { ClaimedRun } from './claiming.ts'
 /** The maximum delay until a change in a message's usage is published, and the minimum interval between such events. */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 
-const ROOT_HUMAN = rootHuman(Prisma.sql`"payingRootId"`, Prisma.sql`"payingAskers"`)
+const PAYING_HUMAN = Prisma.sql`coalesce("payingHumanId", ${rootHuman(Prisma.sql`"payingRootId"`, Prisma.sql`"payingAskers"`)})`
 
 /**
  * Changes that add usage to the day, the human and the root, in a statement that holds a run (`FROM held`).
@@ -32,7 +32,7 @@ export function countInLedger(spent: Spending): Changes {
         "inputTokens", "cachedInputTokens", "outputTokens", "costNanos", "isUnpriced")
       SELECT ${TODAY}, h.id, h."agentId", coalesce(h."payingSpaceId", ''), ${model},
         coalesce((SELECT ("usageDay" IS NULL)::int FROM "Run" WHERE id = h."runId"), 0), ${amounts}
-      FROM (SELECT *, ${ROOT_HUMAN} AS id FROM held OFFSET 0) h WHERE h.id IS NOT NULL AND EXISTS (SELECT 1 FROM daily)
+      FROM (SELECT *, ${PAYING_HUMAN} AS id FROM held OFFSET 0) h WHERE h.id IS NOT NULL AND EXISTS (SELECT 1 FROM daily)
       ON CONFLICT (day, "humanId", "agentId", "spaceId", model) DO UPDATE SET runs = p.runs + excluded.runs, ${summed('p')}
       RETURNING 1`,
     root: Prisma.sql`
@@ -66,7 +66,7 @@ export async function countLost(db: Database, run: ClaimedRun, spent: Spending):
       ${addLostUsageSql(id, attempt, spent)} RETURNING 1),
     held AS (
       SELECT ${id}::text AS "runId", ${agentId}::text AS "agentId", ${rootId}::text AS "payingRootId",
-        ${deepestSpaceId ?? triggerSpaceId}::text AS "payingSpaceId", ${askers}::text[] AS "payingAskers",
+        ${deepestSpaceId ?? triggerSpaceId}::text AS "payingSpaceId", ${askers}::text[] AS "payingAskers", NULL::text AS "payingHumanId",
         (SELECT count(*) FROM run) AS written
     ), daily AS (${daily}), human AS (${human}), root AS (${root}) SELECT 1`
 }

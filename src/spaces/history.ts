@@ -155,7 +155,7 @@ const ASTRAL = '[\\U00010000-\\U0010FFFF]'
 /** The text of a message `m` with one part, computed once per row, because each use of `m.parts` would decompress it again. */
 const FIRST_TEXT = Prisma.sql`SELECT m.parts->0->>'text' AS text OFFSET 0`
 
-/** Messages in the range, newest first, with the number of characters of JSON that their lines may show. */
+/** Messages in the range, newest first, with the least number of characters that their lines show. */
 const sizesOf = (
   {
     spaceId,
@@ -167,6 +167,7 @@ const sizesOf = (
   limit: number,
 ) => Prisma.sql`
   SELECT m.id, m.seq, CASE WHEN octet_length(first.text) >= ${LONGEST_TEXT} AND length(first.text) >= ${LONGEST_TEXT} THEN ${LONGEST_TEXT}
+    WHEN first.text IS NOT NULL AND jsonb_array_length(m.parts) = 1 THEN length(first.text)
     ELSE least(length(m.parts::text), ${LONGEST_TEXT}) END AS size
   FROM "Message" m CROSS JOIN LATERAL (${FIRST_TEXT}) first
   WHERE m."spaceId" = ${spaceId} AND ${isInScope(scope)} AND ${HAS_BEEN_SAID} AND m.seq <= coalesce(${upToSeq}, ${LAST_SEQ}::int) AND ${condition}
@@ -204,9 +205,10 @@ export function createHistory({ db }: Platform): History {
       SELECT * FROM newest UNION ALL (${sizesOf(
         {
           ...range,
-          condition: Prisma.sql`${range.condition ?? Prisma.sql`true`} AND coalesce((SELECT sum(size) FROM newest), 0) < ${characters}`,
+          condition: Prisma.sql`${range.condition ?? Prisma.sql`true`} AND coalesce((SELECT sum(size) FROM newest), 0) < ${characters}
+            AND m.seq < (SELECT min(seq) FROM newest)`,
         },
-        offset + FEW,
+        0,
         Math.max(limit - FEW, 0),
       )})
     ), shown AS (
@@ -253,7 +255,7 @@ export function createHistory({ db }: Platform): History {
       return linesOf(rows, { ...telling, whole, limit, offset, characters })
     },
     rowsOf: (range) => Prisma.sql`
-      SELECT coalesce(jsonb_agg(to_jsonb(line) ORDER BY line.seq DESC), '[]') FROM (${select(range)}) line`,
+      SELECT coalesce(json_agg(line ORDER BY line.seq DESC), '[]') FROM (${select(range)}) line`,
     linesOf,
     async enter(spaceId, entityId) {
       const [space] = await db.query<EnteredSpace>(Prisma.sql`

@@ -140,9 +140,13 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
   return Prisma.sql`UPDATE "Run" SET ${Prisma.join(changes)} WHERE ${isHeld} RETURNING ${HELD_COLUMNS}`
 }
 
-/** The columns of a held run that its changes read: the owners of its usage (runs/ledger.ts), and its marks. */
+/**
+ * The columns of a held run that its changes read: the owners of its usage (runs/ledger.ts), and its marks. The root of a think cycle
+ * changes with its events, and so does the human.
+ */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
-  coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", "askers" AS "payingAskers", places AS "runPlaces", label AS "runLabel"`
+  coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", "askers" AS "payingAskers",
+  CASE WHEN "triggerType" <> 'INBOX' THEN "usageHumanId" END AS "payingHumanId", places AS "runPlaces", label AS "runLabel"`
 
 /** Why a worker releases a run: shutdown, an unavailable database, or an internal error. */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'

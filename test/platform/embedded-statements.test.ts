@@ -1,8 +1,10 @@
 import path from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Prisma } from '../../src/generated/prisma/client.ts'
 import { sqlStateOf } from '../../src/platform/database-errors.ts'
 import { createEmbeddedQueries } from '../../src/platform/named-statements.ts'
+import { isOneOf } from '../../src/platform/one-of.ts'
 import { createTestDataDirectory } from '../support/pglite.ts'
 
 describe('a statement of the embedded database', () => {
@@ -39,6 +41,17 @@ describe('a statement of the embedded database', () => {
     for (let id = 0; id < 20; id++) expect(await query(text, [id])).toEqual([{ count: 0 }])
     const plans = 'SELECT generic_plans::int, custom_plans::int FROM pg_prepared_statements WHERE statement = $1'
     expect(await query(plans, [text])).toEqual([{ generic_plans: 15, custom_plans: 5 }])
+  })
+
+  test('is planned once with a short list of any length', async () => {
+    const laterThan = (ids: string[]) =>
+      Prisma.sql`SELECT (SELECT count(*) FROM said o WHERE o.id > s.id)::int AS later FROM said s WHERE ${isOneOf(Prisma.sql`s.text`, ids)}`
+    for (let n = 0; n < 20; n++) {
+      const { text, values } = laterThan(['a', 'b', 'c', 'd'].slice(0, 2 + (n % 3)))
+      expect(await query(text, values)).toEqual([])
+    }
+    const plans = 'SELECT generic_plans::int, custom_plans::int FROM pg_prepared_statements WHERE statement = $1'
+    expect(await query(plans, [laterThan(['a', 'b']).text])).toEqual([{ generic_plans: 15, custom_plans: 5 }])
   })
 
   test('fails with its SQLSTATE, and does not affect later statements', async () => {

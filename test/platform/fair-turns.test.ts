@@ -48,23 +48,42 @@ describe('fair turns', () => {
     expect(done).toEqual(['hostile 1', 'hostile 2', 'honest 1', 'honest 2', 'honest 3', 'hostile 3', 'hostile 4'])
   })
 
-  test("leave places to the server's own work when requesters may take fewer", async () => {
-    let requesterPlaces = 1
-    const turns = createFairTurns({ places: () => 3, requesterPlaces: () => requesterPlaces, now })
+  test("leave places to runs and to the server's own work when requests may take fewer", async () => {
+    let unboundedPlaces = 1
+    const turns = createFairTurns({ places: () => 5, unboundedPlaces: () => unboundedPlaces, now })
     const gate = createDeferred()
     const begun: string[] = []
-    const add = (id: string | undefined) =>
-      turns.run(id, async () => {
-        begun.push(id ?? 'own')
-        await gate.promise
-      })
-    const all = [add('a'), add('b'), add('b'), add(undefined), add(undefined), add(undefined)]
+    const add = async (id: string | undefined, how?: { isBounded: boolean }) => {
+      const end = await turns.take(id, how)
+      begun.push(id ?? 'own')
+      await gate.promise
+      end()
+    }
+    const runs = ['a', 'b'].map((id) => () => add(id, { isBounded: true }))
+    const all = [add('a'), add('b'), add('b'), ...runs.map((run) => run()), add(undefined), add(undefined), add('c')]
     await new Promise(setImmediate)
-    expect(begun).toEqual(['a', 'own', 'own'])
-    requesterPlaces = 2
+    expect(begun).toEqual(['a', 'a', 'b', 'own', 'own'])
+    unboundedPlaces = 2
     gate.resolve()
     await Promise.all(all)
-    expect(begun.toSorted()).toEqual(['a', 'b', 'b', 'own', 'own', 'own'])
+    expect(begun.toSorted()).toEqual(['a', 'a', 'b', 'b', 'b', 'c', 'own', 'own'])
+  })
+
+  test('begin at once only what need not wait', async () => {
+    const turns = createFairTurns({ places: () => 2, unboundedPlaces: () => 1, now })
+    const first = turns.takeNow('a')
+    expect(first).toBeTypeOf('function')
+    expect(turns.takeNow('b')).toBeNull()
+    const second = turns.takeNow('b', { isBounded: true })
+    expect(second).toBeTypeOf('function')
+    expect(turns.takeNow(undefined)).toBeNull()
+    const waiting = turns.take('c')
+    second?.()
+    // Not before those that wait already.
+    expect(turns.takeNow('a', { isBounded: true })).toBeNull()
+    first?.()
+    ;(await waiting)()
+    expect(turns.waitingCount()).toBe(0)
   })
 
   test('starve nobody: an absent requester does not catch up on its absence', async () => {
