@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
@@ -9,9 +8,6 @@ import { isAvailable } from './scripts/packages.ts'
 // `npm run test:faults` runs `faults`, which kills processes and servers and takes many minutes. Several files run at a time. In
 // `heap` and `faults` each file has a process of its own; in the other projects files share a few processes, which load the
 // server and its packages once.
-// Resolves GraphQL to one copy: Vite would load its ES modules for our files, beside the copy that the packages load.
-const graphql = createRequire(import.meta.url).resolve('graphql')
-
 // Keeps Node's compiled code for the next worker, for the processes of Parley that tests start, and for the next run of the tests.
 process.env['NODE_COMPILE_CACHE'] ??= path.join(tmpdir(), 'parley-compile-cache')
 
@@ -33,6 +29,7 @@ const LONG = [
     'broker/redis-faults',
     'broker/redis-sentinel',
     'broker/redis-start',
+    'client/package',
     'client/renewal',
     'confidentiality/secrets',
     'context/one-cycle',
@@ -49,6 +46,7 @@ const LONG = [
     'operation/deletion',
     'operation/grants',
     'operation/moving',
+    'operation/record-command',
     'operation/retention',
     'plans/two-schedulers',
     'platform/collation',
@@ -104,10 +102,11 @@ const ALONE = ['attacks/randomized', 'attacks/unfinished-bodies', 'e2e/behind-ng
 const REUSE = { TEST_REUSE: '1' }
 
 export default defineConfig({
-  resolve: { alias: [{ find: /^graphql$/, replacement: graphql }] },
   test: {
     globalSetup: 'test/support/global-setup.ts',
     pool: 'forks',
+    // Node loads the files itself, as it loads the server: without Vite's transforms, and with its compile cache. No test mocks a module.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     maxWorkers: 3,
     // High, for slow or busy machines. It costs nothing: tests wait for facts, never for a fixed time.
     testTimeout: 120_000,

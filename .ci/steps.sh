@@ -1,8 +1,9 @@
 # Steps that .ci/run and .ci/nightly share, and that count passes and failures. Sourced by bash from the project's root.
 results=.ci/results
-passed=0 failed=0 failures='' unsteady=''
+passed=0 failed=0 failures='' unsteady='' times=''
 
 finish() {
+  printf 'seconds of each step:%s\n' "$times"
   if [ -n "$unsteady" ]; then printf 'failed in the first attempt:%s\n' "$unsteady"; fi
   if [ -n "$failures" ]; then printf 'failed:%s\n' "$failures"; fi
   echo "$passed passed, $failed failed"
@@ -24,17 +25,25 @@ fail() {
   $1"
 }
 
+# Keeps the duration of a step for the list that `finish` prints: keep_time <SECONDS at its start> <step>
+keep_time() {
+  times="$times
+  $((SECONDS - $1)) $2"
+}
+
 # A step that is one check: check <minutes> <command…>
 check() {
-  local minutes=$1
+  local minutes=$1 since=$SECONDS code=0
   shift
   echo "+ $*"
-  if timeout "${minutes}m" "$@"; then passed=$((passed + 1)); else fail "$*"; return 1; fi
+  timeout "${minutes}m" "$@" || code=$?
+  keep_time "$since" "$*"
+  if [ "$code" -eq 0 ]; then passed=$((passed + 1)); else fail "$*"; return 1; fi
 }
 
 # Steps that are checks, two at a time: checks <minutes> <npm script…>. Prints the output of each under its name.
 checks() {
-  local minutes=$1 name folder
+  local minutes=$1 since=$SECONDS name folder
   shift
   folder=$(mktemp -d)
   for name; do
@@ -45,6 +54,7 @@ checks() {
     ) &
   done
   wait
+  keep_time "$since" checks
   for name; do
     echo "+ npm run $name"
     cat "$folder/$name"
@@ -65,15 +75,18 @@ run_tests() {
 # Files with failed tests run a second time, without the load of all others. What fails then has failed; what passes then is named
 # above the last line, since a test that depends on load has to be repaired too.
 tests() {
-  local minutes=$1 script=$2 code=0 counts files again
+  local minutes=$1 script=$2 since=$SECONDS code=0 counts files again
   local first="$results/${script//:/-}.json" second="$results/${script//:/-}-again.json"
   run_tests "$minutes" "$first" "$script" || code=$?
+  keep_time "$since" "$script"
   if ! counts=$(run_node scripts/test-report.ts counts "$first"); then fail "$script wrote no report"; return; fi
   # vitest failed without a failed test: an unhandled error, or the time limit.
   if [ "$code" -ne 0 ] && [ "${counts#* }" -eq 0 ]; then fail "$script ended with $code, without a failed test"; fi
   mapfile -t files < <(run_node scripts/test-report.ts files "$first")
   if [ "${#files[@]}" -gt 0 ] && [ "${#files[@]}" -le 12 ]; then
+    since=$SECONDS
     run_tests "$minutes" "$second" "$script" "${files[@]}" --no-file-parallelism
+    keep_time "$since" "$script again"
     if again=$(run_node scripts/test-report.ts counts "$first" "$second"); then
       unsteady="$unsteady
 $(run_node scripts/test-report.ts names "$first" | sed 's/^/  /')"

@@ -2,11 +2,11 @@ import { type Message, Role, type StreamResponse, type Task, TaskState } from '@
 import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory } from '@a2a-js/sdk/client'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
-import { STACKS } from '../../test/support/application.ts'
+import { RULE_STACKS } from '../../test/support/application.ts'
 import { steps } from '../../test/support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../../test/support/served.ts'
 
-describe.each(STACKS)('the A2A client, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the A2A client, on the %s stack', (stack) => {
   let parley: TestServer
   beforeAll(async () => {
     parley = await startTestServer({ stack })

@@ -1,11 +1,11 @@
 import { type AgentSubscriber, type BaseEvent, EventType, HttpAgent, type Message } from '@ag-ui/client'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { STACKS } from '../../test/support/application.ts'
+import { RULE_STACKS } from '../../test/support/application.ts'
 import { runsOf } from '../../test/support/effort.ts'
 import { startTestServer, type TestServer } from '../../test/support/served.ts'
 import { until } from '../../test/support/until.ts'
 
-const CUTS = runsOf({ usual: 30, nightly: 1000 })
+const CUTS = runsOf({ usual: 10, nightly: 1000 })
 /** Enough events for a stream to be cut in any of them. */
 const ANSWER = 'An answer that is streamed in many small pieces, so that cuts fall into the middle of it.'
 
@@ -97,7 +97,7 @@ const contentOf = (messages: readonly Message[]) =>
     calls: message.role === 'assistant' ? (message.toolCalls ?? []).map((call) => call.function) : [],
   }))
 
-describe.each(STACKS)('@ag-ui/client on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('@ag-ui/client on the %s stack', (stack) => {
   let parley: TestServer
   beforeAll(async () => {
     parley = await startTestServer({

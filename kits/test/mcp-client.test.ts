@@ -1,7 +1,7 @@
 import { type CallToolResult, Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
-import { STACKS } from '../../test/support/application.ts'
+import { RULE_STACKS } from '../../test/support/application.ts'
 import { steps } from '../../test/support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../../test/support/served.ts'
 import { until } from '../../test/support/until.ts'
@@ -14,7 +14,7 @@ const DEPLOY = {
   approval: { quorum: 1 },
 } as const
 
-describe.each(STACKS)("the protocol's own client, on the %s stack", (stack) => {
+describe.each(RULE_STACKS)("the protocol's own client, on the %s stack", (stack) => {
   let parley: TestServer
   const clients: Client[] = []
   beforeAll(async () => {

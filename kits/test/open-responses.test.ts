@@ -3,14 +3,14 @@ import { generateText, streamText } from 'ai'
 import OpenAI from 'openai'
 import type { ResponseStreamEvent } from 'openai/resources/responses/responses'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { STACKS } from '../../test/support/application.ts'
+import { RULE_STACKS } from '../../test/support/application.ts'
 import { runsOf } from '../../test/support/effort.ts'
 import { startTestServer, type TestServer } from '../../test/support/served.ts'
 
-const CUTS = runsOf({ usual: 30, nightly: 1000 })
+const CUTS = runsOf({ usual: 10, nightly: 1000 })
 const TEXTS = ['A first answer in many small pieces.', 'And a second one, which is longer than the first one was.']
 
-describe.each(STACKS)('clients of OpenAI on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('clients of OpenAI on the %s stack', (stack) => {
   let parley: TestServer
   let client: OpenAI
   let model: string

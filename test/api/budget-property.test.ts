@@ -196,7 +196,7 @@ describe.skipIf(!hasPostgres)('random interactions of agents', () => {
 
         over += await ledgerHolds(ids, skipped)
       }),
-      { numRuns: runsOf({ usual: 5, nightly: 30 }) },
+      { numRuns: runsOf({ usual: 3, nightly: 30 }) },
     )
     expect(over).toBeGreaterThan(0)
     expect(parley.models.refusals).toEqual([])

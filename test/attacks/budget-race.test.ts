@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Run } from '../../src/generated/prisma/client.ts'
-import { STACKS, startApplication, type TestApplication } from '../support/application.ts'
+import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { until } from '../support/until.ts'
 
 const BUDGET = 30_000
 const AT_ONCE = 50
 
-describe.each(STACKS)('a budget shared by many concurrent runs, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a budget shared by many concurrent runs, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {

@@ -11,7 +11,7 @@ import {
 } from 'graphql'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { schema } from '../../src/graphql/schema.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
@@ -61,7 +61,7 @@ function operationsWith(text: string): { what: string; operation: string; variab
   )
 }
 
-describe.each(STACKS)('text that the database cannot store, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('text that the database cannot store, on the %s stack', (stack) => {
   let parley: TestServer
   let clients: ParleyClient[]
 

@@ -1,14 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import { sleep } from '../../src/lib/async.ts'
+import { runsOf } from '../support/effort.ts'
 import { steps } from '../support/model-server-script.ts'
 import type { ParleyClient } from '../support/parley-client.ts'
 import { oneOf, type Random, randomOf } from '../support/random-documents.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-/** `ATTACK_SECONDS=600` is the long form, `ATTACK_SEED` repeats a run. */
-const SECONDS = Number(process.env['ATTACK_SECONDS'] ?? 10)
+/** A minute in the long form. ATTACK_SECONDS sets any other length, ATTACK_SEED repeats a run. */
+const SECONDS = Number(process.env['ATTACK_SECONDS'] ?? runsOf({ usual: 5, nightly: 60 }))
 const SEED = Number(process.env['ATTACK_SEED'] ?? Date.now() % 1_000_000)
 const REQUESTS = 2000
 const MALLORIES = 3

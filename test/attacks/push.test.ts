@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { playNotices } from '../support/notices.ts'
 import type { Named, Person, Read } from '../support/stage.ts'
 import { until } from '../support/until.ts'
 
-describe.each(STACKS)('push messages as a way in, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('push messages as a way in, on the %s stack', (stack) => {
   const play = playNotices(stack)
   const prisma = () => play.parley.app.platform.db.prisma
   const subscriptionsOf = ({ id }: Named) => prisma().pushSubscription.count({ where: { humanId: id } })

@@ -6,9 +6,9 @@ import { hasPostgres } from '../support/postgres.ts'
 import { skipFor } from '../support/skip-for.ts'
 import { findRedisBinary } from '../support/throwaway-redis.ts'
 
-/** Ten minutes on each stack in the long form. ATTACK_SECONDS sets any other length. */
-const SECONDS = Number(process.env['ATTACK_SECONDS'] ?? runsOf({ usual: 30, nightly: 600 }))
-const IDLE_SECONDS = runsOf({ usual: 10, nightly: 30 })
+/** 20 seconds on each stack, ten minutes in the long form. ATTACK_SECONDS sets any other length. */
+const SECONDS = Number(process.env['ATTACK_SECONDS'] ?? runsOf({ usual: 20, nightly: 600 }))
+const IDLE_SECONDS = runsOf({ usual: 6, nightly: 30 })
 /** ATTACK_SEED repeats a sequence, ATTACK_ONLY="query much,create spaces" restricts it to these actions. */
 const SEED = Number(process.env['ATTACK_SEED'] ?? Date.now() % 1_000_000)
 const ONLY = process.env['ATTACK_ONLY']?.split(',')

@@ -113,7 +113,7 @@ describe('request bodies that never end', () => {
     expect(sender.received.toLowerCase()).toContain('\r\nconnection: close\r\n')
   })
 
-  test('a client that keeps sending a refused body is disconnected after it could read the response', async () => {
+  test.concurrent('a client that keeps sending a refused body is disconnected after it could read the response', async () => {
     const sender = send(head('/graphql', sized(1024 * MIB)), 'x')
     const sending = setInterval(() => sender.socket.write(Buffer.alloc(1024, 'x')), 20)
     let isGone = false
@@ -125,7 +125,7 @@ describe('request bodies that never end', () => {
     expect(sender.received).toMatch(/^HTTP\/1\.1 413 /)
   })
 
-  test('an honest client on a slow line, whose small body takes 10 s, is served, and its connection is kept', async () => {
+  test.concurrent('an honest client on a slow line, whose small body takes 10 s, is served, and its connection is kept', async () => {
     const body = JSON.stringify({ query: '{ viewer { id } }' })
     const sender = send(head('/graphql', sized(body.length)))
     for (const letter of body) {
@@ -137,7 +137,7 @@ describe('request bodies that never end', () => {
     expect(sender.isClosed).toBe(false)
   })
 
-  test('a client whose upgrade is refused and that does not close is disconnected', async () => {
+  test.concurrent('a client whose upgrade is refused and that does not close is disconnected', async () => {
     const upgrade = 'Host: parley\r\nConnection: Upgrade\r\nUpgrade: websocket'
     const sender = send(`GET /nothing HTTP/1.1\r\n${upgrade}\r\n\r\n`)
     let isGone = false
@@ -150,7 +150,7 @@ describe('request bodies that never end', () => {
     clearInterval(writing)
   })
 
-  test('headers that never end are closed within 15 s', async () => {
+  test.concurrent('headers that never end are closed within 15 s', async () => {
     const started = Date.now()
     const senders = [send('POST /graphql HTTP/1.1\r\nHost: parley\r\n'), send('POST'), send('')]
     await until('all connections are closed', async () => senders.every(({ isClosed }) => isClosed), {

@@ -84,7 +84,7 @@ type Action =
   | { type: 'remove' | 'add'; human: number }
 
 const HUMANS = 3
-const RUNS = runsOf({ usual: 6, nightly: 60 })
+const RUNS = runsOf({ usual: 3, nightly: 60 })
 /** The humans, and an admin. */
 const client = fc.nat(HUMANS)
 const human = fc.nat(HUMANS - 1)

@@ -2,7 +2,7 @@ import { queryObjects } from 'node:v8'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import WebSocket from 'ws'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { collectGarbage, heapUsed } from '../support/heap.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
@@ -40,7 +40,7 @@ async function openCycler(origin: string, authorization: string, query: string) 
   }
 }
 
-describe.each(STACKS)('subscriptions on the %s stack that start and end', (stack) => {
+describe.each(RULE_STACKS)('subscriptions on the %s stack that start and end', (stack) => {
   let parley: TestServer
   beforeAll(async () => {
     parley = await startTestServer({ stack, worker: false })

@@ -5,16 +5,22 @@ import { type Jobs, openJobs } from '../../src/jobs/jobs.ts'
 import { createPlans } from '../../src/plans/plans.ts'
 import { type Database, openDatabase } from '../../src/platform/db.ts'
 import type { Platform } from '../../src/platform/platform.ts'
+import { isNightly, runsOf } from '../support/effort.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, hasPostgres, type TestDatabase } from '../support/postgres.ts'
 import { canStartRedis, startThrowawayRedis, type ThrowawayRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
 
-const SLOTS = 60
-/** The numbers of firings after which a process is killed: the two in turn, and once both. */
-const KILLS: Record<number, number[]> = { 8: [0], 18: [1], 28: [0, 1], 40: [0], 50: [1] }
+const SLOTS = runsOf({ usual: 24, nightly: 60 })
+/** The numbers of firings after which a process is killed: the two in turn, and once both; in the long form, each again. */
+const KILLS: [count: number, which: number[]][] = [
+  [5, [0]],
+  [11, [1]],
+  [17, [0, 1]],
+]
+if (isNightly) KILLS.push([40, [0]], [50, [1]])
 
-describe.skipIf(!hasPostgres || !canStartRedis())('60 one-second slots over two processes', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())(`${SLOTS} one-second slots over two processes`, () => {
   let database: TestDatabase
   let redis: ThrowawayRedis
   let db: Database
@@ -91,8 +97,8 @@ describe.skipIf(!hasPostgres || !canStartRedis())('60 one-second slots over two 
   }, async () => {
     const planIds = await setPlans()
     const fired = () => db.prisma.planFiring.count()
-    for (const [count, which] of Object.entries(KILLS)) {
-      await until(`${count} slots have fired`, async () => (await fired()) >= Number(count), { timeoutMs: 60_000 })
+    for (const [count, which] of KILLS) {
+      await until(`${count} slots have fired`, async () => (await fired()) >= count, { timeoutMs: 60_000 })
       await killAndReplace(which)
     }
     await until('all slots have fired', async () => (await fired()) >= SLOTS, { timeoutMs: 60_000 })

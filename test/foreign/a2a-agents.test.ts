@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type A2aServer, type PlayedTask, startA2aServer } from '../support/a2a-server.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { type Named, openStage, type Person, type Read, type Stage } from '../support/stage.ts'
@@ -13,7 +13,7 @@ const UPDATE = `mutation ($input: UpdateAgentInput!) { updateAgent(input: $input
 const CREATE = `mutation ($input: CreateAgentInput!) { createAgent(input: $input) { __typename ... on Error { message } ... on BadInputError { field } } }`
 const STOP = `mutation ($input: StopRunInput!) { stopRun(input: $input) { __typename } }`
 
-describe.each(STACKS)('agents on other servers, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   let remote: A2aServer

@@ -3,7 +3,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { createParleyClient } from '../support/parley-client.ts'
 import { type ParleyProcess, startParley } from '../support/parley-process.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -23,7 +23,7 @@ interface Outcome {
   stderr: string
 }
 
-describe.each(STACKS)('a room of a started server, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a room of a started server, on the %s stack', (stack) => {
   let folder: string
   let database: TestDatabase | null = null
   let settings: Record<string, string>

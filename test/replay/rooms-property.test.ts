@@ -10,7 +10,7 @@ import { CANARIES, playRoom, recordingOf, roomKind } from '../support/recorded-r
 const RECORD_TO = process.env['RECORD_TO']
 
 /** Other rooms: `FIRST_ROOM=12 ROOMS=24`. */
-const { FIRST_ROOM = '0', ROOMS = String(runsOf({ usual: 12, nightly: 200 })) } = process.env
+const { FIRST_ROOM = '0', ROOMS = String(runsOf({ usual: 6, nightly: 200 })) } = process.env
 
 const KINDS = Array.from({ length: Number(ROOMS) }, (_, n) => roomKind(Number(FIRST_ROOM) + n))
   // A confidential space changes what recordings of other spaces contain.

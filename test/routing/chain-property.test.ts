@@ -7,7 +7,7 @@ import { hasPostgres } from '../support/postgres.ts'
 import { expectChainsAtRest, playAtRandom, type RandomChain, randomChain } from '../support/random-chain.ts'
 
 const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
-const CHAINS = runsOf({ usual: 8, nightly: 60 })
+const CHAINS = runsOf({ usual: 4, nightly: 60 })
 
 describe.skipIf(!hasPostgres)('random turns of agents, over two processes', () => {
   let parley: TestApplication

@@ -7,6 +7,7 @@ import type { JsonObject } from '../../src/lib/json.ts'
 import { checkJson } from '../../src/lib/schema-checks.ts'
 import { insertGrant, recordGrantDecision } from '../../src/stores/grant-store.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
+import { runsOf } from '../support/effort.ts'
 import { steps } from '../support/model-server-script.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
@@ -58,7 +59,7 @@ describe.skipIf(!hasPostgres)('standing grants for which 50 calls race on two pr
       calls: fc.array(inputs, { minLength: CALLS, maxLength: CALLS }),
       revokesAfter: fc.option(fc.integer({ min: 1, max: 20 })),
     })
-    await fc.assert(fc.asyncProperty(world, race), { numRuns: 5, endOnFailure: true })
+    await fc.assert(fc.asyncProperty(world, race), { numRuns: runsOf({ usual: 2, nightly: 30 }), endOnFailure: true })
   }, 600_000)
 
   async function race({ grants, calls, revokesAfter }: Race): Promise<void> {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
-import { STACKS } from '../support/application.ts'
+import { RULE_STACKS } from '../support/application.ts'
 import { createParleyClient, type ParleyClient } from '../support/parley-client.ts'
 import { hasPostgres } from '../support/postgres.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
@@ -39,7 +39,7 @@ async function presenceFor(client: ParleyClient, human: HumanViewer): Promise<st
   return data?.node?.presence
 }
 
-describe.each(STACKS)('presence on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('presence on the %s stack', (stack) => {
   let parley: TestServer
 
   beforeAll(async () => {

@@ -69,7 +69,19 @@ export interface TestApplicationOptions extends AppOptions {
   isFresh?: boolean
 }
 
-const ADMIN_TOKEN = 'an-admin-token-for-tests-of-32-or-more'
+/** The settings of every application, unless its options have others. */
+const USUAL_SETTINGS: Record<string, string> = {
+  PORT: '0',
+  PARLEY_ADMIN_TOKEN: 'an-admin-token-for-tests-of-32-or-more',
+  PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
+  PARLEY_LOG_LEVEL: 'error',
+  // Most tests need strangers; test/access/directory.test.ts tests the other choice and the default.
+  PARLEY_DIRECTORY: 'shared',
+  PARLEY_DELTA_MS: '5',
+  PARLEY_CYCLE_REST_MS: '0',
+  OPENAI_API_KEY: 'sk-test',
+  PARLEY_ALLOW_PRIVATE_TOOLS: 'true',
+}
 /** Runs that a test file leaves unfinished are released. */
 const GRACE_MS = 500
 const ENDED: RunStatus[] = ['COMPLETED', 'FAILED', 'CANCELED']
@@ -113,9 +125,9 @@ function keyOf({
   isFresh = false,
   ...others
 }: TestApplicationOptions): string | null {
-  return isFresh || Object.values(others).some((value) => value !== undefined)
-    ? null
-    : JSON.stringify([stack, settings])
+  if (isFresh || Object.values(others).some((value) => value !== undefined)) return null
+  const own = Object.entries(settings).filter(([name, value]) => USUAL_SETTINGS[name] !== value)
+  return JSON.stringify([stack, own.toSorted()])
 }
 
 async function openApplication(options: TestApplicationOptions): Promise<Opened> {
@@ -125,16 +137,8 @@ async function openApplication(options: TestApplicationOptions): Promise<Opened>
     beside?.stores ??
     (await openStores(stack, options.isFresh || stack === 'embedded' ? undefined : emptyDatabases.pop()))
   const settings = {
-    PARLEY_ADMIN_TOKEN: ADMIN_TOKEN,
-    PARLEY_SECRET_KEY: 'a-secret-key-for-tests-of-32-or-more',
-    PARLEY_LOG_LEVEL: 'error',
-    // Most tests need strangers; test/access/directory.test.ts tests the other choice and the default.
-    PARLEY_DIRECTORY: 'shared',
-    PARLEY_DELTA_MS: '5',
-    PARLEY_CYCLE_REST_MS: '0',
-    OPENAI_API_KEY: 'sk-test',
+    ...USUAL_SETTINGS,
     OPENAI_BASE_URL: models.baseUrl,
-    PARLEY_ALLOW_PRIVATE_TOOLS: 'true',
     ...stores.settings,
     ...options.settings,
   }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { dropDatabases, dropLeftBehind, findPostgres } from './postgres.ts'
 import { deleteKeys, findRedis } from './redis.ts'
-import { removeLeftBehind, removeScratchFolders } from './scratch.ts'
+import { removeLeftBehind, removeOldCompiledCode, removeScratchFolders } from './scratch.ts'
 import { skipFor } from './skip-for.ts'
 import { openThrowawayPostgres, type ThrowawayPostgres } from './throwaway-postgres.ts'
 import { findRedisBinary, startThrowawayRedis, type ThrowawayRedis } from './throwaway-redis.ts'
@@ -17,6 +17,7 @@ let redis: ThrowawayRedis | null = null
  */
 export async function setup(): Promise<void> {
   process.env['TEST_RUN'] = randomBytes(4).toString('hex')
+  removeOldCompiledCode()
   await removeLeftBehind()
   const redisUrl = await findRedis()
   if (redisUrl === null && findRedisBinary() === null) {

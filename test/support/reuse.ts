@@ -18,7 +18,7 @@ export interface Reusable {
  */
 const kept: { key: string; item: Reusable }[] = []
 /** Each holds connections of a PostgreSQL that has a hundred for all processes. */
-const MOST_KEPT = 2
+const MOST_KEPT = 3
 /** Larger tables stay large after their rows are deleted, and are slow to scan. */
 const MOST_BYTES = 30_000_000
 

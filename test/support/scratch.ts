@@ -1,4 +1,4 @@
-import { existsSync, statfsSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync, statfsSync, statSync } from 'node:fs'
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -8,6 +8,7 @@ import { runId } from './run-id.ts'
 const IN_MEMORY = '/dev/shm'
 const ROOM_NEEDED = 2 ** 30
 const LEFT_BEHIND_AFTER_MS = 2 * 60 * 60 * 1000
+const DAY_MS = 24 * 60 * 60 * 1000
 
 /** A new folder for a database's files: in memory if there is room. The caller removes it. */
 export function makeScratchFolder(prefix: string): Promise<string> {
@@ -18,6 +19,18 @@ function hasRoom(folder: string): boolean {
   if (!existsSync(folder)) return false
   const { bavail, bsize } = statfsSync(folder)
   return bavail * bsize > ROOM_NEEDED
+}
+
+/** Removes compiled code that is older than a day: each run adds that of each test file, under a new name. */
+export function removeOldCompiledCode(): void {
+  const cache = path.join(tmpdir(), 'parley-compile-cache')
+  if (!existsSync(cache)) return
+  // There are thousands of files, for which promises would take much longer.
+  for (const name of readdirSync(cache, { recursive: true, encoding: 'utf8' })) {
+    const file = path.join(cache, name)
+    const found = statSync(file, { throwIfNoEntry: false })
+    if (found?.isFile() && found.mtimeMs < Date.now() - DAY_MS) rmSync(file, { force: true })
+  }
 }
 
 /** Removes folders in memory that a killed run left more than two hours ago. */

@@ -21,9 +21,9 @@ export interface TestServerOptions extends TestApplicationOptions {
 }
 
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
-  const parley = await startApplication({ ...options, settings: { PORT: '0', ...options.settings } })
+  const { keepAliveMs, pacing, ...others } = options
+  const parley = await startApplication(others)
   const { app } = parley
-  const { keepAliveMs, pacing } = options
   const config = app.platform.config
   const server = await startServer({
     app,
