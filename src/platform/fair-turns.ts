@@ -20,7 +20,11 @@ export interface FairTurns {
 export interface FairTurnsOptions {
   /** Returns the number of concurrent turns, which is the number of connections. The number may change. */
   places: () => number
-  /** How many of them may be taken together by turns that are not bounded; all by default. The number may change. */
+  /**
+   * How many of them may be taken together by turns that are not bounded; all by default. The number may change. One such
+   * turn of each requester is always allowed: the limit must not make a requester that uses little wait for the long transactions of
+   * those that use much.
+   */
   unboundedPlaces?: () => number
   /**
    * Waits for the next turn of the event loop once tasks have taken this long in one. The statements of PGlite run in
@@ -43,6 +47,8 @@ interface Line {
   share: number
   /** The time that the requester has used, in ms per share, counted from the `served` of its first turn. */
   usedMs: number
+  /** The number of running turns that are not bounded. */
+  runningUnbounded: number
   waiting: { bounded: (() => void)[]; unbounded: (() => void)[] }
 }
 
@@ -74,7 +80,8 @@ export function createFairTurns({
     let least: Line | undefined
     for (const line of lines.values()) {
       const { bounded, unbounded } = line.waiting
-      if (bounded.length === 0 && (unbounded.length === 0 || !hasUnboundedPlace)) continue
+      const mayBeginUnbounded = unbounded.length > 0 && (hasUnboundedPlace || line.runningUnbounded === 0)
+      if (bounded.length === 0 && !mayBeginUnbounded) continue
       if (least === undefined || line.usedMs < least.usedMs) least = line
     }
     return least
@@ -125,7 +132,10 @@ export function createFairTurns({
   /** Begins a turn, and returns the function that ends it. */
   function begin(line: Line, isBounded: boolean): () => void {
     taken += 1
-    if (!isBounded) takenUnbounded += 1
+    if (!isBounded) {
+      takenUnbounded += 1
+      line.runningUnbounded += 1
+    }
     servedMs = line.usedMs
     noteLoopTurn()
     const startedAt = now()
@@ -134,7 +144,10 @@ export function createFairTurns({
       if (isOver) return
       isOver = true
       taken -= 1
-      if (!isBounded) takenUnbounded -= 1
+      if (!isBounded) {
+        takenUnbounded -= 1
+        line.runningUnbounded -= 1
+      }
       line.usedMs += (now() - startedAt) / line.share
       if (waiting > 0) serve()
       else if (taken === 0) {
@@ -151,15 +164,16 @@ export function createFairTurns({
       return known
     }
     const share = requesterId === undefined ? SHARE_OF_OWN_WORK : 1
-    const line: Line = { share, usedMs: servedMs, waiting: { bounded: [], unbounded: [] } }
+    const line: Line = { share, usedMs: servedMs, runningUnbounded: 0, waiting: { bounded: [], unbounded: [] } }
     lines.set(requesterId, line)
     return line
   }
 
   function takeNow(requesterId: string | undefined, { isBounded = requesterId === undefined } = {}) {
-    const isFree =
-      waiting === 0 && taken < places() && (isBounded || takenUnbounded < unboundedPlaces()) && !mustYield()
-    return isFree ? begin(lineOf(requesterId), isBounded) : null
+    if (waiting > 0 || taken >= places() || mustYield()) return null
+    const line = lineOf(requesterId)
+    const isAllowed = isBounded || line.runningUnbounded === 0 || takenUnbounded < unboundedPlaces()
+    return isAllowed ? begin(line, isBounded) : null
   }
 
   function take(requesterId: string | undefined, { isBounded = requesterId === undefined } = {}): Promise<() => void> {

@@ -60,20 +60,33 @@ describe('fair turns', () => {
       end()
     }
     const runs = ['a', 'b'].map((id) => () => add(id, { isBounded: true }))
-    const all = [add('a'), add('b'), add('b'), ...runs.map((run) => run()), add(undefined), add(undefined), add('c')]
+    const all = [add('a'), add('a'), add('a'), ...runs.map((run) => run()), add(undefined), add(undefined)]
     await new Promise(setImmediate)
     expect(begun).toEqual(['a', 'a', 'b', 'own', 'own'])
     unboundedPlaces = 2
     gate.resolve()
     await Promise.all(all)
-    expect(begun.toSorted()).toEqual(['a', 'a', 'b', 'b', 'b', 'c', 'own', 'own'])
+    expect(begun.toSorted()).toEqual(['a', 'a', 'a', 'a', 'b', 'own', 'own'])
+  })
+
+  test('are given to a requester that has none, although others have taken the places of requests', async () => {
+    const turns = createFairTurns({ places: () => 3, unboundedPlaces: () => 1, now })
+    const endOfFirst = await turns.take('busy')
+    const second = turns.take('busy')
+    const endOfOther = await turns.take('another')
+    expect(turns.waitingCount()).toBe(1)
+    expect(turns.takeNow('third')).toBeNull()
+    endOfFirst()
+    ;(await second)()
+    endOfOther()
+    expect(turns.takeNow('third')).toBeTypeOf('function')
   })
 
   test('begin at once only what need not wait', async () => {
     const turns = createFairTurns({ places: () => 2, unboundedPlaces: () => 1, now })
     const first = turns.takeNow('a')
     expect(first).toBeTypeOf('function')
-    expect(turns.takeNow('b')).toBeNull()
+    expect(turns.takeNow('a')).toBeNull()
     const second = turns.takeNow('b', { isBounded: true })
     expect(second).toBeTypeOf('function')
     expect(turns.takeNow(undefined)).toBeNull()
