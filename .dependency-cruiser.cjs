@@ -47,7 +47,7 @@ const ARROWS = {
   },
   delivery: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql'], types: ['config', 'app'] },
   // Other protocols than GraphQL. They run its operations, through a port that the server implements.
-  doors: { values: ['lib', 'broker'], types: ['access', 'graphql'] },
+  doors: { values: ['lib', 'rules', 'broker'], types: ['access', 'graphql'] },
   server: {
     values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery', 'doors'],
     types: ['config', 'app', 'files'],

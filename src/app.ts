@@ -3,7 +3,7 @@ import { createRates } from './access/rates.ts'
 import { createStartLink } from './access/start-link.ts'
 import { createCore } from './app/core.ts'
 import { createDomain } from './app/domain.ts'
-import { type Engine, LARGEST_PUSH_ANSWER_BYTES, startEngine } from './app/engine.ts'
+import { type Engine, startEngine } from './app/engine.ts'
 import { type AppOptions, openOutside } from './app/outside.ts'
 import { createToolSetup } from './app/tool-setup.ts'
 import { MODELS_CHANNEL } from './broker/topics.ts'
@@ -55,13 +55,11 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const pushKeys = await openPushKeys(platform).catch(closeAndThrow)
   // The operator has chosen the identity providers, which may have private addresses.
   const identityProviders = createGuardedHttp({ allowPrivate: true, maxFetchBytes: MOST_IDENTITY_BYTES })
-  const pushHttp = createGuardedHttp({ ...options.push, maxBytes: LARGEST_PUSH_ANSWER_BYTES })
   const domain = createDomain(platform, {
     core,
     adminToken: adminToken.value,
     ...{ models, record, toolSetup, pushKeys },
     oidcFetch: identityProviders.fetch,
-    pushHttp,
     rates: createRates(config.rates, realtime.shared),
   })
   let engine: Engine | null = null
@@ -99,7 +97,6 @@ export async function createApp(config: Config, options: AppOptions = {}) {
       await core.sharedStorage.close()
       await toolSetup.close()
       await identityProviders.close()
-      await pushHttp.close()
       await close()
     },
   }

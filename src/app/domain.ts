@@ -37,7 +37,7 @@ import { createRetrying } from '../flows/retry.ts'
 import { createSending } from '../flows/send-message.ts'
 import { createOidcSignIns } from '../flows/sign-in-by-oidc.ts'
 import { createStopRun } from '../flows/stop-run.ts'
-import { createTaskPushes, type TaskPushesParts } from '../flows/task-pushes.ts'
+import { createTaskPushes } from '../flows/task-pushes.ts'
 import { createTriggers } from '../flows/trigger-agent.ts'
 import { createHumanUpdates } from '../flows/update-human.ts'
 import { createSpaceUpdates } from '../flows/update-space.ts'
@@ -48,6 +48,7 @@ import { createPlans } from '../plans/plans.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Record } from '../platform/record.ts'
 import { createRunReading } from '../runs/reading.ts'
+import { createTaskReading } from '../runs/task-reading.ts'
 import { createWhyReading } from '../runs/why.ts'
 import { createChangeReading } from '../spaces/change-reading.ts'
 import { createMembers } from '../spaces/members.ts'
@@ -68,8 +69,6 @@ export interface DomainParts {
   rates: Rates
   toolSetup: ToolSetup
   pushKeys: PushKeyPair | null
-  /** Connects to public addresses only. */
-  pushHttp: TaskPushesParts['http']
   /** Sends requests to identity providers. */
   oidcFetch: typeof globalThis.fetch
 }
@@ -77,7 +76,7 @@ export interface DomainParts {
 /** Builds the domain as the GraphQL schema uses it: the operations of people, admins and services. */
 export function createDomain(
   platform: Platform,
-  { core, adminToken, models, record, rates, toolSetup, pushKeys, pushHttp, oidcFetch }: DomainParts,
+  { core, adminToken, models, record, rates, toolSetup, pushKeys, oidcFetch }: DomainParts,
 ) {
   const { visibility, publisher, settleCall, decideCall } = core
   const members = createMembers(platform)
@@ -87,6 +86,7 @@ export function createDomain(
   const mailLinks = createMailLinks(platform, core)
   const spaceCreation = createSpaceCreation(platform, core)
   const files = createFileReading(platform, { tokens })
+  const reading = createReading(platform, publisher)
   return {
     tokens,
     sessions,
@@ -123,7 +123,7 @@ export function createDomain(
       ...createSpaceUpdates(platform, core),
     },
     conversations: createConversations(platform, { visibility, spaces: spaceCreation }),
-    taskPushes: createTaskPushes(platform, { tokens, http: pushHttp }),
+    taskPushes: createTaskPushes(platform),
     forking: { ...createForking(platform, core), ...createRerunning(platform, { ...core, models }) },
     members: { ...members, ...createJoining(platform, core), remove: core.leaving.remove },
     presence: createPresence(platform, { visibility }),
@@ -132,7 +132,8 @@ export function createDomain(
     mailLinks,
     inviting: createInviting(platform, core),
     wakes: createWakePreview(platform, { visibility }),
-    reading: createReading(platform, publisher),
+    reading,
+    taskReading: createTaskReading({ ...core, reading }),
     files: { ...files, ...core.uploads },
     resumableUploads: core.resumableUploads,
     search: core.search,

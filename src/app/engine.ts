@@ -11,6 +11,7 @@ import { createMailing } from '../engine/mailing.ts'
 import { adoptFormerNotices, createNotifying } from '../engine/notifying.ts'
 import { createObserver } from '../engine/observation.ts'
 import { createPictures } from '../engine/pictures.ts'
+import { createPushingTasks, type PushingTasks } from '../engine/pushing-tasks.ts'
 import { createSendingPush } from '../engine/sending-push.ts'
 import { startUpkeep, type Upkeep } from '../engine/upkeep.ts'
 import { createWorker, type Worker } from '../engine/worker.ts'
@@ -45,8 +46,8 @@ import type { Core } from './core.ts'
 import type { OwnDomain } from './domain.ts'
 import type { AppOptions } from './outside.ts'
 
-/** The maximum size of a response from a push service. */
-export const LARGEST_PUSH_ANSWER_BYTES = 65_536
+/** The maximum size of a response from a push service, or another receiver of notifications. */
+const LARGEST_PUSH_ANSWER_BYTES = 65_536
 
 export interface EngineParts {
   config: Config
@@ -123,6 +124,7 @@ export async function startEngine(
   const upkeep = keepUp(platform, core, { worker, oauth })
   const { settleCall, lifecycle } = core
   if (embedder === null) await endTextEmbedding(platform)
+  const pushingTasks = createPushingTasks(platform, { ...domain, http: pushHttp })
   const jobs = await startJobWorker(platform, [
     createNotifying(platform, parts),
     ...createMailing(platform, domain),
@@ -131,7 +133,8 @@ export async function startEngine(
     cancelRemoteTasks(platform, remotes),
     createSendingPush(platform, { http: pushHttp, pushKeys, endedAmong: domain.tokens.endedAmong }),
     executeApprovedCalls(platform, { ...parts, settleCall, stopSignals: lifecycle.stopSignals }),
-    ...bindJobs(platform, core, domain),
+    pushingTasks.job,
+    ...bindJobs(platform, { core, domain, pushingTasks }),
     ...(embedder === null ? [] : [createTextEmbedding(platform, embedder)]),
   ])
 
@@ -148,7 +151,10 @@ export async function startEngine(
 }
 
 /** Binds the jobs of plans, retention, deletions and restored backups to their handlers. */
-function bindJobs(platform: Platform, core: Core, { deletion }: OwnDomain): BoundJob[] {
+function bindJobs(
+  platform: Platform,
+  { core, domain: { deletion }, pushingTasks }: { core: Core; domain: OwnDomain; pushingTasks: PushingTasks },
+): BoundJob[] {
   const { planFiring } = core
   const isAnythingDeleted = Object.values(platform.config.retention).some((days) => days !== null)
   const retention = createRetention(platform)
@@ -167,6 +173,7 @@ function bindJobs(platform: Platform, core: Core, { deletion }: OwnDomain): Boun
       await planFiring.restore()
       await adoptApprovedCalls(platform.db.prisma)
       await adoptFormerNotices(platform)
+      await pushingTasks.restore()
     }),
   ]
 }

@@ -83,7 +83,7 @@ interface Question {
 async function ask(parts: GenerationParts, question: Question): Promise<Generated & { hasShown?: boolean }> {
   const { steps, plan, name, isLast } = question
   let hasShown = false
-  let before: Draft | null = null
+  let before = draftBefore(parts)
   for (let retries = 0; ; retries++) {
     const maxRetries = isLast || hasShown ? MOST_RETRIES : 0
     const made: Attempt = await attempt(parts, steps.length, plan, { name, maxRetries, before })
@@ -105,6 +105,13 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
     if (before === null) await interrupt(parts.writer, made.live.begunCall())
     await sleep(FIRST_PAUSE_MS * 2 ** retries, parts.run.signal)
   }
+}
+
+/** The message that an earlier attempt of the run has left unfinished, which the first generation of this one continues. */
+function draftBefore({ writer, tools }: GenerationParts): Draft | null {
+  const callId = writer.continued()
+  const toolName = [...tools.values()].find(({ presence }) => presence.type === 'speech')?.name
+  return callId === null || toolName === undefined ? null : { callId, toolName, input: '' }
 }
 
 /** Returns why this model is not called again after a failed attempt; null if it is called again. */

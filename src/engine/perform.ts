@@ -11,6 +11,7 @@ import type { DerivedTexts } from '../flows/delete-message.ts'
 import type { KeepFiles } from '../flows/keep-files.ts'
 import type { Lifecycle } from '../flows/lifecycle.ts'
 import type { UseGrant } from '../flows/use-grant.ts'
+import { isForeignModel } from '../lib/foreign-model.ts'
 import { hasTextCall } from '../lib/text-call.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { RunMessagesParts } from '../posting/run-messages.ts'
@@ -116,7 +117,9 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
   const { journal } = observed
   const origin = (spaceId: string) => originIn(scene, run.context, spaceId)
   const place = (spaceId: string) => defaultPlace({ ...run.context.run, sources: scene.sources }, spaceId)
-  const writer = await openWriter(platform, { speech, run, fresh, scene: { agent, originIn: origin, placeIn: place } })
+  const spoken = { agent, originIn: origin, placeIn: place }
+  const continues = isRelayed(steps)
+  const writer = await openWriter(platform, { speech, run, fresh, continues, scene: spoken })
   const tools = await parts.toolbox.toolsFor({ run: run.context.run, scene, speech: writer })
   const flows = { awaitAnswer, decideCall, useGrant, keepFiles: parts.keepFiles, discretion }
   const runner = createToolRunner({ platform, run, journal, events, ...flows, writer })
@@ -164,6 +167,13 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
     },
   }
   return { steps, observed, loop }
+}
+
+/** Whether the next generation relays the answer of another server, perhaps for the second time. */
+function isRelayed(steps: readonly JournaledStep[]): boolean {
+  const last = steps.at(-1)
+  if (last === undefined || last.calls.some(({ settledAt }) => settledAt === null)) return false
+  return isForeignModel(last.step.model)
 }
 
 function createMind(platform: Platform, { recalling }: PerformParts, input: MindInput): Mind {

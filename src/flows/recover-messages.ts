@@ -1,8 +1,9 @@
 import { type RunLogEvent, runTopic, spaceTopic } from '../broker/topics.ts'
 import { marksTogether } from '../confidentiality/marks.ts'
 import type { Run, ToolCall } from '../generated/prisma/client.ts'
+import { isForeignModel } from '../lib/foreign-model.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type MessagePart, messageOfRow } from '../rules/message.ts'
+import { type Message, type MessagePart, messageOfRow } from '../rules/message.ts'
 import { isOrphan } from '../rules/orphan-messages.ts'
 import { errorForMembers } from '../rules/run-end.ts'
 import { isFinalMessage } from '../rules/statuses.ts'
@@ -28,8 +29,9 @@ export interface MessageRecovery {
   settle(run: ClaimedRun, end: RunLogEvent): Promise<void>
   /**
    * Cleans up after a takeover. If the dead worker was streaming a message from a generation that is not in
-   * the journal, the message becomes INTERRUPTED, and the call that it shows CANCELED. If a journaled call
-   * has begun a message, that call will finish it. Announces messages that were committed and not announced.
+   * the journal, the message becomes INTERRUPTED, and the call that it shows CANCELED; unless the run relays
+   * the answer of another server, and continues the message. If a journaled call has begun a message, that
+   * call will finish it. Announces messages that were committed and not announced.
    * Stops if another worker takes the run over.
    */
   takeOver(run: ClaimedRun): Promise<void>
@@ -48,28 +50,31 @@ function unlessLost(error: unknown): void {
   if (!(error instanceof RunLostError)) throw error
 }
 
+/** Returns the parts of an unfinished message, with the streamed text of the current part. */
+export async function readPartsSoFar(
+  log: Platform['log'],
+  { id, spaceId, parts, composite }: Pick<Message, 'id' | 'spaceId' | 'parts' | 'composite'>,
+): Promise<MessagePart[]> {
+  // Without the event log, use the text that was saved last.
+  const drafts = await log.drafts(spaceTopic(spaceId), [id]).then(
+    (found) => found.get(id),
+    () => undefined,
+  )
+  const found = [...parts]
+  const mark = composite ? { unfinished: true as const } : {}
+  for (const [index, text] of drafts ?? []) {
+    const part = found[index]
+    if (part === undefined || (part.type === 'text' && part.text.length < text.length))
+      found[index] = { type: 'text', text, ...mark }
+  }
+  return found.filter((part) => part !== undefined)
+}
+
 export function createMessageRecovery(platform: Platform, announcer: Announcer): MessageRecovery {
   const { db, log } = platform
   const callPublisher = createCallPublisher(platform)
   const publisher = createMessagePublisher(platform)
-
-  /** Returns the parts of an unfinished message, with the streamed text of the current part. */
-  async function partsSoFar(row: MessageRow): Promise<MessagePart[]> {
-    const message = messageOfRow(row)
-    // Without the event log, use the text that was saved last.
-    const drafts = await log.drafts(spaceTopic(row.spaceId), [row.id]).then(
-      (found) => found.get(row.id),
-      () => undefined,
-    )
-    const parts = [...message.parts]
-    const mark = row.composite ? { unfinished: true as const } : {}
-    for (const [index, text] of drafts ?? []) {
-      const part = parts[index]
-      if (part === undefined || (part.type === 'text' && part.text.length < text.length))
-        parts[index] = { type: 'text', text, ...mark }
-    }
-    return parts.filter((part) => part !== undefined)
-  }
+  const partsSoFar = (row: MessageRow) => readPartsSoFar(log, messageOfRow(row))
 
   async function interrupt(row: MessageRow, run: ClaimedRun): Promise<void> {
     const parts = await partsSoFar(row)
@@ -136,6 +141,16 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     return rows.filter((row, index) => isOrphan({ ...row, parts: parts[index] ?? [] }, openCalls))
   }
 
+  /** Whether the run relays the answer of another server: it reads the answer again, and continues the message. */
+  async function isRelayed(runId: string): Promise<boolean> {
+    const last = await db.prisma.step.findFirst({
+      where: { runId },
+      orderBy: { index: 'desc' },
+      select: { model: true },
+    })
+    return last !== null && isForeignModel(last.model)
+  }
+
   /** Returns the ids of open messages with a call that can still get a result although its run has ended. */
   async function waitedFor(rows: MessageRow[]): Promise<Set<string | null>> {
     const open = rows.filter(({ status }) => !isFinalMessage(status)).map(({ id }) => id)
@@ -175,7 +190,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
       db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } }),
       db.prisma.toolCall.findMany({ where: { runId: run.id } }),
     ])
-    const orphans = await orphansOf(rows, calls.filter(isJournaled))
+    const orphans = (await isRelayed(run.id)) ? [] : await orphansOf(rows, calls.filter(isJournaled))
     for (const row of orphans) await interruptHeld(row, run, hold)
     if (!calls.every(isJournaled)) {
       await hold.write({ calls: cancelStreamingCallsSql(run.id) })

@@ -1,22 +1,15 @@
-import { createHash } from 'node:crypto'
-import type { Tokens } from '../access/tokens.ts'
+import { createHash, randomUUID } from 'node:crypto'
 import type { Viewer } from '../access/viewer.ts'
 import type { TaskPush } from '../generated/prisma/client.ts'
+import { PUSH_TASK } from '../jobs/queues.ts'
 import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { SealBrokenError } from '../platform/secret-box.ts'
 import { isPublicHttps } from '../rules/push-endpoint.ts'
-import { type PushOutcome, pushResultOf, retrySecondsOf } from '../rules/push-result.ts'
-import {
-  deleteTaskPushes,
-  leaseTaskPushes,
-  noteSentState,
-  releaseTaskPush,
-  renewTaskPush,
-  saveTaskPush,
-} from '../stores/task-push-store.ts'
+import type { TaskState } from '../rules/task-state.ts'
+import { deleteTaskPushes, saveTaskPush } from '../stores/task-push-store.ts'
 
 /** Where a client is notified of a task, as it gives it. */
 export interface TaskPushInput {
@@ -37,173 +30,144 @@ export interface ShownTaskPush {
 }
 
 /** The address of a configuration. */
-interface Address {
+export interface TaskPushAddress {
   url: string
   headers: Record<string, string>
   scheme: string | null
 }
 
-/**
- * The result of sending a notification. `over`: nothing more is sent to this address. `error` is a fault of this server, for
- * its operator.
- */
-export type TaskPushSent = { type: 'sent' } | { type: 'later'; afterMs: number } | { type: 'over'; error: Error | null }
-
-/** Configurations by which A2A clients are notified of the state of tasks. Each belongs to its viewer. */
+/** Configurations by which A2A clients are notified of the state of tasks, as jobs. Each belongs to its viewer. */
 export interface TaskPushes {
   /**
-   * Checks an input, and that there is room, before what it belongs to is done. `taskId` is null for a task that does not
-   * exist yet. @throws BadInputError, ForbiddenError, LimitExceededError
+   * Keeps room for the configuration of a message, before the message is posted: `create` or `release` must follow. Room that
+   * a dead process has kept is free again after 10 minutes. @throws BadInputError, ForbiddenError, LimitExceededError
    */
-  check(viewer: Viewer, input: TaskPushInput, taskId: string | null): Promise<void>
-  /** Stores a configuration, which the caller follows from now on. @throws as `check` */
-  create(viewer: Viewer, taskId: string, input: TaskPushInput & { sentState: string }): Promise<TaskPush>
+  reserve(viewer: Viewer, input: TaskPushInput): Promise<TaskPushRoom>
+  release(room: TaskPushRoom): Promise<void>
+  /** Stores a configuration, in the room that was kept for it, if any. @throws as `reserve` */
+  create(viewer: Viewer, taskId: string, input: TaskPushInput, room?: TaskPushRoom): Promise<ShownTaskPush>
   /**
    * Returns the viewer's configurations for the task, at most MOST_OF_TASK, ordered by id, without those whose secret
    * cannot be decrypted.
    */
   list(viewer: Viewer, taskId: string): Promise<ShownTaskPush[]>
-  /** Deletes one. Returns whether there was one. */
-  delete(viewer: Viewer, taskId: string, id: string): Promise<boolean>
-  /**
-   * Leases configurations that no process follows, because theirs has died, except those that this process follows.
-   * `heldIds` are its leases.
-   */
-  lease(options: { most: number; heldIds: readonly string[] }): Promise<TaskPush[]>
-  /** Returns false if the configuration was deleted or replaced, or another process follows it. */
-  renew(push: TaskPush): Promise<boolean>
-  /** Lets a process follow the task again after this time. Without effect if `renew` would return false. */
-  release(push: TaskPush, afterMs: number): Promise<void>
-  /** Deletes the configuration. Without effect if `renew` would return false. */
-  remove(push: TaskPush): Promise<void>
-  /** Returns false as `renew`. */
-  noteSent(push: TaskPush, sentState: string): Promise<boolean>
-  /** Returns the viewer whose rights decide what is sent; null once the token has ended, or the configuration is too old. */
-  viewerOf(push: TaskPush): Promise<Viewer | null>
-  /** Sends a notification once. `refusals` is how often it was refused before. Never throws for what the receiver causes. */
-  send(push: TaskPush, body: object, options: { refusals: number; signal: AbortSignal }): Promise<TaskPushSent>
+  /** Deletes one, if there is one. */
+  delete(viewer: Viewer, taskId: string, id: string): Promise<void>
 }
 
+/** The row that keeps room for a configuration. */
+export type TaskPushRoom = Pick<TaskPush, 'viewerId' | 'taskId' | 'id'>
+
+/** Begins the `taskId` of rows that keep room for configurations of messages that are not posted yet. */
+export const ROOM_PREFIX = 'new:'
+
+/** The state of a task that its clients know without a notification. */
+const UNTOLD: TaskState = 'TASK_STATE_WORKING'
 const MOST_OF_TASK = 10
 const MOST_OF_VIEWER = 100
 const LONGEST_ID = 200
 const LONGEST_SECRET = 4096
-const TIMEOUT_MS = 15_000
-/** A configuration is deleted after this time, even if its task has not ended. */
-const LONGEST_AGE_MS = 30 * 24 * 3_600_000
 const PRINTABLE = /^[\x21-\x7e]*$/
 const HEADER_VALUE = /^[\x20-\x7e]*$/
 const SCHEME = /^[A-Za-z][\w-]{0,39}$/
 
-export interface TaskPushesParts {
-  tokens: Pick<Tokens, 'viewerOf' | 'stands'>
-  /** Connects to public addresses only, even if tools may connect to private ones. */
-  http: {
-    send(request: {
-      method: 'POST'
-      url: string
-      headers: Record<string, string>
-      body: string
-      stays: true
-      timeoutMs: number
-      signal: AbortSignal
-    }): Promise<PushOutcome>
-  }
-}
-
-export function createTaskPushes(
-  { db, clock, secretBox }: Pick<Platform, 'db' | 'clock' | 'secretBox'>,
-  { tokens, http }: TaskPushesParts,
-): TaskPushes {
-  const contextOf = ({ viewerId, taskId, id }: Pick<TaskPush, 'viewerId' | 'taskId' | 'id'>) =>
-    `task-push:${viewerId}:${taskId}:${id}`
-
-  function addressOf(push: TaskPush): Address | SealBrokenError {
-    try {
-      return JSON.parse(secretBox.open(push.sealed, contextOf(push))) as Address
-    } catch (error) {
-      if (error instanceof SealBrokenError) return error
-      throw error
-    }
-  }
-
+export function createTaskPushes({
+  db,
+  clock,
+  jobs,
+  secretBox,
+}: Pick<Platform, 'db' | 'clock' | 'jobs' | 'secretBox'>): TaskPushes {
   /** Returns what clients may read; nothing if the secret cannot be decrypted. */
   function shown(push: TaskPush): ShownTaskPush[] {
-    const address = addressOf(push)
+    const address = addressOf(push, secretBox)
     if (address instanceof SealBrokenError) return []
     return [{ id: push.id, taskId: push.taskId, url: address.url, scheme: address.scheme }]
   }
 
+  function rowOf(viewer: Viewer, taskId: string, input: TaskPushInput): TaskPush {
+    const { url, token, authentication } = input
+    const key = { viewerId: viewer.id, taskId, id: idOf(taskId, input) }
+    const headers = {
+      ...(token === null ? {} : { 'x-a2a-notification-token': token }),
+      ...(authentication === null ? {} : { authorization: `${authentication.scheme} ${authentication.credentials}` }),
+    }
+    const address: TaskPushAddress = { url, headers, scheme: authentication?.scheme ?? null }
+    return {
+      ...key,
+      tokenId: viewer.tokenId,
+      expiresAt: viewer.expiresAt,
+      sealed: secretBox.seal(JSON.stringify(address), contextOf(key)),
+      sentState: UNTOLD,
+      createdAt: new Date(clock.now()),
+    }
+  }
+
+  /** Stores a row if there is room. Requests of the viewer at the same time count one after the other. */
+  async function save(tx: Tx, row: TaskPush): Promise<void> {
+    await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${`task-push:${row.viewerId}`}, 0))`
+    await checkRoom(tx, row)
+    await saveTaskPush(tx, row)
+  }
+
   return {
-    async check(viewer, input, taskId) {
+    async reserve(viewer, input) {
       checkInput(viewer, input)
-      await checkRoom(db.prisma, { viewerId: viewer.id, taskId, id: taskId === null ? null : idOf(taskId, input) })
+      const row = rowOf(viewer, `${ROOM_PREFIX}${randomUUID()}`, input)
+      await db.transaction((tx) => save(tx, row))
+      return row
     },
-    async create(viewer, taskId, input) {
+    async release({ viewerId, taskId, id }) {
+      await deleteTaskPushes(db.prisma, { viewerId, taskId, id })
+    },
+    async create(viewer, taskId, input, room) {
       checkInput(viewer, input)
-      const { url, token, authentication, sentState } = input
-      const key = { viewerId: viewer.id, taskId, id: idOf(taskId, input) }
-      const headers = {
-        ...(token === null ? {} : { 'x-a2a-notification-token': token }),
-        ...(authentication === null ? {} : { authorization: `${authentication.scheme} ${authentication.credentials}` }),
-      }
-      const address: Address = { url, headers, scheme: authentication?.scheme ?? null }
-      const sealed = secretBox.seal(JSON.stringify(address), contextOf(key))
-      return db.transaction(async (tx) => {
-        // Requests of the viewer at the same time count one after the other.
-        await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${`task-push:${viewer.id}`}, 0))`
-        await checkRoom(tx, key)
-        await saveTaskPush(tx, {
-          ...key,
-          tokenId: viewer.tokenId,
-          expiresAt: viewer.expiresAt,
-          sealed,
-          sentState,
-        })
-        return tx.taskPush.findUniqueOrThrow({ where: { viewerId_taskId_id: key } })
+      const row = rowOf(viewer, taskId, input)
+      await db.transaction(async (tx) => {
+        if (room !== undefined) {
+          const { viewerId, taskId: reserved, id } = room
+          await deleteTaskPushes(tx, { viewerId, taskId: reserved, id })
+        }
+        await save(tx, row)
+        await enqueueTaskPush(tx, jobs, row, clock.now())
       })
+      return { id: row.id, taskId, url: input.url, scheme: input.authentication?.scheme ?? null }
     },
     async list(viewer, taskId) {
       const rows = await db.prisma.taskPush.findMany({ where: { viewerId: viewer.id, taskId }, orderBy: { id: 'asc' } })
       return rows.flatMap(shown)
     },
     async delete(viewer, taskId, id) {
-      return (await deleteTaskPushes(db.prisma, { viewerId: viewer.id, taskId, id })) > 0
-    },
-    lease: (options) => leaseTaskPushes(db.prisma, options),
-    renew: (push) => renewTaskPush(db.prisma, push),
-    release: (push, afterMs) => releaseTaskPush(db.prisma, push, afterMs / 1000),
-    async remove({ viewerId, taskId, id, leaseId }) {
-      await deleteTaskPushes(db.prisma, { viewerId, taskId, id, leaseId })
-    },
-    noteSent: (push, sentState) => noteSentState(db.prisma, push, sentState),
-    async viewerOf({ viewerId, tokenId, expiresAt, createdAt }) {
-      if (clock.now() - createdAt.getTime() > LONGEST_AGE_MS) return null
-      const viewer = await tokens.viewerOf(tokenId ?? viewerId)
-      if (viewer === null || viewer.id !== viewerId) return null
-      const signedIn = { ...viewer, tokenId, expiresAt }
-      return (await tokens.stands(signedIn)) ? signedIn : null
-    },
-    async send(push, body, { refusals, signal }) {
-      const address = addressOf(push)
-      if (address instanceof SealBrokenError) return { type: 'over', error: address }
-      const { url, headers } = address
-      const outcome = await http.send({
-        method: 'POST',
-        url,
-        headers: { ...headers, 'content-type': 'application/a2a+json' },
-        body: JSON.stringify(body),
-        // A receiver that redirects could lead the credentials elsewhere.
-        stays: true,
-        timeoutMs: TIMEOUT_MS,
-        signal,
-      })
-      const result = pushResultOf(outcome)
-      if (result === 'sent') return { type: 'sent' }
-      const afterSeconds = result === 'later' ? retrySecondsOf(refusals) : null
-      return afterSeconds === null ? { type: 'over', error: null } : { type: 'later', afterMs: afterSeconds * 1000 }
+      await deleteTaskPushes(db.prisma, { viewerId: viewer.id, taskId, id })
     },
   }
+}
+
+const contextOf = ({ viewerId, taskId, id }: TaskPushRoom) => `task-push:${viewerId}:${taskId}:${id}`
+
+/** Returns where a client is notified, and with which headers; the error if that cannot be decrypted. */
+export function addressOf(push: TaskPush, secretBox: Platform['secretBox']): TaskPushAddress | SealBrokenError {
+  try {
+    return JSON.parse(secretBox.open(push.sealed, contextOf(push))) as TaskPushAddress
+  } catch (error) {
+    if (error instanceof SealBrokenError) return error
+    throw error
+  }
+}
+
+/** The time until the next check of a task: the longer it has been followed, the longer. */
+const CHECK_MS = { least: 2000, most: 60_000, share: 0.2 }
+
+/** Enqueues the next check of the task of a configuration; one that waits already is enough. */
+export async function enqueueTaskPush(
+  tx: Tx,
+  jobs: Platform['jobs'],
+  { viewerId, taskId, id, createdAt }: Pick<TaskPush, 'viewerId' | 'taskId' | 'id' | 'createdAt'>,
+  now: number,
+): Promise<void> {
+  const { least, most, share } = CHECK_MS
+  const afterMs = Math.min(most, Math.max(least, (now - createdAt.getTime()) * share))
+  const key = `${viewerId}:${taskId}:${id}`
+  await jobs.enqueue(tx, PUSH_TASK, [{ key, input: { viewerId, taskId, id }, at: new Date(now + afterMs) }])
 }
 
 function idOf(taskId: string, { id, url }: TaskPushInput): string {
@@ -211,12 +175,9 @@ function idOf(taskId: string, { id, url }: TaskPushInput): string {
 }
 
 /** Checks that a configuration may be added, or replace that with the same key. @throws LimitExceededError */
-async function checkRoom(
-  tx: Tx,
-  { viewerId, taskId, id }: { viewerId: string; taskId: string | null; id: string | null },
-): Promise<void> {
-  const others = taskId === null || id === null ? { viewerId } : { viewerId, NOT: { taskId, id } }
-  if (taskId !== null && (await tx.taskPush.count({ where: { ...others, taskId } })) >= MOST_OF_TASK)
+async function checkRoom(tx: Tx, { viewerId, taskId, id }: TaskPushRoom): Promise<void> {
+  const others = { viewerId, NOT: { taskId, id } }
+  if ((await tx.taskPush.count({ where: { ...others, taskId } })) >= MOST_OF_TASK)
     throw new LimitExceededError(`A task has at most ${MOST_OF_TASK} push configurations.`)
   if ((await tx.taskPush.count({ where: others })) >= MOST_OF_VIEWER)
     throw new LimitExceededError(`You have ${MOST_OF_VIEWER} push configurations. Delete some first.`)

@@ -125,6 +125,19 @@ export const SEND_PUSH = defineJob({
   concurrency: 20,
 })
 
+/**
+ * Notifies an A2A client of the state of a task if it has changed, and enqueues the next check. The key is the configuration,
+ * whose row decides.
+ */
+export const PUSH_TASK = defineJob({
+  name: 'push-task',
+  input: z.object({ viewerId: z.string(), taskId: z.string(), id: z.string() }),
+  subject: ({ taskId }) => taskId,
+  // About an hour.
+  retry: { limit: 11, delaySeconds: 2, maxDelaySeconds: 1800 },
+  concurrency: 20,
+})
+
 /** Emails a human the notices that are still open. The key is the human and the minute. */
 export const MAIL_NOTICES = defineJob({
   name: 'mail-notices',
@@ -187,6 +200,7 @@ export const JOB_KINDS = [
   CANCEL_REMOTE_TASK,
   NOTIFY,
   SEND_PUSH,
+  PUSH_TASK,
   MAIL_NOTICES,
   INDEX_COPY,
   DELETE_COPY,

@@ -29,19 +29,21 @@ interface DraftPlace {
 
 /**
  * Streams to the space's topic, until the run's topic is sealed. `ready` resolves with the id of
- * the message once it exists; text pushed before that waits.
+ * the message once it exists; text pushed before that waits. `known` is the text that an earlier attempt of the run has
+ * streamed: the model writes it again from its beginning.
  */
 export function createDraftStream(
   { log, logger, config, deltas }: Platform,
   place: DraftPlace,
   ready: Promise<string>,
+  known = '',
 ): DraftStream {
   const { spaceId, partIndex, runId, onDelta = () => {} } = place
   const topic = spaceTopic(spaceId)
-  let text = ''
+  let text = known
   /** The text pushed since `restart`, as long as it only repeats the earlier text. */
-  let repeated: string | null = null
-  let sent = 0
+  let repeated: string | null = known === '' ? null : ''
+  let sent = known.length
   let messageId: string | null = null
   let appended: Promise<unknown> = Promise.resolve()
 

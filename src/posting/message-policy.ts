@@ -1,4 +1,5 @@
 import { BadInputError } from '../lib/errors.ts'
+import { newId } from '../lib/ids.ts'
 import type { Json, JsonObject } from '../lib/json.ts'
 import { isUnfinished, type Message, type MessagePart } from '../rules/message.ts'
 import type { ReplyPlace } from '../rules/threads.ts'
@@ -69,10 +70,19 @@ export interface MessagePolicy {
   open(): OpenMessage[]
   /** The messages that an earlier attempt began and this one continues, by the call that they show or stream. */
   shownBefore(): [callId: string, open: OpenMessage][]
+  /**
+   * The message whose text an earlier attempt has left unfinished, by the call that continues it; null if there is none.
+   * Recovery ends such messages, unless the run relays the answer of another server.
+   */
+  textBefore(): { callId: string; open: OpenMessage } | null
 }
 
 /** The policy of ACTIVE_SPACE: each send_message and each visible call is a message of the active space. */
-export function eachPartAMessage(run: Pick<RunExecution, 'context'>, begun: Message[]): MessagePolicy {
+export function eachPartAMessage(
+  run: Pick<RunExecution, 'context'>,
+  begun: Message[],
+  { defaultIn }: { defaultIn: PlaceIn },
+): MessagePolicy {
   const here = () => activePlace(run)
   const resumed = begun.filter(({ status, composite }) => status === 'STREAMING' && !composite)
   return {
@@ -107,6 +117,15 @@ export function eachPartAMessage(run: Pick<RunExecution, 'context'>, begun: Mess
         if (part?.type !== 'tool' || message.runPostKey !== part.toolCallId) return []
         return [[part.toolCallId, { spaceId, postKey: part.toolCallId, parts, message: Promise.resolve(message) }]]
       }),
+    textBefore() {
+      const message = resumed.find(
+        ({ fromPlainText, parts }) => !fromPlainText && (parts[0]?.type ?? 'text') === 'text',
+      )
+      if (message === undefined || message.runPostKey === null) return null
+      const { spaceId, runPostKey: callId } = message
+      const place = { spaceId, ...replyOf(message, defaultIn(spaceId)) }
+      return { callId, open: { ...place, postKey: callId, parts: [], message: Promise.resolve(message) } }
+    },
   }
 }
 
@@ -143,6 +162,7 @@ export function composites(
   const counts = new Map<string, number>()
   const open = new Map<string, OpenMessage>()
   const shown: [callId: string, open: OpenMessage][] = []
+  let unfinished: OpenMessage | null = null
   for (const message of begun.filter(({ composite }) => composite)) {
     const { spaceId } = message
     const postKey = nextKey(spaceId)
@@ -158,6 +178,7 @@ export function composites(
     open.set(keyOf(goesOn), goesOn)
     const last = message.parts.at(-1)
     if (last?.type === 'tool' && isUnfinished(last)) shown.push([last.toolCallId, goesOn])
+    else if (last === undefined || isUnfinished(last)) unfinished = goesOn
   }
 
   function nextKey(spaceId: string): string {
@@ -199,6 +220,7 @@ export function composites(
     },
     open: () => [...open.values()].filter(({ message }) => message !== null),
     shownBefore: () => shown,
+    textBefore: () => unfinished && { callId: newId('tcl'), open: unfinished },
   }
 }
 

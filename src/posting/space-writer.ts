@@ -1,3 +1,4 @@
+import { readPartsSoFar } from '../flows/recover-messages.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { histogram } from '../lib/metrics.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -19,7 +20,7 @@ import {
   withConfidentialityGuard,
 } from './run-messages.ts'
 import { createStreamingCalls, type HowShown } from './streaming-call.ts'
-import { createStreamingTexts } from './streaming-text.ts'
+import { createStreamingTexts, type TextBefore } from './streaming-text.ts'
 
 /** Posts a run's messages while this process executes it. */
 export interface SpaceWriter extends Speech {
@@ -51,6 +52,8 @@ export interface SpaceWriter extends Speech {
   hasPosted(): boolean
   /** Posts the closing text of a run that has posted nothing, once. @throws ToolFailure */
   postPlainText(spaceId: string, text: string): Promise<void>
+  /** The call that continues the text of an earlier attempt; null if there is none, or it has ended. */
+  continued(): string | null
   /** Whether nothing is open: `finish` would have no effect. */
   isQuiet(): boolean
   /** Called when the run pauses or ends by itself: finishes the messages that are open for more parts. */
@@ -61,14 +64,15 @@ interface SpaceWriterParts {
   run: RunExecution
   posting: RunMessages
   policy: MessagePolicy
+  before: TextBefore | null
 }
 
 /** Writes a run's messages: the texts and visible calls become parts of messages, and the policy determines when a message ends. */
-export function createSpaceWriter(platform: Platform, { run, posting, policy }: SpaceWriterParts): SpaceWriter {
+export function createSpaceWriter(platform: Platform, { run, posting, policy, before }: SpaceWriterParts): SpaceWriter {
   const growth = createMessageGrowth(posting, policy)
   const { id: runId } = run.context.run
   const heard = { onDelta: createFirstDelta(platform, run.context), isMarked: () => run.context.run.label.length > 0 }
-  const spoken = createStreamingTexts(platform, { runId, ...heard, posting, policy, growth })
+  const spoken = createStreamingTexts(platform, { runId, ...heard, posting, policy, growth, before })
   const shown = createStreamingCalls(platform, { posting, policy, growth })
 
   /** Finishes the messages that are open for more parts. */
@@ -125,6 +129,7 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy }: 
     show: shown.show,
     spaceOfQuestion: shown.spaceOfQuestion,
     close: async (result) => (await spoken.close(result)) || shown.settle(result),
+    continued: spoken.continued,
     isQuiet: () => spoken.isQuiet() && shown.isQuiet() && policy.open().length === 0,
     async finish() {
       await spoken.interruptAll()
@@ -151,10 +156,15 @@ interface WriterInput {
   scene: { agent: Pick<ToolScene['agent'], 'toolset'>; originIn: OriginIn; placeIn: PlaceIn }
   /** The run has posted nothing yet. */
   fresh: boolean
+  /** The text that an earlier attempt has left unfinished will be written again. */
+  continues: boolean
 }
 
 /** Creates the writer for the agent's toolset: it posts in the entered space, or in the spaces that the calls name. */
-export async function openWriter(platform: Platform, { speech, run, scene, fresh }: WriterInput): Promise<SpaceWriter> {
+export async function openWriter(
+  platform: Platform,
+  { speech, run, scene, fresh, continues }: WriterInput,
+): Promise<SpaceWriter> {
   const guard = createGuard(() => run.context.run, speech.discretion)
   const isOpen = async (id: string) =>
     (await platform.db.prisma.message.count({ where: { id, status: 'STREAMING' } })) > 0
@@ -166,9 +176,19 @@ export async function openWriter(platform: Platform, { speech, run, scene, fresh
   const begun = fresh ? [] : await posting.begun()
   const isEach = scene.agent.toolset === 'ACTIVE_SPACE'
   const policy = isEach
-    ? eachPartAMessage(run, begun)
+    ? eachPartAMessage(run, begun, { defaultIn: scene.placeIn })
     : composites(run, begun, { mayWrite: posting.mayWrite, defaultIn: scene.placeIn })
-  return createSpaceWriter(platform, { run, posting, policy })
+  const before = continues ? await readTextBefore(platform, policy) : null
+  return createSpaceWriter(platform, { run, posting, policy, before })
+}
+
+/** Reads the text that an earlier attempt has left unfinished. */
+async function readTextBefore({ log }: Platform, policy: MessagePolicy): Promise<TextBefore | null> {
+  const unfinished = policy.textBefore()
+  const message = await unfinished?.open.message
+  if (unfinished === null || message == null) return null
+  const part = (await readPartsSoFar(log, message))[unfinished.open.parts.length]
+  return { ...unfinished, text: part?.type === 'text' ? part.text : '' }
 }
 
 /**

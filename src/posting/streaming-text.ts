@@ -27,6 +27,8 @@ export interface StreamingTexts {
   isQuiet(): boolean
   /** Ends the texts that are streaming. */
   interruptAll(): Promise<void>
+  /** The call that continues the text of an earlier attempt; null if there is none, or it has ended. */
+  continued(): string | null
 }
 
 /** A text part while it is written. */
@@ -55,11 +57,19 @@ interface StreamingTextsInput {
   growth: MessageGrowth
   /** Whether the run has confidential content. */
   isMarked(): boolean
+  /** The text that an earlier attempt has left unfinished, and the call that continues it; null if there is none. */
+  before: TextBefore | null
+}
+
+export interface TextBefore {
+  callId: string
+  open: OpenMessage
+  text: string
 }
 
 export function createStreamingTexts(
   platform: Platform,
-  { runId, onDelta, posting, policy, growth, isMarked }: StreamingTextsInput,
+  { runId, onDelta, posting, policy, growth, isMarked, before }: StreamingTextsInput,
 ): StreamingTexts {
   const isSaveDue = createSavePace(platform.clock, isMarked)
   const opened = new Map<string, { scanner: UtteranceScanner; presence: SpeechPresence }>()
@@ -81,13 +91,24 @@ export function createStreamingTexts(
     const afterSeq = message.then(async ({ seq }) => (isFirst ? seq : ((await checked) ?? seq)))
     const ready = message.then(({ id }) => id)
     for (const promise of [message, afterSeq, ready]) promise.catch(() => {})
-    const into = { spaceId: place.spaceId, partIndex: open.parts.length, runId, onDelta }
-    const stream = createDraftStream(platform, into, ready)
+    const stream = createDraftStream(platform, partOf(open), ready)
     const state = { saved: Promise.resolve(), refusal: null, isRepeated: false, isMoved: false }
     const writing: Writing = { open, message, afterSeq, stream, ...state }
     writings.set(callId, writing)
     return writing
   }
+
+  const partOf = ({ spaceId, parts }: OpenMessage) => ({ spaceId, partIndex: parts.length, runId, onDelta })
+
+  /** Goes on with the text of an earlier attempt, which the model writes again. */
+  function resume({ callId, open, text }: TextBefore): void {
+    const message = growth.begin(open)
+    const ready = message.then(({ id }) => id)
+    const stream = createDraftStream(platform, partOf(open), ready, text)
+    const state = { saved: Promise.resolve(), refusal: null, isRepeated: true, isMoved: false }
+    writings.set(callId, { open, message, afterSeq: message.then(({ seq }) => seq), stream, ...state })
+  }
+  if (before !== null) resume(before)
 
   /** @param isRewritten whether the saved text may no longer be a prefix of the text */
   function saveNowAndThen(writing: Writing, isRewritten: boolean): void {
@@ -221,6 +242,7 @@ export function createStreamingTexts(
       return interrupt(toolCallId, writing, result)
     },
     isQuiet: () => writings.size === 0,
+    continued: () => (before !== null && writings.has(before.callId) ? before.callId : null),
     async interruptAll() {
       for (const [callId, writing] of writings) await interrupt(callId, writing, null)
     },

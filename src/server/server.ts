@@ -313,14 +313,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const conversing = createConversing(domain)
   const activity = createActivity()
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
-  const callerOf = createCallers({ graphql, maskError })
-  const a2a = createA2aDoor({
-    ...{ conversing, maxResponseBytes, onError },
-    taskPushes: domain.taskPushes,
-    callerOf: (viewer, signal) => callerOf({ viewer, signal, askedOrigin: null, response: null }),
-  })
   const doors = createDoors({
-    callerOf,
+    callerOf: createCallers({ graphql, maskError }),
     ...{ maskError, signIns, origins, publicUrl, bodies, watchToken, maxResponseBytes },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
@@ -328,7 +322,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       '/ag-ui': createAgUiDoor(conversing, activity),
       '/v1': createResponsesDoor(conversing, activity),
       [MCP_PATH]: createMcpDoor({ conversing, maxResponseBytes, onError }),
-      [A2A_PATH]: a2a,
+      [A2A_PATH]: createA2aDoor({ conversing, maxResponseBytes, onError, taskPushes: domain.taskPushes }),
     },
   })
   const eventStreams = createEventStreams({ ...pipeline, watchViewer, maxStreamsPerViewer: maxSocketsPerViewer })
@@ -374,7 +368,6 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     doors,
     sockets,
     async close() {
-      await a2a.close()
       await leavePresence()
       await streams.close()
     },

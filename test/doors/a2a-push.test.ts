@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
+import { createPushingTasks } from '../../src/engine/pushing-tasks.ts'
 import { startServer } from '../../src/server/server.ts'
 import { steps } from '../support/model-server-script.ts'
 import { type PushService, startPushService } from '../support/push-service.ts'
@@ -167,184 +168,122 @@ describe('push notifications of A2A tasks', () => {
     await none(taskId)
   })
 
-  test('another process goes on for one that leaves', async () => {
+  /** A task that works until `open` is called, and its configuration. */
+  async function followed(origin = parley.origin) {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(steps([{ gate }, { text: 'Done.' }]))
     const ask = await clientOf(human, space.id)
-    const leaving = await startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0 } })
     const { id: taskId } = (await ask('SendMessage', message('Go'))).result.task
     const url = addressOf()
-    await ask('CreateTaskPushNotificationConfig', { taskId, url }, `http://127.0.0.1:${leaving.port}`)
+    await ask('CreateTaskPushNotificationConfig', { taskId, id: 'one', url }, origin)
+    return { ask, taskId, url, open }
+  }
+
+  test('a process that has stored a configuration may leave', async () => {
+    const leaving = await startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0 } })
+    const { taskId, url, open } = await followed(`http://127.0.0.1:${leaving.port}`)
     await leaving.close({ drain: false })
     open()
-    await until(
-      'the run has ended',
-      async () => (await ask('GetTask', { id: taskId })).result.status.state === 'TASK_STATE_COMPLETED',
-    )
-    await until('another process has sent it', () => statesOf(url).length === 1)
-    expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
     await none(taskId)
-  }, 60_000)
+    expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
+  })
 
-  describe('of processes that stall, die or close', () => {
-    type TaskPushes = typeof parley.app.domain.taskPushes
+  test('a notification that the receiver never accepts is a failed job, which an admin retries', async () => {
+    const { taskId, url, open } = await followed()
+    const { failedJobs } = parley.app.domain
+    const at = new URL(url).pathname
+    receiver.statuses.set(at, 503)
+    open()
+    await until('an attempt has failed', () => statesOf(url).length > 0)
+    await prisma().$executeRaw`
+      UPDATE pgboss.job SET retry_limit = 0, retry_count = 0, start_after = now()
+      WHERE name = 'push-task' AND group_id = ${taskId} AND state IN ('created', 'retry')`
+    const failed = await until('the job is shown as failed', async () => {
+      const { items } = await failedJobs.page({ size: 50, fromEnd: false, after: null, before: null })
+      return items.find(({ subjectId }) => subjectId === taskId)
+    })
+    expect(failed).toMatchObject({ name: 'push-task', error: expect.stringContaining('503') })
+    const { restore } = pushing()
+    await restore()
+    expect(await jobsOf(taskId)).toEqual([])
+    receiver.statuses.delete(at)
+    await failedJobs.retry(parley.admin, { id: failed.id })
+    await none(taskId)
+    expect(new Set(statesOf(url))).toEqual(new Set(['TASK_STATE_COMPLETED']))
+  })
 
-    /** A process with the same database. */
-    function startProcess(faults: Partial<TaskPushes> = {}) {
-      const { app } = parley
-      const taskPushes = { ...app.domain.taskPushes, ...faults }
-      return startServer({
-        app: { ...app, domain: { ...app.domain, taskPushes } },
-        config: { ...app.platform.config, port: 0 },
-      })
+  const pushing = () =>
+    createPushingTasks(parley.app.platform, {
+      ...parley.app.domain,
+      http: { send: () => Promise.reject(new Error('Nothing is sent.')) } as never,
+    })
+  const jobsOf = (taskId: string) => prisma().$queryRaw<unknown[]>`
+    SELECT id FROM pgboss.job WHERE name = 'push-task' AND group_id = ${taskId} AND state < 'completed'`
+
+  test('a configuration without a job gets one, and old ones are deleted', async () => {
+    const { taskId, url, open } = await followed()
+    await prisma().$executeRaw`DELETE FROM pgboss.job WHERE name = 'push-task' AND group_id = ${taskId}`
+    const [row] = await prisma().taskPush.findMany({ where: { taskId } })
+    const days = (count: number) => new Date(Date.now() - count * 24 * 3_600_000)
+    const others = [
+      { taskId: 'msg_0', createdAt: days(31) },
+      { taskId: 'new:0', createdAt: days(1) },
+      { taskId: 'new:1', createdAt: days(0) },
+    ]
+    await prisma().taskPush.createMany({ data: others.map((other) => ({ ...row!, ...other })) })
+    await pushing().restore()
+    const { viewerId } = row!
+    const left = await prisma().taskPush.findMany({ where: { viewerId }, orderBy: { taskId: 'asc' } })
+    expect(left.map((push) => push.taskId)).toEqual([taskId, 'new:1'].toSorted())
+    expect(await jobsOf(taskId)).toHaveLength(1)
+    expect(await jobsOf('new:1')).toEqual([])
+    open()
+    await none(taskId)
+    expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
+  })
+
+  test('a configuration ends after 30 days', async () => {
+    const { taskId, url, open } = await followed()
+    const createdAt = new Date(Date.now() - 31 * 24 * 3_600_000)
+    await prisma().taskPush.updateMany({ where: { taskId }, data: { createdAt } })
+    await none(taskId)
+    open()
+    expect(statesOf(url)).toEqual([])
+  })
+
+  test('a configuration whose secret cannot be decrypted is not listed, and removed when it is needed', async () => {
+    const { ask, taskId, url, open } = await followed()
+    await ask('CreateTaskPushNotificationConfig', { taskId, id: 'two', url })
+    await prisma().taskPush.updateMany({ where: { taskId, id: 'one' }, data: { sealed: 'v1.broken' } })
+    const { configs } = (await ask('ListTaskPushNotificationConfigs', { taskId })).result
+    expect(configs.map(({ id }: { id: string }) => id)).toEqual(['two'])
+    open()
+    await none(taskId)
+    expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
+  })
+
+  test('a question that waits for the viewer is notified of, once', async () => {
+    const choose = {
+      name: 'choose',
+      description: 'Asks.',
+      inputSchema: { type: 'object' },
+      execution: 'SPACE' as const,
+      visible: true,
     }
-    const leaseOf = async (taskId: string) => (await prisma().taskPush.findFirst({ where: { taskId } }))?.leaseId
-    const expire = (taskId: string) =>
-      prisma().taskPush.updateMany({ where: { taskId }, data: { leasedUntil: new Date(0) } })
-
-    /** A task that works until `open` is called, and a configuration that the process follows. */
-    async function followed(origin: string) {
-      const { human, space } = await parley.room()
-      const { promise: gate, resolve: open } = Promise.withResolvers<void>()
-      parley.models.script(steps([{ gate }, { text: 'Done.' }]))
-      const ask = await clientOf(human, space.id)
-      const { id: taskId } = (await ask('SendMessage', message('Go'))).result.task
-      const url = addressOf()
-      await ask('CreateTaskPushNotificationConfig', { taskId, id: 'one', url }, origin)
-      return { ask, taskId, url, open }
-    }
-
-    test('a process whose lease has expired and was taken over sends nothing, and removes nothing', async () => {
-      const { taskId, url, open } = await followed(parley.origin)
-      const before = await leaseOf(taskId)
-      await expire(taskId)
-      const noted = Promise.withResolvers<void>()
-      const stalled = Promise.withResolvers<void>()
-      const { taskPushes } = parley.app.domain
-      const other = await startProcess({
-        async noteSent(push, state) {
-          noted.resolve()
-          await stalled.promise
-          return taskPushes.noteSent(push, state)
-        },
-      })
-      await until('the other process has taken it over', async () => (await leaseOf(taskId)) !== before)
-      open()
-      await noted.promise
-      await expire(taskId)
-      const taken = await leaseOf(taskId)
-      // The first process follows the task no more, so it may take it over again.
-      await until('the first process has taken it over', async () => (await leaseOf(taskId)) !== taken)
-      await none(taskId)
-      stalled.resolve()
-      await other.close({ drain: false })
-      expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED', 'TASK_STATE_COMPLETED'])
-    }, 90_000)
-
-    test('a process does not take over what it follows, even if its lease has expired', async () => {
-      const { taskPushes } = parley.app.domain
-      const { taskId, url, open } = await followed(parley.origin)
-      const heldIds = [String(await leaseOf(taskId))]
-      await expire(taskId)
-      expect(await taskPushes.lease({ most: 100, heldIds })).toEqual([])
-      open()
-      await none(taskId)
-      expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
-    })
-
-    test('what a process sends before it is killed is sent again, and noted by the next one', async () => {
-      const killed = Promise.withResolvers<never>()
-      killed.promise.catch(() => {})
-      const sent = Promise.withResolvers<void>()
-      const dying = await startProcess({
-        noteSent() {
-          sent.resolve()
-          return killed.promise
-        },
-        release: () => killed.promise,
-        remove: () => killed.promise,
-      })
-      const { taskId, url, open } = await followed(`http://127.0.0.1:${dying.port}`)
-      open()
-      await sent.promise
-      const [row] = await prisma().taskPush.findMany({ where: { taskId } })
-      expect(row).toMatchObject({ sentState: 'TASK_STATE_WORKING' })
-      await expire(taskId)
-      await none(taskId)
-      expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED', 'TASK_STATE_COMPLETED'])
-      killed.reject(new Error('The process was killed.'))
-      await dying.close({ drain: false })
-    })
-
-    test('a process that closes while it takes tasks over releases them', async () => {
-      const { taskId, open } = await followed(parley.origin)
-      const [row] = await prisma().taskPush.findMany({ where: { taskId } })
-      const leasing = Promise.withResolvers<void>()
-      const gate = Promise.withResolvers<void>()
-      const released: unknown[] = []
-      const closing = await startProcess({
-        async lease() {
-          leasing.resolve()
-          await gate.promise
-          return [row!]
-        },
-        async release(push, afterMs) {
-          released.push([push.taskId, afterMs])
-        },
-      })
-      await leasing.promise
-      const closed = closing.close({ drain: false })
-      gate.resolve()
-      await closed
-      expect(released).toEqual([[taskId, 0]])
-      open()
-      await none(taskId)
-    })
-
-    test('more tasks than are taken over at once are taken over without a pause', async () => {
-      const { id: viewerId } = await parley.human('Gone')
-      const ofLong = { createdAt: new Date(0), leaseId: 'x', leasedUntil: new Date(Date.now() + 3_600_000) }
-      const data = Array.from({ length: 150 }, (_, n) => ({ viewerId, taskId: `msg_${n}`, id: 'one', ...ofLong }))
-      await prisma().taskPush.createMany({
-        data: data.map((row) => ({ ...row, sealed: '', sentState: 'TASK_STATE_WORKING' })),
-      })
-      const rows = await prisma().taskPush.findMany({ where: { viewerId } })
-      const other = await startProcess({ lease: async ({ most }) => rows.splice(0, most) })
-      // Less than the time until the next sweep.
-      await until('all have ended', async () => (await prisma().taskPush.count({ where: { viewerId } })) === 0, {
-        timeoutMs: 14_000,
-      })
-      await other.close({ drain: false })
-    })
-
-    test('a configuration ends after 30 days', async () => {
-      const { taskId, url, open } = await followed(parley.origin)
-      const createdAt = new Date(Date.now() - 31 * 24 * 3_600_000)
-      await prisma().taskPush.updateMany({
-        where: { taskId },
-        data: { createdAt, leasedUntil: new Date(0), leaseId: 'x' },
-      })
-      await none(taskId)
-      open()
-      expect(statesOf(url)).toEqual([])
-    })
-
-    test('a configuration whose secret cannot be decrypted is not listed, and removed when it is needed', async () => {
-      const { ask, taskId, url, open } = await followed(parley.origin)
-      await ask('CreateTaskPushNotificationConfig', { taskId, id: 'two', url })
-      await prisma().taskPush.updateMany({
-        where: { taskId, id: 'one' },
-        data: { sealed: 'v1.broken', leasedUntil: new Date(0), leaseId: 'x' },
-      })
-      const { configs } = (await ask('ListTaskPushNotificationConfigs', { taskId })).result
-      expect(configs.map(({ id }: { id: string }) => id)).toEqual(['two'])
-      const next = await startProcess()
-      open()
-      await none(taskId)
-      await next.close({ drain: false })
-      expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
-    })
+    const { human, space } = await parley.room('Ada', { tools: [choose] })
+    parley.models.script(steps([{ toolCall: 'choose', input: {} }, { text: 'Done.' }]))
+    const ask = await clientOf(human, space.id)
+    const url = addressOf()
+    const { result } = await ask('SendMessage', message('Go', { taskPushNotificationConfig: { url } }))
+    await until('the question was notified of', () => statesOf(url).length === 1)
+    const call = await prisma().toolCall.findFirstOrThrow({ where: { status: 'WAITING', spaceId: space.id } })
+    await parley.app.domain.control.submitToolResult(human, { toolCallId: call.id, result: 'blue' })
+    await none(result.task.id)
+    expect(statesOf(url).filter((state) => state !== 'TASK_STATE_WORKING')).toEqual([
+      'TASK_STATE_INPUT_REQUIRED',
+      'TASK_STATE_COMPLETED',
+    ])
   })
 
   test('a replaced configuration is notified at its new address only', async () => {
@@ -371,16 +310,28 @@ describe('push notifications of A2A tasks', () => {
     expect((await ask('SendMessage', again)).result.task.id).toBe(taskId)
     expect(await prisma().taskPush.count({ where: { taskId } })).toBe(1)
     const [row] = await prisma().taskPush.findMany({ where: { taskId } })
-    const others = Array.from({ length: 99 }, (_, n) => ({
+    const others = Array.from({ length: 98 }, (_, n) => ({
       ...row!,
-      taskId: `msg_${n.toString(16).padStart(32, '0')}`,
-      leasedUntil: new Date(Date.now() + 3_600_000),
+      // Invalid, so that nothing checks these tasks.
+      taskId: `new:${n.toString(16).padStart(32, '0')}`,
     }))
     await prisma().taskPush.createMany({ data: others })
-    const refused = await ask('SendMessage', message('More', { taskPushNotificationConfig: { url } }))
-    expect(refused.error.data.code).toBe('LIMIT_EXCEEDED')
+    const more = ['One', 'Two', 'Three'].map((text) =>
+      ask('SendMessage', message(text, { taskPushNotificationConfig: { url } })),
+    )
+    const codes = (await Promise.all(more)).map(({ error }) => error?.data?.code ?? 'posted')
+    expect(codes.toSorted()).toEqual(['LIMIT_EXCEEDED', 'LIMIT_EXCEEDED', 'posted'])
     const posted = (await parley.messages(space.id)).filter(({ senderId }) => senderId === human.id)
-    expect(posted).toHaveLength(1)
+    expect(posted).toHaveLength(2)
+    // A message that cannot be posted keeps no room.
+    const { viewerId, taskId: firstId, id } = others[0]!
+    await prisma().taskPush.delete({ where: { viewerId_taskId_id: { viewerId, taskId: firstId, id } } })
+    const { error } = await ask('SendMessage', {
+      ...message('', { taskPushNotificationConfig: { url } }),
+      message: { messageId: 'x', role: 'ROLE_USER', parts: [] },
+    })
+    expect(error.code).toBe(-32602)
+    expect(await prisma().taskPush.count({ where: { viewerId: human.id } })).toBe(99)
     await prisma().taskPush.deleteMany({ where: { viewerId: human.id } })
   })
 })

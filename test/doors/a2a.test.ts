@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import type { ToolInput } from '../../src/agents/custom-tools.ts'
 import { newId } from '../../src/lib/ids.ts'
@@ -104,6 +104,27 @@ describe('the A2A server', () => {
     for (const method of ['GetTask', 'CancelTask', 'SubscribeToTask'])
       expect((await stranger.ask(path, method, { id })).error.code).toBe(-32001)
     expect((await stranger.ask(`/a2a/spaces/${contextId}`, 'SendMessage', message('Hi'))).error.code).toBe(-32602)
+  })
+
+  test('a client that leaves a stream causes no error', async () => {
+    const { human, space } = await parley.room()
+    parley.models.script(() => [{ hang: true }])
+    const client = await clientOf(human)
+    const path = `/a2a/spaces/${space.id}`
+    const configuration = { returnImmediately: true }
+    const { id } = (await client.ask(path, 'SendMessage', { ...message('Go'), configuration })).result.task
+    const { logger, log } = parley.app.platform
+    const errors = vi.spyOn(logger, 'error')
+    const before = log.stats().followers
+    const response = await client.post(path, { jsonrpc: '2.0', id: 1, method: 'SubscribeToTask', params: { id } })
+    const reader = response.body?.getReader()
+    await reader?.read()
+    expect(log.stats().followers).toBeGreaterThan(before)
+    await reader?.cancel()
+    await until('nobody follows the task', () => log.stats().followers === before)
+    await client.ask(path, 'CancelTask', { id })
+    expect(errors.mock.calls).toEqual([])
+    errors.mockRestore()
   })
 
   test('a stream brings the task, its text, and its end; a second client joins in the middle', async () => {

@@ -117,6 +117,20 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect(remote.methods().filter((one) => one === 'SendMessage')).toHaveLength(1)
   })
 
+  test('events that are no answers are signs of life', async () => {
+    const { agent, space } = await inRoom()
+    const begun = working()
+    await stage.say(ada, space, 'Tell a story')
+    const task = await begun
+    await until('the agent is followed', () => remote.methods().includes('SubscribeToTask'))
+    remote.write('data:\n\ndata: ping\n\nevent: keep-alive\ndata: {"type":"keep-alive"}\n\n')
+    remote.say(task, 'Once.')
+    remote.end(task, 'COMPLETED')
+    expect(await stage.endedRuns(agent, 1)).toMatchObject([{ status: 'COMPLETED', error: null }])
+    expect((await textsIn(space)).at(-1)).toEqual(['COMPLETE', 'Once.'])
+    expect(remote.methods().filter((method) => method === 'SubscribeToTask')).toHaveLength(1)
+  })
+
   test('a question of the agent is answered by the next message, in the same task', async () => {
     const { agent, space } = await inRoom()
     remote.onMessage = (task, text) => {

@@ -31,6 +31,8 @@ export interface A2aServer {
   /** Replaces what the task has said so far. */
   replace(task: PlayedTask, text: string): void
   end(task: PlayedTask, state: string, status?: string): void
+  /** Writes to the streams of all tasks. */
+  write(text: string): void
   /** Breaks the streams of all tasks. */
   breakStreams(): void
   methods(): string[]
@@ -178,6 +180,9 @@ export async function startA2aServer(): Promise<A2aServer> {
       Object.assign(task, { state, status })
       publish(task, { statusUpdate: { taskId: task.id, contextId: task.contextId, status: statusOf(task) } })
       for (const { taskId, response } of streams) if (taskId === task.id) response.end()
+    },
+    write(text) {
+      for (const { response } of streams) response.write(text)
     },
     breakStreams() {
       for (const { response } of streams) response.destroy()

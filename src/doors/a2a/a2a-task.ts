@@ -1,29 +1,11 @@
+import { type TaskState, taskStateOf } from '../../rules/task-state.ts'
 import type { Message } from '../tasks/documents.ts'
 import { consoleOnly, inputRequestsOf } from '../tasks/input-requests.ts'
 import type { Task, TaskOutput } from '../tasks/tasks.ts'
 import { CURSOR_EXTENSION } from './card.ts'
 
-export type State =
-  | 'TASK_STATE_WORKING'
-  | 'TASK_STATE_INPUT_REQUIRED'
-  | 'TASK_STATE_COMPLETED'
-  | 'TASK_STATE_FAILED'
-  | 'TASK_STATE_CANCELED'
-  | 'TASK_STATE_REJECTED'
-
-const NEVER_STARTED: ReadonlySet<string> = new Set(['LOOP_LIMIT', 'OVER_BUDGET', 'PAUSED'])
-
 /** The state of a task in the words of A2A. */
-export function stateOf({ status, outcomes }: Task): State {
-  if (status === 'working') return 'TASK_STATE_WORKING'
-  if (status === 'input_required') return 'TASK_STATE_INPUT_REQUIRED'
-  if (status === 'cancelled') return 'TASK_STATE_CANCELED'
-  const every = (what: (outcome: Task['outcomes'][number]) => boolean) => outcomes.length > 0 && outcomes.every(what)
-  if (every(({ runStatus, kind }) => runStatus === 'FAILED' || kind === 'FAILED')) return 'TASK_STATE_FAILED'
-  return every(({ kind }) => NEVER_STARTED.has(kind)) ? 'TASK_STATE_REJECTED' : 'TASK_STATE_COMPLETED'
-}
-
-export const isOver = (state: State): boolean => state !== 'TASK_STATE_WORKING' && state !== 'TASK_STATE_INPUT_REQUIRED'
+export const stateOf = ({ status, outcomes }: Task): TaskState => taskStateOf(status, outcomes)
 
 export const contextOf = ({ id, source }: Task): string => source?.spaceId ?? id
 
@@ -41,7 +23,7 @@ export function statusOf(task: Task): object {
 const HOW_TO_ANSWER =
   'Answer with a message of this task that has a data part { "inputResponses": { "<key>": { "action": "accept", "content": { … } } } }, with a key of inputRequests.'
 
-function partsOf({ outcomes, pending }: Task, state: State): object[] {
+function partsOf({ outcomes, pending }: Task, state: TaskState): object[] {
   if (state === 'TASK_STATE_INPUT_REQUIRED') {
     const inputRequests = inputRequestsOf(pending)
     const questions: string[] = Object.values(inputRequests).map(({ params }) => params.message)

@@ -1,6 +1,7 @@
-import type { Viewer } from '../../access/viewer.ts'
 import type { Domain } from '../../graphql/domain.ts'
 import { isObject } from '../../lib/json.ts'
+import { ACTIVE_RUN_STATUSES, ENDED_RUN_STATUSES } from '../../rules/statuses.ts'
+import { isOverTask, type TaskState } from '../../rules/task-state.ts'
 import type { Conversing } from '../conversing.ts'
 import { type Caller, type Door, DoorError, type Exchange, endOf, failingAtDoor, notFound } from '../exchange.ts'
 import { failureOf, type MessageStream, messageStreamOf, readMessage } from '../json-rpc.ts'
@@ -10,10 +11,9 @@ import { answerCalls } from '../tasks/input-requests.ts'
 import { openOwnSpace } from '../tasks/own-space.ts'
 import { createTasks, type Task } from '../tasks/tasks.ts'
 import { waitForTask } from '../tasks/waiting.ts'
-import { isOver, type State, stateOf, taskOf } from './a2a-task.ts'
+import { stateOf, taskOf } from './a2a-task.ts'
 import { A2A_PATH, cardOf, type Described, SERVER } from './card.ts'
 import { Following } from './following.ts'
-import { createTaskPushing, UNTOLD } from './pushing.ts'
 
 /** The thing that a URL stands for: an agent, a space, or the server. */
 type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
@@ -49,6 +49,10 @@ class A2aError extends Error {
 
 const STREAMING: ReadonlySet<string> = new Set(['SendStreamingMessage', 'SubscribeToTask'])
 
+/** Advice for requests that concern a task that has ended. */
+const READ = 'use GetTask.'
+const CONTINUE = 'send a message of the same context without taskId.'
+
 type Params = Record<string, unknown>
 interface Sent {
   text: string
@@ -59,20 +63,16 @@ interface Sent {
 export function createA2aDoor({
   conversing,
   taskPushes,
-  callerOf,
   maxResponseBytes,
   onError,
 }: {
   conversing: Conversing
   taskPushes: Domain['taskPushes']
-  /** Returns a caller for work that no request waits for. */
-  callerOf(viewer: Viewer, signal: AbortSignal): Caller
   /** The maximum size of a response. */
   maxResponseBytes: number
   onError(error: Error): void
-}): Door & { close(): Promise<void> } {
+}): Door {
   const tasks = createTasks(maxResponseBytes)
-  const pushing = createTaskPushing({ taskPushes, tasks, callerOf, onError: (error) => onError(error as Error) })
 
   async function describe(target: Target, caller: Caller): Promise<Described | null> {
     if (target.type === 'server') return SERVER
@@ -141,12 +141,7 @@ export function createA2aDoor({
     taskId: string,
     parts: readonly unknown[],
   ): Promise<string> {
-    const task = await existing(target, caller, taskId)
-    if (isOver(stateOf(task)))
-      throw new A2aError(
-        'UNSUPPORTED_OPERATION',
-        'The task has ended: send a message of the same context without taskId.',
-      )
+    const task = await unfinished(target, caller, taskId, CONTINUE)
     const responses = parts.flatMap((part) => {
       const data = isObject(part) ? part['data'] : null
       return isObject(data) && isObject(data['inputResponses']) ? [data['inputResponses']] : []
@@ -157,31 +152,42 @@ export function createA2aDoor({
     return taskId
   }
 
-  /** Posts a message, and begins the notifications that its configuration wants. Returns the id of the task. */
+  /** Posts a message, and stores the configuration that comes with it. Returns the id of the task. */
   async function sendConfigured(target: Target, caller: Caller, params: Params): Promise<string> {
     const { configuration } = params
     const wanted = isObject(configuration) ? configuration['taskPushNotificationConfig'] : null
     if (!isObject(wanted)) return send(target, caller, params)
     const input = pushInputOf(wanted)
     const { taskId } = isObject(params['message']) ? params['message'] : {}
-    const knownId = typeof taskId === 'string' && taskId !== '' ? taskId : null
+    if (typeof taskId === 'string' && taskId !== '') {
+      await configure(caller, (await unfinished(target, caller, taskId, CONTINUE)).id, input)
+      return send(target, caller, params)
+    }
     // Nothing is posted for a configuration that will be refused.
-    await failingAtDoor(() => taskPushes.check(caller.viewer, input, knownId))
-    const id = await send(target, caller, params)
-    await configure(caller, id, input)
-    return id
+    const room = await failingAtDoor(() => taskPushes.reserve(caller.viewer, input))
+    try {
+      const id = await send(target, caller, params)
+      await failingAtDoor(() => taskPushes.create(caller.viewer, id, input, room))
+      return id
+    } catch (error) {
+      await taskPushes.release(room)
+      throw error
+    }
   }
 
   async function configure(caller: Caller, taskId: string, input: PushInput): Promise<object> {
-    const push = await failingAtDoor(() => taskPushes.create(caller.viewer, taskId, { ...input, sentState: UNTOLD }))
-    pushing.follow(push)
-    const { scheme = null } = input.authentication ?? {}
-    return configOf({ id: push.id, taskId, url: input.url, scheme })
+    return configOf(await failingAtDoor(() => taskPushes.create(caller.viewer, taskId, input)))
+  }
+
+  /** Returns a task that has not ended. @throws A2aError */
+  async function unfinished(target: Target, caller: Caller, taskId: unknown, instead: string): Promise<Task> {
+    const task = await existing(target, caller, taskId)
+    if (isOverTask(stateOf(task))) throw new A2aError('UNSUPPORTED_OPERATION', `The task has ended: ${instead}`)
+    return task
   }
 
   async function createPush(target: Target, caller: Caller, params: Params): Promise<object> {
-    const task = await existing(target, caller, params['taskId'])
-    if (isOver(stateOf(task))) throw new A2aError('UNSUPPORTED_OPERATION', 'The task has ended: use GetTask.')
+    const task = await unfinished(target, caller, params['taskId'], READ)
     return configure(caller, task.id, pushInputOf(params))
   }
 
@@ -199,8 +205,7 @@ export function createA2aDoor({
   async function deletePush(target: Target, caller: Caller, params: Params): Promise<object> {
     const task = await existing(target, caller, params['taskId'])
     const { id } = params
-    if (typeof id === 'string' && (await taskPushes.delete(caller.viewer, task.id, id)))
-      pushing.stop({ viewerId: caller.viewer.id, taskId: task.id, id })
+    if (typeof id === 'string') await taskPushes.delete(caller.viewer, task.id, id)
     return {}
   }
 
@@ -248,7 +253,7 @@ export function createA2aDoor({
 
   async function cancel(target: Target, caller: Caller, params: Params): Promise<object> {
     const task = await existing(target, caller, params['id'])
-    if (isOver(stateOf(task))) throw new A2aError('TASK_NOT_CANCELABLE', 'The task has ended.')
+    if (isOverTask(stateOf(task))) throw new A2aError('TASK_NOT_CANCELABLE', 'The task has ended.')
     await stopRuns(caller, task.activeRunIds)
     const after = await tasks.read(caller, task.id)
     return whole(caller, after ?? task)
@@ -279,8 +284,7 @@ export function createA2aDoor({
         return null
       }
       case 'SubscribeToTask': {
-        const task = await existing(target, caller, params['id'])
-        if (isOver(stateOf(task))) throw new A2aError('UNSUPPORTED_OPERATION', 'The task has ended: use GetTask.')
+        const task = await unfinished(target, caller, params['id'], READ)
         await follow(request, id, task, { stream, endsAtInput: false })
         return null
       }
@@ -335,7 +339,6 @@ export function createA2aDoor({
   return {
     failureOf,
     endsAtDrain: true,
-    close: pushing.close,
     async handle(exchange) {
       const [, path = '', kind, id, card] = TARGET.exec(exchange.path) ?? []
       if (!TARGET.test(exchange.path)) throw notFound('There is no such path: use /a2a/agents/:id or /a2a/spaces/:id.')
@@ -376,7 +379,7 @@ function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
   return { id, method: body['method'], params }
 }
 
-type PushInput = Parameters<Domain['taskPushes']['check']>[1]
+type PushInput = Parameters<Domain['taskPushes']['create']>[2]
 
 /** @throws A2aError for a configuration of another form */
 function pushInputOf({ id, url, token, authentication }: Params): PushInput {
@@ -409,16 +412,15 @@ interface ListedRuns extends Page<ListedRun> {
 
 const NO_OUTPUT = { replies: [], cursor: null, isCut: false }
 
-const ENDED_RUNS = ['COMPLETED', 'FAILED', 'CANCELED']
-const ACTIVE_RUNS = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
+const ALL_STATUSES = [...ACTIVE_RUN_STATUSES, ...ENDED_RUN_STATUSES]
 /** The statuses that the runs of a task can have, by its state. */
-const RUNS_OF: Readonly<Record<State, readonly string[]>> = {
-  TASK_STATE_WORKING: [...ACTIVE_RUNS, ...ENDED_RUNS],
-  TASK_STATE_INPUT_REQUIRED: [...ACTIVE_RUNS, ...ENDED_RUNS],
-  TASK_STATE_COMPLETED: ENDED_RUNS,
+const RUNS_OF: Readonly<Record<TaskState, readonly string[]>> = {
+  TASK_STATE_WORKING: ALL_STATUSES,
+  TASK_STATE_INPUT_REQUIRED: ALL_STATUSES,
+  TASK_STATE_COMPLETED: ENDED_RUN_STATUSES,
   TASK_STATE_FAILED: ['FAILED'],
   TASK_STATE_CANCELED: ['CANCELED'],
-  TASK_STATE_REJECTED: ENDED_RUNS,
+  TASK_STATE_REJECTED: ENDED_RUN_STATUSES,
 }
 
 const sizeOf = (pageSize: unknown): number =>
@@ -436,7 +438,7 @@ function filterOf(target: Target, { contextId, status, statusTimestampAfter }: P
   return {
     spaceId: target.type === 'space' ? target.id : contextId || null,
     ...(target.type === 'agent' ? { agentId: target.id } : {}),
-    ...(isGiven(status) ? { status: RUNS_OF[status as State] } : {}),
+    ...(isGiven(status) ? { status: RUNS_OF[status as TaskState] } : {}),
   }
 }
 
@@ -447,7 +449,7 @@ function isListed(task: Task, { target, status, runId }: { target: Target; statu
     (outcome) =>
       outcome.runId !== null &&
       (target.type !== 'agent' || outcome.agent.id === target.id) &&
-      (!isGiven(status) || RUNS_OF[status as State].includes(outcome.runStatus ?? '')),
+      (!isGiven(status) || RUNS_OF[status as TaskState].includes(outcome.runStatus ?? '')),
   )
   const ids = found.flatMap((outcome) => outcome.runId ?? [])
   return !ids.some((id) => id > runId)

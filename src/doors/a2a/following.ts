@@ -1,10 +1,11 @@
 import { createBell, sleep } from '../../lib/async.ts'
+import { isOverTask } from '../../rules/task-state.ts'
 import { type Caller, DoorError, endOf, hasLostAccess, notFound, retryAfterOf } from '../exchange.ts'
 import type { MessageStream } from '../json-rpc.ts'
 import { FOLLOW_REPLIES, type Message } from '../tasks/documents.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { followTask } from '../tasks/waiting.ts'
-import { artifactOf, contextOf, isOver, isShown, stateOf, statusOf, taskOf } from './a2a-task.ts'
+import { artifactOf, contextOf, isShown, stateOf, statusOf, taskOf } from './a2a-task.ts'
 
 const RECHECK_MS = 5000
 /** Changes within this time are read and sent together. */
@@ -90,13 +91,15 @@ export class Following {
       let task = begun
       while (this.#continues(task)) task = await this.#next(task)
     } catch (error) {
-      stream.send(failure(this.#parts.waiting.aborted ? this.#interruption() : error))
+      const reason = this.#parts.waiting.aborted ? this.#interruption() : error
+      // Null: nobody reads the stream.
+      if (reason !== null) stream.send(failure(reason))
     } finally {
       stream.end()
     }
   }
 
-  /** Returns why the stream ends, although the task does not. */
+  /** Returns why the stream ends, although the task does not; null if the client has gone. */
   #interruption(): unknown {
     return endOf(SHUT_DOWN, this.#parts.caller)
   }
@@ -148,7 +151,7 @@ export class Following {
 
   #continues(task: Task): boolean {
     const state = stateOf(task)
-    return !isOver(state) && !(this.#parts.endsAtInput && state === 'TASK_STATE_INPUT_REQUIRED')
+    return !isOverTask(state) && !(this.#parts.endsAtInput && state === 'TASK_STATE_INPUT_REQUIRED')
   }
 
   /** Waits for a change, and sends it. Returns the task. @throws DoorError if the stream cannot go on */

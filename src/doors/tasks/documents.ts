@@ -1,6 +1,8 @@
+import type { ACTIVE_RUN_STATUSES, ENDED_RUN_STATUSES } from '../../rules/statuses.ts'
+
 // The GraphQL operations behind the door, and what they return.
 
-export type RunStatus = 'QUEUED' | 'RUNNING' | 'WAITING_TOOL' | 'COMPLETED' | 'FAILED' | 'CANCELED'
+export type RunStatus = (typeof ACTIVE_RUN_STATUSES)[number] | (typeof ENDED_RUN_STATUSES)[number]
 
 export interface Named {
   id: string

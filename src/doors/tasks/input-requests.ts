@@ -1,8 +1,9 @@
 import { isObject } from '../../lib/json.ts'
+import { questionKeyOf } from '../../rules/task-state.ts'
 import { badInput, type Caller, DoorError } from '../exchange.ts'
 import { DECIDE, mutate, SUBMIT_RESULT } from '../operations.ts'
 import type { PendingCall } from './documents.ts'
-import { isAnswerable } from './tasks.ts'
+import { isAnswerableCall } from './tasks.ts'
 
 /** A request for the user's answer, as MCP embeds it in results. */
 export interface InputRequest {
@@ -27,16 +28,12 @@ const LONGEST_SHOWN = 4000
 const FIELD_TYPES = ['string', 'number', 'integer', 'boolean']
 const OF_RESULT = 'result'
 
-/**
- * Identifies one question: the call, and the revision of its input, so that an answer cannot be taken for one about an
- * input that was edited meanwhile.
- */
 const keyOf = ({ id, waitsFor, approval }: PendingCall): string =>
-  `${id}:${waitsFor === 'DECISION' ? (approval?.inputDigest ?? '') : OF_RESULT}`
+  questionKeyOf({ id, waitsFor, inputDigest: approval?.inputDigest ?? null })
 
 /** Whether a form shows the whole input of the call, so that an answer to the form is an answer to the call. */
 const fitsForm = ({ input }: PendingCall): boolean => safeJson(input).length <= LONGEST_SHOWN
-const takesForm = (call: PendingCall): boolean => isAnswerable(call) && fitsForm(call)
+const takesForm = (call: PendingCall): boolean => isAnswerableCall(call) && fitsForm(call)
 
 /** Returns a request for each call that the viewer may answer by a form. */
 export function inputRequestsOf(calls: readonly PendingCall[]): InputRequests {
@@ -45,7 +42,7 @@ export function inputRequestsOf(calls: readonly PendingCall[]): InputRequests {
 
 /** Says which calls have no form, because nobody can read their whole input there; null if all have one. */
 export function consoleOnly(calls: readonly PendingCall[]): string | null {
-  const long = calls.filter((call) => isAnswerable(call) && !fitsForm(call))
+  const long = calls.filter((call) => isAnswerableCall(call) && !fitsForm(call))
   if (long.length === 0) return null
   const names = long.map(({ agent, toolName, id }) => `${safeJson(agent.name)}: ${toolName} (${id})`).join(', ')
   return `The inputs of these calls are too long for a form. Answer them in the console: ${names}.`

@@ -1,3 +1,5 @@
+import { isEndedRun } from '../../rules/statuses.ts'
+import { isAnswerable, type TaskStatus, taskStatusOf } from '../../rules/task-state.ts'
 import type { Caller } from '../exchange.ts'
 import {
   CALLS,
@@ -12,8 +14,6 @@ import {
   type RunState,
   type RunStatus,
 } from './documents.ts'
-
-export type TaskStatus = 'working' | 'input_required' | 'completed' | 'cancelled'
 
 /** The work of one agent for a task. */
 export interface TaskOutcome {
@@ -98,9 +98,6 @@ const REPLIES_A_PAGE = 50
 const MOST_MESSAGES = 1000
 /** A reply is posted before its run ends; clocks of servers may differ by less than this. */
 const CLOCK_SLACK_MS = 60_000
-const ACTIVE: ReadonlySet<RunStatus> = new Set<RunStatus>(['QUEUED', 'RUNNING', 'WAITING_TOOL'])
-/** The outcomes of messages that an agent may still read. */
-const UNREAD = 'INBOX'
 
 /** Reads tasks. They have no rows of their own: their ids are those of runs and messages. */
 export function createTasks(maxResponseBytes: number): Tasks {
@@ -131,7 +128,8 @@ export function createTasks(maxResponseBytes: number): Tasks {
     const { nodes, viewer } = await caller.ask<CallsData>(CALLS, { ids: ids.slice(0, MOST_CALLS) })
     const listed = new Set(viewer.pendingToolCalls.map(({ id }) => id))
     // The server lists the oldest only: a newer call may be answerable although the list lacks it.
-    const mayAnswer = (call: PendingCall) => isAnswerable(call) && (listed.size >= MOST_LISTED || listed.has(call.id))
+    const mayAnswer = (call: PendingCall) =>
+      isAnswerableCall(call) && (listed.size >= MOST_LISTED || listed.has(call.id))
     return nodes.filter((call) => call?.id !== undefined && mayAnswer(call as PendingCall)) as PendingCall[]
   }
 
@@ -166,13 +164,13 @@ export function createTasks(maxResponseBytes: number): Tasks {
       const pending = answerable.length === 0 ? [] : await pendingOf(caller, answerable)
       return {
         id,
-        status: statusOf(read.outcomes, pending),
+        status: taskStatusOf(read.outcomes.map(partOf), pending.length > 0),
         createdAt: read.createdAt,
         lastUpdatedAt: lastChangeOf(read, runs),
         outcomes: read.outcomes.map(outcomeOf),
         pending,
         waiting: waiting.length,
-        activeRunIds: runs.filter(({ status }) => ACTIVE.has(status)).map((run) => run.id),
+        activeRunIds: runs.filter(({ status }) => !isEndedRun(status)).map((run) => run.id),
         source: read.source,
       }
     },
@@ -210,20 +208,14 @@ const lastReplyOf = ({ activeRunIds, lastUpdatedAt }: Task): number =>
   activeRunIds.length > 0 ? Number.POSITIVE_INFINITY : Date.parse(lastUpdatedAt) + CLOCK_SLACK_MS
 
 /** Whether the viewer can answer the call through the door: a reply in the space is a message. */
-export function isAnswerable({ waitsFor, approval }: PendingCall): boolean {
-  return waitsFor === 'RESULT' || (waitsFor === 'DECISION' && approval?.mayDecide === true)
-}
+export const isAnswerableCall = ({ waitsFor, approval }: PendingCall): boolean =>
+  isAnswerable({ waitsFor, mayDecide: approval?.mayDecide === true })
 
-function statusOf(outcomes: readonly ReadOutcome[], pending: readonly PendingCall[]): TaskStatus {
-  if (pending.length > 0) return 'input_required'
-  if (outcomes.some(isUnfinished)) return 'working'
-  const runs = outcomes.flatMap(({ run }) => run ?? [])
-  return runs.length > 0 && runs.every(({ status }) => status === 'CANCELED') ? 'cancelled' : 'completed'
-}
-
-function isUnfinished({ kind, readAt, run }: ReadOutcome): boolean {
-  return run === null ? kind === UNREAD && readAt === null : ACTIVE.has(run.status)
-}
+const partOf = ({ kind, readAt, run }: ReadOutcome) => ({
+  kind,
+  hasRead: readAt !== null,
+  runStatus: run?.status ?? null,
+})
 
 function lastChangeOf({ createdAt, outcomes }: Read, runs: readonly RunState[]): string {
   const times = [

@@ -15,8 +15,7 @@ export interface CallerContext {
   viewer: Viewer
   signal: AbortSignal
   askedOrigin: string | null
-  /** The response of the request. Null for work that no client waits for. */
-  response: ServerResponse | null
+  response: ServerResponse
 }
 
 /** Creates the callers of doors, whose operations run in the pipeline of every other transport. */
@@ -170,22 +169,22 @@ class Following implements Sink {
 }
 
 /** The result of an operation counts as in flight until its door has it, or the client has gone. */
-function createSending(response: ServerResponse | null): Sending & { release(): void } {
+function createSending(response: ServerResponse): Sending & { release(): void } {
   let listeners: (() => void)[] = []
-  let isOver = response?.closed === true
+  let isOver = response.closed
   const release = () => {
     isOver = true
-    response?.off('close', release)
+    response.off('close', release)
     for (const listener of listeners.splice(0)) listener()
   }
-  if (!isOver) response?.once('close', release)
+  if (!isOver) response.once('close', release)
   return {
     release,
     onSent(listener) {
       if (isOver) listener()
       else listeners = [...listeners, listener]
     },
-    cutOff: () => void response?.destroy(),
+    cutOff: () => void response.destroy(),
   }
 }
 

@@ -1,33 +1,58 @@
-import { createServer, type Server } from 'node:net'
+import { once } from 'node:events'
+import { connect, createServer, type Server } from 'node:net'
 import type { Config } from '../../config.ts'
 import { messageOf } from '../../lib/errors.ts'
 
 type Address = Pick<Config, 'host' | 'port'>
 
 /** Resolves once the server accepts connections. @throws one line that names the wrong setting */
-export async function listen(server: Server, { port, host }: Address): Promise<void> {
+export async function listen(server: Server, address: Address): Promise<void> {
+  await listenAt(server, address, address.port)
+}
+
+/** @param at the port on which to listen instead of that of the settings, which errors name */
+async function listenAt(server: Server, { host, port }: Address, at: number): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
-      server.listen(port, host, () => {
+      server.listen(at, host, () => {
         server.off('error', reject)
         resolve()
       })
     })
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') throw new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
+    if (code === 'EADDRINUSE') throw inUse({ host, port })
     if (code === 'EACCES') throw new Error(`PORT: this user may not listen on ${host}:${port}; set PORT to another one`)
     throw new Error(`HOST: cannot listen on ${host}:${port}: ${messageOf(error)}`)
   }
 }
 
+const inUse = ({ host, port }: Address) => new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
+
 /**
- * Checks that the address is available, before the start creates, migrates or locks anything. @throws the same
+ * Checks that the host is one of this machine, and that nobody listens on the port, before the start creates, migrates or locks
+ * anything. Does not listen on the port: a proxy would send requests, which would be lost when the check ends. @throws the same
  * errors as `listen`
  */
 export async function checkAddress(address: Address): Promise<void> {
   const server = createServer()
-  await listen(server, address)
+  await listenAt(server, address, 0)
   await new Promise((resolve) => server.close(resolve))
+  if (address.port !== 0 && (await isAnswered(address))) throw inUse(address)
+}
+
+/** How a server that listens at all addresses is reached. */
+const LOOPBACK: Readonly<Record<string, string>> = { '::': '::1', '0.0.0.0': '127.0.0.1' }
+
+async function isAnswered({ host, port }: Address): Promise<boolean> {
+  const socket = connect({ host: LOOPBACK[host] ?? host, port })
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
 }

@@ -194,7 +194,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
         const body = await subscribe(address, begun.id, ended)
         let task = begun
         for await (const events of body === null ? [] : eventsIn(body, ended)) {
-          for (const event of events) task = taskAfter(task, resultIn(event, cleaning.clean), cleaning)
+          for (const event of events) task = taskAfter(task, eventIn(event, cleaning.clean), cleaning)
           yield events.length === 0 ? null : shownTask(task, cleaning)
         }
       } catch (error) {
@@ -269,6 +269,14 @@ function resultIn(text: string, clean: (text: string) => string): unknown {
   const response = parsed(text)
   if (!isObject(response) || response['result'] === undefined) throw badAnswer('something that is not JSON-RPC')
   return response['result']
+}
+
+/** Returns the result in an event of a stream; undefined for another event, such as a sign of life. @throws RemoteRefusal */
+function eventIn(text: string, clean: (text: string) => string): unknown {
+  const refusal = refusalIn(text, clean)
+  if (refusal !== null) throw refusal
+  const event = parsed(text)
+  return isObject(event) ? event['result'] : undefined
 }
 
 function hasMessage(task: Record<string, unknown>, messageId: string): boolean {

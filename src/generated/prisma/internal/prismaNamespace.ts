@@ -6455,8 +6455,6 @@ export const TaskPushScalarFieldEnum = {
   expiresAt: 'expiresAt',
   sealed: 'sealed',
   sentState: 'sentState',
-  leasedUntil: 'leasedUntil',
-  leaseId: 'leaseId',
   createdAt: 'createdAt'
 } as const
 

@@ -32,8 +32,6 @@ export type TaskPushMinAggregateOutputType = {
   expiresAt: Date | null
   sealed: string | null
   sentState: string | null
-  leasedUntil: Date | null
-  leaseId: string | null
   createdAt: Date | null
 }
 
@@ -45,8 +43,6 @@ export type TaskPushMaxAggregateOutputType = {
   expiresAt: Date | null
   sealed: string | null
   sentState: string | null
-  leasedUntil: Date | null
-  leaseId: string | null
   createdAt: Date | null
 }
 
@@ -58,8 +54,6 @@ export type TaskPushCountAggregateOutputType = {
   expiresAt: number
   sealed: number
   sentState: number
-  leasedUntil: number
-  leaseId: number
   createdAt: number
   _all: number
 }
@@ -73,8 +67,6 @@ export type TaskPushMinAggregateInputType = {
   expiresAt?: true
   sealed?: true
   sentState?: true
-  leasedUntil?: true
-  leaseId?: true
   createdAt?: true
 }
 
@@ -86,8 +78,6 @@ export type TaskPushMaxAggregateInputType = {
   expiresAt?: true
   sealed?: true
   sentState?: true
-  leasedUntil?: true
-  leaseId?: true
   createdAt?: true
 }
 
@@ -99,8 +89,6 @@ export type TaskPushCountAggregateInputType = {
   expiresAt?: true
   sealed?: true
   sentState?: true
-  leasedUntil?: true
-  leaseId?: true
   createdAt?: true
   _all?: true
 }
@@ -185,8 +173,6 @@ export type TaskPushGroupByOutputType = {
   expiresAt: Date | null
   sealed: string
   sentState: string
-  leasedUntil: Date
-  leaseId: string
   createdAt: Date
   _count: TaskPushCountAggregateOutputType | null
   _min: TaskPushMinAggregateOutputType | null
@@ -219,8 +205,6 @@ export type TaskPushWhereInput = {
   expiresAt?: Prisma.DateTimeNullableFilter<"TaskPush"> | Date | string | null
   sealed?: Prisma.StringFilter<"TaskPush"> | string
   sentState?: Prisma.StringFilter<"TaskPush"> | string
-  leasedUntil?: Prisma.DateTimeFilter<"TaskPush"> | Date | string
-  leaseId?: Prisma.StringFilter<"TaskPush"> | string
   createdAt?: Prisma.DateTimeFilter<"TaskPush"> | Date | string
 }
 
@@ -232,8 +216,6 @@ export type TaskPushOrderByWithRelationInput = {
   expiresAt?: Prisma.SortOrderInput | Prisma.SortOrder
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
-  leasedUntil?: Prisma.SortOrder
-  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -249,8 +231,6 @@ export type TaskPushWhereUniqueInput = Prisma.AtLeast<{
   expiresAt?: Prisma.DateTimeNullableFilter<"TaskPush"> | Date | string | null
   sealed?: Prisma.StringFilter<"TaskPush"> | string
   sentState?: Prisma.StringFilter<"TaskPush"> | string
-  leasedUntil?: Prisma.DateTimeFilter<"TaskPush"> | Date | string
-  leaseId?: Prisma.StringFilter<"TaskPush"> | string
   createdAt?: Prisma.DateTimeFilter<"TaskPush"> | Date | string
 }, "viewerId_taskId_id">
 
@@ -262,8 +242,6 @@ export type TaskPushOrderByWithAggregationInput = {
   expiresAt?: Prisma.SortOrderInput | Prisma.SortOrder
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
-  leasedUntil?: Prisma.SortOrder
-  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
   _count?: Prisma.TaskPushCountOrderByAggregateInput
   _max?: Prisma.TaskPushMaxOrderByAggregateInput
@@ -281,8 +259,6 @@ export type TaskPushScalarWhereWithAggregatesInput = {
   expiresAt?: Prisma.DateTimeNullableWithAggregatesFilter<"TaskPush"> | Date | string | null
   sealed?: Prisma.StringWithAggregatesFilter<"TaskPush"> | string
   sentState?: Prisma.StringWithAggregatesFilter<"TaskPush"> | string
-  leasedUntil?: Prisma.DateTimeWithAggregatesFilter<"TaskPush"> | Date | string
-  leaseId?: Prisma.StringWithAggregatesFilter<"TaskPush"> | string
   createdAt?: Prisma.DateTimeWithAggregatesFilter<"TaskPush"> | Date | string
 }
 
@@ -294,8 +270,6 @@ export type TaskPushCreateInput = {
   expiresAt?: Date | string | null
   sealed: string
   sentState: string
-  leasedUntil: Date | string
-  leaseId: string
   createdAt?: Date | string
 }
 
@@ -307,8 +281,6 @@ export type TaskPushUncheckedCreateInput = {
   expiresAt?: Date | string | null
   sealed: string
   sentState: string
-  leasedUntil: Date | string
-  leaseId: string
   createdAt?: Date | string
 }
 
@@ -320,8 +292,6 @@ export type TaskPushUpdateInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   sealed?: Prisma.StringFieldUpdateOperationsInput | string
   sentState?: Prisma.StringFieldUpdateOperationsInput | string
-  leasedUntil?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
-  leaseId?: Prisma.StringFieldUpdateOperationsInput | string
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -333,8 +303,6 @@ export type TaskPushUncheckedUpdateInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   sealed?: Prisma.StringFieldUpdateOperationsInput | string
   sentState?: Prisma.StringFieldUpdateOperationsInput | string
-  leasedUntil?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
-  leaseId?: Prisma.StringFieldUpdateOperationsInput | string
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -346,8 +314,6 @@ export type TaskPushCreateManyInput = {
   expiresAt?: Date | string | null
   sealed: string
   sentState: string
-  leasedUntil: Date | string
-  leaseId: string
   createdAt?: Date | string
 }
 
@@ -359,8 +325,6 @@ export type TaskPushUpdateManyMutationInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   sealed?: Prisma.StringFieldUpdateOperationsInput | string
   sentState?: Prisma.StringFieldUpdateOperationsInput | string
-  leasedUntil?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
-  leaseId?: Prisma.StringFieldUpdateOperationsInput | string
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -372,8 +336,6 @@ export type TaskPushUncheckedUpdateManyInput = {
   expiresAt?: Prisma.NullableDateTimeFieldUpdateOperationsInput | Date | string | null
   sealed?: Prisma.StringFieldUpdateOperationsInput | string
   sentState?: Prisma.StringFieldUpdateOperationsInput | string
-  leasedUntil?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
-  leaseId?: Prisma.StringFieldUpdateOperationsInput | string
   createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -391,8 +353,6 @@ export type TaskPushCountOrderByAggregateInput = {
   expiresAt?: Prisma.SortOrder
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
-  leasedUntil?: Prisma.SortOrder
-  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -404,8 +364,6 @@ export type TaskPushMaxOrderByAggregateInput = {
   expiresAt?: Prisma.SortOrder
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
-  leasedUntil?: Prisma.SortOrder
-  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -417,8 +375,6 @@ export type TaskPushMinOrderByAggregateInput = {
   expiresAt?: Prisma.SortOrder
   sealed?: Prisma.SortOrder
   sentState?: Prisma.SortOrder
-  leasedUntil?: Prisma.SortOrder
-  leaseId?: Prisma.SortOrder
   createdAt?: Prisma.SortOrder
 }
 
@@ -432,8 +388,6 @@ export type TaskPushSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs
   expiresAt?: boolean
   sealed?: boolean
   sentState?: boolean
-  leasedUntil?: boolean
-  leaseId?: boolean
   createdAt?: boolean
 }, ExtArgs["result"]["taskPush"]>
 
@@ -445,8 +399,6 @@ export type TaskPushSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Exte
   expiresAt?: boolean
   sealed?: boolean
   sentState?: boolean
-  leasedUntil?: boolean
-  leaseId?: boolean
   createdAt?: boolean
 }, ExtArgs["result"]["taskPush"]>
 
@@ -458,8 +410,6 @@ export type TaskPushSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Exte
   expiresAt?: boolean
   sealed?: boolean
   sentState?: boolean
-  leasedUntil?: boolean
-  leaseId?: boolean
   createdAt?: boolean
 }, ExtArgs["result"]["taskPush"]>
 
@@ -471,12 +421,10 @@ export type TaskPushSelectScalar = {
   expiresAt?: boolean
   sealed?: boolean
   sentState?: boolean
-  leasedUntil?: boolean
-  leaseId?: boolean
   createdAt?: boolean
 }
 
-export type TaskPushOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"viewerId" | "taskId" | "id" | "tokenId" | "expiresAt" | "sealed" | "sentState" | "leasedUntil" | "leaseId" | "createdAt", ExtArgs["result"]["taskPush"]>
+export type TaskPushOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"viewerId" | "taskId" | "id" | "tokenId" | "expiresAt" | "sealed" | "sentState" | "createdAt", ExtArgs["result"]["taskPush"]>
 
 export type $TaskPushPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "TaskPush"
@@ -486,6 +434,9 @@ export type $TaskPushPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      * The human, service or admin whose rights decide what is sent.
      */
     viewerId: string
+    /**
+     * While the message of a configuration is not posted yet: `new:…`.
+     */
     taskId: string
     /**
      * The client's id, or one that the server made.
@@ -504,14 +455,6 @@ export type $TaskPushPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      * The state of which the client was notified last.
      */
     sentState: string
-    /**
-     * Until when a process follows the task.
-     */
-    leasedUntil: Date
-    /**
-     * The lease: another one for each process that follows the task, and for each configuration that replaces this one.
-     */
-    leaseId: string
     createdAt: Date
   }, ExtArgs["result"]["taskPush"]>
   composites: {}
@@ -943,8 +886,6 @@ export interface TaskPushFieldRefs {
   readonly expiresAt: Prisma.FieldRef<"TaskPush", 'DateTime'>
   readonly sealed: Prisma.FieldRef<"TaskPush", 'String'>
   readonly sentState: Prisma.FieldRef<"TaskPush", 'String'>
-  readonly leasedUntil: Prisma.FieldRef<"TaskPush", 'DateTime'>
-  readonly leaseId: Prisma.FieldRef<"TaskPush", 'String'>
   readonly createdAt: Prisma.FieldRef<"TaskPush", 'DateTime'>
 }
     

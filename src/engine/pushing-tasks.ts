@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto'
+import type { Tokens } from '../access/tokens.ts'
+import type { Viewer } from '../access/viewer.ts'
+import { addressOf, enqueueTaskPush, ROOM_PREFIX } from '../flows/task-pushes.ts'
+import type { TaskPush } from '../generated/prisma/client.ts'
+import { type BoundJob, bindJob } from '../jobs/job.ts'
+import { FAILED_JOBS } from '../jobs/queue-options.ts'
+import { PUSH_TASK } from '../jobs/queues.ts'
+import type { Platform } from '../platform/platform.ts'
+import { SealBrokenError } from '../platform/secret-box.ts'
+import { pushResultOf } from '../rules/push-result.ts'
+import { isOverTask, taskStateOf } from '../rules/task-state.ts'
+import type { ReadTask, TaskReading } from '../runs/task-reading.ts'
+import { deleteTaskPushes, noteSentState } from '../stores/task-push-store.ts'
+import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
+
+interface PushingTasksParts {
+  /** Connects to public addresses only, even if tools may connect to private ones. */
+  http: Pick<GuardedHttp, 'send'>
+  tokens: Pick<Tokens, 'viewerOf' | 'stands'>
+  taskReading: TaskReading
+}
+
+const TIMEOUT_MS = 15_000
+/** A configuration is deleted after this time, even if its task has not ended. */
+const LONGEST_AGE_MS = 30 * 24 * 3_600_000
+/** After this time, nobody posts the message of a reservation any more. */
+const LONGEST_RESERVATION_MS = 600_000
+const MOST_AT_ONCE = 500
+
+/** Notifies A2A clients of the state of tasks, at the addresses that they have configured. */
+export interface PushingTasks {
+  job: BoundJob
+  /** Enqueues the jobs of configurations that have none, because an earlier version wrote them, and deletes outdated ones. */
+  restore(): Promise<void>
+}
+
+/**
+ * A notification has the state only: the client reads the task with its own rights. It is sent at least once: a process that dies
+ * between sending and noting it sends it again. A receiver that is busy or away gets the newest state at the next attempt.
+ */
+export function createPushingTasks(
+  platform: Pick<Platform, 'db' | 'clock' | 'jobs' | 'logger' | 'secretBox'>,
+  { http, tokens, taskReading }: PushingTasksParts,
+): PushingTasks {
+  const { db, clock, jobs, logger, secretBox } = platform
+
+  /** Returns the viewer whose rights decide what is sent; null once the token has ended, or the configuration is too old. */
+  async function viewerOf({ viewerId, tokenId, expiresAt, createdAt }: TaskPush): Promise<Viewer | null> {
+    if (clock.now() - createdAt.getTime() > LONGEST_AGE_MS) return null
+    const viewer = await tokens.viewerOf(tokenId ?? viewerId)
+    if (viewer === null || viewer.id !== viewerId) return null
+    const signedIn = { ...viewer, tokenId, expiresAt }
+    return (await tokens.stands(signedIn)) ? signedIn : null
+  }
+
+  /** Returns false if nothing more is sent to this address. @throws if the receiver is busy or away */
+  async function send(push: TaskPush, task: ReadTask, signal: AbortSignal): Promise<boolean> {
+    const { viewerId, taskId, id } = push
+    const address = addressOf(push, secretBox)
+    if (address instanceof SealBrokenError) {
+      logger.error({ viewerId, taskId, id }, 'could not decrypt the address of push notifications; deleting it')
+      return false
+    }
+    const status = { state: stateOf(task), timestamp: task.lastChangeAt.toISOString() }
+    const outcome = await http.send({
+      method: 'POST',
+      url: address.url,
+      headers: { ...address.headers, 'content-type': 'application/a2a+json' },
+      body: JSON.stringify({ statusUpdate: { taskId, contextId: task.spaceId ?? taskId, status } }),
+      // A receiver that redirects could lead the credentials elsewhere.
+      stays: true,
+      timeoutMs: TIMEOUT_MS,
+      signal,
+    })
+    const result = pushResultOf(outcome)
+    if (result === 'later' && outcome.type === 'failure')
+      throw new Error(`The receiver did not accept the push notification: ${outcome.message}`)
+    return result === 'sent'
+  }
+
+  const job = bindJob(PUSH_TASK, async (key, { signal, complete }) => {
+    const { viewerId, taskId, id } = key
+    const push = await db.prisma.taskPush.findUnique({ where: { viewerId_taskId_id: { viewerId, taskId, id } } })
+    if (push === null) return
+    const viewer = await viewerOf(push)
+    const task = viewer === null ? null : await taskReading.read(viewer, taskId)
+    const state = task === null ? null : pushStateOf(task)
+    const isOpen = task !== null && (state === push.sentState || (await send(push, task, signal)))
+    await db.transaction(async (tx) => {
+      if (!isOpen || state === null || isOverTask(stateOf(task)))
+        await deleteTaskPushes(tx, { viewerId, taskId, id, sealed: push.sealed })
+      else {
+        if (state !== push.sentState) await noteSentState(tx, push, state)
+        await enqueueTaskPush(tx, jobs, push, clock.now())
+      }
+      await complete(tx)
+    })
+  })
+
+  return {
+    job,
+    async restore() {
+      const now = clock.now()
+      const olderThan = (ms: number) => ({ createdAt: { lt: new Date(now - ms) } })
+      await deleteTaskPushes(db.prisma, olderThan(LONGEST_AGE_MS))
+      const reserved = { taskId: { startsWith: ROOM_PREFIX } }
+      await deleteTaskPushes(db.prisma, { ...reserved, ...olderThan(LONGEST_RESERVATION_MS) })
+      const pushes = await db.prisma.$queryRaw<TaskPush[]>`
+        SELECT p.* FROM "TaskPush" p WHERE NOT starts_with(p."taskId", ${ROOM_PREFIX}) AND NOT EXISTS (
+          SELECT 1 FROM job j WHERE j.name IN (${PUSH_TASK.name}, ${FAILED_JOBS}) AND j.state < 'completed'
+            AND j.singleton_key = p."viewerId" || ':' || p."taskId" || ':' || p.id)
+        LIMIT ${MOST_AT_ONCE}`
+      if (pushes.length === 0) return
+      await db.transaction(async (tx) => {
+        for (const push of pushes) await enqueueTaskPush(tx, jobs, push, now)
+      })
+    },
+  }
+}
+
+const stateOf = ({ status, parts }: ReadTask) => taskStateOf(status, parts)
+
+/** The part of a task of which its client is notified: its state, and the questions that wait. */
+function pushStateOf(task: ReadTask): string {
+  const state = stateOf(task)
+  if (task.questions.length === 0) return state
+  return `${state} ${createHash('sha256').update(task.questions.toSorted().join('\n')).digest('base64url')}`
+}
