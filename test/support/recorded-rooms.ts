@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { CreateSpaceInput } from '../../src/flows/create-space.ts'
+import type { JsonObject } from '../../src/lib/json.ts'
 import { recordSpace } from '../../src/operation/recording.ts'
 import { type Recording, readRecording } from '../../src/replay/recording.ts'
 import type { TestApplication } from './application.ts'
@@ -25,6 +26,14 @@ export interface RoomKind {
     | 'version'
     | 'stop'
     | 'edit'
+    | 'crowd'
+    | 'retry'
+    | 'leave'
+    | 'join'
+    | 'settings'
+    | 'pause'
+    | 'grant'
+    | 'knowledge'
   confidential: boolean
 }
 
@@ -33,7 +42,8 @@ const MINDS = ['STATELESS', 'PERSISTENT'] as const
 const TOOLSETS = ['ACTIVE_SPACE', 'SPACE_TOOLS'] as const
 const HAPPENINGS: RoomKind['happens'][] = [
   ...(['talk', 'failure', 'approval', 'denial', 'answer', 'plan'] as const),
-  ...(['service', 'memory', 'version', 'stop', 'edit'] as const),
+  ...(['service', 'memory', 'version', 'stop', 'edit', 'crowd'] as const),
+  ...(['retry', 'leave', 'join', 'settings', 'pause', 'grant', 'knowledge'] as const),
 ]
 
 /** Returns the nth kind of room: the first 12 have all combinations of routing, memory mode and toolset. */
@@ -127,7 +137,8 @@ export async function playRoom(
     tool('refund', 'HTTP', { approval: { quorum: 1, approverIds: [human.id] } }),
     tool('ask', 'SPACE', { visible: true }),
   ] as never
-  const names = ['Ada', 'Bob'].map((name) => `${name} ${round}`)
+  const isCrowd = kind.happens === 'crowd'
+  const names = ['Ada', 'Bob', ...(isCrowd ? ['Cid'] : [])].map((name) => `${name} ${round}`)
   const agents: { id: string; name: string }[] = []
   for (const name of names)
     agents.push(
@@ -139,15 +150,26 @@ export async function playRoom(
       }),
     )
   const [ada, bob] = agents as [{ id: string; name: string }, { id: string; name: string }]
-  const space = await parley.space(
-    human,
-    agents.map(({ id }) => id),
-    {
-      name: `Room ${round}`,
-      routing: kind.routing,
-      confidential: kind.confidential,
-      ...(kind.routing === 'ADMIN' ? { adminAgentId: ada.id } : {}),
-    },
+  const settings = { routing: kind.routing, ...(kind.routing === 'ADMIN' ? { adminAgentId: ada.id } : {}) }
+  /** Does what a mutation of the API does, with its entry in the audit log. */
+  const audited = <T>(action: string, targetId: string | null, detail: JsonObject, work: () => Promise<T>) =>
+    domain.record.during(
+      () => ({
+        actorId: human.id,
+        serviceName: null,
+        action,
+        targetId,
+        detail: { ...detail, fields: Object.keys(detail) },
+      }),
+      work,
+      { onlyRefusals: false },
+    )
+  const space = await audited('createSpace', null, settings, () =>
+    parley.space(
+      human,
+      agents.map(({ id }) => id),
+      { name: `Room ${round}`, confidential: kind.confidential, ...settings },
+    ),
   )
   const spaceId = space.id
   let failures = 0
@@ -164,6 +186,7 @@ export async function playRoom(
     const calls: Partial<Record<RoomKind['happens'], ModelAction>> = {
       approval: { toolCall: 'refund', input: { amount: 42 } },
       denial: { toolCall: 'refund', input: { amount: 42 } },
+      grant: { toolCall: 'refund', input: { amount: 42 } },
       answer: { toolCall: 'ask', input: isActive ? { amount: 1 } : { targetSpaceId: spaceId, amount: 1 } },
       talk: { toolCall: 'lookup', input: { amount: round } },
       memory: { toolCall: isActive ? 'set_memories' : 'setMemories', input: memory },
@@ -171,8 +194,30 @@ export async function playRoom(
     return calls[kind.happens] ?? null
   }
 
+  const posts = new Map<string, number>()
+
+  /** The agents of a crowd read the space and answer people and one another, a few times each, all at the same time. */
+  function decideInCrowd(name: string, request: ModelRequest): ModelAction[] {
+    const pause = { delayMs: Math.floor(Math.random() * 20) }
+    const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
+    const reads: ModelAction =
+      kind.toolset === 'ACTIVE_SPACE'
+        ? { toolCall: 'enter_space', input: { spaceId } }
+        : { toolCall: 'readSpaceMessages', input: { spaceId } }
+    const count = posts.get(name) ?? 0
+    if (called.length === 0 && count < 4) return [pause, reads]
+    const hasPosted = called.some((call) => call.name === 'send_message' || call.name === 'sendSpaceMessage')
+    if (hasPosted || count >= 4) return [pause, { text: 'Done.' }]
+    posts.set(name, count + 1)
+    const text = `${name} says ${count + 1}, after ${request.messages.length} messages.`
+    const streamed = post(text).map((action) => ({ ...action, chunks: 20, delayMs: Math.floor(Math.random() * 4) }))
+    return [pause, ...streamed, ...(Math.random() < 0.3 ? [reads] : [])]
+  }
+
   function decide(name: string, request: ModelRequest): ModelAction[] {
-    if (kind.happens === 'failure' && failures++ === 0) return [{ error: 'No such model.', status: 404 }]
+    if (isCrowd) return decideInCrowd(name, request)
+    if (['failure', 'retry'].includes(kind.happens) && failures++ === 0)
+      return [{ error: 'No such model.', status: 404 }]
     const trigger = request.messages.findLast(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX)/.test(text))
     const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
     // Agents do not answer one another, so that the room becomes idle.
@@ -204,8 +249,46 @@ export async function playRoom(
       prisma.toolCall.findFirst({ where: { agentId: { in: agents.map(({ id }) => id) }, status: 'WAITING' } }),
     )
 
+  /** What people change besides. */
+  async function changeOutside(): Promise<void> {
+    if (kind.happens === 'retry') {
+      const failed = await prisma.run.findFirstOrThrow({
+        where: { agentId: { in: agents.map(({ id }) => id) }, status: 'FAILED' },
+      })
+      await audited('retryRun', failed.id, {}, () => domain.control.retryRun(human, { runId: failed.id }))
+    }
+    if (kind.happens === 'leave')
+      await audited('removeMember', spaceId, { entityId: bob.id }, () =>
+        domain.members.remove(human, { spaceId, entityId: bob.id }),
+      )
+    if (kind.happens === 'join') {
+      const guest = await parley.human(`Guest ${round}`)
+      await audited('addMember', spaceId, { entityId: guest.id }, () =>
+        domain.members.add(parley.admin, { spaceId, entityId: guest.id }),
+      )
+      await parley.send(guest, spaceId, 'I am new here.')
+    }
+    if (kind.happens === 'settings') {
+      const routing = kind.routing === 'BROADCAST' ? 'MENTION_CHAIN' : 'BROADCAST'
+      await audited('updateSpace', spaceId, { routing }, () => domain.spaces.update(human, { id: spaceId, routing }))
+    }
+    if (kind.happens === 'pause')
+      await audited('updateAgent', bob.id, { paused: true }, () =>
+        domain.agents.update(parley.admin, { id: bob.id, paused: true }),
+      )
+    if (kind.happens === 'knowledge')
+      await audited('setMemories', ada.id, {}, () =>
+        domain.memories.setAs(parley.admin, { agentId: ada.id, memories: [{ key: 'told', value: 'by an admin' }] }),
+      )
+  }
+
   const { message } = await parley.send(human, spaceId, `Hello, number ${round}.`)
   await rest()
+  if (kind.happens === 'grant') {
+    const call = await waitingCall()
+    const bounds = { expiresInSeconds: 3600, maxCalls: 5 }
+    await domain.grants.propose(human, { toolCallId: call.id, approveCall: true, ...bounds } as never)
+  }
   if (kind.happens === 'approval' || kind.happens === 'denial') {
     const call = await waitingCall()
     await domain.control.decideToolCall(human, {
@@ -231,6 +314,7 @@ export async function playRoom(
     await domain.control.triggerAgent(parley.admin, { agentId: ada.id, serviceName: 'Jira', payload: { issue: round } })
   if (kind.happens === 'version')
     await domain.agents.update(parley.admin, { id: ada.id, instructions: 'Answer very briefly.' })
+  await changeOutside()
   if (kind.happens === 'edit') await domain.messageChanges.edit(human, { messageId: message.id, text: 'Hello again.' })
   await rest()
   if (kind.happens !== 'stop') {
