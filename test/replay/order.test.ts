@@ -38,8 +38,8 @@ function recordingWith(shown: number[], entered: number): Recording {
     space: { id: SPACE, createdAt: at(0) },
     messages: [message(1, null, [0, 0]), message(2, OF_ADA, [20, 30]), message(3, OF_BOB, [28, 32])],
     runs: [run(OF_ADA, ADA, 1, [10, 40]), run(OF_BOB, BOB, 1, [10, 40]), run(OF_EVA, EVA, 2, [31, 40])],
-    steps: [step(OF_ADA, [15, 15], [1], 1), step(OF_BOB, [15, 17], [1], 1), step(OF_EVA, [34, 5], shown, entered)],
-    calls: [call(OF_ADA, 30), call(OF_BOB, 32)],
+    steps: [step(OF_ADA, [15, 15], [1], 1), step(OF_BOB, [15, 14], [1], 1), step(OF_EVA, [34, 5], shown, entered)],
+    calls: [call(OF_ADA, 30), call(OF_BOB, 29)],
     outcomes: [
       { messageId: id('msg', 1), agentId: ADA, runId: OF_ADA },
       { messageId: id('msg', 1), agentId: BOB, runId: OF_BOB },
