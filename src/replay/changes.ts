@@ -3,7 +3,7 @@ import { runIdAt } from '../lib/ids.ts'
 import { isObject, type Json, type JsonObject } from '../lib/json.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
-// What people changed outside of runs. The audit log says when, and, of settings without text, what the new values were.
+// Changes by people outside of runs. The audit log says when, and, of settings without text, what the new values were.
 
 type Entry = Recorded<AuditEntry>
 

@@ -16,8 +16,8 @@ import {
 } from './order.ts'
 import type { Recorded, Recording } from './recording.ts'
 
-// What a run was shown says which messages were finished by then, and which were not. A replay keeps this order, so that
-// agents that work at the same time read one another's messages as they did in the recording.
+// The prompts and results of a run say which messages were finished by then, and which were not. A replay keeps this order,
+// so that agents that work at the same time read one another's messages as they did in the recording.
 
 /** Messages of the space as a run read them at one point. */
 interface Reading {

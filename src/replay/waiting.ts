@@ -40,7 +40,7 @@ export async function waitUntilQuiet(world: World): Promise<void> {
   }
 }
 
-/** What may move: runs, agents with events, and runs whose approved calls are executed after them. */
+/** Runs, agents with events, and runs whose approved calls are executed after them: those that may move. */
 interface Moving {
   runs: { id: string; agentId: string; mayWait: boolean }[]
   thinkers: string[]

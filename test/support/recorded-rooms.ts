@@ -196,7 +196,7 @@ export async function playRoom(
 
   const posts = new Map<string, number>()
 
-  /** The agents of a crowd read the space and answer people and one another, a few times each, all at the same time. */
+  /** Three agents read the space and answer people and one another, a few times each, all at the same time. */
   function decideInCrowd(name: string, request: ModelRequest): ModelAction[] {
     const pause = { delayMs: Math.floor(Math.random() * 20) }
     const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
@@ -249,7 +249,7 @@ export async function playRoom(
       prisma.toolCall.findFirst({ where: { agentId: { in: agents.map(({ id }) => id) }, status: 'WAITING' } }),
     )
 
-  /** What people change besides. */
+  /** Makes the changes of people that are no messages. */
   async function changeOutside(): Promise<void> {
     if (kind.happens === 'retry') {
       const failed = await prisma.run.findFirstOrThrow({
