@@ -3,6 +3,7 @@ import { inputOf } from '../agents/agent-definition.ts'
 import { importSpace } from '../operation/import.ts'
 import { FORMAT, FORMAT_VERSION } from '../operation/moving.ts'
 import { ADMIN, MOST_RUNS, withChanges } from './acting.ts'
+import { restoreGrants } from '../stores/grant-store.ts'
 import { grantAtBeginning, spaceChanges } from './changes.ts'
 import type { Recording } from './recording.ts'
 import { beginOf, firstMembers } from './schedule.ts'
@@ -85,6 +86,11 @@ export async function writeCast({ app, recording, options }: World): Promise<voi
     [first, ...all, { end: true, rows: all.length }].map((line) => JSON.stringify(line)),
   )
   const { prisma } = db
+  const live = recording.grants.filter((grant) => grantAtBeginning(grant, recording, begun).revokedAt === null)
+  await restoreGrants(
+    prisma,
+    live.map(({ id }) => id),
+  )
   const isOld = ({ updatedAt }: { updatedAt: string }) => Date.parse(updatedAt) < begun
   await prisma.memory.createMany({ data: memories.filter(isOld) as never })
   await prisma.goal.createMany({ data: goals.filter(isOld) as never })

@@ -73,10 +73,12 @@ export function pausesOf(
   })
 }
 
+const NEVER = '9999-01-01T00:00:00.000Z'
+
 /** A standing grant as it was when the space began, or as it was proposed. */
 export function grantAtBeginning(
   grant: Recorded<StandingGrant>,
-  { calls }: Pick<Recording, 'calls'>,
+  { calls, heading }: Pick<Recording, 'calls' | 'heading'>,
   begun: number,
 ): Recorded<StandingGrant> {
   const then = (at: string | null) => (isAfter(at, begun) ? null : at)
@@ -95,6 +97,8 @@ export function grantAtBeginning(
     activeSince: then(grant.activeSince),
     deniedAt: then(grant.deniedAt),
     revokedAt: then(grant.revokedAt),
+    // The database of a replay has the time of the replay.
+    expiresAt: Date.parse(grant.expiresAt) > Date.parse(heading.at) ? NEVER : grant.expiresAt,
     revokedById: then(grant.revokedAt) === null ? null : grant.revokedById,
   }
 }
