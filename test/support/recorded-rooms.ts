@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { CreateSpaceInput } from '../../src/flows/create-space.ts'
-import type { JsonObject } from '../../src/lib/json.ts'
 import { recordSpace } from '../../src/operation/recording.ts'
 import { type Recording, readRecording } from '../../src/replay/recording.ts'
 import type { TestApplication } from './application.ts'
@@ -27,13 +26,6 @@ export interface RoomKind {
     | 'stop'
     | 'edit'
     | 'crowd'
-    | 'retry'
-    | 'leave'
-    | 'join'
-    | 'settings'
-    | 'pause'
-    | 'grant'
-    | 'knowledge'
   confidential: boolean
 }
 
@@ -43,7 +35,6 @@ const TOOLSETS = ['ACTIVE_SPACE', 'SPACE_TOOLS'] as const
 const HAPPENINGS: RoomKind['happens'][] = [
   ...(['talk', 'failure', 'approval', 'denial', 'answer', 'plan'] as const),
   ...(['service', 'memory', 'version', 'stop', 'edit', 'crowd'] as const),
-  ...(['retry', 'leave', 'join', 'settings', 'pause', 'grant', 'knowledge'] as const),
 ]
 
 /** Returns the nth kind of room: the first 12 have all combinations of routing, memory mode and toolset. */
@@ -150,26 +141,15 @@ export async function playRoom(
       }),
     )
   const [ada, bob] = agents as [{ id: string; name: string }, { id: string; name: string }]
-  const settings = { routing: kind.routing, ...(kind.routing === 'ADMIN' ? { adminAgentId: ada.id } : {}) }
-  /** Does what a mutation of the API does, with its entry in the audit log. */
-  const audited = <T>(action: string, targetId: string | null, detail: JsonObject, work: () => Promise<T>) =>
-    domain.record.during(
-      () => ({
-        actorId: human.id,
-        serviceName: null,
-        action,
-        targetId,
-        detail: { ...detail, fields: Object.keys(detail) },
-      }),
-      work,
-      { onlyRefusals: false },
-    )
-  const space = await audited('createSpace', null, settings, () =>
-    parley.space(
-      human,
-      agents.map(({ id }) => id),
-      { name: `Room ${round}`, confidential: kind.confidential, ...settings },
-    ),
+  const space = await parley.space(
+    human,
+    agents.map(({ id }) => id),
+    {
+      name: `Room ${round}`,
+      routing: kind.routing,
+      confidential: kind.confidential,
+      ...(kind.routing === 'ADMIN' ? { adminAgentId: ada.id } : {}),
+    },
   )
   const spaceId = space.id
   let failures = 0
@@ -186,7 +166,6 @@ export async function playRoom(
     const calls: Partial<Record<RoomKind['happens'], ModelAction>> = {
       approval: { toolCall: 'refund', input: { amount: 42 } },
       denial: { toolCall: 'refund', input: { amount: 42 } },
-      grant: { toolCall: 'refund', input: { amount: 42 } },
       answer: { toolCall: 'ask', input: isActive ? { amount: 1 } : { targetSpaceId: spaceId, amount: 1 } },
       talk: { toolCall: 'lookup', input: { amount: round } },
       memory: { toolCall: isActive ? 'set_memories' : 'setMemories', input: memory },
@@ -216,7 +195,7 @@ export async function playRoom(
 
   function decide(name: string, request: ModelRequest): ModelAction[] {
     if (isCrowd) return decideInCrowd(name, request)
-    if (['failure', 'retry'].includes(kind.happens) && failures++ === 0)
+    if (kind.happens === 'failure' && failures++ === 0)
       return [{ error: 'No such model.', status: 404 }]
     const trigger = request.messages.findLast(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX)/.test(text))
     const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
@@ -249,46 +228,8 @@ export async function playRoom(
       prisma.toolCall.findFirst({ where: { agentId: { in: agents.map(({ id }) => id) }, status: 'WAITING' } }),
     )
 
-  /** Makes the changes of people that are no messages. */
-  async function changeOutside(): Promise<void> {
-    if (kind.happens === 'retry') {
-      const failed = await prisma.run.findFirstOrThrow({
-        where: { agentId: { in: agents.map(({ id }) => id) }, status: 'FAILED' },
-      })
-      await audited('retryRun', failed.id, {}, () => domain.control.retryRun(human, { runId: failed.id }))
-    }
-    if (kind.happens === 'leave')
-      await audited('removeMember', spaceId, { entityId: bob.id }, () =>
-        domain.members.remove(human, { spaceId, entityId: bob.id }),
-      )
-    if (kind.happens === 'join') {
-      const guest = await parley.human(`Guest ${round}`)
-      await audited('addMember', spaceId, { entityId: guest.id }, () =>
-        domain.members.add(parley.admin, { spaceId, entityId: guest.id }),
-      )
-      await parley.send(guest, spaceId, 'I am new here.')
-    }
-    if (kind.happens === 'settings') {
-      const routing = kind.routing === 'BROADCAST' ? 'MENTION_CHAIN' : 'BROADCAST'
-      await audited('updateSpace', spaceId, { routing }, () => domain.spaces.update(human, { id: spaceId, routing }))
-    }
-    if (kind.happens === 'pause')
-      await audited('updateAgent', bob.id, { paused: true }, () =>
-        domain.agents.update(parley.admin, { id: bob.id, paused: true }),
-      )
-    if (kind.happens === 'knowledge')
-      await audited('setMemories', ada.id, {}, () =>
-        domain.memories.setAs(parley.admin, { agentId: ada.id, memories: [{ key: 'told', value: 'by an admin' }] }),
-      )
-  }
-
   const { message } = await parley.send(human, spaceId, `Hello, number ${round}.`)
   await rest()
-  if (kind.happens === 'grant') {
-    const call = await waitingCall()
-    const bounds = { expiresInSeconds: 3600, maxCalls: 5 }
-    await domain.grants.propose(human, { toolCallId: call.id, approveCall: true, ...bounds } as never)
-  }
   if (kind.happens === 'approval' || kind.happens === 'denial') {
     const call = await waitingCall()
     await domain.control.decideToolCall(human, {
@@ -314,7 +255,6 @@ export async function playRoom(
     await domain.control.triggerAgent(parley.admin, { agentId: ada.id, serviceName: 'Jira', payload: { issue: round } })
   if (kind.happens === 'version')
     await domain.agents.update(parley.admin, { id: ada.id, instructions: 'Answer very briefly.' })
-  await changeOutside()
   if (kind.happens === 'edit') await domain.messageChanges.edit(human, { messageId: message.id, text: 'Hello again.' })
   await rest()
   if (kind.happens !== 'stop') {
