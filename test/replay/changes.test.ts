@@ -23,7 +23,10 @@ async function replayWith(
   const added = more(lines, (ms) => new Date(last + ms).toISOString())
   const at = lines.findIndex(({ table }) => table === before)
   const whole = [...lines.slice(0, at), ...added, ...lines.slice(at)].map((line) => JSON.stringify(line))
-  const recording = readRecording(name, edited([all[0], ...whole, all.at(-1), ''].join('\n'), () => {}))
+  const recording = readRecording(
+    name,
+    edited([all[0], ...whole, all.at(-1), ''].join('\n'), () => {}),
+  )
   const replayed = await replay(recording)
   expect(replayed.isEqual, describeReplay(name, replayed)).toBe(true)
   return replayed.notes

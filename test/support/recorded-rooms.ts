@@ -195,8 +195,7 @@ export async function playRoom(
 
   function decide(name: string, request: ModelRequest): ModelAction[] {
     if (isCrowd) return decideInCrowd(name, request)
-    if (kind.happens === 'failure' && failures++ === 0)
-      return [{ error: 'No such model.', status: 404 }]
+    if (kind.happens === 'failure' && failures++ === 0) return [{ error: 'No such model.', status: 404 }]
     const trigger = request.messages.findLast(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX)/.test(text))
     const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
     // Agents do not answer one another, so that the room becomes idle.
