@@ -1,18 +1,67 @@
 // parley replay <file>…: repeats recordings on the engine of this release, without network and keys. Exit code 0: all equal;
-// 1: one is different, and its first divergence is printed; 2: a file cannot be replayed.
+// 1: one is different, and its first divergence is printed; 2: a file cannot be replayed. Several processes share many files.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { availableParallelism } from 'node:os'
 import { messageOf } from '../src/lib/errors.ts'
 import { UnusableRecordingError } from '../src/replay/recording.ts'
 import { describeReplay, replay } from '../src/replay/replay.ts'
 
-let code = 0
-for (const file of process.argv.slice(2)) {
+interface Outcome {
+  code: 0 | 1 | 2
+  text: string
+}
+
+/** The number of files per process that makes up for its start. */
+const FILES_PER_PROCESS = 6
+const MOST_PROCESSES = 4
+/** The variable of a process that gets its files from another one. */
+const IS_HELPER = 'PARLEY_REPLAYS_FOR_PARENT'
+
+async function outcomeOf(file: string): Promise<Outcome> {
   try {
     const replayed = await replay(file)
-    console.log(describeReplay(file, replayed))
-    if (!replayed.isEqual) code = Math.max(code, 1)
+    return { code: replayed.isEqual ? 0 : 1, text: describeReplay(file, replayed) }
   } catch (error) {
-    console.error(error instanceof UnusableRecordingError ? error.message : `${file}: ${messageOf(error)}`)
-    code = 2
+    return { code: 2, text: error instanceof UnusableRecordingError ? error.message : `${file}: ${messageOf(error)}` }
   }
 }
-process.exit(code)
+
+/** Replays files here, and in processes that take the next file when they are done with one. */
+function outcomesOf(files: readonly string[]): Promise<Outcome>[] {
+  const outcomes = files.map(() => Promise.withResolvers<Outcome>())
+  let next = 0
+
+  async function work(perform: (file: string) => Promise<Outcome>): Promise<void> {
+    for (let index = next++; index < files.length; index = next++)
+      outcomes[index]?.resolve(await perform(files[index] ?? ''))
+  }
+
+  const processes = Math.min(availableParallelism(), MOST_PROCESSES, Math.ceil(files.length / FILES_PER_PROCESS))
+  for (let index = 1; index < processes; index++) {
+    const env = { ...process.env, [IS_HELPER]: '1' }
+    const child = fork(import.meta.filename, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], env })
+    const ended = once(child, 'exit').then(() => ({ code: 2 as const, text: 'A process of the replay has ended.' }))
+    void work(async (file) => {
+      child.send(file)
+      const [outcome] = await Promise.race([once(child, 'message'), ended.then((one) => [one])])
+      return outcome as Outcome
+    })
+  }
+  void work(outcomeOf)
+  return outcomes.map(({ promise }) => promise)
+}
+
+if (process.env[IS_HELPER] === undefined) {
+  let code = 0
+  for (const outcome of outcomesOf(process.argv.slice(2))) {
+    const { code: one, text } = await outcome
+    if (one === 2) console.error(text)
+    else console.log(text)
+    code = Math.max(code, one)
+  }
+  process.exit(code)
+} else {
+  process.on('message', async (file: string) => process.send?.(await outcomeOf(file)))
+  process.on('disconnect', () => process.exit(0))
+}

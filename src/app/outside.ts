@@ -5,7 +5,7 @@ import { type Broker, createBroker } from '../broker/broker.ts'
 import { deliverLocally } from '../broker/signals.ts'
 import { JOBS_CHANNEL } from '../broker/topics.ts'
 import type { Config } from '../config.ts'
-import { openJobs } from '../jobs/jobs.ts'
+import { type Jobs, openJobs } from '../jobs/jobs.ts'
 import { createDeltaJoiners } from '../lib/delta-joiner.ts'
 import { messageOf } from '../lib/errors.ts'
 import { logContext } from '../lib/log-context.ts'
@@ -13,7 +13,7 @@ import type { ModelRegistryOptions } from '../models/registry.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Conductor } from '../platform/conductor.ts'
 import { makeDataDirectory } from '../platform/data-directory.ts'
-import { openDatabase } from '../platform/db.ts'
+import { type Database, openDatabase } from '../platform/db.ts'
 import { openFileStorage } from '../platform/file-storage/open.ts'
 import { createMailer } from '../platform/mailer.ts'
 import type { Platform, Racepoint } from '../platform/platform.ts'
@@ -38,6 +38,8 @@ export interface AppOptions {
   redisPrefix?: string
   /** Determines the order of the engine's work. Plans then fire only on request. */
   conductor?: Conductor
+  /** An open database and its queue, which the caller closes. */
+  storage?: { db: Database; jobs: Jobs }
   /** Replaces what the tools of agents reach outside the server. */
   tools?: { http: GuardedHttp; mcp: McpTools }
   /** An additional startup check. Its errors are reported together with those of the database and Redis. */
@@ -73,19 +75,23 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
     const { databaseUrl: url, directDatabaseUrl: directUrl, databaseConnections: poolSize, dataDirectory } = config
     // This comes before the database, which must stay unchanged if DATA_DIR is unusable.
     const secretKey = keptSecret(dataDirectory, 'secret-key', config.secretKey)
-    const db = await openDatabase({
-      url,
-      directUrl,
-      ...(inspected === null ? {} : { inspected }),
-      dataDirectory,
-      hasVectors: config.embeddingModel !== null,
-      poolSize,
-      onError,
-      metrics,
-    })
-    closing.push(() => db.close())
-    const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
-    closing.push(() => jobs.close())
+    const openStorage = async () => {
+      const db = await openDatabase({
+        url,
+        directUrl,
+        ...(inspected === null ? {} : { inspected }),
+        dataDirectory,
+        hasVectors: config.embeddingModel !== null,
+        poolSize,
+        onError,
+        metrics,
+      })
+      closing.push(() => db.close())
+      const jobs = await openJobs(db, { supervise: config.role !== 'api', onError })
+      closing.push(() => jobs.close())
+      return { db, jobs }
+    }
+    const { db, jobs } = options.storage ?? (await openStorage())
     const { log, signals } = realtime
     const files = openFileStorage(config.files)
     closing.push(() => files.close())

@@ -202,6 +202,7 @@ export function createToolRunner({
 
   return {
     async runTool(tool, call) {
+      await platform.conductor?.reached({ type: 'call', runId: run.context.run.id, callId: call.id })
       let settlement: Settlement
       try {
         const use = useOf(call)

@@ -129,6 +129,7 @@ export const JOURNAL_TABLES = {
       durationMs: nullable(integer()),
       withheld: nullable(array),
       label: places,
+      enteredSeq: nullable(integer()),
       startedAt: time(),
     },
     fixed: {},

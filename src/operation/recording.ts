@@ -75,7 +75,15 @@ interface RecordOptions {
 }
 
 /** Changes that people make without leaving another row that says when. */
-const RECORDED_ACTIONS = ['addMember', 'removeMember', 'leaveSpace', 'updateSpace', 'stopRun']
+const RECORDED_ACTIONS = [
+  ...(['createSpace', 'updateSpace', 'addMember', 'removeMember', 'leaveSpace'] as const),
+  ...(['stopRun', 'retryRun'] as const),
+]
+/** Changes of an agent that make no version of it. Of these, neither who made them nor for which other space is recorded. */
+const AGENT_ACTIONS = [
+  ...(['updateAgent', 'setMemories', 'deleteMemories', 'setGoals', 'deleteGoals', 'updatePlan', 'deletePlan'] as const),
+  ...(['forgetCycle', 'forgetSpace', 'resetConsciousness', 'removeInboxEvent'] as const),
+]
 const ROWS_AT_ONCE = 200
 
 /**
@@ -308,7 +316,12 @@ async function* furtherRows(
     [
       'AuditEntry',
       Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM "AuditEntry" t WHERE NOT t.refused AND t.action = ANY(${RECORDED_ACTIONS}::text[])
-        AND (t."targetId" = ${spaceId} OR t.detail->>'spaceId' = ${spaceId} OR t."targetId" IN (SELECT id FROM "Run" WHERE "triggerSpaceId" = ${spaceId}))`,
+        AND (t."targetId" = ${spaceId} OR t.detail->>'spaceId' = ${spaceId} OR t."targetId" IN ${runs})
+        UNION ALL SELECT t.id, jsonb_build_object('id', t.id, 'at', t.at, 'actorId', NULL, 'serviceName', NULL, 'action', t.action, 'refused', false,
+          'targetId', coalesce(p."agentId", t."targetId"), 'detail', jsonb_strip_nulls(jsonb_build_object('paused', t.detail->'paused'))) AS row
+        FROM "AuditEntry" t LEFT JOIN "Plan" p ON p.id = t."targetId"
+        WHERE NOT t.refused AND t.action = ANY(${AGENT_ACTIONS}::text[]) AND coalesce(p."agentId", t."targetId") = ANY(${agentIds}::text[]) AND t.at >= ${begun}
+          AND (t.action <> 'updateAgent' OR t.detail ? 'paused')`,
     ],
     [
       'RunVersion',

@@ -1,10 +1,12 @@
 /**
  * A point of a run that a replay can delay. `begin`: before anything is read for the run's first attempt; `plan`: before a
- * step's prompt is built; `post`: before a message of the run gets its number in the space.
+ * step's prompt is built; `call`: before a call is executed; `post`: before a message of the run gets its number in the
+ * space.
  */
 export type ConductedPoint =
   | { type: 'begin'; runId: string; agentId: string }
   | { type: 'plan'; runId: string; step: number }
+  | { type: 'call'; runId: string; callId: string }
   | { type: 'post'; runId: string }
 
 /** The inbox of a think cycle before a step. `marks` are those of the events in the preview. */

@@ -5,8 +5,9 @@ import type { ToolCall } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import { makeCallDue } from '../stores/call-store.ts'
 import { insertPlan, setNextSlot } from '../stores/plan-store.ts'
+import { callGate } from './gates.ts'
+import type { Action } from './order.ts'
 import type { Recorded } from './recording.ts'
-import type { Action } from './schedule.ts'
 import { passGate, waitFor } from './waiting.ts'
 import { learnMessages, nameOf, type PlayOptions, prismaOf, type World } from './world.ts'
 
@@ -14,7 +15,7 @@ export const ADMIN: AdminViewer = { scope: 'ADMIN', id: `acc_${'0'.repeat(32)}`,
 const personOf = (id: string): HumanViewer => ({ scope: 'HUMAN', id, tokenId: null, expiresAt: null })
 
 /** The actions that the engine takes by itself, if nothing holds it. */
-const OF_ENGINE = ['begin', 'step', 'answer', 'post', 'result'] as const
+const OF_ENGINE = ['begin', 'step', 'answer', 'call', 'post', 'result'] as const
 type EngineAction = Extract<Action, { type: (typeof OF_ENGINE)[number] }>
 
 export const isOfEngine = (action: Action): action is EngineAction =>
@@ -64,6 +65,9 @@ async function letEngine(world: World, action: EngineAction): Promise<string | n
       })
       return isThere ? null : reason
     }
+    case 'call':
+      await passGate(world, () => callGate(replayed(action.call.runId), action.call), '')
+      return null
     case 'result':
       // A call that was refused before it left the server has no result from outside.
       await passGate(world, () => `result ${action.call.id}`, '')
@@ -88,6 +92,27 @@ async function actOutside(world: World, action: OutsideAction): Promise<string |
       return null
     case 'leave':
       await domain.members.remove(ADMIN, { spaceId, entityId: action.entityId })
+      return null
+    case 'update-space':
+      await domain.spaces.update(ADMIN, { id: spaceId, ...action.input })
+      return null
+    case 'pause':
+      await domain.agents.update(ADMIN, { id: action.agentId, paused: action.paused })
+      return null
+    case 'remember': {
+      const { agentId, key, value } = action.memory
+      await domain.memories.setAs(ADMIN, { agentId, memories: [{ key, value }] })
+      return null
+    }
+    case 'decide-grant': {
+      const { grantId: id, humanId, approve, reason } = action.decision
+      await domain.grants.decide(personOf(humanId), { id, approve, reason })
+      return null
+    }
+    case 'revoke-grant':
+      await domain.grants.revoke(action.humanId === null ? ADMIN : personOf(action.humanId), {
+        id: action.grantId,
+      })
       return null
     case 'version': {
       const { agentId, definition } = action.version
@@ -114,7 +139,7 @@ async function actOutside(world: World, action: OutsideAction): Promise<string |
       return null
     }
     case 'retry': {
-      const runId = replayed(action.run.retryOfId)
+      const runId = replayed(action.runId)
       if (runId === undefined) return 'The run that is repeated here does not exist.'
       await domain.control.retryRun(ADMIN, { runId })
       return null
@@ -210,8 +235,12 @@ async function firePlan(world: World, { firing, plan }: Extract<Action, { type: 
   if (plan.cron === null && firing.slot !== firing.firedAt) await setNextSlot(prismaOf(world), id, null)
 }
 
+/** The schedule says which runs work at the same time, so that no run waits for another one of its agent. */
+export const MOST_RUNS = { maxConcurrentRuns: 100 }
+
 /** Applies the changes of a backtest to the input for an agent. */
-export const withChanges = <T extends { id: string }>(input: T, { changes }: PlayOptions): T => ({
+export const withChanges = <T extends { id: string }>(input: T, { changes, isFree }: PlayOptions): T => ({
   ...input,
+  ...(isFree === true ? {} : MOST_RUNS),
   ...changes?.get(input.id),
 })

@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { inputOf } from '../agents/agent-definition.ts'
 import { importSpace } from '../operation/import.ts'
 import { FORMAT, FORMAT_VERSION } from '../operation/moving.ts'
-import { ADMIN, withChanges } from './acting.ts'
+import { restoreGrants } from '../stores/grant-store.ts'
+import { ADMIN, MOST_RUNS, withChanges } from './acting.ts'
+import { grantAtBeginning, spaceChanges } from './changes.ts'
 import type { Recording } from './recording.ts'
 import { beginOf, firstMembers } from './schedule.ts'
 import type { PlayOptions, World } from './world.ts'
@@ -50,15 +52,19 @@ export async function writeCast({ app, recording, options }: World): Promise<voi
   const { createdAt } = recording.space
   const begun = beginOf(recording)
   const { initial } = firstMembers(recording)
-  const isFirst = ({ table, row }: Recording['castLines'][number]) =>
-    table === 'FormerMember' ? false : table !== 'Membership' || initial.includes(String(row['entityId']))
+  const { initial: settings } = spaceChanges(recording, begun)
+  const isFirst = ({ table, row }: Recording['castLines'][number]) => {
+    if (table === 'GrantDecision') return Date.parse(String(row['at'])) <= begun
+    return table === 'FormerMember' ? false : table !== 'Membership' || initial.includes(String(row['entityId']))
+  }
   const lines = castLines.filter(isFirst).map(({ table, row }) => {
     if (table === 'Space')
       return {
         table,
-        row: { ...row, lastSeq: 0, firstSeq: 1, version: 0, lastPickedId: null, lastPickedJoinedAt: null },
+        row: { ...row, ...settings, lastSeq: 0, firstSeq: 1, version: 0, lastPickedId: null, lastPickedJoinedAt: null },
       }
-    if (table === 'StandingGrant') return { table, row: { ...row, usedCalls: 0, usedAmount: 0 } }
+    if (table === 'Agent' && options.isFree !== true) return { table, row: { ...row, ...MOST_RUNS } }
+    if (table === 'StandingGrant') return { table, row: grantAtBeginning(row as never, recording, begun) }
     if (table === 'Membership') return { table, row: { ...row, lastReadSeq: 0 } }
     return { table, row }
   })
@@ -80,6 +86,11 @@ export async function writeCast({ app, recording, options }: World): Promise<voi
     [first, ...all, { end: true, rows: all.length }].map((line) => JSON.stringify(line)),
   )
   const { prisma } = db
+  const live = recording.grants.filter((grant) => grantAtBeginning(grant, recording, begun).revokedAt === null)
+  await restoreGrants(
+    prisma,
+    live.map(({ id }) => id),
+  )
   const isOld = ({ updatedAt }: { updatedAt: string }) => Date.parse(updatedAt) < begun
   await prisma.memory.createMany({ data: memories.filter(isOld) as never })
   await prisma.goal.createMany({ data: goals.filter(isOld) as never })

@@ -1,12 +1,14 @@
 import type { Outcome, Run, Step, ToolCall } from '../generated/prisma/client.ts'
 import { ENDED_RUN_STATUSES } from '../rules/statuses.ts'
 import { answerOf } from './assistant.ts'
+import { gapsOf } from './changes.ts'
 import type { IdMap } from './ids.ts'
 import { inventedInPreview, isMomentary } from './momentary.ts'
+import type { Action } from './order.ts'
 import type { Played, Stall } from './player.ts'
 import { areSameLists, compareInstructions, compareMessages } from './prompts.ts'
 import { omissionOf, type Recorded, type Recording, type RoomRows } from './recording.ts'
-import type { Action } from './schedule.ts'
+import { beginOf } from './schedule.ts'
 import { nameOf } from './world.ts'
 
 const isEndedStatus = (status: string): boolean => ENDED_RUN_STATUSES.some((ended) => ended === status)
@@ -42,7 +44,7 @@ interface Check {
 
 /** Compares a replay with its recording, in the order of what happened, up to the first divergence. */
 export function compare(recording: Recording, { rows, ids, stall }: Played): Comparison {
-  const notes = new Set<string>()
+  const notes = new Set(gapsOf(recording, beginOf(recording)))
   const known = new Set([
     recording.heading.spaceId,
     ...recording.entities.map(({ id }) => id),

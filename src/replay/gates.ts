@@ -1,6 +1,9 @@
+import type { ToolCall } from '../generated/prisma/client.ts'
+import type { Recorded } from './recording.ts'
+
 /** Holds the parts of an engine at named points until they are released. */
 export interface Gates {
-  /** Resolves when the gate is released, or was released in advance. */
+  /** Resolves when the gate is released. */
   reach(gate: string, runId: string): Promise<void>
   /** Releases one that waits at the gate. Returns false if none does. */
   release(gate: string): boolean
@@ -9,13 +12,21 @@ export interface Gates {
   /** Lets everything pass from now on. */
   openAll(): void
   isHeld(runId: string): boolean
-  isWaiting(gate: string): boolean
+  /** Resolves when something reaches a gate. */
+  reached(): Promise<void>
 }
+
+/** The gate before a call is executed. */
+export const callGate = (
+  runId: string | undefined,
+  { stepIndex, modelCallId }: Pick<Recorded<ToolCall>, 'stepIndex' | 'modelCallId'>,
+): string => `call ${runId} ${stepIndex} ${modelCallId}`
 
 export function createGates(): Gates {
   const waiting: { gate: string; runId: string; pass: () => void }[] = []
   const open = new Set<string>()
   let isOpen = false
+  let next = Promise.withResolvers<void>()
 
   function passAll(which: (one: (typeof waiting)[number]) => boolean): void {
     for (const one of waiting.filter(which)) {
@@ -27,7 +38,11 @@ export function createGates(): Gates {
   return {
     async reach(gate, runId) {
       if (isOpen || open.has(runId)) return
-      await new Promise<void>((pass) => waiting.push({ gate, runId, pass }))
+      const { promise, resolve: pass } = Promise.withResolvers<void>()
+      waiting.push({ gate, runId, pass })
+      next.resolve()
+      next = Promise.withResolvers<void>()
+      await promise
     },
     release(gate) {
       const index = waiting.findIndex((one) => one.gate === gate)
@@ -44,6 +59,6 @@ export function createGates(): Gates {
       passAll(() => true)
     },
     isHeld: (runId) => waiting.some((one) => one.runId === runId),
-    isWaiting: (gate) => waiting.some((one) => one.gate === gate),
+    reached: () => next.promise,
   }
 }

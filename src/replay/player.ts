@@ -1,20 +1,19 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { type Application, createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { readMovedRows } from '../operation/moving.ts'
 import { runsOfSpace } from '../operation/recording.ts'
-import type { Conductor } from '../platform/conductor.ts'
+import type { ConductedPoint, Conductor } from '../platform/conductor.ts'
 import { isOfEngine, perform } from './acting.ts'
 import { answerCall, answerModel, completeAnswer } from './answers.ts'
 import { modelNamesOf, settingsOf, writeCast } from './cast.ts'
+import { callGate } from './gates.ts'
 import type { IdMap } from './ids.ts'
 import { inboxSeen } from './momentary.ts'
+import type { Action } from './order.ts'
 import { createRecordedModel } from './recorded-model.ts'
 import { createRecordedHttp, createRecordedMcp, type StoredListing } from './recorded-tools.ts'
 import { addRow, type Recording, type RoomRows, roomOf, type Tables } from './recording.ts'
-import { type Action, scheduleOf } from './schedule.ts'
+import { type Stage, takeStage } from './stage.ts'
 import { waitUntilQuiet } from './waiting.ts'
 import {
   createWorld,
@@ -22,6 +21,7 @@ import {
   learnCalls,
   learnMessages,
   type PlayOptions,
+  prismaOf,
   recordedRunOf,
   type World,
 } from './world.ts'
@@ -46,22 +46,29 @@ export interface Played {
  * order, models and tools give their recorded answers.
  */
 export async function play(recording: Recording, options: PlayOptions = {}): Promise<Played> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'parley-replay-'))
+  const stage = await takeStage()
   try {
-    const world = await createWorld(recording, options, (created) => openApp(folder, created))
-    try {
-      return await playIn(world)
-    } finally {
-      world.gates.openAll()
-      await world.app.close(0)
-    }
+    const world = await createWorld(recording, options, (created) => openApp(stage, created))
+    const played = await playAndClose(world)
+    await stage.leave()
+    return played
+  } catch (error) {
+    await stage.close()
+    throw error
+  }
+}
+
+async function playAndClose(world: World): Promise<Played> {
+  try {
+    return await playIn(world)
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    world.gates.openAll()
+    await world.app.close(0)
   }
 }
 
 /** Opens an application whose models, tools and order of work are those of the recording. */
-function openApp(folder: string, world: World): Promise<Application> {
+function openApp({ folder, storage }: Stage, world: World): Promise<Application> {
   const { recording, options } = world
   const models = [...modelNamesOf(recording, options)].map((name) => [
     name,
@@ -79,6 +86,7 @@ function openApp(folder: string, world: World): Promise<Application> {
     { ...config, prices: new Map(Object.entries(recording.heading.prices)) },
     {
       clock: { now: () => world.now },
+      storage,
       models: { providers: [], extra: Object.fromEntries(models) },
       tools: { http: createRecordedHttp(answer), mcp: createRecordedMcp(answer, () => listings) },
       conductor: conductorOf(world),
@@ -106,9 +114,20 @@ function conductorOf(world: World): Conductor {
         thinking.delete(point.agentId)
       }
       if (isFree) return
+      if (type === 'call') return reachCall(world, point)
       await gates.reach(type === 'plan' ? `step ${runId} ${point.step}` : `${type} ${runId}`, runId)
     },
   }
+}
+
+/** Holds a call until it was executed in the recording, if that has an action for it. */
+async function reachCall(world: World, { runId, callId }: Extract<ConductedPoint, { type: 'call' }>): Promise<void> {
+  const { callGates, gates, ids, started } = world
+  // A later attempt continues at once.
+  if (started.has(callId)) return
+  started.add(callId)
+  const call = await prismaOf(world).toolCall.findUniqueOrThrow({ where: { id: callId } })
+  if (callGates.has(callGate(ids.recordedOf(runId), call))) await gates.reach(callGate(runId, call), runId)
 }
 
 async function playIn(world: World): Promise<Played> {
@@ -117,7 +136,8 @@ async function playIn(world: World): Promise<Played> {
   await app.startWorker()
   const stall = await follow(world)
   if (stall === null) {
-    gates.openAll()
+    // A run that had not ended when it was recorded goes no further.
+    for (const { id, finishedAt } of recording.runs) if (finishedAt !== null) gates.openRun(ids.replayedOf(id) ?? '')
     await waitUntilQuiet(world)
   }
   await learnMessages(world)
@@ -128,7 +148,7 @@ async function playIn(world: World): Promise<Played> {
 
 /** Makes everything happen again, in order. Returns the place at which that is not possible; null if it is. */
 async function follow(world: World): Promise<Stall | null> {
-  for (const { at, action } of scheduleOf(world.recording)) {
+  for (const { at, action } of world.schedule) {
     if (world.isFree && isOfEngine(action)) continue
     world.now = Math.max(world.now, at)
     const reason = await perform(world, action)

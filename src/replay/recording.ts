@@ -7,6 +7,7 @@ import type {
   Entity,
   File,
   Goal,
+  GrantDecision,
   InboxEvent,
   McpServer,
   Membership,
@@ -19,6 +20,7 @@ import type {
   PlanFiring,
   Run,
   Space,
+  StandingGrant,
   Step,
   ToolCall,
 } from '../generated/prisma/client.ts'
@@ -78,6 +80,8 @@ export interface Recording extends RoomRows {
   firings: Recorded<PlanFiring>[]
   inboxEvents: Recorded<InboxEvent>[]
   audit: Recorded<AuditEntry>[]
+  grants: Recorded<StandingGrant>[]
+  grantDecisions: Recorded<GrantDecision>[]
   /** The version of its agent with which each run began. */
   versionOfRun: Map<string, number>
 }
@@ -169,6 +173,8 @@ function checkedRecording(name: string, text: string): Recording {
     firings: rows<PlanFiring>('PlanFiring'),
     inboxEvents: rows<InboxEvent>('InboxEvent'),
     audit: rows<AuditEntry>('AuditEntry'),
+    grants: rows<StandingGrant>('StandingGrant'),
+    grantDecisions: rows<GrantDecision>('GrantDecision'),
     versionOfRun: new Map(
       (rows('RunVersion') as unknown as { id: string; agentVersion: number }[]).map(({ id, agentVersion }) => [
         id,
@@ -275,8 +281,16 @@ function fail(reason: string): never {
 /** Whether a time lies before another one by more than transactions overlap. */
 const isBefore = (at: string, other: string): boolean => Date.parse(at) + OVERLAP_MS < Date.parse(other)
 
-function checkMessages({ space, messages, runs }: Recording): void {
+function checkMessages({ castLines, space, messages, runs, outcomes }: Recording): void {
   const known = new Set(runs.map(({ id }) => id))
+  const seqOf = new Map(messages.map(({ id, seq }) => [id, seq]))
+  // A think cycle that is not recorded has also worked for other spaces, and changed nothing here.
+  const thinkers = new Set(castLines.flatMap(({ row }) => (row['mind'] === 'PERSISTENT' ? [row['id']] : [])))
+  for (const { agentId, messageId, runId } of outcomes)
+    if (runId !== null && !known.has(runId) && !thinkers.has(agentId))
+      fail(
+        `The run that the message ${seqOf.get(messageId)} has started is missing: retention has deleted it (PARLEY_KEEP_RUNS_DAYS).`,
+      )
   for (const [index, { seq, deletedAt, senderId, runId, createdAt }] of messages.entries()) {
     if (seq !== index + 1) fail(missingMessages(index, seq))
     if (deletedAt !== null) fail(`The message ${seq} was deleted, so its text is gone.`)

@@ -1,57 +1,29 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import { WHILE_YOU_WAITED } from '../context/prompt.ts'
-import type {
-  Decision,
-  Message,
-  MessageReaction,
-  Plan,
-  PlanFiring,
-  Run,
-  Step,
-  ToolCall,
-} from '../generated/prisma/client.ts'
+import type { Decision, Message, Run, Step, ToolCall } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { digestOf } from '../rules/approvals.ts'
 import { isAnsweredOutside } from '../rules/call-answers.ts'
+import { memoriesWritten, pausesOf, spaceChanges } from './changes.ts'
 import { CLOCKS_MS, showsUrgent } from './momentary.ts'
+import {
+  type Action,
+  addAfter,
+  answerKey,
+  beginKey,
+  callKey,
+  editKey,
+  inOrder,
+  messageKey,
+  type Nodes,
+  type ScheduledAction,
+  settleKey,
+  stepKey,
+  stopKey,
+} from './order.ts'
+import { callsIn, executionKey, orderReadings, wasStreamed } from './readings.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
-
-/** Something that happened in a recording. A replay makes it happen again, or lets the engine continue to it. */
-export type Action =
-  | { type: 'say'; message: Recorded<Message>; text: string }
-  | { type: 'edit'; message: Recorded<Message>; text: string }
-  | { type: 'react'; reaction: Recorded<MessageReaction> }
-  | { type: 'join' | 'leave'; entityId: string }
-  | { type: 'version'; version: Recording['versions'][number] }
-  | { type: 'make-plan'; plan: Recorded<Plan>; nextRunAt: string | null }
-  | { type: 'fire'; firing: Recorded<PlanFiring>; plan: Recorded<Plan> }
-  | { type: 'service'; agentId: string; name: string; payload: unknown; urgent: boolean }
-  | { type: 'begin'; run: Recorded<Run> }
-  /** The prompt of a step is built. */
-  | { type: 'step'; run: Recorded<Run>; index: number; isOptional: boolean }
-  /** The model's answer is complete. */
-  | { type: 'answer'; run: Recorded<Run>; index: number; isOptional: boolean }
-  /** A message of a run gets its number. */
-  | { type: 'post'; message: Recorded<Message> }
-  /** Something outside of the server answers a call. */
-  | { type: 'result'; call: Recorded<ToolCall> }
-  | { type: 'decide'; call: Recorded<ToolCall>; decision: Recorded<Decision>; input: JsonObject | null }
-  | { type: 'submit'; call: Recorded<ToolCall> }
-  | { type: 'expire'; call: Recorded<ToolCall> }
-  | { type: 'stop'; run: Recorded<Run> }
-  | { type: 'retry'; run: Recorded<Run> }
-
-export interface ScheduledAction {
-  /** Milliseconds since 1970, by the recorded clocks, and never before an action on which this one depends. */
-  at: number
-  action: Action
-}
-
-interface Node extends ScheduledAction {
-  key: string
-  after: string[]
-}
 
 /** Whether the call left the server. */
 export const isOutside = ({ execution, toolName }: Pick<Recorded<ToolCall>, 'execution' | 'toolName'>): boolean =>
@@ -96,7 +68,7 @@ export function firstMembers({ memberships, formerMembers, space, messages, audi
 
 /** Returns everything that happened, in an order in which it can happen again. */
 export function scheduleOf(recording: Recording): ScheduledAction[] {
-  const nodes = new Map<string, Node>()
+  const nodes: Nodes = new Map()
   const add = (key: string, at: string | number, action: Action, after: string[] = []) => {
     nodes.set(key, { key, at: typeof at === 'number' ? at : Date.parse(at), action, after })
   }
@@ -106,7 +78,7 @@ export function scheduleOf(recording: Recording): ScheduledAction[] {
   addCauses(recording, add)
   expandSettled(recording, nodes)
   postWhileWaiting(recording, nodes)
-  beginWakersLate(recording, nodes)
+  orderReadings(recording, nodes)
   return inOrder(nodes)
 }
 
@@ -115,29 +87,21 @@ const CUTS_OFF = new Set(['STOPPED', 'MODEL_FAILED', 'OVER_BUDGET', 'TIME_LIMIT'
 
 type Add = (key: string, at: string | number, action: Action, after?: string[]) => void
 
-const messageKey = ({ seq }: { seq: number }) => `message ${seq}`
-const stepKey = (runId: string, index: number) => `step ${runId} ${index}`
-const answerKey = (runId: string, index: number) => `answer ${runId} ${index}`
-
-function addMessages({ messages, messageVersions, reactions, calls }: Recording, add: Add): void {
-  const callOf = new Map(calls.map((call) => [call.id, call]))
+function addMessages(recording: Recording, add: Add): void {
+  const { messages, messageVersions, reactions, calls } = recording
   const bySeq = new Map(messages.map((message) => [message.id, message]))
   for (const message of messages) {
     const before = message.seq > 1 ? [`message ${message.seq - 1}`] : []
     const [first] = messageVersions.filter(({ messageId }) => messageId === message.id)
     const text = first?.text ?? textOf(message)
     if (message.runId === null) add(messageKey(message), message.createdAt, { type: 'say', message, text }, before)
-    else
-      add(messageKey(message), message.createdAt, { type: 'post', message }, [
-        ...before,
-        ...postsAfter(message, message.runId),
-      ])
+    else add(messageKey(message), message.createdAt, { type: 'post', message }, [...before, ...postsAfter(message)])
     if (message.runId !== null) continue
     const versions = messageVersions.filter(({ messageId }) => messageId === message.id)
     versions.forEach(({ editedAt, number }, index) => {
       const text = versions[index + 1]?.text ?? textOf(message)
-      const after = index === 0 ? messageKey(message) : `edit ${message.id} ${Number(versions[index - 1]?.number)}`
-      add(`edit ${message.id} ${number}`, editedAt, { type: 'edit', message, text }, [after])
+      const after = index === 0 ? messageKey(message) : editKey(message.id, Number(versions[index - 1]?.number))
+      add(editKey(message.id, number), editedAt, { type: 'edit', message, text }, [after])
     })
   }
   for (const reaction of reactions) {
@@ -147,13 +111,12 @@ function addMessages({ messages, messageVersions, reactions, calls }: Recording,
     add(`react ${messageId} ${emoji} ${entityId}`, createdAt, { type: 'react', reaction }, [messageKey(message)])
   }
 
-  /** A message begins while its step's first call streams, or after the step's answer. */
-  function postsAfter({ runPostKey, id }: Recorded<Message>, runId: string): string[] {
-    const own = calls.filter((call) => call.runId === runId)
-    const call = callOf.get(runPostKey ?? '') ?? own.find(({ messageId }) => messageId === id)
+  /** A message begins while the model writes its call, or when the call is executed. */
+  function postsAfter(message: Recorded<Message>): string[] {
+    const [call] = callsIn(recording, message)
     if (call === undefined) return []
-    const isFirst = own.find(({ stepIndex }) => stepIndex === call.stepIndex) === call
-    return [isFirst ? stepKey(runId, call.stepIndex) : answerKey(runId, call.stepIndex)]
+    const { runId, stepIndex } = call
+    return [wasStreamed(message, call, calls) ? stepKey(runId, stepIndex) : executionKey(calls, call)]
   }
 }
 
@@ -166,20 +129,18 @@ export function textOf({ parts }: Pick<Recorded<Message>, 'parts'>): string {
 
 function addRuns(recording: Recording, add: Add): void {
   for (const run of recording.runs) {
+    const begin = beginKey(run.id)
+    const after = causesOf(recording, run)
+    const isByPerson = run.stoppedById === null || run.stoppedById.startsWith('hum_')
+    if (run.stopReason === 'STOPPED' && isByPerson)
+      add(stopKey(run.id), String(run.finishedAt), { type: 'stop', run }, run.startedAt === null ? after : [begin])
     if (run.startedAt === null) continue
-    const begin = `begin ${run.id}`
-    // The first prompt is built from what is read at the beginning.
-    const first = recording.steps.find(({ runId, index }) => runId === run.id && index === 0)
-    const after = [...causesOf(recording, run), ...(first === undefined ? [] : shownIn(recording, first))]
     if (run.retryOfId !== null) {
-      add(`retry ${run.id}`, run.queuedAt, { type: 'retry', run })
+      add(`retry ${run.id}`, run.queuedAt, { type: 'retry', runId: run.retryOfId })
       after.push(`retry ${run.id}`)
     }
     add(begin, run.startedAt, { type: 'begin', run }, after)
     addSteps(recording, run, add)
-    const isByPerson = run.stoppedById === null || run.stoppedById.startsWith('hum_')
-    if (run.status === 'CANCELED' && run.stopReason === 'STOPPED' && isByPerson)
-      add(`stop ${run.id}`, String(run.finishedAt), { type: 'stop', run }, [begin])
   }
 }
 
@@ -197,7 +158,7 @@ function causesOf({ messages, outcomes }: Recording, run: Recorded<Run>): string
 function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
   const own = recording.steps.filter(({ runId }) => runId === run.id)
   const before = (index: number) =>
-    index === 0 ? [`begin ${run.id}`] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
+    index === 0 ? [beginKey(run.id)] : [answerKey(run.id, index - 1), `settled ${run.id} ${index - 1}`]
   let endedAt = Date.parse(String(run.startedAt))
   for (const step of own) {
     const { index, durationMs } = step
@@ -207,7 +168,6 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
     const at = Math.min(startedAt, Math.max(endedAt, settledBy(recording, step)) + 1)
     add(key, at, { type: 'step', run, index, isOptional: false }, [
       ...before(index),
-      ...shownIn(recording, step),
       ...urgentIn(recording, run, step),
       ...postedBy(recording, run, index - 1),
     ])
@@ -258,74 +218,31 @@ function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<S
   return Math.max(0, ...times)
 }
 
-/**
- * Returns what happened before this prompt was built: people's messages that it shows, and the answers of models that posted
- * the others, or that had woken the other runs of the agent that it lists.
- */
-function shownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Step>): string[] {
-  const inForce = steps.findLast(
-    ({ runId, index, instructions }) => runId === step.runId && index <= step.index && instructions !== null,
-  )
-  const shown = new Set(inForce?.instructions?.match(/\brun_[0-9a-f]{32}\b/g) ?? [])
-  const triggers = runs.filter(({ id }) => shown.has(id)).map(({ triggerMessageId }) => triggerMessageId)
-  const users = (step.messagesAdded as { role: string }[]).filter(({ role }) => role === 'user')
-  const ids = new Set([...triggers, ...(JSON.stringify(users).match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])])
-  return messages
-    .filter(({ id, runId }) => ids.has(id) && runId !== step.runId)
-    .flatMap(({ id, runId, runPostKey, seq }) => {
-      if (runId === null) return [`message ${seq}`]
-      const call = calls.find((one) => one.id === runPostKey || (one.runId === runId && one.messageId === id))
-      return call === undefined ? [`message ${seq}`] : [answerKey(call.runId, call.stepIndex)]
-    })
-}
-
-/**
- * Lets an answer that woke a run come after the messages that the run's first prompt shows: they had their numbers when the
- * message of that answer was complete.
- */
-function beginWakersLate({ calls, messages, runs, steps }: Recording, nodes: Map<string, Node>): void {
-  for (const run of runs) {
-    const trigger = messages.find(({ id }) => id === run.triggerMessageId)
-    const waker = calls.find(
-      ({ id, runId, messageId }) =>
-        trigger !== undefined && runId === trigger.runId && (id === trigger.runPostKey || messageId === trigger.id),
-    )
-    const first = steps.find(({ runId, index }) => runId === run.id && index === 0)
-    const node = waker === undefined ? undefined : nodes.get(answerKey(waker.runId, waker.stepIndex))
-    if (node === undefined || trigger === undefined || first === undefined || run.triggerType === 'INBOX') continue
-    const shown = new Set(JSON.stringify(first.messagesAdded).match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])
-    const before = messages.filter(
-      ({ id, seq, runId }) => shown.has(id) && seq > trigger.seq && runId !== trigger.runId,
-    )
-    for (const message of before) addAfter(nodes, node, messageKey(message))
-  }
-}
-
-/** Lets an action come after another one, unless that depends on it. */
-function addAfter(nodes: Map<string, Node>, node: Node | undefined, key: string): void {
-  if (node === undefined) return
-  const seen = new Set<string>()
-  const open = [key]
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (next === node.key) return
-    if (seen.has(next)) continue
-    seen.add(next)
-    open.push(...(nodes.get(next)?.after ?? []))
-  }
-  node.after.push(key)
-}
-
 /** Lets the messages that a prompt shows as posted during a wait come after the call that waited. */
-function postWhileWaiting({ messages, steps }: Recording, nodes: Map<string, Node>): void {
+function postWhileWaiting({ messages, steps }: Recording, nodes: Nodes): void {
   for (const { runId, index, messagesAdded } of steps) {
     const shown = (messagesAdded as { content: unknown }[])
       .flatMap(({ content }) => (typeof content === 'string' && content.startsWith(WHILE_YOU_WAITED) ? content : []))
       .flatMap((content) => content.match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])
     const ids = new Set(shown)
     for (const message of messages)
-      if (ids.has(message.id)) addAfter(nodes, nodes.get(messageKey(message)), answerKey(runId, index - 1))
+      if (ids.has(message.id)) addAfter(nodes, messageKey(message), answerKey(runId, index - 1))
   }
 }
+
+/** Adds the execution of a call that is not the first one of its step: the calls of a step follow one another. */
+function addExecution(calls: readonly Recorded<ToolCall>[], call: Recorded<ToolCall>, add: Add): void {
+  const { id, runId, stepIndex, createdAt, settledAt } = call
+  if (isRefused(call)) return
+  const at = settledAt === null || waitsOutside(call) || isOutside(call) ? createdAt : settledAt
+  const previous = calls.findLast((one) => one.runId === runId && one.stepIndex === stepIndex && one.id < id)
+  const after = previous === undefined ? [] : [executionKey(calls, previous), settleKey(previous.id)]
+  add(callKey(id), at, { type: 'call', call }, [answerKey(runId, stepIndex), ...after])
+}
+
+/** Whether the call failed when it was journaled: it was never executed. */
+const isRefused = ({ status, settledAt, createdAt }: Recorded<ToolCall>): boolean =>
+  status === 'FAILED' && settledAt === createdAt
 
 /** The finish reasons of answers after which the model is not called again. */
 const BROKEN_OFF = new Set(['error', 'interrupted', 'length', 'content-filter'])
@@ -333,7 +250,8 @@ const BROKEN_OFF = new Set(['error', 'interrupted', 'length', 'content-filter'])
 function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
   for (const call of calls) {
     const { id, runId, stepIndex, settledAt, status } = call
-    const before = [answerKey(runId, stepIndex)]
+    const before = [answerKey(runId, stepIndex), executionKey(calls, call)]
+    if (executionKey(calls, call) === callKey(id)) addExecution(calls, call, add)
     const own = decisions
       .filter(({ toolCallId }) => toolCallId === id)
       .toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
@@ -351,11 +269,11 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
     const decided = own.map(({ humanId, inputDigest }) => `decide ${id} ${humanId} ${inputDigest}`)
     if (settledAt === null) continue
     if (call.approvalState === 'EXPIRED' || status === 'TIMED_OUT')
-      add(`settle ${id}`, settledAt, { type: 'expire', call }, before)
+      add(settleKey(id), settledAt, { type: 'expire', call }, before)
     else if (call.answeredById !== null || call.answeredByService !== null)
-      add(`settle ${id}`, settledAt, { type: 'submit', call }, [...before, ...decided])
+      add(settleKey(id), settledAt, { type: 'submit', call }, [...before, ...decided])
     else if (isOutside(call) && ['DONE', 'FAILED'].includes(status))
-      add(`settle ${id}`, settledAt, { type: 'result', call }, [...before, ...decided])
+      add(settleKey(id), settledAt, { type: 'result', call }, [...before, ...decided])
   }
 
   /** The input as people changed it before they approved the call; null if they did not, or approved another one. */
@@ -377,6 +295,21 @@ function addCauses(recording: Recording, add: Add): void {
   for (const { entityId, at } of joined) add(`join ${entityId} ${at}`, at, { type: 'join', entityId })
   for (const { entityId, at } of left) add(`leave ${entityId} ${at}`, at, { type: 'leave', entityId })
   const begun = beginOf(recording)
+  for (const { at, input } of spaceChanges(recording, begun).changes)
+    add(`update-space ${at}`, at, { type: 'update-space', input })
+  for (const { at, agentId, paused } of pausesOf(recording, begun))
+    add(`pause ${agentId} ${at}`, at, { type: 'pause', agentId, paused })
+  for (const memory of memoriesWritten(recording, begun))
+    add(`remember ${memory.id}`, memory.updatedAt, { type: 'remember', memory })
+  for (const decision of recording.grantDecisions)
+    if (Date.parse(decision.at) > begun)
+      add(`decide-grant ${decision.grantId} ${decision.humanId}`, decision.at, { type: 'decide-grant', decision })
+  for (const { id: grantId, revokedAt, revokedById: humanId } of recording.grants)
+    if (revokedAt !== null && Date.parse(revokedAt) > begun)
+      add(`revoke-grant ${grantId}`, revokedAt, { type: 'revoke-grant', grantId, humanId })
+  for (const { id, action, at, targetId: runId } of recording.audit)
+    if (action === 'retryRun' && recording.runs.some((run) => run.id === runId && run.triggerType === 'INBOX'))
+      add(`retry ${id}`, at, { type: 'retry', runId: String(runId) })
   for (const version of recording.versions)
     if (Date.parse(version.createdAt) > begun)
       add(`version ${version.id}`, version.createdAt, { type: 'version', version })
@@ -429,39 +362,11 @@ export function beginOf({ messages, space, runs }: Recording): number {
   return first.length === 0 ? Date.parse(space.createdAt) : Math.min(...first)
 }
 
-/** Sorts by time, but never an action before another on which it depends; their times are raised accordingly. */
-function inOrder(nodes: Map<string, Node>): ScheduledAction[] {
-  const placed = new Map<string, { at: number; depth: number }>()
-  const open = new Set<string>()
-  function place(node: Node): { at: number; depth: number } {
-    const known = placed.get(node.key)
-    if (known !== undefined) return known
-    // The rows of one recording cannot depend on each other in a circle, unless their times are wrong.
-    if (open.has(node.key)) return { at: node.at, depth: 0 }
-    open.add(node.key)
-    const before = node.after.flatMap((key) => {
-      const one = nodes.get(key)
-      return one === undefined ? [] : [place(one)]
-    })
-    open.delete(node.key)
-    const found = {
-      at: Math.max(node.at, ...before.map(({ at }) => at)),
-      depth: Math.max(0, ...before.map(({ depth }) => depth + 1)),
-    }
-    placed.set(node.key, found)
-    return found
-  }
-  return [...nodes.values()]
-    .map((node) => ({ node, ...place(node) }))
-    .toSorted((a, b) => a.at - b.at || a.depth - b.depth || (a.node.key < b.node.key ? -1 : 1))
-    .map(({ node: { action }, at }) => ({ at, action }))
-}
-
 /**
  * Replaces `settled <run> <step>` by the ends of the calls of that step. A persistent agent does not wait for people and
  * services: their results come into its inbox.
  */
-function expandSettled({ runs }: Recording, nodes: Map<string, Node>): void {
+function expandSettled({ runs }: Recording, nodes: Nodes): void {
   const cycles = new Set(runs.filter(({ triggerType }) => triggerType === 'INBOX').map(({ id }) => id))
   const settling = Map.groupBy(
     [...nodes.values()].flatMap((node) => ('call' in node.action ? [{ key: node.key, call: node.action.call }] : [])),

@@ -1,12 +1,14 @@
+import { Prisma } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
-import { prismaOf, type World } from './world.ts'
+import type { World } from './world.ts'
 
 /** How long nothing may happen before the replay counts as unable to follow. */
 const STALL_MS = 1200
 const LONGEST_WAIT_MS = 30_000
-const POLL_MS = 4
+/** How often the database is asked whether anything moves, unless something reaches a gate before. */
+const POLL_MS = 5
 /** Runs that may be claimed this soon count as moving. */
-const SOON_MS = 50
+const SOON = Prisma.sql`interval '50 milliseconds'`
 
 /** Waits until something waits at a gate, and releases it. Returns `otherwise` if nothing comes to the gate; null if something did. */
 export async function passGate(world: World, gate: () => string, otherwise: string): Promise<string | null> {
@@ -18,61 +20,59 @@ export async function waitFor(world: World, isSo: () => Promise<boolean>): Promi
   const startedAt = performance.now()
   let quietSince: number | null = null
   for (;;) {
+    const reached = world.gates.reached()
     if (await isSo()) return true
     const at = performance.now()
     quietSince = (await isQuiet(world)) ? (quietSince ?? at) : null
     if (quietSince !== null && at - quietSince > STALL_MS) return false
     if (at - startedAt > LONGEST_WAIT_MS) return false
-    await sleep(POLL_MS)
+    await Promise.race([reached, sleep(POLL_MS)])
   }
 }
 
 /** Waits until nothing moves. */
 export async function waitUntilQuiet(world: World): Promise<void> {
   const until = performance.now() + LONGEST_WAIT_MS
-  while (!(await isQuiet(world)) && performance.now() < until) await sleep(POLL_MS)
+  for (;;) {
+    const reached = world.gates.reached()
+    if ((await isQuiet(world)) || performance.now() > until) return
+    await Promise.race([reached, sleep(POLL_MS)])
+  }
 }
+
+/** Runs, agents with events, and runs whose approved calls are executed after them: those that may move. */
+interface Moving {
+  runs: { id: string; agentId: string; mayWait: boolean }[]
+  thinkers: string[]
+  approved: string[]
+}
+
+/**
+ * A run may wait without moving while one of its calls waits for a message, or while its agent executes as many runs as it
+ * may.
+ */
+const MOVING = Prisma.sql`SELECT
+  (SELECT coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'agentId', r."agentId", 'mayWait', CASE r.status
+      WHEN 'RUNNING' THEN EXISTS (SELECT 1 FROM "ToolCall" c
+        WHERE c."runId" = r.id AND c.status = 'WAITING' AND c."approvalState" IS NULL AND c.execution IS NULL)
+      WHEN 'QUEUED' THEN (SELECT count(*) >= greatest(a."maxConcurrentRuns", 1) FROM "Run" o
+        WHERE o."agentId" = a.id AND o.status = 'RUNNING')
+      ELSE false END)), '[]')
+    FROM "Run" r JOIN "Agent" a ON a.id = r."agentId"
+    WHERE r.status = 'RUNNING' OR (r.status IN ('QUEUED', 'WAITING_TOOL') AND r."claimableAt" <= clock_timestamp() + ${SOON})) AS runs,
+  ARRAY(SELECT DISTINCT e."agentId" FROM "InboxEvent" e
+    WHERE e."doneAt" IS NULL AND e."runId" IS NULL AND NOT e.quiet AND e."waitsUntil" IS NULL AND e."retryAt" IS NULL) AS thinkers,
+  ARRAY(SELECT DISTINCT c."runId" FROM "ToolCall" c WHERE c."carryAt" IS NOT NULL AND c."settledAt" IS NULL) AS approved`
 
 /** Whether every run has ended, waits, or is held at a gate. */
-async function isQuiet(world: World): Promise<boolean> {
-  const { gates, isFree, thinking } = world
-  const prisma = prismaOf(world)
-  const claimable = {
-    status: { in: ['QUEUED' as const, 'WAITING_TOOL' as const] },
-    claimableAt: { lte: new Date(Date.now() + SOON_MS) },
-  }
-  const waiting = { doneAt: null, runId: null, quiet: false, waitsUntil: null, retryAt: null }
-  const [active, events, approved] = await Promise.all([
-    prisma.run.findMany({
-      where: { OR: [{ status: 'RUNNING' }, claimable] },
-      select: { id: true, status: true, agentId: true },
-    }),
-    prisma.inboxEvent.findMany({ where: waiting, select: { agentId: true } }),
-    prisma.toolCall.findMany({ where: { carryAt: { not: null }, settledAt: null }, select: { runId: true } }),
-  ])
-  if (approved.some(({ runId }) => !gates.isHeld(runId))) return false
-  const running = active.filter(({ status }) => status === 'RUNNING').map(({ agentId }) => agentId)
-  for (const { id, status, agentId } of active) {
-    const isStill =
-      gates.isHeld(id) ||
-      (status === 'QUEUED' && (await isFull(world, agentId, running))) ||
-      (status === 'RUNNING' && (await waitsForReply(world, id)))
-    if (!isStill) return false
-  }
-  const cycling = new Set(active.map(({ agentId }) => agentId))
-  return events.every(({ agentId }) => cycling.has(agentId) || !(isFree || thinking.has(agentId)))
-}
-
-/** Whether the agent executes as many runs as it may. */
-async function isFull(world: World, agentId: string, running: readonly string[]): Promise<boolean> {
-  const count = running.filter((one) => one === agentId).length
-  if (count === 0) return false
-  const agent = await prismaOf(world).agent.findUnique({ where: { id: agentId }, select: { maxConcurrentRuns: true } })
-  return count >= (agent?.maxConcurrentRuns ?? 1)
-}
-
-/** Whether a call of the run waits for a message. */
-async function waitsForReply(world: World, runId: string): Promise<boolean> {
-  const where = { runId, status: 'WAITING' as const, approvalState: null, execution: null }
-  return (await prismaOf(world).toolCall.count({ where })) > 0
+async function isQuiet({ app, gates, isFree, thinking }: World): Promise<boolean> {
+  const [moving] = await app.platform.db.query<Moving>(MOVING)
+  if (moving === undefined) return true
+  const { runs, thinkers, approved } = moving
+  const cycling = new Set(runs.map(({ agentId }) => agentId))
+  return (
+    approved.every(gates.isHeld) &&
+    runs.every(({ id, mayWait }) => mayWait || gates.isHeld(id)) &&
+    thinkers.every((agentId) => cycling.has(agentId) || !(isFree || thinking.has(agentId)))
+  )
 }

@@ -2,11 +2,12 @@ import type { Application } from '../app.ts'
 import type { Message, Run, Step } from '../generated/prisma/client.ts'
 import type { JsonObject } from '../lib/json.ts'
 import type { CallOptions } from '../models/language-model.ts'
-import { createGates, type Gates } from './gates.ts'
+import { callGate, createGates, type Gates } from './gates.ts'
 import { createIdMap, type IdMap } from './ids.ts'
+import type { ScheduledAction } from './order.ts'
 import type { ModelAnswer } from './recorded-model.ts'
 import type { Recorded, Recording, RoomRows } from './recording.ts'
-import { beginOf } from './schedule.ts'
+import { beginOf, scheduleOf } from './schedule.ts'
 
 export interface PlayOptions {
   /** Changes agents after they were written: fields of UpdateAgentInput by the agent's id. */
@@ -34,11 +35,14 @@ export interface World {
   readonly app: Application
   readonly ids: IdMap
   readonly gates: Gates
+  readonly schedule: readonly ScheduledAction[]
+  /** The gates of calls, by the ids of recorded runs, at which the schedule waits for the engine. */
+  readonly callGates: ReadonlySet<string>
   /** The virtual clock, in milliseconds since 1970. */
   now: number
   /** Persistent agents whose next cycle may begin. */
   readonly thinking: Set<string>
-  /** Runs of the replay that have reached their beginning. */
+  /** Runs and calls of the replay that have reached their beginning. */
   readonly started: Set<string>
   /** Answers and results that the recording lacks, as sentences. */
   readonly missing: Set<string>
@@ -53,6 +57,7 @@ export async function createWorld(
   openApp: (world: World) => Promise<Application>,
 ): Promise<World> {
   let app: Application | null = null
+  const schedule = scheduleOf(recording)
   const world: World = {
     recording,
     options,
@@ -63,6 +68,10 @@ export async function createWorld(
     },
     ids: createIdMap(),
     gates: createGates(),
+    schedule,
+    callGates: new Set(
+      schedule.flatMap(({ action }) => (action.type === 'call' ? [callGate(action.call.runId, action.call)] : [])),
+    ),
     now: beginOf(recording),
     thinking: new Set(),
     started: new Set(),
@@ -130,11 +139,7 @@ export async function identifyRun(world: World, runId: string): Promise<void> {
     (run.triggerType === 'INBOX' ||
       (placeOf.get(one.triggerMessageId ?? '') === place && one.triggerName === run.triggerName))
   const found = recording.runs.find(
-    (one) =>
-      ids.replayedOf(one.id) === undefined &&
-      one.startedAt !== null &&
-      one.agentId === run.agentId &&
-      hasSameTrigger(one),
+    (one) => ids.replayedOf(one.id) === undefined && one.agentId === run.agentId && hasSameTrigger(one),
   )
   if (found !== undefined) ids.link(found.id, runId)
 }

@@ -201,7 +201,10 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
       ]
       const changes = {
         ...countInLedger(spent),
-        ...{ step: recordedStep(generation, spent), calls: recordCallsSql(generation.index, calls) },
+        ...{
+          step: recordedStep(generation, spent, claim.run.enteredSeq),
+          calls: recordCallsSql(generation.index, calls),
+        },
         end: Prisma.sql`SELECT "runStatus" <> 'RUNNING' AS "hasEnded", "runLabel" AS label FROM held`,
       }
       const written = holdOf(db, claim).write<Ended>(changes, { sets: Prisma.join(sets), isProgress: true })
@@ -301,15 +304,15 @@ function journaledStep(generation: Generation, calls: NewToolCall[], { costNanos
 
 const NOT_ASKED = { files: null, approval: null, approvalState: null, carryAt: null, grantId: null }
 
-function recordedStep(generation: Generation, { costNanos }: Spending): Prisma.Sql {
+function recordedStep(generation: Generation, { costNanos }: Spending, enteredSeq: number | null): Prisma.Sql {
   const { index, model, instructions, usage, finishReason, msToFirstChunk, startedAt, durationMs } = generation
   const { messagesKept, followsResponse, withheld = [] } = generation
   return Prisma.sql`
     INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "followsResponse", "messagesAdded", "activeTools", assistant, "keyOrders",
-      "finishReason", "failedModels", "inputTokens", "cachedInputTokens", "outputTokens", "usageEstimated", "costNanos", "msToFirstChunk", "durationMs", "startedAt", label, withheld)
+      "finishReason", "failedModels", "inputTokens", "cachedInputTokens", "outputTokens", "usageEstimated", "costNanos", "msToFirstChunk", "durationMs", "startedAt", label, withheld, "enteredSeq")
     SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept}, ${followsResponse},
       ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb, ${keyOrdersText(generation.assistant)}::jsonb,
       ${finishReason}, ${jsonbText(generation.failedModels)}::jsonb, ${usage.inputTokens}, ${usage.cachedInputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${costNanos}::float8, ${msToFirstChunk}, ${durationMs}, ${startedAt},
-      "runLabel", ${withheld.length === 0 ? null : jsonbText(withheld)}::jsonb
+      "runLabel", ${withheld.length === 0 ? null : jsonbText(withheld)}::jsonb, ${enteredSeq}::int
     FROM held`
 }

@@ -142,6 +142,11 @@ export async function revokeGrant(tx: Tx, grantId: string, humanId: string | nul
     UPDATE "StandingGrant" SET "revokedAt" = clock_timestamp(), "revokedById" = ${humanId} WHERE id = ${grantId}`
 }
 
+/** Makes imported grants live again. An import revokes all grants, but a replay repeats what they let through. */
+export async function restoreGrants(tx: Tx, ids: readonly string[]): Promise<void> {
+  await tx.standingGrant.updateMany({ where: { id: { in: [...ids] } }, data: { revokedAt: null, revokedById: null } })
+}
+
 /**
  * Ends the grants of an agent for tools whose version is no longer among these. The grants stay ended even if a tool is
  * changed back.

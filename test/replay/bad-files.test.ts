@@ -49,6 +49,10 @@ const run = (more: object = {}) => ({
     ...more,
   },
 })
+const outcome = (more: object) => ({
+  table: 'Outcome',
+  row: { messageId: `msg_${'1'.padStart(32, '0')}`, agentId: ADA, reason: null, ...more },
+})
 const space = (lastSeq: number) => ({ table: 'Space', row: { id: SPACE, lastSeq, createdAt: at(0) } })
 
 function fileOf(lines: object[], first: object = heading): string {
@@ -92,6 +96,11 @@ describe('a file that cannot be replayed', () => {
       'has an agent that is gone',
       fileOf([{ table: 'Entity', row: { id: ADA, name: 'Ada', goneAt: at(5) } }, space(0)]),
       'The agent "Ada"',
+    ],
+    [
+      'has lost a run that posted nothing',
+      fileOf([...people, space(1), message(1), outcome({ kind: 'RUN', runId: RUN })]),
+      'The run that the message 1 has started is missing: retention',
     ],
     [
       'has a message of a run that is not in it',

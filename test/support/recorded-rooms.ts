@@ -25,6 +25,7 @@ export interface RoomKind {
     | 'version'
     | 'stop'
     | 'edit'
+    | 'crowd'
   confidential: boolean
 }
 
@@ -33,7 +34,7 @@ const MINDS = ['STATELESS', 'PERSISTENT'] as const
 const TOOLSETS = ['ACTIVE_SPACE', 'SPACE_TOOLS'] as const
 const HAPPENINGS: RoomKind['happens'][] = [
   ...(['talk', 'failure', 'approval', 'denial', 'answer', 'plan'] as const),
-  ...(['service', 'memory', 'version', 'stop', 'edit'] as const),
+  ...(['service', 'memory', 'version', 'stop', 'edit', 'crowd'] as const),
 ]
 
 /** Returns the nth kind of room: the first 12 have all combinations of routing, memory mode and toolset. */
@@ -127,7 +128,8 @@ export async function playRoom(
     tool('refund', 'HTTP', { approval: { quorum: 1, approverIds: [human.id] } }),
     tool('ask', 'SPACE', { visible: true }),
   ] as never
-  const names = ['Ada', 'Bob'].map((name) => `${name} ${round}`)
+  const isCrowd = kind.happens === 'crowd'
+  const names = ['Ada', 'Bob', ...(isCrowd ? ['Cid'] : [])].map((name) => `${name} ${round}`)
   const agents: { id: string; name: string }[] = []
   for (const name of names)
     agents.push(
@@ -171,7 +173,28 @@ export async function playRoom(
     return calls[kind.happens] ?? null
   }
 
+  const posts = new Map<string, number>()
+
+  /** Three agents read the space and answer people and one another, a few times each, all at the same time. */
+  function decideInCrowd(name: string, request: ModelRequest): ModelAction[] {
+    const pause = { delayMs: Math.floor(Math.random() * 20) }
+    const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
+    const reads: ModelAction =
+      kind.toolset === 'ACTIVE_SPACE'
+        ? { toolCall: 'enter_space', input: { spaceId } }
+        : { toolCall: 'readSpaceMessages', input: { spaceId } }
+    const count = posts.get(name) ?? 0
+    if (called.length === 0 && count < 4) return [pause, reads]
+    const hasPosted = called.some((call) => call.name === 'send_message' || call.name === 'sendSpaceMessage')
+    if (hasPosted || count >= 4) return [pause, { text: 'Done.' }]
+    posts.set(name, count + 1)
+    const text = `${name} says ${count + 1}, after ${request.messages.length} messages.`
+    const streamed = post(text).map((action) => ({ ...action, chunks: 20, delayMs: Math.floor(Math.random() * 4) }))
+    return [pause, ...streamed, ...(Math.random() < 0.3 ? [reads] : [])]
+  }
+
   function decide(name: string, request: ModelRequest): ModelAction[] {
+    if (isCrowd) return decideInCrowd(name, request)
     if (kind.happens === 'failure' && failures++ === 0) return [{ error: 'No such model.', status: 404 }]
     const trigger = request.messages.findLast(({ role, text }) => role === 'user' && /^(TRIGGER|INBOX)/.test(text))
     const called = request.messages.flatMap(({ toolCalls }) => toolCalls)

@@ -35,6 +35,7 @@ export type StepAvgAggregateOutputType = {
   costNanos: number | null
   msToFirstChunk: number | null
   durationMs: number | null
+  enteredSeq: number | null
 }
 
 export type StepSumAggregateOutputType = {
@@ -46,6 +47,7 @@ export type StepSumAggregateOutputType = {
   costNanos: number | null
   msToFirstChunk: number | null
   durationMs: number | null
+  enteredSeq: number | null
 }
 
 export type StepMinAggregateOutputType = {
@@ -64,6 +66,7 @@ export type StepMinAggregateOutputType = {
   costNanos: number | null
   msToFirstChunk: number | null
   durationMs: number | null
+  enteredSeq: number | null
   startedAt: Date | null
 }
 
@@ -83,6 +86,7 @@ export type StepMaxAggregateOutputType = {
   costNanos: number | null
   msToFirstChunk: number | null
   durationMs: number | null
+  enteredSeq: number | null
   startedAt: Date | null
 }
 
@@ -109,6 +113,7 @@ export type StepCountAggregateOutputType = {
   durationMs: number
   withheld: number
   label: number
+  enteredSeq: number
   startedAt: number
   _all: number
 }
@@ -123,6 +128,7 @@ export type StepAvgAggregateInputType = {
   costNanos?: true
   msToFirstChunk?: true
   durationMs?: true
+  enteredSeq?: true
 }
 
 export type StepSumAggregateInputType = {
@@ -134,6 +140,7 @@ export type StepSumAggregateInputType = {
   costNanos?: true
   msToFirstChunk?: true
   durationMs?: true
+  enteredSeq?: true
 }
 
 export type StepMinAggregateInputType = {
@@ -152,6 +159,7 @@ export type StepMinAggregateInputType = {
   costNanos?: true
   msToFirstChunk?: true
   durationMs?: true
+  enteredSeq?: true
   startedAt?: true
 }
 
@@ -171,6 +179,7 @@ export type StepMaxAggregateInputType = {
   costNanos?: true
   msToFirstChunk?: true
   durationMs?: true
+  enteredSeq?: true
   startedAt?: true
 }
 
@@ -197,6 +206,7 @@ export type StepCountAggregateInputType = {
   durationMs?: true
   withheld?: true
   label?: true
+  enteredSeq?: true
   startedAt?: true
   _all?: true
 }
@@ -310,6 +320,7 @@ export type StepGroupByOutputType = {
   durationMs: number | null
   withheld: runtime.JsonValue | null
   label: string[]
+  enteredSeq: number | null
   startedAt: Date
   _count: StepCountAggregateOutputType | null
   _avg: StepAvgAggregateOutputType | null
@@ -359,6 +370,7 @@ export type StepWhereInput = {
   durationMs?: Prisma.IntNullableFilter<"Step"> | number | null
   withheld?: Prisma.JsonNullableFilter<"Step">
   label?: Prisma.StringNullableListFilter<"Step">
+  enteredSeq?: Prisma.IntNullableFilter<"Step"> | number | null
   startedAt?: Prisma.DateTimeFilter<"Step"> | Date | string
   run?: Prisma.XOR<Prisma.RunScalarRelationFilter, Prisma.RunWhereInput>
 }
@@ -386,6 +398,7 @@ export type StepOrderByWithRelationInput = {
   durationMs?: Prisma.SortOrderInput | Prisma.SortOrder
   withheld?: Prisma.SortOrderInput | Prisma.SortOrder
   label?: Prisma.SortOrder
+  enteredSeq?: Prisma.SortOrderInput | Prisma.SortOrder
   startedAt?: Prisma.SortOrder
   run?: Prisma.RunOrderByWithRelationInput
 }
@@ -417,6 +430,7 @@ export type StepWhereUniqueInput = Prisma.AtLeast<{
   durationMs?: Prisma.IntNullableFilter<"Step"> | number | null
   withheld?: Prisma.JsonNullableFilter<"Step">
   label?: Prisma.StringNullableListFilter<"Step">
+  enteredSeq?: Prisma.IntNullableFilter<"Step"> | number | null
   startedAt?: Prisma.DateTimeFilter<"Step"> | Date | string
   run?: Prisma.XOR<Prisma.RunScalarRelationFilter, Prisma.RunWhereInput>
 }, "id" | "runId_index">
@@ -444,6 +458,7 @@ export type StepOrderByWithAggregationInput = {
   durationMs?: Prisma.SortOrderInput | Prisma.SortOrder
   withheld?: Prisma.SortOrderInput | Prisma.SortOrder
   label?: Prisma.SortOrder
+  enteredSeq?: Prisma.SortOrderInput | Prisma.SortOrder
   startedAt?: Prisma.SortOrder
   _count?: Prisma.StepCountOrderByAggregateInput
   _avg?: Prisma.StepAvgOrderByAggregateInput
@@ -478,6 +493,7 @@ export type StepScalarWhereWithAggregatesInput = {
   durationMs?: Prisma.IntNullableWithAggregatesFilter<"Step"> | number | null
   withheld?: Prisma.JsonNullableWithAggregatesFilter<"Step">
   label?: Prisma.StringNullableListFilter<"Step">
+  enteredSeq?: Prisma.IntNullableWithAggregatesFilter<"Step"> | number | null
   startedAt?: Prisma.DateTimeWithAggregatesFilter<"Step"> | Date | string
 }
 
@@ -503,6 +519,7 @@ export type StepCreateInput = {
   durationMs?: number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepCreatelabelInput | string[]
+  enteredSeq?: number | null
   startedAt: Date | string
   run: Prisma.RunCreateNestedOneWithoutStepsInput
 }
@@ -530,6 +547,7 @@ export type StepUncheckedCreateInput = {
   durationMs?: number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepCreatelabelInput | string[]
+  enteredSeq?: number | null
   startedAt: Date | string
 }
 
@@ -555,6 +573,7 @@ export type StepUpdateInput = {
   durationMs?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepUpdatelabelInput | string[]
+  enteredSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   startedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   run?: Prisma.RunUpdateOneRequiredWithoutStepsNestedInput
 }
@@ -582,6 +601,7 @@ export type StepUncheckedUpdateInput = {
   durationMs?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepUpdatelabelInput | string[]
+  enteredSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   startedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -608,6 +628,7 @@ export type StepCreateManyInput = {
   durationMs?: number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepCreatelabelInput | string[]
+  enteredSeq?: number | null
   startedAt: Date | string
 }
 
@@ -633,6 +654,7 @@ export type StepUpdateManyMutationInput = {
   durationMs?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepUpdatelabelInput | string[]
+  enteredSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   startedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -659,6 +681,7 @@ export type StepUncheckedUpdateManyInput = {
   durationMs?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepUpdatelabelInput | string[]
+  enteredSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   startedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -700,6 +723,7 @@ export type StepCountOrderByAggregateInput = {
   durationMs?: Prisma.SortOrder
   withheld?: Prisma.SortOrder
   label?: Prisma.SortOrder
+  enteredSeq?: Prisma.SortOrder
   startedAt?: Prisma.SortOrder
 }
 
@@ -712,6 +736,7 @@ export type StepAvgOrderByAggregateInput = {
   costNanos?: Prisma.SortOrder
   msToFirstChunk?: Prisma.SortOrder
   durationMs?: Prisma.SortOrder
+  enteredSeq?: Prisma.SortOrder
 }
 
 export type StepMaxOrderByAggregateInput = {
@@ -730,6 +755,7 @@ export type StepMaxOrderByAggregateInput = {
   costNanos?: Prisma.SortOrder
   msToFirstChunk?: Prisma.SortOrder
   durationMs?: Prisma.SortOrder
+  enteredSeq?: Prisma.SortOrder
   startedAt?: Prisma.SortOrder
 }
 
@@ -749,6 +775,7 @@ export type StepMinOrderByAggregateInput = {
   costNanos?: Prisma.SortOrder
   msToFirstChunk?: Prisma.SortOrder
   durationMs?: Prisma.SortOrder
+  enteredSeq?: Prisma.SortOrder
   startedAt?: Prisma.SortOrder
 }
 
@@ -761,6 +788,7 @@ export type StepSumOrderByAggregateInput = {
   costNanos?: Prisma.SortOrder
   msToFirstChunk?: Prisma.SortOrder
   durationMs?: Prisma.SortOrder
+  enteredSeq?: Prisma.SortOrder
 }
 
 export type StepCreateNestedManyWithoutRunInput = {
@@ -845,6 +873,7 @@ export type StepCreateWithoutRunInput = {
   durationMs?: number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepCreatelabelInput | string[]
+  enteredSeq?: number | null
   startedAt: Date | string
 }
 
@@ -870,6 +899,7 @@ export type StepUncheckedCreateWithoutRunInput = {
   durationMs?: number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepCreatelabelInput | string[]
+  enteredSeq?: number | null
   startedAt: Date | string
 }
 
@@ -925,6 +955,7 @@ export type StepScalarWhereInput = {
   durationMs?: Prisma.IntNullableFilter<"Step"> | number | null
   withheld?: Prisma.JsonNullableFilter<"Step">
   label?: Prisma.StringNullableListFilter<"Step">
+  enteredSeq?: Prisma.IntNullableFilter<"Step"> | number | null
   startedAt?: Prisma.DateTimeFilter<"Step"> | Date | string
 }
 
@@ -950,6 +981,7 @@ export type StepCreateManyRunInput = {
   durationMs?: number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepCreatelabelInput | string[]
+  enteredSeq?: number | null
   startedAt: Date | string
 }
 
@@ -975,6 +1007,7 @@ export type StepUpdateWithoutRunInput = {
   durationMs?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepUpdatelabelInput | string[]
+  enteredSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   startedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -1000,6 +1033,7 @@ export type StepUncheckedUpdateWithoutRunInput = {
   durationMs?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepUpdatelabelInput | string[]
+  enteredSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   startedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -1025,6 +1059,7 @@ export type StepUncheckedUpdateManyWithoutRunInput = {
   durationMs?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   withheld?: Prisma.NullableJsonNullValueInput | runtime.InputJsonValue
   label?: Prisma.StepUpdatelabelInput | string[]
+  enteredSeq?: Prisma.NullableIntFieldUpdateOperationsInput | number | null
   startedAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
@@ -1053,6 +1088,7 @@ export type StepSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = r
   durationMs?: boolean
   withheld?: boolean
   label?: boolean
+  enteredSeq?: boolean
   startedAt?: boolean
   run?: boolean | Prisma.RunDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["step"]>
@@ -1080,6 +1116,7 @@ export type StepSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensio
   durationMs?: boolean
   withheld?: boolean
   label?: boolean
+  enteredSeq?: boolean
   startedAt?: boolean
   run?: boolean | Prisma.RunDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["step"]>
@@ -1107,6 +1144,7 @@ export type StepSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensio
   durationMs?: boolean
   withheld?: boolean
   label?: boolean
+  enteredSeq?: boolean
   startedAt?: boolean
   run?: boolean | Prisma.RunDefaultArgs<ExtArgs>
 }, ExtArgs["result"]["step"]>
@@ -1134,10 +1172,11 @@ export type StepSelectScalar = {
   durationMs?: boolean
   withheld?: boolean
   label?: boolean
+  enteredSeq?: boolean
   startedAt?: boolean
 }
 
-export type StepOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "runId" | "index" | "model" | "failedModels" | "instructions" | "messagesKept" | "followsResponse" | "messagesAdded" | "activeTools" | "assistant" | "keyOrders" | "finishReason" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "msToFirstChunk" | "durationMs" | "withheld" | "label" | "startedAt", ExtArgs["result"]["step"]>
+export type StepOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "runId" | "index" | "model" | "failedModels" | "instructions" | "messagesKept" | "followsResponse" | "messagesAdded" | "activeTools" | "assistant" | "keyOrders" | "finishReason" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "msToFirstChunk" | "durationMs" | "withheld" | "label" | "enteredSeq" | "startedAt", ExtArgs["result"]["step"]>
 export type StepInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   run?: boolean | Prisma.RunDefaultArgs<ExtArgs>
 }
@@ -1206,6 +1245,10 @@ export type $StepPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
      * The spaces, confidential at that time, whose words the run had been shown with it.
      */
     label: string[]
+    /**
+     * The `enteredSeq` of its run at that time: up to which message it had seen the active space. A replay orders messages by it.
+     */
+    enteredSeq: number | null
     startedAt: Date
   }, ExtArgs["result"]["step"]>
   composites: {}
@@ -1653,6 +1696,7 @@ export interface StepFieldRefs {
   readonly durationMs: Prisma.FieldRef<"Step", 'Int'>
   readonly withheld: Prisma.FieldRef<"Step", 'Json'>
   readonly label: Prisma.FieldRef<"Step", 'String[]'>
+  readonly enteredSeq: Prisma.FieldRef<"Step", 'Int'>
   readonly startedAt: Prisma.FieldRef<"Step", 'DateTime'>
 }
     

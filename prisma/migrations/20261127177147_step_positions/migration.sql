@@ -1,0 +1,1 @@
+ALTER TABLE "Step" ADD COLUMN "enteredSeq" INTEGER;
