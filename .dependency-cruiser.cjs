@@ -12,7 +12,7 @@ const ARROWS = {
   // The one queue of jobs besides runs: its kinds, how they are enqueued, and the worker that runs them.
   jobs: { values: ['lib', 'platform', 'generated'] },
   broker: { values: ['lib'], types: ['platform', 'config', 'generated'] },
-  models: { values: ['lib'], types: ['platform', 'config'] },
+  models: { values: ['lib', 'stores'], types: ['platform', 'config'] },
   // Pure functions over plain facts: no transaction, no platform, nothing asynchronous.
   rules: { values: ['lib', 'confidentiality'], types: ['generated', 'platform'] },
   // One file per table, the only file that writes it, and fragments of SQL that several tables share.
@@ -47,7 +47,7 @@ const ARROWS = {
   },
   delivery: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql'], types: ['config', 'app'] },
   // Other protocols than GraphQL. They run its operations, through a port that the server implements.
-  doors: { values: ['lib', 'broker'], types: ['access', 'graphql'] },
+  doors: { values: ['lib', 'rules', 'broker'], types: ['access', 'graphql'] },
   server: {
     values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery', 'doors'],
     types: ['config', 'app', 'files'],

@@ -14,6 +14,7 @@ import type {
 import type { JsonObject } from '../lib/json.ts'
 import { digestOf } from '../rules/approvals.ts'
 import { isAnsweredOutside } from '../rules/call-answers.ts'
+import { isAnsweredCall } from '../rules/statuses.ts'
 import { CLOCKS_MS, showsUrgent } from './momentary.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
@@ -354,7 +355,7 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
       add(`settle ${id}`, settledAt, { type: 'expire', call }, before)
     else if (call.answeredById !== null || call.answeredByService !== null)
       add(`settle ${id}`, settledAt, { type: 'submit', call }, [...before, ...decided])
-    else if (isOutside(call) && ['DONE', 'FAILED'].includes(status))
+    else if (isOutside(call) && isAnsweredCall(status))
       add(`settle ${id}`, settledAt, { type: 'result', call }, [...before, ...decided])
   }
 
