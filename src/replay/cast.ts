@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { inputOf } from '../agents/agent-definition.ts'
 import { importSpace } from '../operation/import.ts'
 import { FORMAT, FORMAT_VERSION } from '../operation/moving.ts'
+import { insertGoals, insertMemories } from '../stores/knowledge-store.ts'
 import { ADMIN, withChanges } from './acting.ts'
 import type { Recording } from './recording.ts'
 import { beginOf, firstMembers } from './schedule.ts'
@@ -81,8 +82,8 @@ export async function writeCast({ app, recording, options }: World): Promise<voi
   )
   const { prisma } = db
   const isOld = ({ updatedAt }: { updatedAt: string }) => Date.parse(updatedAt) < begun
-  await prisma.memory.createMany({ data: memories.filter(isOld) as never })
-  await prisma.goal.createMany({ data: goals.filter(isOld) as never })
+  await insertMemories(prisma, memories.filter(isOld) as never)
+  await insertGoals(prisma, goals.filter(isOld) as never)
   for (const { id } of entities) {
     if (!id.startsWith('agt_')) continue
     const own = versions.filter(({ agentId }) => agentId === id)

@@ -140,7 +140,7 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
   return Prisma.sql`UPDATE "Run" SET ${Prisma.join(changes)} WHERE ${isHeld} RETURNING ${HELD_COLUMNS}`
 }
 
-/** The columns of a held run that its changes read: the owners of its usage (runs/ledger.ts), and its marks. */
+/** The columns of a held run that its changes read: the owners of its usage (usage-store.ts), and its marks. */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
   coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", "askers" AS "payingAskers", places AS "runPlaces", label AS "runLabel"`
 
