@@ -43,9 +43,10 @@ export interface RunEnds {
   /**
    * The optimistic form of `end`, a stage for speed. Returns assignments for the write of a run's last step; they complete the run
    * if its end has no other effects. Otherwise the run stays RUNNING, and `end` must end it. Gain: each run whose last step has no
-   * calls saves the four round trips of the transaction of `end` (BEGIN, the end, the facts, COMMIT). @@END@@ To
-   * remove it, let the engine call `end` after every last step, and delete this function, `publishCompleted`, `completeIfSql`, and
-   * `completing` of `Journal.generated`.
+   * calls saves the four round trips of the transaction of `end` (BEGIN, the end, the facts, COMMIT): a run of two steps with one
+   * message takes 8 statements instead of 12, which the bound of `bench/round-trips` needs (docs/round-trips.md). To remove it, let
+   * the engine call `end` after every last step, and delete this function, `publishCompleted`, `completeIfSql`, and `completing` of
+   * `Journal.generated`.
    */
   completeIfAloneSql(ending: Completion): Prisma.Sql
   /** Publishes the end of a run that was written with its last step. */
