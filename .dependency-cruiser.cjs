@@ -12,7 +12,7 @@ const ARROWS = {
   // The one queue of jobs besides runs: its kinds, how they are enqueued, and the worker that runs them.
   jobs: { values: ['lib', 'platform', 'generated'] },
   broker: { values: ['lib'], types: ['platform', 'config', 'generated'] },
-  models: { values: ['lib'], types: ['platform', 'config'] },
+  models: { values: ['lib', 'stores'], types: ['platform', 'config'] },
   // Pure functions over plain facts: no transaction, no platform, nothing asynchronous.
   rules: { values: ['lib', 'confidentiality'], types: ['generated', 'platform'] },
   // One file per table, the only file that writes it, and fragments of SQL that several tables share.

@@ -17,7 +17,7 @@ export interface AuditFilter {
 }
 
 /**
- * Reads the audit log: who created, changed, removed, stopped, answered, decided or revoked what. platform/record.ts
+ * Reads the audit log: who created, changed, removed, stopped, answered, decided or revoked what. access/record.ts
  * and some tools write it.
  */
 export interface AuditLog {

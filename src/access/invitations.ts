@@ -3,8 +3,9 @@ import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import { checkInteger } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
-import { noteDeed } from '../platform/record.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { noteDeed } from '../stores/audit-store.ts'
+import { deleteInvitations, insertInvitation, redeemInvitation } from '../stores/token-store.ts'
 import { issue } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
@@ -40,8 +41,8 @@ export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>)
         const human = await tx.$queryRaw<unknown[]>`
           SELECT 1 FROM "Entity" WHERE id = ${prefixOf(humanId) === 'hum' ? humanId : ''} AND "goneAt" IS NULL FOR SHARE`
         if (human.length === 0) throw new NotFoundError('There is no such human.')
-        await tx.invitation.create({ data: { hash: hashOf(code), humanId, expiresAt } })
-        await tx.invitation.deleteMany({ where: { expiresAt: { lte: new Date(clock.now()) } } })
+        await insertInvitation(tx, { hash: hashOf(code), humanId, expiresAt })
+        await deleteInvitations(tx, { expiresAt: { lte: new Date(clock.now()) } })
       })
       return { path: `/invitations/${code}`, expiresAt }
     },
@@ -49,10 +50,8 @@ export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>)
       if (!IS_CODE.test(code)) return null
       const now = new Date(clock.now())
       return db.transaction(async (tx) => {
-        const [found] = await tx.$queryRaw<{ humanId: string }[]>`
-          DELETE FROM "Invitation" WHERE hash = ${hashOf(code)} AND "expiresAt" > ${now} RETURNING "humanId"`
-        if (found === undefined) return null
-        const { humanId } = found
+        const humanId = await redeemInvitation(tx, hashOf(code), now)
+        if (humanId === null) return null
         const { accessToken, secret } = await issue(tx, { scope: 'HUMAN', humanId, createdAt: now })
         const deed = { actorId: humanId, serviceName: null, action: 'redeemInvitation', detail: { humanId } }
         await noteDeed(tx, { ...deed, targetId: accessToken.id })

@@ -8,9 +8,9 @@ import { newId, prefixOf } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { noteDeed } from '../platform/record.ts'
 import { requireInPerson } from '../rules/acting.ts'
 import { isAdmin, requireAdmin } from '../rules/permissions.ts'
+import { noteDeed } from '../stores/audit-store.ts'
 import { isLoggedOut, type ProviderLogin } from '../stores/identity-store.ts'
 import {
   deleteExpiredSessions,

@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { isLoopback } from '../lib/loopback.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { noteDeed } from '../platform/record.ts'
+import { noteDeed } from '../stores/audit-store.ts'
 import { issue } from './tokens.ts'
 
 /**

@@ -17,6 +17,7 @@ import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 import { deletePushSubscriptions } from '../stores/push-store.ts'
 import { deleteSessions, selectOpenSessionsSql } from '../stores/session-store.ts'
 import { deleteTaskPushes } from '../stores/task-push-store.ts'
+import { insertToken, revokeToken, saveTokenUse } from '../stores/token-store.ts'
 import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
 import { settingKeysOf } from './sessions.ts'
 import { OPERATOR_ID, type Viewer } from './viewer.ts'
@@ -86,7 +87,8 @@ export function createTokens(
   async function viewerOfToken(secret: string): Promise<Viewer | null> {
     const row = await rowsByHash.load(sha256(secret).toString('hex'))
     if (row === null || !isGood(row, clock.now())) return null
-    if (clock.now() - Number(row.lastUsedAt) >= USE_NOTED_MS) await noteUse(db.prisma, row.id, new Date(clock.now()))
+    if (clock.now() - Number(row.lastUsedAt) >= USE_NOTED_MS)
+      await saveTokenUse(db.prisma, row.id, new Date(clock.now()))
     return viewerOf(row)
   }
 
@@ -154,7 +156,7 @@ export function createTokens(
       requireAdmin(viewer, 'revoke access tokens')
       if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_TOKEN)
       const [accessToken, sessionIds] = await db.transaction(async (tx) => {
-        await tx.accessToken.updateMany({ where: { id, revokedAt: null }, data: { revokedAt: new Date(clock.now()) } })
+        await revokeToken(tx, id, new Date(clock.now()))
         const revoked = await tx.accessToken.findUnique({ where: { id }, omit: OMIT_HASH })
         if (revoked === null) throw new NotFoundError(NO_SUCH_TOKEN)
         await deletePushSubscriptions(tx, { tokenId: id })
@@ -200,10 +202,6 @@ function createRowsByHash({ db }: Pick<Platform, 'db'>): DataLoader<string, Row 
 
 /** `lastUsedAt` has a resolution of one minute, to limit writes. */
 const USE_NOTED_MS = 60_000
-
-async function noteUse(tx: Tx, id: string, lastUsedAt: Date): Promise<void> {
-  await tx.accessToken.updateMany({ where: { id }, data: { lastUsedAt } })
-}
 
 async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify: VerifyJwt): Promise<Viewer | null> {
   const signIn = await verify(token)
@@ -270,7 +268,7 @@ export async function issue(
 ): Promise<{ accessToken: AccessToken; secret: string }> {
   const secret = SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64url')
   const data = { id: newId('acc'), hash: sha256(secret).toString('hex'), ...granted }
-  return { accessToken: await tx.accessToken.create({ data, omit: OMIT_HASH }), secret }
+  return { accessToken: await insertToken(tx, data), secret }
 }
 
 /** Whether the human exists, was not erased, and has this role. */

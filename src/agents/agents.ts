@@ -11,6 +11,8 @@ import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { insertAgent, updateAgent } from '../stores/agent-store.ts'
+import { insertEntity, updateEntity } from '../stores/entity-store.ts'
 import type { PublishedGrant } from '../stores/grant-store.ts'
 import { recheckPostponed } from '../stores/inbox-store.ts'
 import { parkRunsOfAgent } from '../stores/run-store.ts'
@@ -165,8 +167,8 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     await checkPeople(tx, policiesIn(changes))
     const notifying = notifyColumns(id, changes.notifyUrl, secretBox)
     const remote = remoteColumns(before, changes, secretBox)
-    if (changes.name !== undefined) await tx.entity.update({ where: { id }, data: { name: changes.name } })
-    await tx.agent.update({ where: { id }, data: { ...columnsOf(changes), ...notifying.columns, ...remote } })
+    if (changes.name !== undefined) await updateEntity(tx, id, { name: changes.name })
+    await updateAgent(tx, id, { ...columnsOf(changes), ...notifying.columns, ...remote })
     const endedGrants = await changeTools(tx, id, changes)
     if (changes.budget !== undefined) await recheckPostponed(tx, { agentId: id })
     const isPausing = changes.paused !== undefined && changes.paused !== before.paused
@@ -246,11 +248,11 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
         await checkUrgentFrom(tx, settings.cycle)
         await checkPeople(tx, policiesIn(settings))
         const entity = { id, kind: 'AGENT' as const, name: settings.name, createdAt: new Date(clock.now()) }
-        await tx.entity.create({ data: entity })
+        await insertEntity(tx, entity)
         const columns = { ...columnsOf(settings), ...notifying.columns }
-        const row = await tx.agent.create({ data: { id, mind: input.mind, toolset: input.toolset, ...columns } })
+        const row = await insertAgent(tx, { id, mind: input.mind, toolset: input.toolset, ...columns })
         const remote = settings.remote == null ? {} : remoteColumns(row, { remote: settings.remote }, secretBox)
-        await tx.agent.update({ where: { id }, data: remote })
+        await updateAgent(tx, id, remote)
         await replaceTools(tx, id, settings.tools, secretBox)
         await replaceMcpServers(tx, id, settings.mcpServers, secretBox)
         const definition = await readDefinition(tx, id)

@@ -5,8 +5,10 @@ import { copiedId } from '../lib/copied-id.ts'
 import { LimitExceededError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
+import { updateAgent } from '../stores/agent-store.ts'
 import { recordCopiedAgents } from '../stores/copy-store.ts'
 import { copyAgentRows, type Fork } from '../stores/fork-store.ts'
+import { insertMcpServers, insertTools } from '../stores/tool-store.ts'
 import { readDefinition } from './agent-definition.ts'
 import { MOST_AGENTS } from './agents.ts'
 import type { ApprovalPolicy } from './approval-policy.ts'
@@ -72,7 +74,7 @@ async function changeCopy(tx: Tx, id: string, { instructions, model }: CopyChang
           phases: (phases as unknown as ToolPhase[]).map((phase) => ({ ...phase, model: null })),
         }),
   }
-  await tx.agent.update({ where: { id }, data: data as Prisma.AgentUpdateInput })
+  await updateAgent(tx, id, data as Prisma.AgentUncheckedUpdateInput)
 }
 
 const OF_ANY_MEMBER: ApprovalPolicy = {
@@ -97,7 +99,7 @@ async function copyTools(tx: Tx, { agentIds, intoId }: Fork, secretBox: SecretBo
       ...headersOfCopy('tool', tool, intoId, secretBox),
     }
   })
-  await tx.agentTool.createMany({ data })
+  await insertTools(tx, data)
 }
 
 async function copyServers(tx: Tx, { agentIds, intoId }: Fork, secretBox: SecretBox): Promise<void> {
@@ -119,7 +121,7 @@ async function copyServers(tx: Tx, { agentIds, intoId }: Fork, secretBox: Secret
       ...headersOfCopy('mcp', server, intoId, secretBox),
     }
   })
-  await tx.mcpServer.createMany({ data })
+  await insertMcpServers(tx, data)
 }
 
 /** The model of a copy is still that of the original. */
@@ -131,7 +133,7 @@ async function copyRemotes(tx: Tx, { agentIds, intoId }: Fork, secretBox: Secret
     const headers =
       remoteHeadersSealed === null ? {} : sealedFor(id, model, openRemoteHeaders(agent, model, secretBox), secretBox)
     const approval = remoteApproval === null ? { remoteApproval: OF_ANY_MEMBER } : {}
-    await tx.agent.update({ where: { id }, data: { ...headers, ...approval } })
+    await updateAgent(tx, id, { ...headers, ...approval })
   }
 }
 

@@ -10,6 +10,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 import { isAnsweredOutside } from '../rules/call-answers.ts'
 import { HTTP_METHODS, type HttpMethod, templateFault } from '../rules/http-request.ts'
+import { replaceToolRows } from '../stores/tool-store.ts'
 import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
 import {
   checkHeaders,
@@ -217,7 +218,6 @@ export async function replaceTools(tx: Tx, agentId: string, tools: CheckedTool[]
   })
   const kept = new Map(before.map(({ name, ...headers }) => [name, headers]))
   for (const [index, tool] of tools.entries()) checkOriginOfKept(tool, kept.get(tool.name), `input.tools.${index}`)
-  await tx.agentTool.deleteMany({ where: { agentId } })
   const data = tools.map(
     ({ headers, inputSchema, approval, resultSchema, ...tool }, position): Prisma.AgentToolCreateManyInput => ({
       agentId,
@@ -229,5 +229,5 @@ export async function replaceTools(tx: Tx, agentId: string, tools: CheckedTool[]
       ...sealHeaders(headers, kept.get(tool.name), { kind: 'tool', agentId, name: tool.name }, secretBox),
     }),
   )
-  await tx.agentTool.createMany({ data })
+  await replaceToolRows(tx, agentId, data)
 }

@@ -8,6 +8,7 @@ import { checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { deleteGoals, insertGoal, updateGoal } from '../stores/knowledge-store.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 /**
@@ -76,9 +77,7 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
     },
     async delete(agentId, ids, by) {
       const isKnown = by === undefined ? Prisma.sql`true` : isKnownTo(by.marks)
-      const rows = await (by?.tx ?? db.prisma).$queryRaw<{ id: string }[]>`
-        DELETE FROM "Goal" WHERE "agentId" = ${agentId} AND ${isKnown} AND id = ANY(${wellFormedIds(ids)}::text[]) RETURNING id`
-      return rows.map(({ id }) => id)
+      return deleteGoals(by?.tx ?? db.prisma, agentId, wellFormedIds(ids), isKnown)
     },
     async setAs(viewer, input) {
       checkAdmin(viewer)
@@ -122,9 +121,8 @@ async function write(
   const fields = { ...(description === null ? {} : { description }), ...(status === null ? {} : { status }), updatedAt }
   const { places, label } = marks ?? UNMARKED
   if (id === null) {
-    return tx.goal.create({
-      data: { id: newId('gol'), agentId, description: '', ...fields, places: [...places], label: [...label] },
-    })
+    const goal = { id: newId('gol'), agentId, description: '', ...fields, places: [...places], label: [...label] }
+    return insertGoal(tx, goal)
   }
   if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_GOAL)
   // A change by a run, even of the status alone, adds the marks of the run to the goal; a change by an admin does not.
@@ -132,8 +130,8 @@ async function write(
   if (marks !== null && before === null) throw new NotFoundError(NO_SUCH_GOAL)
   const stays = description === null ? [before ?? UNMARKED] : []
   const data = marks === null ? fields : { ...fields, ...marksTogether([...stays, marks]) }
-  const [goal] = await tx.goal.updateManyAndReturn({ where: { id, agentId }, data })
-  if (goal === undefined) throw new NotFoundError(NO_SUCH_GOAL)
+  const goal = await updateGoal(tx, { id, agentId }, data)
+  if (goal === null) throw new NotFoundError(NO_SUCH_GOAL)
   return goal
 }
 

@@ -4,6 +4,7 @@ import { wellFormedIds } from '../lib/ids.ts'
 import { storableText } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { trustListing } from '../stores/tool-store.ts'
 import { asVersion, authorOf } from './version-recording.ts'
 
 /** Confirmation of the tools that MCP servers list. */
@@ -28,12 +29,9 @@ export function createMcpConfirmation({ db, clock }: Pick<Platform, 'db' | 'cloc
           FOR UPDATE OF a`
         if (agent === undefined) throw new NotFoundError('There is no such agent, or it has no such MCP server.')
         const note = `Confirmed the tools of the MCP server ${name}`
-        await asVersion(tx, agent, { ...authorOf(viewer, note), at: new Date(clock.now()) }, async () => {
-          await tx.$executeRaw`
-            UPDATE "McpServer" SET fingerprints = fingerprints || coalesce((
-              SELECT jsonb_object_agg(tool->>'name', tool->>'fingerprint') FROM jsonb_array_elements(listing) tool), '{}')
-            WHERE "agentId" = ${agent.id} AND name = ${storableText(name)}`
-        })
+        await asVersion(tx, agent, { ...authorOf(viewer, note), at: new Date(clock.now()) }, () =>
+          trustListing(tx, { agentId: agent.id, name: storableText(name) }),
+        )
       })
     },
   }

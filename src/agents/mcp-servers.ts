@@ -7,6 +7,7 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 import { deleteUnusedAuthorizations } from '../stores/mcp-authorization-store.ts'
+import { replaceMcpServerRows } from '../stores/tool-store.ts'
 import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
 import {
   checkHeaders,
@@ -237,7 +238,6 @@ export async function replaceMcpServers(
     const same = before.find(({ name }) => name === server.name)
     checkOriginOfKept(server, same, `input.mcpServers.${index}`)
   }
-  await tx.mcpServer.deleteMany({ where: { agentId } })
   const data = servers.map(({ name, url, headers, allowedTools, approval, approvalTools, ...server }, position) => {
     const same = before.find((server) => server.name === name)
     const oauth = server.oauth ?? (same?.url === url ? same.oauth : 'NONE')
@@ -263,6 +263,6 @@ export async function replaceMcpServers(
       listing: (same?.url === url ? same.listing : null) ?? Prisma.DbNull,
     }
   })
-  await tx.mcpServer.createMany({ data })
+  await replaceMcpServerRows(tx, agentId, data)
   await deleteUnusedAuthorizations(tx, agentId)
 }

@@ -1,12 +1,12 @@
 import type { Viewer } from '../access/viewer.ts'
-import { isKnownTo, isOfLabel, type Marks, UNMARKED } from '../confidentiality/marks.ts'
+import { isKnownTo, type Marks, UNMARKED } from '../confidentiality/marks.ts'
 import { type Memory, Prisma } from '../generated/prisma/client.ts'
 import { BadInputError, LimitExceededError } from '../lib/errors.ts'
-import { newId } from '../lib/ids.ts'
 import { checkNameCharacters, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { deleteMemories, upsertMemories } from '../stores/knowledge-store.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 export interface MemoryInput {
@@ -55,7 +55,7 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
       return inTransaction(db, by?.tx, async (tx) => {
         await lockAgentRow(tx, agentId)
         const { places, label } = by?.marks ?? UNMARKED
-        await upsert(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })
+        await upsertMemories(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })
         // Counts only what the run may read. Otherwise one human could fill the limit with memories that other runs can
         // neither read nor delete.
         const rows = await tx.$queryRaw<Memory[]>`
@@ -68,9 +68,8 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
     },
     async delete(agentId, keys, by) {
       const isKnown = by === undefined ? Prisma.sql`true` : isKnownTo(by.marks)
-      const rows = await (by?.tx ?? db.prisma).$queryRaw<{ key: string }[]>`
-        DELETE FROM "Memory" WHERE "agentId" = ${agentId} AND ${isKnown} AND key = ANY(${keys.filter((key) => !key.includes('\0'))}::text[]) RETURNING key`
-      return [...new Set(rows.map(({ key }) => key))]
+      const storable = keys.filter((key) => !key.includes('\0'))
+      return [...new Set(await deleteMemories(by?.tx ?? db.prisma, agentId, storable, isKnown))]
     },
     async setAs(viewer, input) {
       checkAdmin(viewer)
@@ -99,25 +98,4 @@ function checkMemories(given: readonly MemoryInput[]): Map<string, string> {
       return [checkText(key, LONGEST_KEY, `${field}.key`), checkText(value, LONGEST_VALUE, `${field}.value`)]
     }),
   )
-}
-
-async function upsert(
-  tx: Tx,
-  agentId: string,
-  values: Map<string, string>,
-  { updatedAt, places, label }: Marks & { updatedAt: Date },
-): Promise<void> {
-  const ids = [...values.keys()].map(() => newId('mem'))
-  await tx.$executeRaw`
-    WITH given AS (
-      SELECT * FROM unnest(${ids}::text[], ${[...values.keys()]}::text[], ${[...values.values()]}::text[]) AS given(id, key, value)
-    ), known AS (
-      UPDATE "Memory" m SET value = given.value, "updatedAt" = ${updatedAt}, places = ${places}::text[], label = ${label}::text[]
-      FROM given WHERE m.key = given.key AND m.id IN (
-        SELECT id FROM "Memory" WHERE "agentId" = ${agentId} AND ${isOfLabel({ places, label })}
-      ) RETURNING m.key
-    )
-    INSERT INTO "Memory" (id, "agentId", key, value, "updatedAt", places, label)
-    SELECT given.id, ${agentId}, given.key, given.value, ${updatedAt}, ${places}::text[], ${label}::text[]
-    FROM given WHERE given.key NOT IN (SELECT key FROM known)`
 }

@@ -5,6 +5,7 @@ import { ConflictError, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { hideCycles } from '../stores/agent-store.ts'
 import { dropEvent } from '../stores/inbox-store.ts'
 
 /** Lets admins change the inbox and consciousness of a persistent agent. */
@@ -44,9 +45,7 @@ export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signal
       requireAdmin(viewer, ACTION)
       if (prefixOf(agentId) !== 'agt') throw new NotFoundError(NO_SUCH_MIND)
       await db.transaction(async (tx) => {
-        const count = await tx.$executeRaw`
-          UPDATE "Agent" SET "firstCycle" = "cycleCount" WHERE id = ${agentId} AND mind = 'PERSISTENT'`
-        if (count === 0) throw new NotFoundError(NO_SUCH_MIND)
+        if (!(await hideCycles(tx, agentId))) throw new NotFoundError(NO_SUCH_MIND)
       })
       return { agentId }
     },

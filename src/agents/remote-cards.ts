@@ -1,10 +1,10 @@
 import type { Viewer } from '../access/viewer.ts'
 import { ConflictError, NotFoundError } from '../lib/errors.ts'
 import { wellFormedIds } from '../lib/ids.ts'
-import { jsonbText } from '../lib/json.ts'
 import type { Database } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { keepCardSql, trustCard } from '../stores/agent-store.ts'
 import { NO_SUCH_AGENT } from './existing-agent.ts'
 import type { RemoteCard } from './remote-agent.ts'
 import { asVersion, authorOf } from './version-recording.ts'
@@ -19,12 +19,7 @@ export async function keepCard(
   agent: { id: string; model: string },
   card: Omit<RemoteCard, 'trusted' | 'readAt'> & { readAt: number },
 ): Promise<RemoteCard | null> {
-  const [kept] = await prisma.$queryRaw<{ card: RemoteCard }[]>`
-    UPDATE "Agent" SET "remoteCard" = CASE
-      WHEN coalesce(("remoteCard"->>'readAt')::double precision, 0) > ${card.readAt}::double precision THEN "remoteCard"
-      ELSE ${jsonbText(card)}::jsonb
-        || jsonb_build_object('trusted', coalesce("remoteCard"->>'trusted', ${card.fingerprint}::text)) END
-    WHERE id = ${agent.id} AND model = ${agent.model} RETURNING "remoteCard" AS card`
+  const [kept] = await prisma.$queryRaw<{ card: RemoteCard }[]>(keepCardSql(agent, card))
   return kept?.card ?? null
 }
 
@@ -55,11 +50,7 @@ export function createCardConfirmation({ db, clock }: Pick<Platform, 'db' | 'clo
             'The agent card has changed since you read it: read the present card, and confirm it by its fingerprint.',
           )
         const change = { ...authorOf(viewer, 'Confirmed the agent card'), at: new Date(clock.now()) }
-        await asVersion(tx, agent, change, async () => {
-          await tx.$executeRaw`
-            UPDATE "Agent" SET "remoteCard" = "remoteCard" || jsonb_build_object('trusted', "remoteCard"->>'fingerprint')
-            WHERE id = ${agent.id}`
-        })
+        await asVersion(tx, agent, change, () => trustCard(tx, agent.id))
       })
     },
   }

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Viewer } from '../access/viewer.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
+import { updateAgent } from '../stores/agent-store.ts'
 import { type ChangeNote, insertVersion } from '../stores/version-store.ts'
 import { type AgentDefinition, readDefinition } from './agent-definition.ts'
 
@@ -51,6 +52,6 @@ export async function addVersion(
   { at: createdAt, ...note }: Change,
 ): Promise<string> {
   const definition = defined as unknown as Prisma.InputJsonValue
-  await tx.agent.update({ where: { id: agentId }, data: { version: number } })
+  await updateAgent(tx, agentId, { version: number })
   return insertVersion(tx, { agentId, number, ...note, definition, createdAt })
 }

@@ -8,6 +8,7 @@ import { checkInteger, checkName } from '../lib/validate.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin, requireAdmin } from '../rules/permissions.ts'
+import { deleteWebhooks, insertWebhook, rotateWebhookSecret } from '../stores/webhook-store.ts'
 import { lockAgentRow } from './existing-agent.ts'
 import { newWebhookSecret } from './notify-secret.ts'
 
@@ -81,14 +82,14 @@ export function createWebhooks({ db, secretBox, clock }: Platform): Webhooks {
       const kept = { secretSealed: secretBox.seal(secret, id), createdAt: new Date(clock.now()) }
       const row = await db.transaction(async (tx) => {
         await lockAgentRow(tx, agentId)
-        return tx.webhook.create({ data: { id, agentId, serviceName: name, urgent: urgent === true, ...kept } })
+        return insertWebhook(tx, { id, agentId, serviceName: name, urgent: urgent === true, ...kept })
       })
       return { webhook: webhookOf(row), secret }
     },
     async delete(viewer, { id }) {
       requireAdmin(viewer, 'delete webhooks')
       await db.transaction(async (tx) => {
-        const { count } = await tx.webhook.deleteMany({ where: { id: { in: wellFormedIds([id]) } } })
+        const count = await deleteWebhooks(tx, { id: { in: wellFormedIds([id]) } })
         if (count === 0) throw new NotFoundError(NO_SUCH_WEBHOOK)
       })
       return { deletedWebhookId: id }
@@ -100,9 +101,7 @@ export function createWebhooks({ db, secretBox, clock }: Platform): Webhooks {
       const sealed = secretBox.seal(secret, id)
       const until = new Date(clock.now() + seconds * 1000)
       const row = await db.transaction(async (tx) => {
-        const [rotated] = await tx.$queryRaw<Row[]>`
-          UPDATE "Webhook" SET "oldSecretSealed" = "secretSealed", "oldSecretUntil" = ${until}, "secretSealed" = ${sealed}
-          WHERE id = ANY(${wellFormedIds([id])}::text[]) RETURNING *`
+        const rotated = await rotateWebhookSecret(tx, wellFormedIds([id]), { sealed, until })
         if (rotated === undefined) throw new NotFoundError(NO_SUCH_WEBHOOK)
         return rotated
       })

@@ -35,7 +35,6 @@ import type { Meaning } from '../spaces/meaning.ts'
 import { createReplies } from '../spaces/replies.ts'
 import { createSearch } from '../spaces/search.ts'
 import { createSpacePublisher } from '../spaces/space-publisher.ts'
-import { TOOLS_WITHOUT_EFFECT } from '../tools/built-in-tools.ts'
 
 /**
  * Connects the parts that depend on each other in a circle: messages, plans and services start runs, and runs post
@@ -48,7 +47,6 @@ export function createCore(platform: Platform, { meaning = null }: { meaning?: M
   const said = createSaid(platform)
   const lifecycle = createLifecycle(platform, {
     recovery: createMessageRecovery(platform, said.announcer),
-    toolsWithoutEffect: TOOLS_WITHOUT_EFFECT,
   })
   const calls = createCalls(platform, said.posting)
   const publisher = createSpacePublisher(platform)

@@ -1,6 +1,7 @@
 // Stage for speed: lets subscribers that began at different cursors share answers. To remove it, use all variables as the key.
-// Without this stage, the server executes events separately for each client that has reconnected. No benchmark measures
-// that, because none subscribes with cursors (docs/decisions/delivery-stages.md).
+// Gain: without it, each client that has reconnected is a group of its own, so the server executes every later event once more for
+// each of them. The bound of test/delivery/shared-work.test.ts needs it: an event is looked up once for all subscribers that see
+// the same, wherever they began. No benchmark measures it, because none subscribes with cursors (docs/decisions/delivery-stages.md).
 import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
 import { isAdmin, type Ranked } from '../rules/permissions.ts'
 

@@ -1,11 +1,12 @@
 // Stage for speed: decides that viewers may share one answer. To remove it, let answers.ts execute each event for each viewer.
-// Gain: 2.6 × less CPU for an event that is executed, in a group of 1,000 subscribers (docs/decisions/delivery-stages.md).
+// Gain: 2.6 × less CPU for an event that is executed, in a group of 1,000 subscribers (docs/decisions/delivery-stages.md). The bound
+// of test/delivery/shared-work.test.ts needs it: an event is looked up once for all subscribers that see the same.
 import type { Viewer } from '../access/viewer.ts'
 
 /**
  * Returns a viewer that detects whether an answer depends on more than the viewer's scope and role: authorization
  * and per-viewer fields read the id, the token or the grants. `onRead` is called at the first such read. The
- * probe detects property reads, but not comparisons of viewers by identity: see test/shape.test.ts.
+ * probe detects property reads, but not comparisons of viewers by identity: test/delivery/viewer-probe.test.ts forbids them.
  */
 export function probeOf(viewer: Viewer, onRead: () => void): Viewer {
   let isRead = false

@@ -2,6 +2,7 @@
 // agent works any more, or all that work wait for people.
 import { decodeCursor, isAfter } from '../broker/cursor.ts'
 import { type Bell, createBell } from '../lib/async.ts'
+import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import type { Activity } from './activity.ts'
 import type { Caller } from './exchange.ts'
 import {
@@ -135,12 +136,11 @@ ${CALL}`
 
 const MOST_WAITING = 50
 
-const ACTIVE = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
-
 /** Reads how a turn stands. Null: the space is gone. @throws DoorError */
 export async function readTurn(caller: Caller, { spaceId, rootId }: TurnScope): Promise<TurnState | null> {
   const hasMessage = rootId?.startsWith('msg_') === true
-  const filter = rootId === null ? { spaceId, status: ACTIVE } : { rootId, status: ACTIVE }
+  const status = ACTIVE_RUN_STATUSES
+  const filter = rootId === null ? { spaceId, status } : { rootId, status }
   const variables = { spaceId, hasMessage, messageId: hasMessage ? rootId : spaceId, filter }
   const { space, message, runs } = await caller.ask<StateData>(STATE, variables)
   if (space === null) return null

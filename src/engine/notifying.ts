@@ -7,6 +7,7 @@ import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { SEND_NOTICE } from '../jobs/queues.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { PublicUrl } from '../platform/public-url.ts'
+import { takeFormerNoticeSql } from '../stores/call-notices.ts'
 import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
 
 const TIMEOUT_MS = 10_000
@@ -81,6 +82,6 @@ export async function adoptFormerNotices({ db }: Pick<Platform, 'db'>): Promise<
         jsonb_build_object('id', id, 'agentId', "agentId", 'toolCallId', "toolCallId", 'body', body) AS data
       FROM former`
     await db.prisma.$executeRaw`
-      WITH former AS (DELETE FROM "Notification" WHERE id = ${id} RETURNING *) ${enqueueSql(SEND_NOTICE, notice)}`
+      WITH former AS (${takeFormerNoticeSql(id)}) ${enqueueSql(SEND_NOTICE, notice)}`
   }
 }

@@ -2,7 +2,7 @@ import type { ToolCall } from '../generated/prisma/client.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { JsonObject } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
-import { noteDeed } from '../platform/record.ts'
+import { noteDeed } from '../stores/audit-store.ts'
 
 interface Refused extends Pick<ToolCall, 'id' | 'runId' | 'agentId' | 'toolName' | 'input'> {
   /** The run's active space; null if it has none, or if the space does not matter. */

@@ -19,6 +19,7 @@ import {
   type Waiter,
   type WokenBy,
 } from '../rules/chain.ts'
+import { POSTED_MESSAGE_STATUSES } from '../rules/statuses.ts'
 import { wayToWake } from '../rules/wake.ts'
 import { insertChain, lockChain, saveChain } from '../stores/chain-store.ts'
 import { addMention } from '../stores/message-store.ts'
@@ -300,7 +301,7 @@ function lastWordOf(
 ): Promise<{ id: string; threadRootId: string | null } | null> {
   const ofThread = threadRootId === undefined ? {} : { threadRootId }
   return tx.message.findFirst({
-    where: { runId, spaceId, ...ofThread, status: { in: ['COMPLETE', 'REQUIRES_ACTION'] } },
+    where: { runId, spaceId, ...ofThread, status: { in: [...POSTED_MESSAGE_STATUSES] } },
     orderBy: { seq: 'desc' },
     select: { id: true, threadRootId: true },
   })

@@ -4,7 +4,7 @@ import { NO_SUCH_AGENT } from '../agents/existing-agent.ts'
 import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type Deed, noteDeed } from '../platform/record.ts'
+import { type Deed, noteDeed } from '../stores/audit-store.ts'
 import {
   conversationKey,
   conversationsAfter,

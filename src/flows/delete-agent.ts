@@ -8,13 +8,16 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { deleteAgentRow } from '../stores/agent-store.ts'
 import { cancelCallsOfAgent } from '../stores/call-store.ts'
 import { deleteConversationsOf } from '../stores/conversation-store.ts'
 import { deleteCyclesOfAgent } from '../stores/cycle-store.ts'
+import { updateEntity } from '../stores/entity-store.ts'
 import { endGrantsOfOtherVersions } from '../stores/grant-store.ts'
 import { deleteEventsOfAgent } from '../stores/inbox-store.ts'
 import { deleteFiringsOfAgent } from '../stores/plan-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
+import { deleteWebhooks } from '../stores/webhook-store.ts'
 import type { Leaving } from './leave-space.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
@@ -56,7 +59,7 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
     await deleteConversationsOf(tx, id)
     await eraseMind(tx, id)
     const endedGrants = await endGrantsOfOtherVersions(tx, id, new Map())
-    await tx.agent.delete({ where: { id } })
+    await deleteAgentRow(tx, id)
     return {
       async afterCommit() {
         await left.afterCommit()
@@ -108,13 +111,13 @@ async function markGone(tx: Tx, id: string, goneAt: Date): Promise<void> {
   const [agent] = await tx.$queryRaw<Prisma.JsonObject[]>`
     SELECT model, mind::text, toolset::text FROM "Agent" WHERE id = ${id} FOR UPDATE`
   if (agent === undefined) throw new NotFoundError(NO_SUCH_AGENT)
-  await tx.entity.update({ where: { id }, data: { goneAt, formerly: agent as Prisma.InputJsonObject } })
+  await updateEntity(tx, id, { goneAt, formerly: agent as Prisma.InputJsonObject })
 }
 
 /** Deletes rows that refer to the agent without a foreign key. */
 async function eraseMind(tx: Tx, agentId: string): Promise<void> {
   await deleteEventsOfAgent(tx, agentId)
   await deleteCyclesOfAgent(tx, agentId)
-  await tx.webhook.deleteMany({ where: { agentId } })
+  await deleteWebhooks(tx, { agentId })
   await deleteFiringsOfAgent(tx, agentId)
 }

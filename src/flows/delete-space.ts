@@ -15,8 +15,8 @@ import { deleteMessagesSql, lockOldestMessagesSql } from '../stores/message-stor
 import { deleteOutcomesSql } from '../stores/outcome-store.ts'
 import { deleteRunSpaces } from '../stores/run-store.ts'
 import { forgetForks, hideSpace, lockSpace, NO_SUCH_SPACE, REMAINS, removeSpace } from '../stores/space-store.ts'
-import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 import { deleteThreadsOfSpace } from '../stores/thread-store.ts'
+import { deleteIdleRootUsageSql } from '../stores/usage-store.ts'
 import type { AgentDeletion } from './delete-agent.ts'
 import { forgetSpaceWithCopies } from './forget.ts'
 import type { Lifecycle } from './lifecycle.ts'
@@ -132,8 +132,7 @@ async function remove({ prisma }: Database, spaceId: string, mostBatches = Numbe
       WITH few AS (${lockOldestMessagesSql(spaceId, MESSAGES_AT_ONCE)}), outcomes AS (
         ${deleteOutcomesSql(Prisma.sql`SELECT id FROM few`)}
       ), roots AS (
-        DELETE FROM "RootUsage" u WHERE u."rootId" IN (SELECT id FROM few) AND NOT EXISTS (
-          SELECT 1 FROM "Run" r WHERE r."rootId" = u."rootId" AND r.status IN ${ACTIVE_RUNS_SQL})
+        ${deleteIdleRootUsageSql(Prisma.sql`SELECT id FROM few`)}
       ), calls AS (
         ${deleteCallsOfMessagesSql(Prisma.sql`SELECT id FROM few`)}
       ) ${deleteMessagesSql(Prisma.sql`SELECT id FROM few`)}`

@@ -12,10 +12,11 @@ import {
   outlineOf,
 } from '../runs/cycle-transcript.ts'
 import { type JournaledStep, journaledSteps } from '../runs/journal.ts'
-import { rollBackCycleSql } from '../runs/ledger.ts'
+import { countCycle, setRestSql } from '../stores/agent-store.ts'
 import { deleteCallsOfRun } from '../stores/call-store.ts'
 import { insertCycle } from '../stores/cycle-store.ts'
-import { deleteGoneEvents, IS_GONE_SQL, retryNowSql } from '../stores/inbox-store.ts'
+import { deleteGoneEvents, retryNowSql } from '../stores/inbox-store.ts'
+import { rollBackCycleSql } from '../stores/usage-store.ts'
 
 // The effects of the end of a think cycle on its agent, in the transaction that ends the cycle. The cost does not depend on
 // the number of earlier cycles.
@@ -30,7 +31,7 @@ export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number
     WITH back AS (
       ${retryNowSql(agentId, status === 'COMPLETED')}
     )
-    UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${agentId}`
+    ${setRestSql(agentId, restMs)}`
 }
 
 /** Deletes the events of a cycle that come from deleted sources, or from sources that the agent must forget. */
@@ -59,14 +60,11 @@ export async function rememberCycle(
   const steps = await readSteps(tx, run.id)
   const accepted = isRefused(ending, facts) ? acceptedMessages(input, steps) : lastingMessages(input, steps)
   const messages = [...(accepted ?? [await leftOut(tx, run)]), ...said(noteOf(ending, !endsTurn))]
-  const [agent] = await tx.$queryRaw<{ cycleCount: number }[]>`
-    UPDATE "Agent" SET "cycleCount" = "cycleCount" + 1
-    WHERE id = ${run.agentId} AND NOT EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = ${run.id} AND ${IS_GONE_SQL})
-    RETURNING "cycleCount"`
-  if (agent === undefined) return forgetEvents(tx, run)
+  const cycleCount = await countCycle(tx, run.agentId, run.id)
+  if (cycleCount === null) return forgetEvents(tx, run)
   await insertCycle(tx, {
     agentId: run.agentId,
-    index: agent.cycleCount - 1,
+    index: cycleCount - 1,
     runId: run.id,
     places: run.places,
     label: run.label,

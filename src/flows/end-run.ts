@@ -6,7 +6,14 @@ import { ASK_REMOTE_AGENT } from '../lib/foreign-model.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Mention, mentionIn, turnEndOf } from '../rules/chain.ts'
-import { type Completion, type EndFacts, type EndPlan, planEnd, type RunEnding } from '../rules/run-end.ts'
+import {
+  type Completion,
+  type EndFacts,
+  type EndPlan,
+  planEnd,
+  type RunEnding,
+  TOOLS_WITHOUT_EFFECT,
+} from '../rules/run-end.ts'
 import type { Claim, ClaimedRun } from '../runs/claiming.ts'
 import { cycleInputOf } from '../runs/cycle-transcript.ts'
 import { changeOf } from '../runs/run-changes.ts'
@@ -34,9 +41,12 @@ export interface RunEnds {
    */
   end(from: EndFrom, ending: RunEnding, alongside?: (tx: Tx) => Promise<void>): Promise<EndedRun | null>
   /**
-   * The optimistic form of `end`. Returns assignments for the write of a run's last step; they complete the run if its end
-   * has no other effects. Otherwise the run stays RUNNING, and `end` must end it. For each run that answers without
-   * tools, this saves the four round trips of the transaction of `end` (BEGIN, the end, the facts, COMMIT).
+   * The optimistic form of `end`, a stage for speed. Returns assignments for the write of a run's last step; they complete the run
+   * if its end has no other effects. Otherwise the run stays RUNNING, and `end` must end it. Gain: each run whose last step has no
+   * calls saves the four round trips of the transaction of `end` (BEGIN, the end, the facts, COMMIT): a run of two steps with one
+   * message takes 8 statements instead of 12, which the bound of `bench/round-trips` needs (docs/round-trips.md). To remove it, let
+   * the engine call `end` after every last step, and delete this function, `publishCompleted`, `completeIfSql`, and `completing` of
+   * `Journal.generated`.
    */
   completeIfAloneSql(ending: Completion): Prisma.Sql
   /** Publishes the end of a run that was written with its last step. */
@@ -45,11 +55,9 @@ export interface RunEnds {
 
 export interface RunEndParts {
   recovery: Pick<MessageRecovery, 'settle'>
-  /** The built-in tools that only read, or only control the cycle. */
-  toolsWithoutEffect: readonly string[]
 }
 
-export function createRunEnds(platform: Platform, { recovery, toolsWithoutEffect }: RunEndParts): RunEnds {
+export function createRunEnds(platform: Platform, { recovery }: RunEndParts): RunEnds {
   const { db, signals } = platform
   const countEnd = createEndCounter(platform)
   const changed = (run: ClaimedRun) => signals.publish(...changeOf(run))
@@ -67,7 +75,7 @@ export function createRunEnds(platform: Platform, { recovery, toolsWithoutEffect
           CANCEL_REMOTE_TASK,
           tasks.map(({ id }) => ({ input: { toolCallId: id } })),
         )
-        const applied = await applyEffects(tx, platform, run, ending, toolsWithoutEffect)
+        const applied = await applyEffects(tx, platform, run, ending)
         await alongside?.(tx)
         return { run, tasks, ...applied }
       })
@@ -104,17 +112,11 @@ interface Applied {
  * Reads the facts, plans and applies the effects of a run's end. Locks in the order of every transaction that needs
  * both: the run's row, then the agent's.
  */
-async function applyEffects(
-  tx: Tx,
-  platform: Platform,
-  run: Run,
-  ending: RunEnding,
-  toolsWithoutEffect: readonly string[],
-): Promise<Applied> {
+async function applyEffects(tx: Tx, platform: Platform, run: Run, ending: RunEnding): Promise<Applied> {
   const { cycleRestMs } = platform.config.limits
   const isCycle = run.triggerType === 'INBOX'
   if (isCycle && ending.stopReason !== 'GONE') await restAgent(tx, run, cycleRestMs)
-  const { mention, ...facts } = await readEndFacts(tx, run, ending, toolsWithoutEffect)
+  const { mention, ...facts } = await readEndFacts(tx, run, ending)
   const plan = planEnd(run, ending, facts)
   const outcomes = collectOutcomeChanges(tx, platform.log)
   await outcomes.set(...plan.outcomes.map((outcome) => ({ ...outcome, agentId: run.agentId })))
@@ -176,12 +178,7 @@ async function applyToCycle(tx: Tx, run: Run, plan: EndPlan, facts: EndFacts): P
 type ReadFacts = EndFacts & { mention: Mention | null }
 
 /** Reads the facts in one statement, whose snapshot is taken after the lock on the run's row. */
-async function readEndFacts(
-  tx: Tx,
-  run: Run,
-  { status }: RunEnding,
-  toolsWithoutEffect: readonly string[],
-): Promise<ReadFacts> {
+async function readEndFacts(tx: Tx, run: Run, { status }: RunEnding): Promise<ReadFacts> {
   const isCycle = run.triggerType === 'INBOX'
   const failure = isCycle ? (cycleInputOf(run).failure ?? null) : null
   if (!isCycle && status !== 'COMPLETED') {
@@ -190,7 +187,7 @@ async function readEndFacts(
   const [row] = await tx.$queryRaw<(Omit<EndFacts, 'failure'> & { mention: Record<string, unknown> | null })[]>`
     SELECT EXISTS (SELECT 1 FROM "Message" WHERE "runId" = ${run.id}) AS "hasPosted", ${mentionSql(run.id)} AS mention,
       ${isCycle ? Prisma.sql`true` : hasCalledSql(run.id, ACTS_OUTSIDE)} AS "hasActed",
-      ${isCycle ? hasDoneNothingSql(run.id, toolsWithoutEffect) : Prisma.sql`false`} AS "hasDoneNothing",
+      ${isCycle ? hasDoneNothingSql(run.id) : Prisma.sql`false`} AS "hasDoneNothing",
       ${isCycle ? claimedEventsSql(run.id, run.forgets) : Prisma.sql`'[]'::jsonb`} AS events`
   if (row === undefined) throw new Error(`There are no facts of run ${run.id}.`)
   const mention = row.mention === null ? null : mentionIn(row.mention)
@@ -204,10 +201,10 @@ const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MAN
  * Expression: the cycle posted nothing and called nothing that may have an external effect: no other server, no person
  * or service, no change to notes or plans. A call that failed while being sent may have had an effect.
  */
-const hasDoneNothingSql = (runId: string, toolsWithoutEffect: readonly string[]): Prisma.Sql => Prisma.sql`(
+const hasDoneNothingSql = (runId: string): Prisma.Sql => Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "RunSpace" WHERE "runId" = ${runId}) AND NOT ${hasCalledSql(
     runId,
-    Prisma.sql`CASE WHEN c.execution IS NULL THEN c."toolName" <> ALL(${[...toolsWithoutEffect]}::text[]) ELSE c.execution <> 'INTERNAL' END`,
+    Prisma.sql`CASE WHEN c.execution IS NULL THEN c."toolName" <> ALL(${[...TOOLS_WITHOUT_EFFECT]}::text[]) ELSE c.execution <> 'INTERNAL' END`,
   )})`
 
 /** Condition: the tool of the call `c` belongs to another server, a service, or people. */

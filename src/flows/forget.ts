@@ -1,7 +1,6 @@
 import type { Viewer } from '../access/viewer.ts'
 import { checkAgent } from '../agents/existing-agent.ts'
 import { agentChannel } from '../broker/topics.ts'
-import { Prisma } from '../generated/prisma/client.ts'
 import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
@@ -10,6 +9,7 @@ import { requireAdmin } from '../rules/permissions.ts'
 import { withCopies } from '../stores/copy-store.ts'
 import { deleteCycle, deleteCyclesOfSpace } from '../stores/cycle-store.ts'
 import { deleteEventsOfSpace } from '../stores/inbox-store.ts'
+import { deleteNotesOfSpace } from '../stores/knowledge-store.ts'
 import { removePlans } from '../stores/plan-store.ts'
 import { forgetSpaceInCycles } from '../stores/run-store.ts'
 import { lockSpace } from '../stores/space-store.ts'
@@ -53,9 +53,6 @@ export function createForgetting({ db, signals }: Pick<Platform, 'db' | 'signals
   }
 }
 
-/** The tables of an agent's knowledge whose rows name their source spaces, without plans, cycles and inbox events. */
-const KEPT = ['Memory', 'Goal'].map((table) => Prisma.raw(`"${table}"`))
-
 /**
  * Makes agents forget everything that they were given directly in a space: think cycles, memories, goals, plans and inbox events.
  * An active cycle that was given some of this continues to its end and is not remembered. Runs in the caller's
@@ -66,7 +63,6 @@ export async function forgetSpace(
   tx: Tx,
   { spaceId, agentIds, copyIds = [] }: { spaceId: string; agentIds: string[]; copyIds?: readonly string[] },
 ): Promise<void> {
-  const theirs = Prisma.sql`"agentId" = ANY(${agentIds}::text[])`
   // Locks in the same order as the end of a cycle, run before agent: either this transaction sees the remembered cycle, or
   // the end of the cycle sees that the cycle must be forgotten.
   await forgetSpaceInCycles(tx, agentIds, spaceId)
@@ -81,7 +77,7 @@ export async function forgetSpace(
     plans.map(({ id }) => id),
   )
   await deleteCyclesOfSpace(tx, agentIds, spaceId)
-  for (const kept of KEPT) await tx.$executeRaw`DELETE FROM ${kept} WHERE ${theirs} AND ${spaceId} = ANY(places)`
+  await deleteNotesOfSpace(tx, agentIds, spaceId)
   await deleteEventsOfSpace(tx, agentIds, spaceId)
 }
 
@@ -98,9 +94,5 @@ export async function forgetSpaceWithCopies(
   if (copyIds.length === 0) return
   const spaceCopies = (await withCopies(tx, [spaceId])).filter((id) => id !== spaceId)
   const living = await tx.space.findMany({ where: { id: { in: spaceCopies }, deletedAt: null }, select: { id: true } })
-  const livingIds = living.map(({ id }) => id)
-  for (const kept of KEPT) {
-    await tx.$executeRaw`
-      DELETE FROM ${kept} WHERE "agentId" = ANY(${copyIds}::text[]) AND ${spaceId} = ANY(places) AND NOT places && ${livingIds}::text[]`
-  }
+  await deleteNotesOfSpace(tx, copyIds, spaceId, { unlessFrom: living.map(({ id }) => id) })
 }

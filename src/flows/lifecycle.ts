@@ -14,7 +14,7 @@ import { changeOf } from '../runs/run-changes.ts'
 import { createStopSignals, type StopSignals } from '../runs/stop-signal.ts'
 import { type HandBackReason, MOST_FRUITLESS_ATTEMPTS, pauseRun, setBackRun } from '../stores/run-store.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
-import { createRunEnds, type EndedRun, type RunEndParts, type RunEnds } from './end-run.ts'
+import { createRunEnds, type EndedRun, type RunEnds } from './end-run.ts'
 import type { MessageRecovery } from './recover-messages.ts'
 
 /** Options for stopping a run. */
@@ -78,14 +78,10 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
 
 const DIED_TOO_OFTEN = `Workers died ${MOST_FRUITLESS_ATTEMPTS} times in a row without progress on this run.`
 
-export function createLifecycle(
-  platform: Platform,
-  parts: Pick<RunEndParts, 'toolsWithoutEffect'> & { recovery: MessageRecovery },
-): Lifecycle {
-  const { recovery } = parts
+export function createLifecycle(platform: Platform, { recovery }: { recovery: MessageRecovery }): Lifecycle {
   const { db, signals, log, logger, config } = platform
   const stopSignals = createStopSignals(signals)
-  const { end, completeIfAloneSql, publishCompleted } = createRunEnds(platform, parts)
+  const { end, completeIfAloneSql, publishCompleted } = createRunEnds(platform, { recovery })
 
   async function changed(run: ClaimedRun): Promise<void> {
     await signals.publish(...changeOf(run), runTopic(run.id))

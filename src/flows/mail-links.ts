@@ -8,7 +8,6 @@ import { newId } from '../lib/ids.ts'
 import { checkName } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { noteDeed } from '../platform/record.ts'
 import {
   LIMIT_WINDOW_MS,
   LINK_LASTS_MS,
@@ -20,6 +19,7 @@ import {
   SIGN_IN_MAIL_WITHIN_MS,
 } from '../rules/mail-links.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { noteDeed } from '../stores/audit-store.ts'
 import { findHumanByEmail, insertHuman, updateHuman } from '../stores/human-store.ts'
 import { deleteMailCodes, findMailCode, insertMailCode, type MailCode, useMailCode } from '../stores/mail-code-store.ts'
 import { deleteMailInvitation, findInvitationOf, findMailInvitation } from '../stores/mail-invitation-store.ts'

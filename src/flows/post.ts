@@ -1,3 +1,9 @@
+// Stage for speed: the optimistic write (`postExpecting`, `Expected`, `isAsCached`, and the cache in rooms.ts). It decides what a message
+// causes from the cached state of its space, and writes both in one statement that names the space's version, instead of a transaction
+// that locks the space. To remove it, let `post` always use its transaction, and delete these parts, the branches for `expected` in
+// send-message.ts and posting/run-messages.ts, and `Space.version`. Gain: a `sendMessage` that wakes one agent takes 1
+// statement instead of 6, a run of two steps with one message 8 instead of 19 (docs/round-trips.md, counted by
+// test/support/round-trips.ts). The bounds of `bench/round-trips` on both need it.
 import { spaceTopic } from '../broker/topics.ts'
 import type { Provenance } from '../confidentiality/marks.ts'
 import { type EntityKind, Prisma, type Run } from '../generated/prisma/client.ts'

@@ -8,6 +8,7 @@ import { wellFormedIds } from '../lib/ids.ts'
 import { type Json, toJson } from '../lib/json.ts'
 import { checkJsonSize, LARGEST_JSON_BYTES } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
+import { saveWebhookUse } from '../stores/webhook-store.ts'
 import type { Triggers } from './trigger-agent.ts'
 
 /** The result of a delivery that has woken the agent, now or earlier. */
@@ -49,7 +50,7 @@ export function createWebhookDeliveries(
 ): WebhookDeliveries {
   async function noteUse({ id, lastUsedAt }: Row): Promise<void> {
     if (clock.now() - Number(lastUsedAt) < USE_NOTED_MS) return
-    await db.prisma.webhook.updateMany({ where: { id }, data: { lastUsedAt: new Date(clock.now()) } })
+    await saveWebhookUse(db.prisma, id, new Date(clock.now()))
   }
 
   /** Returns the secrets that are valid now, newest first. */

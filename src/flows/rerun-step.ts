@@ -28,10 +28,9 @@ import {
 } from '../stores/fork-store.ts'
 import { insertMembers } from '../stores/membership-store.ts'
 import { type AdoptedMessage, adoptMessages, keepParts } from '../stores/message-store.ts'
-import { insertRun } from '../stores/run-store.ts'
 import { insertSpace } from '../stores/space-store.ts'
 import { copySpace } from './fork-space.ts'
-import { publishWoken } from './wake.ts'
+import { publishWoken, startRun } from './wake.ts'
 
 /** Runs that repeat a part of an earlier one. */
 export interface Rerunning {
@@ -120,8 +119,9 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
     ...(changed.model === null ? {} : { model: changed.model }),
   }
   const { fork, memberIds } = await scratchCopy(tx, platform, viewer, { run, at, change })
-  const again = await insertRun(tx, await newRunOf(tx, fork, viewer, run))
-  if (again === null) throw new Error(`The run ${run.id} could not be repeated.`)
+  const started = await startRun(tx, await newRunOf(tx, fork, viewer, run))
+  const again = started?.runs[0]
+  if (again === undefined) throw new Error(`The run ${run.id} could not be repeated.`)
   await recordCopy(tx, { id: again.rootId, ofId: run.rootId, ownerId: viewer.scope === 'HUMAN' ? viewer.id : null })
   for (const message of await adoptMessages(tx, fork, { from: run.id, into: again.id })) {
     const kept = message.composite ? partsBefore(message, journal.calls, fork.intoId) : message.parts

@@ -1,3 +1,5 @@
+// The state of spaces that routing needs: read in a transaction (`readRoom`), or cached (`createRooms`). The cache belongs to the
+// stage for speed that post.ts describes, with its gain and how to remove it.
 import { LRUCache } from 'lru-cache'
 import { type EntityKind, type Message, type Mind, Prisma, type Routing } from '../generated/prisma/client.ts'
 import type { OverBudget } from '../lib/budget.ts'

@@ -21,11 +21,11 @@ import type { Identity } from '../generated/prisma/client.ts'
 import { isUniqueViolation } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { noteDeed } from '../platform/record.ts'
 import { hasClaim, nameIn, refusalOf, type SignInRefusal, verifiedEmailIn } from '../rules/oidc-claims.ts'
 import { pictureIn } from '../rules/picture.ts'
 import type { Members } from '../spaces/members.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { noteDeed } from '../stores/audit-store.ts'
 import {
   changeRole,
   findHumanByEmail,

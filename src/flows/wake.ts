@@ -121,7 +121,8 @@ export async function deliver(tx: Tx, event: NewInboxEvent): Promise<Woken | nul
   return agentIds.size === 0 ? null : { runs: [], inboxes: [...agentIds] }
 }
 
-async function startRun(tx: Tx, run: NewRun): Promise<Woken | null> {
+/** Writes a QUEUED run, for a caller that repeats a part of an earlier run; `wake` writes all others. Null if its key is used. */
+export async function startRun(tx: Tx, run: NewRun): Promise<Woken | null> {
   const started = await insertRun(tx, run)
   return started === null ? null : { runs: [started], inboxes: [] }
 }

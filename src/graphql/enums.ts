@@ -1,3 +1,4 @@
+import { ACTIVE_RUN_STATUSES, ENDED_RUN_STATUSES } from '../rules/statuses.ts'
 import { builder } from './builder.ts'
 
 /** Enums that several files of this folder use. */
@@ -90,7 +91,7 @@ export const RoutingType = builder.enumType('Routing', {
 })
 
 export const RunStatusType = builder.enumType('RunStatus', {
-  values: ['QUEUED', 'RUNNING', 'WAITING_TOOL', 'COMPLETED', 'FAILED', 'CANCELED'] as const,
+  values: [...ACTIVE_RUN_STATUSES, ...ENDED_RUN_STATUSES] as const,
 })
 
 export const RunStopReasonType = builder.enumType('RunStopReason', {

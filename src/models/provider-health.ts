@@ -1,4 +1,5 @@
 import type { Platform } from '../platform/platform.ts'
+import { deleteProviderFailures, recordProviderFailure } from '../stores/provider-store.ts'
 
 /**
  * Records which model providers are skipped, in the database and by its clock, for all processes. A provider that fails
@@ -17,16 +18,10 @@ const FAILURES = 5
 export function createProviderHealth({ db }: Pick<Platform, 'db'>): ProviderHealth {
   return {
     async failed(provider) {
-      await db.prisma.$executeRaw`
-        INSERT INTO "ModelProviderHealth" AS health (provider, "failedAt") VALUES (${provider}, ARRAY[now()])
-        ON CONFLICT (provider) DO UPDATE SET
-          "failedAt" = (health."failedAt" || now())[greatest(1, cardinality(health."failedAt") + 2 - ${FAILURES}::int):],
-          "restsUntil" = CASE
-            WHEN (health."failedAt" || now())[cardinality(health."failedAt") + 2 - ${FAILURES}::int] > now() - interval '1 minute'
-            THEN now() + interval '30 seconds' ELSE health."restsUntil" END`
+      await recordProviderFailure(db.prisma, provider, FAILURES)
     },
     async forget(provider) {
-      await db.prisma.$executeRaw`DELETE FROM "ModelProviderHealth" WHERE provider = ${provider}`
+      await deleteProviderFailures(db.prisma, provider)
     },
     async resting() {
       const rows = await db.prisma.$queryRaw<{ provider: string; restsUntil: Date }[]>`

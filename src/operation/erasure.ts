@@ -15,6 +15,7 @@ import { requireAdmin } from '../rules/permissions.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { deleteConversationsOf } from '../stores/conversation-store.ts'
+import { replaceErasureTask, updateEntity } from '../stores/entity-store.ts'
 import { deleteUnsentFilesOf } from '../stores/file-store.ts'
 import { clearGrantReasons } from '../stores/grant-store.ts'
 import { changeRole } from '../stores/human-store.ts'
@@ -31,6 +32,7 @@ import { deleteSessions } from '../stores/session-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
 import { deleteTaskPushes } from '../stores/task-push-store.ts'
 import { deleteThreadReader } from '../stores/thread-store.ts'
+import { deleteInvitations, revokeTokensOf } from '../stores/token-store.ts'
 import { ERASED } from './erased-human.ts'
 import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction.ts'
 
@@ -150,8 +152,8 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
 
   /** Writes the task only if no other process has changed it. Returns false, which means that there is more to do. */
   async function replaceTask(id: string, before: Task, task: Task | null): Promise<false> {
-    await db.prisma.$executeRaw`
-      UPDATE "Entity" SET formerly = ${task === null ? null : jsonbText(task)}::jsonb WHERE id = ${id} AND formerly = ${jsonbText(before)}::jsonb`
+    const [old, left] = [jsonbText(before), task === null ? null : jsonbText(task)]
+    await replaceErasureTask(db.prisma, id, { before: old, task: left })
     return false
   }
 
@@ -251,7 +253,7 @@ async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: bool
   const nothing = { externalId: null, email: null, picture: null, timeZone: null, budget: Prisma.DbNull }
   await deleteUnsentFilesOf(tx, id)
   await deleteAuthorizationsOf(tx, id)
-  await tx.entity.update({ where: { id }, data: { ...nothing, goneAt, name: ERASED, formerly } })
+  await updateEntity(tx, id, { ...nothing, goneAt, name: ERASED, formerly })
 }
 
 async function taskOf(tx: Tx, id: string): Promise<Task | null> {
@@ -291,10 +293,8 @@ async function emptyMessagesOf(
 
 async function revokeAll(tx: Tx, humanId: string, revokedAt: Date): Promise<string[]> {
   await deleteIdentities(tx, humanId)
-  await tx.invitation.deleteMany({ where: { humanId } })
-  const where = { humanId, revokedAt: null }
-  const tokens = await tx.accessToken.updateManyAndReturn({ where, data: { revokedAt }, select: { id: true } })
-  return tokens.map(({ id }) => id)
+  await deleteInvitations(tx, { humanId })
+  return revokeTokensOf(tx, humanId, revokedAt)
 }
 
 /** Returns only the class of an error, because the message may quote the row. */

@@ -7,6 +7,7 @@ import { deleteSpacesOfRunsSql } from '../stores/run-store.ts'
 import { beginAfterSql } from '../stores/space-store.ts'
 import { ENDED_RUNS_SQL, FINAL_MESSAGES_SQL } from '../stores/status-sql.ts'
 import { deleteThreadsSql } from '../stores/thread-store.ts'
+import { deleteRootUsageSql } from '../stores/usage-store.ts'
 
 // Finds and deletes old rows. Ids are ordered by time, so the primary key finds them.
 
@@ -45,7 +46,7 @@ export const MESSAGES: OldRows = {
   shared: Prisma.sql`t."spaceId"`,
   belongings: [
     deleteOutcomesSql(FEW),
-    Prisma.sql`DELETE FROM "RootUsage" WHERE "rootId" IN (${FEW})`,
+    deleteRootUsageSql(FEW),
     deleteCallsOfMessagesSql(FEW),
     ...deleteThreadsSql(FEW),
   ],

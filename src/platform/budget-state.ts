@@ -68,7 +68,7 @@ export interface Estimate {
 
 /**
  * Reserves the estimate of a run's next generation in place of the run's earlier reservation, in one statement that
- * locks all budgets that apply. Recording the usage (runs/ledger.ts) and claiming the run end a reservation; a dead
+ * locks all budgets that apply. Recording the usage (stores/usage-store.ts) and claiming the run end a reservation; a dead
  * worker's reservation expires with its lease.
  */
 export async function reserve(

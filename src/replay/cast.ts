@@ -3,6 +3,7 @@ import { inputOf } from '../agents/agent-definition.ts'
 import { importSpace } from '../operation/import.ts'
 import { FORMAT, FORMAT_VERSION } from '../operation/moving.ts'
 import { restoreGrants } from '../stores/grant-store.ts'
+import { insertGoals, insertMemories } from '../stores/knowledge-store.ts'
 import { ADMIN, MOST_RUNS, withChanges } from './acting.ts'
 import { grantAtBeginning, spaceChanges } from './changes.ts'
 import type { Recording } from './recording.ts'
@@ -92,8 +93,8 @@ export async function writeCast({ app, recording, options }: World): Promise<voi
     live.map(({ id }) => id),
   )
   const isOld = ({ updatedAt }: { updatedAt: string }) => Date.parse(updatedAt) < begun
-  await prisma.memory.createMany({ data: memories.filter(isOld) as never })
-  await prisma.goal.createMany({ data: goals.filter(isOld) as never })
+  await insertMemories(prisma, memories.filter(isOld) as never)
+  await insertGoals(prisma, goals.filter(isOld) as never)
   for (const { id } of entities) {
     if (!id.startsWith('agt_')) continue
     const own = versions.filter(({ agentId }) => agentId === id)

@@ -5,6 +5,7 @@ import type { Decision, Message, Run, Step, ToolCall } from '../generated/prisma
 import type { JsonObject } from '../lib/json.ts'
 import { digestOf } from '../rules/approvals.ts'
 import { isAnsweredOutside } from '../rules/call-answers.ts'
+import { isAnsweredCall } from '../rules/statuses.ts'
 import { memoriesWritten, pausesOf, spaceChanges } from './changes.ts'
 import { CLOCKS_MS, showsUrgent } from './momentary.ts'
 import {
@@ -272,7 +273,7 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
       add(settleKey(id), settledAt, { type: 'expire', call }, before)
     else if (call.answeredById !== null || call.answeredByService !== null)
       add(settleKey(id), settledAt, { type: 'submit', call }, [...before, ...decided])
-    else if (isOutside(call) && ['DONE', 'FAILED'].includes(status))
+    else if (isOutside(call) && isAnsweredCall(status))
       add(settleKey(id), settledAt, { type: 'result', call }, [...before, ...decided])
   }
 

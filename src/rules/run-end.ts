@@ -296,3 +296,22 @@ function waitingOutcome({ id: runId }: EndingRun, event: ClaimedEvent, fate: Eve
   if (over === null || (fate !== 'postpone' && fate !== 'close')) return []
   return [{ messageId, kind: 'OVER_BUDGET', reason: WHY_OVER_BUDGET[over], error: null, runId: null }]
 }
+
+/**
+ * The built-in tools that only read, or only control the think cycle, by their names in both toolsets: a cycle that skips after
+ * such calls is forgotten.
+ */
+export const TOOLS_WITHOUT_EFFECT: readonly string[] = [
+  'enter_space',
+  'get_my_runs',
+  'getMyRuns',
+  'get_plans',
+  'getPlans',
+  'read_file',
+  'readFile',
+  'read_messages',
+  'readSpaceMessages',
+  'search_messages',
+  'searchMessages',
+  'skip',
+]

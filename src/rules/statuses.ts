@@ -2,6 +2,8 @@ import type { MessageStatus, RunStatus, ToolCallStatus } from '../generated/pris
 
 /** Statuses of a run that may still execute. */
 export const ACTIVE_RUN_STATUSES = ['QUEUED', 'RUNNING', 'WAITING_TOOL'] as const satisfies RunStatus[]
+/** Statuses of a run that no worker executes at the moment. */
+export const UNCLAIMED_RUN_STATUSES = ['QUEUED', 'WAITING_TOOL'] as const satisfies RunStatus[]
 export const ENDED_RUN_STATUSES = ['COMPLETED', 'FAILED', 'CANCELED'] as const satisfies RunStatus[]
 
 /** Statuses of a tool call without a result. */
@@ -10,8 +12,13 @@ export const SETTLED_CALL_STATUSES = ['DONE', 'FAILED', 'TIMED_OUT', 'CANCELED']
 /** Statuses of a call that was handed to somebody outside the server: it waits, was answered, or has timed out. */
 export const HANDED_OUT_CALL_STATUSES = ['WAITING', 'DONE', 'TIMED_OUT'] as const satisfies ToolCallStatus[]
 
+/** Statuses of a call with a result of its own, which neither a time limit nor the end of its run has settled. */
+export const ANSWERED_CALL_STATUSES = ['DONE', 'FAILED'] as const satisfies ToolCallStatus[]
+
 /** Statuses of a message that may still change. */
 export const OPEN_MESSAGE_STATUSES = ['STREAMING', 'REQUIRES_ACTION'] as const satisfies MessageStatus[]
+/** Statuses of a message that was posted in full, though calls that it shows may wait for answers. */
+export const POSTED_MESSAGE_STATUSES = ['COMPLETE', 'REQUIRES_ACTION'] as const satisfies MessageStatus[]
 export const FINAL_MESSAGE_STATUSES = ['COMPLETE', 'INTERRUPTED'] as const satisfies MessageStatus[]
 
 export type SettledCallStatus = (typeof SETTLED_CALL_STATUSES)[number]
@@ -21,8 +28,20 @@ export function isEndedRun(status: RunStatus): boolean {
   return isAmong(ENDED_RUN_STATUSES, status)
 }
 
+export function isSettledCall(status: ToolCallStatus): boolean {
+  return isAmong(SETTLED_CALL_STATUSES, status)
+}
+
+export function isAnsweredCall(status: ToolCallStatus): boolean {
+  return isAmong(ANSWERED_CALL_STATUSES, status)
+}
+
 export function isHandedOutCall(status: ToolCallStatus): boolean {
   return isAmong(HANDED_OUT_CALL_STATUSES, status)
+}
+
+export function isPostedMessage(status: MessageStatus): boolean {
+  return isAmong(POSTED_MESSAGE_STATUSES, status)
 }
 
 export function isFinalMessage(status: MessageStatus): boolean {

@@ -3,8 +3,9 @@ import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
 import { runIdAt } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import { parkRunsSql, type Taker, takeRunsSql } from '../stores/run-store.ts'
-import { IS_ACTIVE_CYCLE_SQL } from '../stores/status-sql.ts'
+import { ACTIVE_RUNS_SQL, IS_ACTIVE_CYCLE_SQL, UNCLAIMED_RUNS_SQL } from '../stores/status-sql.ts'
 
 /** The row of a run that a worker executes. */
 export type ClaimedRun = Readonly<Omit<Run, keyof Provenance>> & Provenance
@@ -35,7 +36,7 @@ export const MAY_THINK = Prisma.sql`NOT a.paused AND (a."restsUntil" IS NULL OR 
   SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = a.id AND e.urgent AND ${IS_WAITING}))`
 
 /** Few runs have to be resumed, and they are older than new runs, so each status has a separate query. */
-const [RUNNING, WAITING, QUEUED] = ['RUNNING', 'WAITING_TOOL', 'QUEUED'].map((status) => Prisma.raw(`'${status}'`))
+const [QUEUED, RUNNING, WAITING] = ACTIVE_RUN_STATUSES.map((status) => Prisma.raw(`'${status}'`))
 const GOING_ON = [RUNNING, WAITING]
 const CLAIMED_FROM = [...GOING_ON, QUEUED]
 
@@ -60,7 +61,7 @@ const FULL_AGENTS = Prisma.sql`
 
 /** Whether such an agent has a claimable run. */
 const FULL_AGENTS_WAIT = Prisma.sql`EXISTS (SELECT 1 FROM "full" f WHERE EXISTS (
-  SELECT 1 FROM "Run" w WHERE w."agentId" = f."agentId" AND w.status IN ('QUEUED', 'WAITING_TOOL') AND w."claimableAt" <= now()))`
+  SELECT 1 FROM "Run" w WHERE w."agentId" = f."agentId" AND w.status IN ${UNCLAIMED_RUNS_SQL} AND w."claimableAt" <= now()))`
 
 /** The persistent agents with waiting events, each with its oldest one: a loose index scan, one step per agent. */
 const INBOXES = Prisma.sql`
@@ -159,7 +160,7 @@ export async function claimNext(platform: Platform, most: number): Promise<Claim
       SELECT * FROM ranked WHERE id IS NULL OR status = 'RUNNING' OR (rank <= free AND NOT waits) ORDER BY place, "lastAt" NULLS FIRST, turn, id LIMIT ${most}
     ), held AS MATERIALIZED (
       SELECT r.id, r.status AS "statusBefore" FROM "Run" r
-      WHERE r.id IN (SELECT id FROM next) AND r."claimableAt" <= now() AND r.status IN ('QUEUED', 'WAITING_TOOL', 'RUNNING')
+      WHERE r.id IN (SELECT id FROM next) AND r."claimableAt" <= now() AND r.status IN ${ACTIVE_RUNS_SQL}
       FOR NO KEY UPDATE SKIP LOCKED
     ), claimed AS (
       ${takeRunsSql(taker, Prisma.sql`FROM held WHERE r.id = held.id`)} RETURNING r.*, held."statusBefore"

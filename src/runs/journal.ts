@@ -3,12 +3,12 @@ import { type Marks, marksTogether, setsNow, setsOf } from '../confidentiality/m
 import type { ModelPrices } from '../config.ts'
 import type { Step, ToolCall } from '../generated/prisma/client.ts'
 import { Prisma } from '../generated/prisma/client.ts'
-import { newId } from '../lib/ids.ts'
-import { type Json, jsonbText, toJson } from '../lib/json.ts'
-import { inKeyOrder, keyOrdersText } from '../lib/key-orders.ts'
+import { type Json, toJson } from '../lib/json.ts'
+import { inKeyOrder } from '../lib/key-orders.ts'
 import { costOf } from '../lib/model-cost.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
+import { insertToolEntriesSql } from '../stores/audit-store.ts'
 import {
   type NewToolCall,
   recordCallsSql,
@@ -17,9 +17,10 @@ import {
   settleCall,
 } from '../stores/call-store.ts'
 import { type Spending, settleUsageSql, type Usage } from '../stores/run-store.ts'
+import { insertStepSql } from '../stores/step-store.ts'
+import { countInLedger, countLost } from '../stores/usage-store.ts'
 import type { Claim } from './claiming.ts'
 import { holdOf, RunLostError } from './hold.ts'
-import { countInLedger, countLost } from './ledger.ts'
 import type { Withheld } from './withheld.ts'
 
 /** A model that failed or was skipped before another one responded, and why. */
@@ -201,10 +202,8 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
       ]
       const changes = {
         ...countInLedger(spent),
-        ...{
-          step: recordedStep(generation, spent, claim.run.enteredSeq),
-          calls: recordCallsSql(generation.index, calls),
-        },
+        step: insertStepSql(generation, { costNanos: spent.costNanos, enteredSeq: claim.run.enteredSeq }),
+        calls: recordCallsSql(generation.index, calls),
         end: Prisma.sql`SELECT "runStatus" <> 'RUNNING' AS "hasEnded", "runLabel" AS label FROM held`,
       }
       const written = holdOf(db, claim).write<Ended>(changes, { sets: Prisma.join(sets), isProgress: true })
@@ -229,7 +228,7 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
           })
           const output = toJson(done.output)
           const settled = settleCall(toolCallId, { status: 'DONE', output, error: null })
-          const changes = { record: recordOf(toolCallId, targetIds), ...settled, marks: MARKS }
+          const changes = { record: insertToolEntriesSql(toolCallId, targetIds), ...settled, marks: MARKS }
           const { places = [], label = [] } = done.learned ?? {}
           const marks = marksTogether([claim.run, { places, label }])
           const row = await hold.write<WrittenLabel>(changes, { sets: setsNow(marks), tx })
@@ -257,15 +256,6 @@ export function createJournal({ db, config: { prices } }: Platform): Journal {
       return journaledSteps(steps, calls)
     },
   }
-}
-
-/** Writes audit entries for the objects that an agent's tool changed on the server. */
-function recordOf(toolCallId: string, targetIds: readonly string[]): Prisma.Sql {
-  return Prisma.sql`
-    INSERT INTO "AuditEntry" (id, "actorId", action, "targetId", detail)
-    SELECT t.id, h."agentId", 'tool:' || c."toolName", t."targetId", jsonb_build_object('runId', h."runId", 'toolCallId', c.id)
-    FROM held h, "ToolCall" c, unnest(${targetIds.map(() => newId('aud'))}::text[], ${[...targetIds]}::text[]) AS t(id, "targetId")
-    WHERE c.id = ${toolCallId}`
 }
 
 function spendingOf(prices: ModelPrices, usage: Usage, model: string): Spending {
@@ -303,16 +293,3 @@ function journaledStep(generation: Generation, calls: NewToolCall[], { costNanos
 }
 
 const NOT_ASKED = { files: null, approval: null, approvalState: null, carryAt: null, grantId: null }
-
-function recordedStep(generation: Generation, { costNanos }: Spending, enteredSeq: number | null): Prisma.Sql {
-  const { index, model, instructions, usage, finishReason, msToFirstChunk, startedAt, durationMs } = generation
-  const { messagesKept, followsResponse, withheld = [] } = generation
-  return Prisma.sql`
-    INSERT INTO "Step" (id, "runId", index, model, instructions, "messagesKept", "followsResponse", "messagesAdded", "activeTools", assistant, "keyOrders",
-      "finishReason", "failedModels", "inputTokens", "cachedInputTokens", "outputTokens", "usageEstimated", "costNanos", "msToFirstChunk", "durationMs", "startedAt", label, withheld, "enteredSeq")
-    SELECT ${newId('stp')}, "runId", ${index}, ${model}, ${instructions}, ${messagesKept}, ${followsResponse},
-      ${jsonbText(generation.messagesAdded)}::jsonb, ${generation.activeTools}, ${jsonbText(generation.assistant)}::jsonb, ${keyOrdersText(generation.assistant)}::jsonb,
-      ${finishReason}, ${jsonbText(generation.failedModels)}::jsonb, ${usage.inputTokens}, ${usage.cachedInputTokens}, ${usage.outputTokens}, ${usage.estimated}, ${costNanos}::float8, ${msToFirstChunk}, ${durationMs}, ${startedAt},
-      "runLabel", ${withheld.length === 0 ? null : jsonbText(withheld)}::jsonb, ${enteredSeq}::int
-    FROM held`
-}

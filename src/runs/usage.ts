@@ -3,6 +3,7 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { BadInputError } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { TODAY, type Usage } from '../stores/run-store.ts'
+import { CHANGED_ROOTS_SQL, type ChangedRoot, clearPublishedSql, postponeChangedSql } from '../stores/usage-store.ts'
 import type { Timed } from './due.ts'
 
 /** The dimensions by which usage can be grouped. */
@@ -118,12 +119,12 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
     },
     timed: {
       what: 'a message whose usage changed',
-      rows: Prisma.sql`SELECT "rootId" AS id, "tellAt" AS at FROM "RootUsage" WHERE "tellAt" IS NOT NULL`,
+      rows: CHANGED_ROOTS_SQL,
       async handle(rootIds) {
-        const changed = await db.prisma.$queryRaw<Changed[]>(taken(rootIds))
+        const changed = await db.prisma.$queryRaw<ChangedRoot[]>(postponeChangedSql(rootIds))
         for (const { messageId, spaceId } of changed)
           if (spaceId !== null) await log.append(spaceTopic(spaceId), { type: 'MessageUpdated', messageId })
-        if (changed.length > 0) await db.prisma.$executeRaw(told(changed))
+        if (changed.length > 0) await db.prisma.$executeRaw(clearPublishedSql(changed))
       },
     },
   }
@@ -175,35 +176,4 @@ const LAST_DAY = Date.parse('9999-12-31T00:00:00Z')
 function firstDayFrom(moment: Date): string {
   const day = Math.ceil(moment.getTime() / DAY_MS) * DAY_MS
   return new Date(Math.min(day, LAST_DAY)).toISOString().slice(0, 10)
-}
-
-interface Changed {
-  messageId: string
-  /** Null if the message was deleted. */
-  spaceId: string | null
-  /** All tokens, as published now. */
-  tokens: number
-}
-
-/** Postpones the due time, so that usage is published again if this process dies first. */
-function taken(rootIds: string[]): Prisma.Sql {
-  return Prisma.sql`
-    WITH taken AS (
-      UPDATE "RootUsage" u SET "tellAt" = clock_timestamp() + interval '10 seconds'
-      FROM (
-        SELECT "rootId" FROM "RootUsage" WHERE "rootId" = ANY(${rootIds}::text[]) AND "tellAt" <= clock_timestamp()
-        FOR NO KEY UPDATE SKIP LOCKED
-      ) due WHERE u."rootId" = due."rootId" RETURNING u."rootId", u."inputTokens" + u."outputTokens" AS tokens
-    )
-    SELECT t."rootId" AS "messageId", m."spaceId", t.tokens FROM taken t LEFT JOIN "Message" m ON m.id = t."rootId"`
-}
-
-/** Clears the due time, unless usage has changed in the meantime. */
-function told(changed: Changed[]): Prisma.Sql {
-  const ids = changed.map(({ messageId }) => messageId)
-  const tokens = changed.map((one) => one.tokens)
-  return Prisma.sql`
-    UPDATE "RootUsage" u SET "tellAt" = CASE WHEN u."inputTokens" + u."outputTokens" = t.tokens THEN NULL
-      ELSE clock_timestamp() + interval '2 seconds' END
-    FROM unnest(${ids}::text[], ${tokens}::float8[]) AS t("rootId", tokens) WHERE u."rootId" = t."rootId"`
 }

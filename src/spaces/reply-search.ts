@@ -2,6 +2,7 @@ import { type Marks, marksOf } from '../confidentiality/marks.ts'
 import { type EntityKind, type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
 import { isUnfinished, type MessagePart, mentionsOf } from '../rules/message.ts'
+import { isPostedMessage } from '../rules/statuses.ts'
 import { type AskingMessage, isWhereAsked } from '../rules/threads.ts'
 
 /** Which senders answer a wait. */
@@ -182,7 +183,7 @@ export function isMet(condition: WaitCondition, { senderId, kind }: Pick<Sent, '
 
 /** A composite message may have a finished text before it is finished; a message without text answers with the tool calls that it shows. */
 function hasAnswer({ status, composite, firstText }: Candidate): boolean {
-  const isShown = status === 'COMPLETE' || status === 'REQUIRES_ACTION'
+  const isShown = isPostedMessage(status)
   if (firstText === null) return isShown
   return firstText.unfinished !== true && (composite || isShown)
 }

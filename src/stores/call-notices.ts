@@ -30,6 +30,10 @@ function enqueueNoticesSql(source: Prisma.Sql, type: CallNotice): Prisma.Sql {
   )
 }
 
+/** Deletes a notification that a version before 0.3 has left in its table "Notification", and returns the row. */
+export const takeFormerNoticeSql = (id: string): Prisma.Sql =>
+  Prisma.sql`DELETE FROM "Notification" WHERE id = ${id} RETURNING *`
+
 /** Enqueues a notification with the current state of a call, unless an unsent one has the same type and state. */
 export async function enqueueNotice(tx: Tx, toolCallId: string, type: CallNotice): Promise<void> {
   const call = Prisma.sql`(

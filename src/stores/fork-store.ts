@@ -1,10 +1,11 @@
 import { type Message, Prisma, type Space, type Step, type ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
-import { insertionOf } from '../platform/insertion.ts'
 import { adoptCalls } from './call-store.ts'
+import { copyEntities } from './entity-store.ts'
 import { filesOfCalls, touchObjectsOf } from './file-store.ts'
 import { beginAt } from './run-store.ts'
-import { SETTLED_CALLS_SQL } from './status-sql.ts'
+import { OPEN_MESSAGES_SQL, SETTLED_CALLS_SQL } from './status-sql.ts'
+import { insertCopiedSteps } from './step-store.ts'
 
 // The statements that copy the rows of a space and its agents into a new space: one INSERT … SELECT for each table. A column
 // without a rule is copied as it is, so a new column with an id of a copied row needs a rule here; test/stores/fork-store.test.ts
@@ -80,7 +81,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       spaceId: Prisma.sql`${intoId}`,
       senderId: entity(column('senderId')),
       // Nobody goes on with what was not finished.
-      status: Prisma.sql`CASE WHEN t.status IN ('STREAMING', 'REQUIRES_ACTION') THEN 'INTERRUPTED' ELSE t.status END`,
+      status: Prisma.sql`CASE WHEN t.status IN ${OPEN_MESSAGES_SQL} THEN 'INTERRUPTED' ELSE t.status END`,
       parts,
       mentionedAgentId: entity(column('mentionedAgentId')),
       mentionedIds: Prisma.sql`CASE WHEN cardinality(t."mentionedIds") = 0 THEN t."mentionedIds" ELSE ARRAY(
@@ -152,9 +153,7 @@ export interface CopiedNotes {
  */
 export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }: CopiedNotes, at: Date): Promise<void> {
   const ids = Prisma.sql`ANY(${[...fork.agentIds]}::text[])`
-  await tx.$executeRaw`
-    INSERT INTO "Entity" (id, kind, name, "createdAt")
-    SELECT "copiedId"(t.id, ${fork.intoId}), t.kind, t.name, ${at} FROM "Entity" t WHERE t.id = ${ids}`
+  await copyEntities(tx, fork, at)
   await tx.$executeRaw(copySql(fork, 'Agent', Prisma.sql`"Agent" t WHERE t.id = ${ids}`))
   const isHeld = Prisma.sql`NOT EXISTS (
     SELECT 1 FROM "Space" s WHERE s.id = ANY(t.places) AND s.id <> ALL(${[...heldIds]}::text[]))`
@@ -346,7 +345,7 @@ export async function insertBeginning(
   runId: string,
   { steps, calls, fileIds }: JournalBeginning,
 ): Promise<void> {
-  if (steps.length > 0) await tx.$queryRaw(insertionOf('Step', steps))
+  await insertCopiedSteps(tx, steps)
   await adoptCalls(tx, calls, runId)
   const isLeft = Prisma.sql`NOT EXISTS (SELECT 1 FROM "File" copy WHERE copy.id = "copiedId"(given.id, ${fork.intoId}))`
   const left = await tx.$queryRaw<{ id: string }[]>`

@@ -5,7 +5,9 @@ import { emailKeyOf } from '../lib/email.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import { checkRoleChange, leavesNoAdmin } from '../rules/roles.ts'
+import { insertEntity, setRole, updateLivingHuman } from './entity-store.ts'
 import { deleteSessions } from './session-store.ts'
+import { revokeAdminTokensOf } from './token-store.ts'
 
 /** Condition: each human sees the id, name, kind and picture of all others. `directory` is PARLEY_DIRECTORY. */
 export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
@@ -13,8 +15,7 @@ export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
   return Prisma.sql`EXISTS (SELECT 1 FROM "ServerDefault" d WHERE d.name = 'directory' AND d.value = 'everyone')`
 }
 
-// The statements that write the humans in the table "Entity", and what depends on their roles. Their erasure is in
-// `operation/erasure.ts`.
+// Humans, and what depends on their roles. Their erasure is in `operation/erasure.ts`.
 
 /** The consequences of a changed role. The caller publishes it after the commit with `publishRoleChange`. */
 export interface RoleChange {
@@ -46,8 +47,7 @@ export async function changeRole(
   const adminIds = admins.map(({ id }) => id)
   if (adminIds.includes(humanId) === (role === 'ADMIN')) return null
   checkRoleChange({ humanId, role, by }, adminIds)
-  const { count } = await tx.entity.updateMany({ where: { id: humanId, kind: 'HUMAN', goneAt: null }, data: { role } })
-  if (count === 0) return null
+  if (!(await setRole(tx, humanId, role))) return null
   const revokedTokenIds = role === 'ADMIN' ? [] : await revokeAdminTokensOf(tx, humanId)
   const ended = [
     { scope: 'HUMAN' as const, viewerId: humanId },
@@ -63,20 +63,11 @@ export async function changeRole(
   }
 }
 
-/** Revokes the tokens that an admin has created with that role: those for admins, and those for other people, who may be admins. */
-async function revokeAdminTokensOf(tx: Tx, createdById: string): Promise<string[]> {
-  const revoked = await tx.$queryRaw<{ id: string }[]>`
-    UPDATE "AccessToken" SET "revokedAt" = now()
-    WHERE "createdById" = ${createdById} AND "revokedAt" IS NULL
-      AND (scope = 'ADMIN' OR (scope = 'HUMAN' AND "humanId" <> ${createdById})) RETURNING id`
-  return revoked.map(({ id }) => id)
-}
-
 export type NewHuman = Pick<Entity, 'name' | 'createdAt'> &
   Partial<Pick<Entity, 'externalId' | 'picture' | 'email' | 'role'>>
 
 export async function insertHuman(tx: Tx, human: NewHuman): Promise<Entity> {
-  return tx.entity.create({ data: { ...human, id: newId('hum'), kind: 'HUMAN' } })
+  return insertEntity(tx, { ...human, id: newId('hum'), kind: 'HUMAN' })
 }
 
 /** Absent fields are unchanged. `changeRole` changes the role. */
@@ -87,9 +78,7 @@ export interface HumanChanges
 
 /** Changes a human. Returns null if there is none, or the human was erased. */
 export async function updateHuman(tx: Tx, id: string, changes: HumanChanges): Promise<Entity | null> {
-  const where = { id, kind: 'HUMAN' as const, goneAt: null }
-  const [human] = await tx.entity.updateManyAndReturn({ where, data: changes })
-  return human ?? null
+  return updateLivingHuman(tx, id, changes)
 }
 
 /** Locks a human until the end of the transaction. Returns null if there is none, or the human was erased. */

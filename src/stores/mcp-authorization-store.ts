@@ -1,8 +1,10 @@
 import { type McpServer, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { RunRequesters } from '../rules/person-of-run.ts'
+import { saveServerAuthorization } from './tool-store.ts'
 
-// The statements that write "McpPersonAuthorization", and the column "oauthSealed" of "McpServer" once the server exists.
+// Authorizations at MCP servers: the statements that write "McpPersonAuthorization". `tool-store.ts` writes those of the servers
+// themselves.
 
 /** Names an authorization at an MCP server of an agent: that of a person, or, without `humanId`, that of the server itself. */
 export interface AuthorizationKey extends Pick<McpServer, 'agentId' | 'name' | 'url'> {
@@ -47,8 +49,7 @@ export async function lockAuthorization(tx: Tx, key: AuthorizationKey): Promise<
 /** Stores a locked authorization. */
 export async function saveAuthorization(tx: Tx, key: AuthorizationKey, sealed: string): Promise<void> {
   const { agentId, name, url, humanId } = key
-  if (humanId === undefined)
-    await tx.$executeRaw`UPDATE "McpServer" SET "oauthSealed" = ${sealed} WHERE "agentId" = ${agentId} AND name = ${name}`
+  if (humanId === undefined) await saveServerAuthorization(tx, { agentId, name }, sealed)
   else
     await tx.$executeRaw`
       INSERT INTO "McpPersonAuthorization" ("agentId", name, "humanId", url, sealed)

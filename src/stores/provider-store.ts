@@ -1,6 +1,6 @@
 import type { Tx } from '../platform/db.ts'
 
-// Writes ModelProvider.
+// The statements that write "ModelProvider" and "ModelProviderHealth".
 
 /** A stored provider. */
 export interface StoredProvider {
@@ -33,4 +33,20 @@ export async function writeProvider(tx: Tx, { name, api, baseUrl, keySealed }: S
 /** Returns whether such a provider existed. */
 export async function deleteProvider(tx: Tx, name: string): Promise<boolean> {
   return (await tx.$executeRaw`DELETE FROM "ModelProvider" WHERE name = ${name}`) > 0
+}
+
+/** Records a failure of a provider. Skips the provider for 30 s if the last `most` failures were within a minute. */
+export async function recordProviderFailure(tx: Tx, provider: string, most: number): Promise<void> {
+  await tx.$executeRaw`
+    INSERT INTO "ModelProviderHealth" AS health (provider, "failedAt") VALUES (${provider}, ARRAY[now()])
+    ON CONFLICT (provider) DO UPDATE SET
+      "failedAt" = (health."failedAt" || now())[greatest(1, cardinality(health."failedAt") + 2 - ${most}::int):],
+      "restsUntil" = CASE
+        WHEN (health."failedAt" || now())[cardinality(health."failedAt") + 2 - ${most}::int] > now() - interval '1 minute'
+        THEN now() + interval '30 seconds' ELSE health."restsUntil" END`
+}
+
+/** Deletes the failures of a provider. */
+export async function deleteProviderFailures(tx: Tx, provider: string): Promise<void> {
+  await tx.$executeRaw`DELETE FROM "ModelProviderHealth" WHERE provider = ${provider}`
 }

@@ -141,7 +141,7 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
 }
 
 /**
- * The columns of a held run that its changes read: the owners of its usage (runs/ledger.ts), and its marks. The root of a think cycle
+ * The columns of a held run that its changes read: the owners of its usage (usage-store.ts), and its marks. The root of a think cycle
  * changes with its events, and so does the human.
  */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",

@@ -7,12 +7,14 @@ import {
   OPEN_CALL_STATUSES,
   OPEN_MESSAGE_STATUSES,
   SETTLED_CALL_STATUSES,
+  UNCLAIMED_RUN_STATUSES,
 } from '../rules/statuses.ts'
 
 // Lists of statuses for use after IN. They are literals, because PostgreSQL does not match a parameter with the condition of
 // a partial index.
 
 export const ACTIVE_RUNS_SQL = literalsSql(ACTIVE_RUN_STATUSES)
+export const UNCLAIMED_RUNS_SQL = literalsSql(UNCLAIMED_RUN_STATUSES)
 export const ENDED_RUNS_SQL = literalsSql(ENDED_RUN_STATUSES)
 export const OPEN_CALLS_SQL = literalsSql(OPEN_CALL_STATUSES)
 export const SETTLED_CALLS_SQL = literalsSql(SETTLED_CALL_STATUSES)

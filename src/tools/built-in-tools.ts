@@ -63,11 +63,6 @@ const LATER: ReadonlySet<string> = new Set(
 /** Whether an agent may have a tool of this name that is older than the built-in one. */
 export const mayBeOlder = (name: string): boolean => LATER.has(name)
 
-/** The names of the tools that change nothing. */
-export const TOOLS_WITHOUT_EFFECT: readonly string[] = [
-  ...new Set(ALL.filter(({ changesNothing }) => changesNothing).flatMap(({ names }) => Object.values(names))),
-]
-
 /** Returns the built-in tools of a run. */
 export function builtInTools(parts: ToolParts, input: ToolInput): Tool[] {
   return TOOLS[input.scene.agent.toolset].flatMap((definition) => toolOf(definition, parts, input) ?? [])

@@ -66,8 +66,6 @@ export interface ToolSetting extends ToolInput {
 export interface ToolDefinition {
   /** The tool's names in the toolsets ACTIVE_SPACE and SPACE_TOOLS; a toolset lacks the tool if there is no name. */
   names: { snake?: string; camel?: string }
-  /** Whether the tool only reads, or only controls the think cycle: a cycle that skips after such calls is forgotten. */
-  changesNothing?: true
   /** Whether the tool was added when agents could already have a tool of this name: such an agent keeps its own, and does not get this one. */
   yieldsToOwn?: true
   /** Whether a run gets the tool; every run by default. */

@@ -56,6 +56,24 @@ describe('an event for many subscribers', () => {
     expect(lookUp).toHaveBeenCalledTimes(1)
   })
 
+  test('is looked up once for clients that have resumed at different positions', async () => {
+    const { message, watch, append } = await watched(COMMON)
+    const cursors: string[] = []
+    for (let offset = 0; offset < 4; offset++) {
+      const result = await append({ type: 'MessageTextDelta', messageId: message.id, partIndex: 0, offset, delta: '.' })
+      if (result.type === 'appended') cursors.push(result.cursor)
+    }
+    const live = cursors.slice(0, -1).flatMap((cursor) => watch(cursor))
+    for (const one of live) await one.first(({ spaceMessages }) => spaceMessages.cursor === cursors.at(-1))
+    const lookUp = vi.spyOn(parley.app.domain.reading, 'getMany')
+    await append({ type: 'MessagePosted', messageId: message.id })
+    for (const one of live) {
+      await one.first(({ spaceMessages }) => spaceMessages.__typename === 'MessagePosted')
+      one.stop()
+    }
+    expect(lookUp).toHaveBeenCalledTimes(1)
+  })
+
   test('has personal payloads if they see different things, and the events between are still shared', async () => {
     const { message, watch, append } = await watched(PERSONAL)
     const live = watch()

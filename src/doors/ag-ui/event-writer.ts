@@ -2,6 +2,7 @@ import { type AGUIEvent, EventType, type Message } from '@ag-ui/core'
 import { EventEncoder } from '@ag-ui/encoder'
 import { decodeCursor, isAfter } from '../../broker/cursor.ts'
 import { sleep } from '../../lib/async.ts'
+import { isSettledCall } from '../../rules/statuses.ts'
 import type { Caller, EventStream } from '../exchange.ts'
 import {
   type Connection,
@@ -19,7 +20,6 @@ import {
   clientIdOf,
   fileText,
   inputOf,
-  isSettled,
   messagesOf,
   metadataOf,
   partId,
@@ -255,7 +255,7 @@ export class EventWriter {
   async #showCall(id: string, index: number, call: ShownCall, at: string): Promise<void> {
     if (call.status === 'STREAMING') return
     const isSent = this.#calls.has(call.id)
-    const needsResult = isSettled(call.status) && !this.#results.has(call.id)
+    const needsResult = isSettledCall(call.status) && !this.#results.has(call.id)
     if (isSent && !needsResult) return
     // Whether the client has the beginning of the call is not known.
     if (!isSent && this.#options.known === null && !this.#whole.has(id)) return this.#snapshot(at)
@@ -338,7 +338,7 @@ export class EventWriter {
       for (const part of parts) {
         if (part.__typename !== 'ToolCallPart') continue
         if (part.toolCall.status !== 'STREAMING') this.#calls.add(part.toolCall.id)
-        if (isSettled(part.toolCall.status)) this.#results.add(part.toolCall.id)
+        if (isSettledCall(part.toolCall.status)) this.#results.add(part.toolCall.id)
       }
     }
     for (const { id, role, ...message } of messages) {

@@ -1,5 +1,6 @@
 import type { AssistantMessage, Message, Metadata, ToolMessage, UserMessage } from '@ag-ui/core'
-import type { CallStatus, Sender, ShownCall, ShownMessage, ShownPart } from '../operations.ts'
+import { isSettledCall } from '../../rules/statuses.ts'
+import type { Sender, ShownCall, ShownMessage, ShownPart } from '../operations.ts'
 
 /** The beginning of the idempotency keys of messages that came through this door; the rest is the id that the client gave. */
 const KEY_PREFIX = 'ag-ui:'
@@ -20,9 +21,6 @@ export const resultId = (callId: string): string => `${callId}:result`
 export function metadataOf(messageId: string, { id, name, kind }: Sender): Metadata {
   return { parley: { messageId, sender: { id, name, kind } } }
 }
-
-export const isSettled = (status: CallStatus): boolean =>
-  status === 'DONE' || status === 'FAILED' || status === 'TIMED_OUT' || status === 'CANCELED'
 
 export const inputOf = ({ input }: ShownCall): string => JSON.stringify(input ?? {})
 
@@ -73,6 +71,6 @@ export function messagesOf(message: ShownMessage): Message[] {
       content: resultOf(toolCall),
       metadata,
     }
-    return isSettled(toolCall.status) ? [calling, result] : [calling]
+    return isSettledCall(toolCall.status) ? [calling, result] : [calling]
   })
 }

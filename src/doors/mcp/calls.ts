@@ -1,6 +1,7 @@
 import { ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { isObject } from '../../lib/json.ts'
+import { isEndedRun } from '../../rules/statuses.ts'
 import type { Conversing } from '../conversing.ts'
 import { badInput, DoorError, notFound } from '../exchange.ts'
 import { answerCalls, consoleOnly, type InputResponses, inputRequestsOf } from '../tasks/input-requests.ts'
@@ -136,8 +137,7 @@ const isFailure = (runStatus: Task['outcomes'][number]['runStatus'], kind: strin
 function reportProgress({ mcpReq }: ServerContext, { outcomes, waiting }: Task): void {
   const token = (mcpReq._meta as { progressToken?: string | number } | undefined)?.progressToken
   if (token === undefined) return
-  const isOver = (status: string | null) => status === 'COMPLETED' || status === 'FAILED' || status === 'CANCELED'
-  const progress = outcomes.filter(({ runStatus }) => isOver(runStatus)).length
+  const progress = outcomes.filter(({ runStatus }) => runStatus !== null && isEndedRun(runStatus)).length
   const states = outcomes.map(({ agent, runStatus, kind }) => `${agent.name}: ${runStatus ?? kind}`).join(', ')
   const message = waiting === 0 ? states : `${states} (${waiting} calls wait for an answer)`
   const params = { progressToken: token, progress, total: outcomes.length, message }

@@ -14,7 +14,6 @@ const MOST_CHARACTERS = 40_000
 export const readFile = defineTool({
   names: { snake: 'read_file', camel: 'readFile' },
   yieldsToOwn: true,
-  changesNothing: true,
   create: ({ parts }) => ({
     description:
       'Read a file that a message or a tool result shows as [file "name", type, id]. Returns the text of text and PDF files, and shows pictures to you if you can see them. A long text is returned in parts: continue at nextOffset.',

@@ -35,7 +35,6 @@ export const setPlans = defineTool({
 /** Lists the agent's plans, including past ones. */
 export const getPlans = defineTool({
   names: { snake: 'get_plans', camel: 'getPlans' },
-  changesNothing: true,
   create: ({ parts: { plans } }) => ({
     description:
       'Look at your plans: when each is next due, and what you are to do then. One that is over is not enabled.',

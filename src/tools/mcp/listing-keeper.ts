@@ -3,9 +3,10 @@ import type { ListedMcpTool } from '../../agents/mcp-servers.ts'
 import { openHeaders } from '../../agents/outgoing-request.ts'
 import { endGrantsOfChangedTools } from '../../agents/tool-versions.ts'
 import type { McpServer } from '../../generated/prisma/client.ts'
-import { canonicalText, jsonbText, toJson } from '../../lib/json.ts'
+import { canonicalText, toJson } from '../../lib/json.ts'
 import type { Platform } from '../../platform/platform.ts'
 import type { SecretBox } from '../../platform/secret-box.ts'
+import { saveListing, saveProblems } from '../../stores/tool-store.ts'
 import type { McpTool } from './definitions.ts'
 import type { McpListing, McpServerAccess } from './mcp-tools.ts'
 import type { McpOAuth } from './oauth.ts'
@@ -29,10 +30,7 @@ export function createListingKeeper(platform: Platform): ListingKeeper {
       const now = tools?.map(listedOf)
       if (now === undefined || isSameListing(now, listing as ListedMcpTool[] | null)) continue
       const ended = await db.transaction(async (tx) => {
-        await tx.$executeRaw`
-        UPDATE "McpServer" SET listing = ${jsonbText(now)}::jsonb,
-          fingerprints = CASE WHEN listing IS NULL AND fingerprints = '{}' THEN ${jsonbText(seen)}::jsonb ELSE fingerprints END
-        WHERE "agentId" = ${agentId} AND name = ${name}`
+        await saveListing(tx, { agentId, name }, { listing: now, seen })
         return endGrantsOfChangedTools(tx, agentId)
       })
       for (const grant of ended) await grantPublisher.changed(grant)
@@ -43,8 +41,7 @@ export function createListingKeeper(platform: Platform): ListingKeeper {
     for (const { agentId, name, problems } of servers) {
       const now = failed.flatMap(({ serverName, ...problem }) => (serverName === name ? [problem] : []))
       if (canonicalText(toJson(now)) === canonicalText(toJson(problems))) continue
-      await db.prisma.$executeRaw`
-        UPDATE "McpServer" SET problems = ${jsonbText(now)}::jsonb WHERE "agentId" = ${agentId} AND name = ${name}`
+      await saveProblems(db.prisma, { agentId, name }, now)
     }
   }
 

@@ -12,7 +12,7 @@ import { messageOf } from '../../lib/errors.ts'
 import { isObject } from '../../lib/json.ts'
 import type { Tx } from '../../platform/db.ts'
 import type { Platform } from '../../platform/platform.ts'
-import { noteDeed } from '../../platform/record.ts'
+import { noteDeed } from '../../stores/audit-store.ts'
 import {
   type AuthorizationKey,
   lockAuthorization,

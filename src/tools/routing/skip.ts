@@ -17,7 +17,6 @@ const hasOthers = ({ size, members }: ToolScene['spaces'][number]): boolean =>
 /** Ends the run because there is nothing for this agent to do. A persistent agent may always skip. */
 export const skip = defineTool({
   names: { snake: 'skip', camel: 'skip' },
-  changesNothing: true,
   isOffered: ({ scene }) => scene.agent.mind === 'PERSISTENT' || scene.spaces.some(hasOthers),
   create: ({ scene, parts: { delegationChecks } }) => ({
     description: DESCRIPTIONS[scene.agent.mind],

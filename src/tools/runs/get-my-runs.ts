@@ -9,7 +9,6 @@ import { defineTool, isMemberOf, type ToolBody, type ToolSetting } from '../defi
  */
 export const getMyRuns = defineTool({
   names: { snake: 'get_my_runs', camel: 'getMyRuns' },
-  changesNothing: true,
   create: (setting) => (setting.place === 'active' ? activeOrPastRuns(setting) : progressOfOthers(setting)),
 })
 

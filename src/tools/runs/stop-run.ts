@@ -1,5 +1,5 @@
 import type { Tx } from '../../platform/db.ts'
-import { noteDeed } from '../../platform/record.ts'
+import { noteDeed } from '../../stores/audit-store.ts'
 import { defineTool } from '../define-tool.ts'
 import { ToolFailure } from '../tool.ts'
 

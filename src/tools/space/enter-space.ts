@@ -5,7 +5,6 @@ import { learnedFrom, openSpace, readOnFrom } from './read-messages.ts'
 /** Makes a space the active one and returns its recent messages. Members are not notified. */
 export const enterSpace = defineTool({
   names: { snake: 'enter_space' },
-  changesNothing: true,
   create: ({ parts }) => ({
     description:
       'Enter a space that you are a member of: it becomes your active space, and what you say or show from now on goes there. Returns its recent messages.',

@@ -41,7 +41,6 @@ export function learnedFrom(
  */
 export const readMessages = defineTool({
   names: { snake: 'read_messages', camel: 'readSpaceMessages' },
-  changesNothing: true,
   create: ({ place, parts }) => {
     const { history } = parts
     return {

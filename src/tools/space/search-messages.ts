@@ -16,7 +16,6 @@ const MOST_AT_ONCE = 50
  */
 export const searchMessages = defineTool({
   names: { snake: 'search_messages', camel: 'searchMessages' },
-  changesNothing: true,
   yieldsToOwn: true,
   create: ({ parts }) => ({
     description:

@@ -1,9 +1,11 @@
-import { Prisma } from '../generated/prisma/client.ts'
+import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { rootHuman } from '../platform/budget-state.ts'
 import type { Changes } from '../platform/changes.ts'
 import type { Database } from '../platform/db.ts'
-import { addLostUsageSql, deleteRunSql, type Spending, TODAY } from '../stores/run-store.ts'
-import type { ClaimedRun } from './claiming.ts'
+import { addLostUsageSql, deleteRunSql, type Spending, TODAY } from './run-store.ts'
+import { ACTIVE_RUNS_SQL } from './status-sql.ts'
+
+// The ledger: the statements that write "DailyUsage", "HumanUsage" and "RootUsage".
 
 /** The maximum delay until a change in a message's usage is published, and the minimum interval between such events. */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
@@ -54,11 +56,16 @@ function summed(row: string): Prisma.Sql {
   return Prisma.raw(`${sums.join(', ')}, "isUnpriced" = ${row}."isUnpriced" OR excluded."isUnpriced"`)
 }
 
+/** The columns of a run that name who pays for it. */
+type PayingRun = Pick<Run, 'id' | 'attempt' | 'agentId' | 'rootId' | 'deepestSpaceId' | 'triggerSpaceId'> & {
+  askers: readonly string[]
+}
+
 /**
  * Counts usage outside a hold, for a run that lost its claim or for a failed generation. Also works
  * if the run was deleted.
  */
-export async function countLost(db: Database, run: ClaimedRun, spent: Spending): Promise<void> {
+export async function countLost(db: Database, run: PayingRun, spent: Spending): Promise<void> {
   const { daily, human, root } = countInLedger(spent)
   const { id, attempt, agentId, rootId, deepestSpaceId, triggerSpaceId, askers } = run
   await db.prisma.$executeRaw`
@@ -66,7 +73,7 @@ export async function countLost(db: Database, run: ClaimedRun, spent: Spending):
       ${addLostUsageSql(id, attempt, spent)} RETURNING 1),
     held AS (
       SELECT ${id}::text AS "runId", ${agentId}::text AS "agentId", ${rootId}::text AS "payingRootId",
-        ${deepestSpaceId ?? triggerSpaceId}::text AS "payingSpaceId", ${askers}::text[] AS "payingAskers", NULL::text AS "payingHumanId",
+        ${deepestSpaceId ?? triggerSpaceId}::text AS "payingSpaceId", ${[...askers]}::text[] AS "payingAskers", NULL::text AS "payingHumanId",
         (SELECT count(*) FROM run) AS written
     ), daily AS (${daily}), human AS (${human}), root AS (${root}) SELECT 1`
 }
@@ -83,3 +90,47 @@ export const rollBackCycleSql = (runId: string): Prisma.Sql => Prisma.sql`
   daily AS (UPDATE "DailyUsage" d SET ${SKIPPED} FROM gone r WHERE ${COUNTS_RUN} RETURNING 1)
   UPDATE "HumanUsage" d SET ${SKIPPED} FROM gone r
   WHERE EXISTS (SELECT 1 FROM daily) AND ${COUNTS_RUN} AND d."humanId" = r."usageHumanId"`
+
+/** A root whose usage has changed. */
+export interface ChangedRoot {
+  messageId: string
+  /** Null if the message was deleted. */
+  spaceId: string | null
+  /** All tokens, as published now. */
+  tokens: number
+}
+
+/** Selects the roots whose changed usage must be published, with the due time. */
+export const CHANGED_ROOTS_SQL = Prisma.sql`SELECT "rootId" AS id, "tellAt" AS at FROM "RootUsage" WHERE "tellAt" IS NOT NULL`
+
+/** Postpones the due time, so that usage is published again if this process dies first. Returns `ChangedRoot`s. */
+export function postponeChangedSql(rootIds: string[]): Prisma.Sql {
+  return Prisma.sql`
+    WITH taken AS (
+      UPDATE "RootUsage" u SET "tellAt" = clock_timestamp() + interval '10 seconds'
+      FROM (
+        SELECT "rootId" FROM "RootUsage" WHERE "rootId" = ANY(${rootIds}::text[]) AND "tellAt" <= clock_timestamp()
+        FOR NO KEY UPDATE SKIP LOCKED
+      ) due WHERE u."rootId" = due."rootId" RETURNING u."rootId", u."inputTokens" + u."outputTokens" AS tokens
+    )
+    SELECT t."rootId" AS "messageId", m."spaceId", t.tokens FROM taken t LEFT JOIN "Message" m ON m.id = t."rootId"`
+}
+
+/** Clears the due time, unless usage has changed in the meantime. */
+export function clearPublishedSql(changed: readonly ChangedRoot[]): Prisma.Sql {
+  const ids = changed.map(({ messageId }) => messageId)
+  const tokens = changed.map((one) => one.tokens)
+  return Prisma.sql`
+    UPDATE "RootUsage" u SET "tellAt" = CASE WHEN u."inputTokens" + u."outputTokens" = t.tokens THEN NULL
+      ELSE clock_timestamp() + interval '2 seconds' END
+    FROM unnest(${ids}::text[], ${tokens}::float8[]) AS t("rootId", tokens) WHERE u."rootId" = t."rootId"`
+}
+
+/** Part of a WITH clause: deletes the usage of these roots. */
+export const deleteRootUsageSql = (rootIds: Prisma.Sql): Prisma.Sql =>
+  Prisma.sql`DELETE FROM "RootUsage" WHERE "rootId" IN (${rootIds})`
+
+/** Part of a WITH clause: deletes the usage of those of these roots that have no active run. */
+export const deleteIdleRootUsageSql = (rootIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
+  DELETE FROM "RootUsage" u WHERE u."rootId" IN (${rootIds}) AND NOT EXISTS (
+    SELECT 1 FROM "Run" r WHERE r."rootId" = u."rootId" AND r.status IN ${ACTIVE_RUNS_SQL})`

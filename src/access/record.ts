@@ -1,22 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { LRUCache } from 'lru-cache'
-import { Prisma } from '../generated/prisma/client.ts'
 import { ForbiddenError } from '../lib/errors.ts'
-import { newId, prefixOf } from '../lib/ids.ts'
-import { type JsonObject, jsonbText } from '../lib/json.ts'
-import type { Database, Tx } from './db.ts'
-
-/** An audited action: a request that changes something. */
-export interface Deed {
-  /** Null for the operator. */
-  actorId: string | null
-  serviceName: string | null
-  action: string
-  /** Null for an object that does not exist yet: its id is then taken from the result of the transaction. */
-  targetId: string | null
-  /** Must not contain content or secrets. */
-  detail: JsonObject
-}
+import { prefixOf } from '../lib/ids.ts'
+import type { Database, Tx } from '../platform/db.ts'
+import { type Deed, noteDeed } from '../stores/audit-store.ts'
 
 /** Writes the audit log, in the transaction of the action. */
 export interface Record {
@@ -52,7 +39,7 @@ export function createRecord(db: Database): Record {
     const recent = refusals.get(key) ?? { count: 0 }
     if (recent.count === 0) refusals.set(key, recent)
     recent.count += 1
-    if (recent.count <= MOST_REFUSALS) await db.prisma.$executeRaw(entry(deed, { refused: true }))
+    if (recent.count <= MOST_REFUSALS) await noteDeed(db.prisma, deed, { refused: true })
   }
 
   return {
@@ -64,7 +51,7 @@ export function createRecord(db: Database): Record {
         const result = await db.transaction(async (tx: Tx) => {
           const made = await work(tx)
           const deed = held.deedOf()
-          await tx.$executeRaw(entry({ ...deed, targetId: deed.targetId ?? idOf(made) }, { refused: false }))
+          await noteDeed(tx, { ...deed, targetId: deed.targetId ?? idOf(made) })
           return made
         })
         held.isWritten = true
@@ -77,7 +64,7 @@ export function createRecord(db: Database): Record {
         const answer = await (onlyRefusals ? work() : pending.run(held, work))
         const failure = failureOf(answer)
         if (failure === 'FORBIDDEN') await refused(deedOf())
-        else if (failure === null && !held.isWritten) await db.prisma.$executeRaw(entry(deedOf(), { refused: false }))
+        else if (failure === null && !held.isWritten) await noteDeed(db.prisma, deedOf())
         return answer
       } catch (error) {
         if (error instanceof ForbiddenError) await refused(deedOf())
@@ -100,18 +87,4 @@ function idOf(made: unknown): string | null {
   if (typeof made !== 'object' || made === null) return null
   const ids = [made, ...Object.values(made)].map((thing) => (thing as { id?: unknown } | null)?.id)
   return (ids.find((id) => typeof id === 'string' && prefixOf(id) !== null) as string | undefined) ?? null
-}
-
-/** Writes an entry within the transaction of an action, or of a refusal, that is not the result of a mutation. */
-export async function noteDeed(tx: Tx, deed: Deed, { refused = false } = {}): Promise<void> {
-  await tx.$executeRaw(entry(deed, { refused }))
-}
-
-function entry(
-  { actorId, serviceName, action, targetId, detail }: Deed,
-  { refused }: { refused: boolean },
-): Prisma.Sql {
-  return Prisma.sql`
-    INSERT INTO "AuditEntry" (id, "actorId", "serviceName", action, "targetId", detail, refused)
-    VALUES (${newId('aud')}, ${actorId}, ${serviceName}, ${action}, ${targetId}, ${jsonbText(detail)}::jsonb, ${refused})`
 }

@@ -1,0 +1,60 @@
+import { type Agent, Prisma } from '../generated/prisma/client.ts'
+import { jsonbText } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+import { IS_GONE_SQL } from './inbox-store.ts'
+
+// The statements that write "Agent". `fork-store.ts` copies its rows.
+
+export async function insertAgent(tx: Tx, agent: Prisma.AgentUncheckedCreateInput): Promise<Agent> {
+  return tx.agent.create({ data: agent })
+}
+
+export async function updateAgent(tx: Tx, id: string, changes: Prisma.AgentUncheckedUpdateInput): Promise<void> {
+  await tx.agent.update({ where: { id }, data: changes })
+}
+
+/** Deletes an agent, and by foreign keys its tools, servers, notes, plans, versions and draft. Its entity stays. */
+export async function deleteAgentRow(tx: Tx, id: string): Promise<void> {
+  await tx.agent.delete({ where: { id } })
+}
+
+/**
+ * Stores the card of an agent's remote agent, and trusts the first one; keeps a stored card that was read later. Returns the
+ * stored card as `card`, or no row if the agent has another model.
+ */
+export const keepCardSql = (
+  agent: { id: string; model: string },
+  card: { readAt: number; fingerprint: string },
+): Prisma.Sql => Prisma.sql`
+  UPDATE "Agent" SET "remoteCard" = CASE
+    WHEN coalesce(("remoteCard"->>'readAt')::double precision, 0) > ${card.readAt}::double precision THEN "remoteCard"
+    ELSE ${jsonbText(card)}::jsonb
+      || jsonb_build_object('trusted', coalesce("remoteCard"->>'trusted', ${card.fingerprint}::text)) END
+  WHERE id = ${agent.id} AND model = ${agent.model} RETURNING "remoteCard" AS card`
+
+/** Trusts the card of the remote agent that was read last. */
+export async function trustCard(tx: Tx, id: string): Promise<void> {
+  await tx.$executeRaw`
+    UPDATE "Agent" SET "remoteCard" = "remoteCard" || jsonb_build_object('trusted', "remoteCard"->>'fingerprint')
+    WHERE id = ${id}`
+}
+
+/** Hides the cycles so far from a persistent agent. Returns false if there is no such agent. */
+export async function hideCycles(tx: Tx, id: string): Promise<boolean> {
+  const count = await tx.$executeRaw`
+    UPDATE "Agent" SET "firstCycle" = "cycleCount" WHERE id = ${id} AND mind = 'PERSISTENT'`
+  return count > 0
+}
+
+/** Sets the pause after a cycle. */
+export const setRestSql = (id: string, restMs: number): Prisma.Sql => Prisma.sql`
+  UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${id}`
+
+/** Counts a cycle that will be remembered, and returns the new count; null if a source of its events was deleted. */
+export async function countCycle(tx: Tx, id: string, runId: string): Promise<number | null> {
+  const [agent] = await tx.$queryRaw<{ cycleCount: number }[]>`
+    UPDATE "Agent" SET "cycleCount" = "cycleCount" + 1
+    WHERE id = ${id} AND NOT EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = ${runId} AND ${IS_GONE_SQL})
+    RETURNING "cycleCount"`
+  return agent?.cycleCount ?? null
+}

@@ -1,0 +1,35 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import { newId } from '../lib/ids.ts'
+import { type JsonObject, jsonbText } from '../lib/json.ts'
+import type { Tx } from '../platform/db.ts'
+
+// The statements that write "AuditEntry".
+
+/** An audited action: a request that changes something. */
+export interface Deed {
+  /** Null for the operator. */
+  actorId: string | null
+  serviceName: string | null
+  action: string
+  /** Null for an object that does not exist yet: its id is then taken from the result of the transaction. */
+  targetId: string | null
+  /** Must not contain content or secrets. */
+  detail: JsonObject
+}
+
+/** Writes an entry about an action, or about its refusal, in the caller's transaction. */
+export async function noteDeed(tx: Tx, deed: Deed, { refused = false } = {}): Promise<void> {
+  const { actorId, serviceName, action, targetId, detail } = deed
+  await tx.$executeRaw`
+    INSERT INTO "AuditEntry" (id, "actorId", "serviceName", action, "targetId", detail, refused)
+    VALUES (${newId('aud')}, ${actorId}, ${serviceName}, ${action}, ${targetId}, ${jsonbText(detail)}::jsonb, ${refused})`
+}
+
+/** Part of a WITH clause that holds a run: writes entries for the objects that an agent's tool changed on the server. */
+export function insertToolEntriesSql(toolCallId: string, targetIds: readonly string[]): Prisma.Sql {
+  return Prisma.sql`
+    INSERT INTO "AuditEntry" (id, "actorId", action, "targetId", detail)
+    SELECT t.id, h."agentId", 'tool:' || c."toolName", t."targetId", jsonb_build_object('runId', h."runId", 'toolCallId', c.id)
+    FROM held h, "ToolCall" c, unnest(${targetIds.map(() => newId('aud'))}::text[], ${[...targetIds]}::text[]) AS t(id, "targetId")
+    WHERE c.id = ${toolCallId}`
+}
