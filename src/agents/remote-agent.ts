@@ -36,7 +36,7 @@ export interface RemoteCard {
   name: string
   description: string
   version: string
-  /** Where the agent is sent messages. */
+  /** The URL to which the agent's messages are sent. */
   url: string
   skills: string[]
 }

@@ -56,7 +56,7 @@ export const McpAuthorizationType = builder.enumType('McpAuthorization', {
     },
     PERSON: {
       description:
-        'One token for each person, asked for when a run of theirs first needs it: the call waits, and `ToolCall.authorization` says who connects where. The token of `connectMcpServer` only lists the tools.',
+        'One token for each person, requested when one of their runs first needs it: the call waits, and `ToolCall.authorization` says who connects where. The token of `connectMcpServer` only lists the tools.',
     },
   } as const,
 })

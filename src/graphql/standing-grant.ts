@@ -22,7 +22,7 @@ async function mayDecide(grant: shapes.StandingGrant, context: Context): Promise
 
 StandingGrant.implement({
   description:
-    "An approval in advance, by the people and with the quorum that the tool's approval policy names: calls that the grant covers are executed without asking. It covers a call only while enough of the people who approved the grant may decide on that call.",
+    "An approval in advance, by the people and with the quorum that the tool's approval policy names: calls that the grant covers are executed without further approval. It covers a call only while enough of the people who approved the grant may decide on that call.",
   interfaces: [Node],
   fields: (t) => ({
     id: t.exposeID('id', { description: '`grt_…`' }),
@@ -148,7 +148,7 @@ builder.mutationFields((t) => ({
   proposeStandingGrant: t.field({
     type: ProposeStandingGrantPayload,
     description:
-      'For approvers of a waiting call: proposes a standing grant, under which calls like it are executed without asking, and approves the grant as the viewer.',
+      'For approvers of a waiting call: proposes a standing grant, under which calls like it are executed without further approval, and approves the grant as the viewer.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
       union: {

@@ -137,7 +137,7 @@ describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stac
     expect(Number((await deliver('d-5')).headers.get('retry-after'))).toBeGreaterThan(0)
   })
 
-  test.skipIf(stack === 'embedded')('is over its rate in every process of the deployment', async () => {
+  test.skipIf(stack === 'embedded')('is limited across all processes of the deployment', async () => {
     const { client, human } = await someone('Gil')
     await client.ask(HEAVY)
     const beside = await startTestServer({

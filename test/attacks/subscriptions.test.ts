@@ -43,7 +43,7 @@ describe('the subscriptions of one human', () => {
     ... on SpaceSnapshot { space { ${Array.from({ length: 25 }, (_, a) => `a${a}: messages(last: 100) { edges { node { id text sender { id } } } }`).join(' ')} } }
     ... on MessagePosted { message { space { ${Array.from({ length: 25 }, (_, a) => `a${a}: messages(last: 100) { edges { node { id text sender { id } } } }`).join(' ')} } } } } }`
 
-  test('with different expensive selections are limited to a few; the same selection may be open often', async () => {
+  test('with different expensive selections are limited to a few; many may have the same selection', async () => {
     const { spaceId, token } = await someone()
     const client = socketOf(token)
     const results: string[] = []

@@ -125,7 +125,7 @@ describe('request bodies that never end', () => {
     expect(sender.received).toMatch(/^HTTP\/1\.1 413 /)
   })
 
-  test('an honest client on a slow line, whose small body takes 10 s, is served, and its connection is kept', async () => {
+  test('an honest client on a slow line, whose small body takes 10 s, is served and stays connected', async () => {
     const body = JSON.stringify({ query: '{ viewer { id } }' })
     const sender = send(head('/graphql', sized(body.length)))
     for (const letter of body) {

@@ -145,7 +145,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     300_000,
   )
 
-  test('also the sign-in and invitation pages', async () => {
+  test('fits on the sign-in and invitation pages too', async () => {
     for (const [address, text] of [
       ['/', 'Rooms for people and agents'],
       ['/invitations/unknown', 'You are invited'],

@@ -93,7 +93,7 @@ describe.skipIf(!hasBrowser)('hostile text in the console', () => {
     90_000,
   )
 
-  test('a text beyond the limits is marked and can be unfolded', async () => {
+  test('a text beyond the limits is marked as truncated and can be expanded', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     await parley.send(human, space.id, filled('> '))
@@ -135,7 +135,7 @@ describe.skipIf(!hasBrowser)('hostile text in the console', () => {
     expect(await broken.count()).toBe(0)
   }, 90_000)
 
-  test('links and images show their host in every spelling, and nothing is loaded from it', async () => {
+  test('links and images show their host in any spelling, and nothing is loaded from that host', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const addresses = [

@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
   const isSignedInAs = (page: Page, name: string) => page.getByText(`You are ${name}`).waitFor(PATIENCE)
   const personNamed = (name: string) => parley.app.platform.db.prisma.entity.findFirstOrThrow({ where: { name } })
 
-  test('one person comes by an invitation of the operator, one by the identity provider', async () => {
+  test('the operator invites one person, and the other signs in by the identity provider', async () => {
     const operator = await browser.newContext()
     const admin = await open(operator, '/people')
     await admin.getByLabel('Token').fill(await parley.tokenOf(parley.admin))
@@ -90,7 +90,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     expect(new URL(bob.url()).origin).toBe(parley.origin)
   }, 90_000)
 
-  test('both close their tabs and come back, in one or two tabs, still signed in', async () => {
+  test('both close their tabs and return, in one or two tabs, still signed in', async () => {
     for (const [context, name] of [
       [ofAda, 'Ada'],
       [ofBob, 'Bob'],
@@ -101,7 +101,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     }
   }, 60_000)
 
-  test('they find one another and make a space with two agents; one is away, gets a push and a mail, taps, and approves', async () => {
+  test('they find each other and create a space with two agents; one leaves, gets a push and a mail, opens the link, and approves', async () => {
     const [iris, noor] = [await parley.agent('Iris'), await parley.agent('Noor', { tools: [ORDER] })]
     const order = [{ toolCall: 'order_fleece', input: { rolls: 2 } }]
     parley.models.script(forAgent(noor.name, steps(order, [{ toolCall: 'send_message', input: { text: 'Ordered.' } }])))
@@ -161,7 +161,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await bob.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('by a link in a mail, a person signs in on another device, and signs out everywhere from there', async () => {
+  test('a link in a mail signs a person in on another device, where they can sign out everywhere', async () => {
     const { id } = await personNamed('Ada')
     await parley.app.domain.humans.update(parley.admin, { id, email: 'ada@example.com' })
     const phone = await browser.newContext({ viewport: { width: 390, height: 780 } })

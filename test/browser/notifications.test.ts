@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     })
   }, 60_000)
 
-  test('a person turns push on for this device, changes the channels and the level of a space', async () => {
+  test('a person enables push on this device, and changes the channels and the level of a space', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const { page, violations } = await openAs(ada, '/notifications')
@@ -97,7 +97,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     })
   }, 60_000)
 
-  test('a mention shows a notice with a link, unless its space is in front', async () => {
+  test('a mention shows a notice with a link, unless its space is in the foreground', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [ada.id, bob.id]
     const space = await parley.app.domain.spaces.create(parley.admin, { name: 'Room', routing: 'BROADCAST', memberIds })

@@ -70,7 +70,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.getByRole('heading', { name: 'Tom’s run' }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('of a run, people see what they may, with the reason for the rest; of a failure, what they can do', async () => {
+  test('people see the parts of a run that they may see, and why the rest is hidden; for a failure they see what they can do', async () => {
     const { human, agent, space } = await parley.room('Wary')
     const secret = { toolCall: 'set_memories', input: { memories: [{ key: 'a', value: 'b' }] } }
     const said = { toolCall: 'send_message', input: { text: 'Noted.' } }
@@ -170,7 +170,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     expect(await page.getByLabel('Top P').inputValue()).toBe('')
   }, 90_000)
 
-  test('a mind is inspected: inbox events are dropped, the consciousness is reset, and goals are added, completed and removed', async () => {
+  test('the memory of a persistent agent is inspected: inbox events are dropped, the consciousness is reset, and goals are added, completed and removed', async () => {
     const thinking = thinkingOn(parley)
     const { human, agent, space } = await parley.room('Iris', { mind: 'PERSISTENT' })
     parley.models.script(() => [{ text: 'I have covered them.' }])

@@ -13,7 +13,7 @@ describe.skipIf(!hasBrowser)('versions of an agent in the console', () => {
     parley = started
   })
 
-  test('a change is listed with its note and difference; a draft is kept, published, and undone by restoring', async () => {
+  test('a change is listed with its note and difference; a draft is kept, published, and undone by restoring the earlier version', async () => {
     const { human, agent, space } = await parley.room('Iris')
     parley.models.script(forAgent(agent.name, steps([{ text: 'ok' }])))
     const { runs } = await parley.send(human, space.id, 'Hello?')

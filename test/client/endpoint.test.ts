@@ -32,11 +32,11 @@ describe('the url of a connection', () => {
     ['http://parley.example/graphql?token=1', 'The address must not contain a user, a password, a query'],
     ['', 'The url is missing.'],
     [undefined, 'The url is missing.'],
-  ])('%s is refused at once, in words', (url, words) => {
+  ])('%s is refused immediately, with a readable error', (url, words) => {
     expect(() => createConnection({ ...(url === undefined ? {} : { url }), token: 'x' })).toThrow(words)
   })
 
-  test('in a page, it is the origin of the page by default, and may be relative', () => {
+  test('is by default the origin of the page in a browser, and may be relative', () => {
     inPage('https://example.com/parley/console?x=1#y')
     expect(endpointOf(undefined)).toBe('https://example.com/graphql')
     expect(endpointOf('/parley')).toBe('https://example.com/parley/graphql')

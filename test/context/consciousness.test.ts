@@ -68,7 +68,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(inboxesOf(parley.models.requests.at(-1) as ModelRequest)).toBe(2)
   })
 
-  test('with a budget smaller than one cycle, leaves the inbox, and the agent continues', async () => {
+  test('if its budget is smaller than one cycle, leaves the inbox, and the agent continues', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 1, minRecentCycles: 10 })
     const space = await parley.space(human, [agent.id])
@@ -119,7 +119,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(runs.at(-1)?.status).toBe('COMPLETED')
   })
 
-  test('omits and names a message that a provider refuses: the agent reads others, also those of the same time', async () => {
+  test('omits and names a message that a provider refuses: the agent reads others, including those of the same time', async () => {
     const [eve, bob] = [await parley.human('Eve'), await parley.human('Bob')]
     const agent = await thinking.bot('Ada')
     const [public_, own] = [
@@ -177,7 +177,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
   test.each([
     ['cannot be reached or takes no key', 401, 1],
     ['breaks', 503, 2],
-  ])('loses nothing for long when a provider %s', async (_, status, until) => {
+  ])('loses no content for long when a provider %s', async (_, status, until) => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 4000 })
     const space = await parley.space(human, [agent.id])

@@ -29,7 +29,7 @@ export function describeFileStorage(name: string, open: () => Promise<FileStorag
       await Promise.all([storage.close(), other.close()])
     })
 
-    test('replaces an object, also by the same content', async () => {
+    test('replaces an object, even with the same content', async () => {
       const storage = await open()
       await storage.put('objects/bb/1', Buffer.from('one'))
       await storage.put('objects/bb/1', await fileWith(storage, 'two'))
@@ -38,7 +38,7 @@ export function describeFileStorage(name: string, open: () => Promise<FileStorag
       await storage.close()
     })
 
-    test('deletes an object, and does not mind if there is none', async () => {
+    test('deletes an object, and succeeds if it does not exist', async () => {
       const storage = await open()
       await storage.put('objects/cc/1', Buffer.from('gone soon'))
       await storage.delete('objects/cc/1')

@@ -56,7 +56,7 @@ describe('an event for many subscribers', () => {
     expect(lookUp).toHaveBeenCalledTimes(1)
   })
 
-  test('has personal payloads if they see different things, and the events between are still shared', async () => {
+  test('has personal payloads if subscribers see different fields, and the events in between are still shared', async () => {
     const { message, watch, append } = await watched(PERSONAL)
     const live = watch()
     await Promise.all(live.map((one) => one.first(({ spaceMessages }) => spaceMessages.__typename === 'SpaceSnapshot')))

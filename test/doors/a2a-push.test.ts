@@ -46,7 +46,7 @@ describe('push notifications of A2A tasks', () => {
     configuration: { returnImmediately: true, ...configuration },
   })
 
-  test('a task that ends is notified of once, with the secrets of its client, and its configuration is removed', async () => {
+  test('the end of a task is sent once, with the client’s secrets, and the configuration is removed', async () => {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(steps([{ gate }, { text: 'Done.' }]))
@@ -82,7 +82,7 @@ describe('push notifications of A2A tasks', () => {
     expect((await ask('CreateTaskPushNotificationConfig', { taskId, url })).error.code).toBe(-32004)
   })
 
-  test('a configuration comes with a message too, and a receiver that is busy gets the state again later', async () => {
+  test('a configuration may be part of a message, and a busy receiver gets the state again later', async () => {
     const { human, space } = await parley.room()
     parley.models.script(steps([{ text: 'Done.' }]))
     const ask = await clientOf(human, space.id)
@@ -96,7 +96,7 @@ describe('push notifications of A2A tasks', () => {
     expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED', 'TASK_STATE_COMPLETED'])
   })
 
-  test('addresses inside the network are refused, or never connected to, and nothing is posted for them', async () => {
+  test('addresses inside the network are refused, or never connected to, and no request is sent to them', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])
     const ask = await clientOf(human, space.id)
@@ -132,7 +132,7 @@ describe('push notifications of A2A tasks', () => {
     expect(receiver.received.length).toBe(before)
   })
 
-  test('it is deleted by its client, belongs to its viewer, and ends with its token and its task', async () => {
+  test('a configuration is deleted by its client, belongs to its viewer, and ends with its token and its task', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])
     const { domain } = parley.app
@@ -167,7 +167,7 @@ describe('push notifications of A2A tasks', () => {
     await none(taskId)
   })
 
-  test('another process goes on for one that leaves', async () => {
+  test('another process continues for one that shuts down', async () => {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(steps([{ gate }, { text: 'Done.' }]))
@@ -187,7 +187,7 @@ describe('push notifications of A2A tasks', () => {
     await none(taskId)
   }, 60_000)
 
-  describe('of processes that stall, die or close', () => {
+  describe('processes that stall, die or close', () => {
     type TaskPushes = typeof parley.app.domain.taskPushes
 
     /** A process with the same database. */
@@ -215,7 +215,7 @@ describe('push notifications of A2A tasks', () => {
       return { ask, taskId, url, open }
     }
 
-    test('a process whose lease has expired and was taken over sends nothing, and removes nothing', async () => {
+    test('a process whose lease has expired and was taken over sends no request, and removes no configuration', async () => {
       const { taskId, url, open } = await followed(parley.origin)
       const before = await leaseOf(taskId)
       await expire(taskId)
@@ -242,7 +242,7 @@ describe('push notifications of A2A tasks', () => {
       expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED', 'TASK_STATE_COMPLETED'])
     }, 90_000)
 
-    test('a process does not take over what it follows, even if its lease has expired', async () => {
+    test('a process does not take over a task that it follows itself, even if its lease has expired', async () => {
       const { taskPushes } = parley.app.domain
       const { taskId, url, open } = await followed(parley.origin)
       const heldIds = [String(await leaseOf(taskId))]
@@ -253,7 +253,7 @@ describe('push notifications of A2A tasks', () => {
       expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
     })
 
-    test('what a process sends before it is killed is sent again, and noted by the next one', async () => {
+    test('a request that a killed process had not recorded is sent again, and recorded by the next process', async () => {
       const killed = Promise.withResolvers<never>()
       killed.promise.catch(() => {})
       const sent = Promise.withResolvers<void>()
@@ -277,7 +277,7 @@ describe('push notifications of A2A tasks', () => {
       await dying.close({ drain: false })
     })
 
-    test('a process that closes while it takes tasks over releases them', async () => {
+    test('a process that closes while it takes over tasks releases them', async () => {
       const { taskId, open } = await followed(parley.origin)
       const [row] = await prisma().taskPush.findMany({ where: { taskId } })
       const leasing = Promise.withResolvers<void>()
@@ -302,7 +302,7 @@ describe('push notifications of A2A tasks', () => {
       await none(taskId)
     })
 
-    test('more tasks than are taken over at once are taken over without a pause', async () => {
+    test('tasks beyond one batch are taken over without a pause', async () => {
       const { id: viewerId } = await parley.human('Gone')
       const ofLong = { createdAt: new Date(0), leaseId: 'x', leasedUntil: new Date(Date.now() + 3_600_000) }
       const data = Array.from({ length: 150 }, (_, n) => ({ viewerId, taskId: `msg_${n}`, id: 'one', ...ofLong }))
@@ -330,7 +330,7 @@ describe('push notifications of A2A tasks', () => {
       expect(statesOf(url)).toEqual([])
     })
 
-    test('a configuration whose secret cannot be decrypted is not listed, and removed when it is needed', async () => {
+    test('a configuration whose secret cannot be decrypted is not listed, and is removed when it is needed', async () => {
       const { ask, taskId, url, open } = await followed(parley.origin)
       await ask('CreateTaskPushNotificationConfig', { taskId, id: 'two', url })
       await prisma().taskPush.updateMany({
@@ -347,7 +347,7 @@ describe('push notifications of A2A tasks', () => {
     })
   })
 
-  test('a replaced configuration is notified at its new address only', async () => {
+  test('a replaced configuration receives requests at its new address only', async () => {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(steps([{ gate }, { text: 'Done.' }]))
@@ -361,7 +361,7 @@ describe('push notifications of A2A tasks', () => {
     expect([statesOf(old), statesOf(url)]).toEqual([[], ['TASK_STATE_COMPLETED']])
   })
 
-  test('a message that is sent again adds no second configuration, and nothing is posted beyond the limit', async () => {
+  test('a repeated message adds no second configuration, and nothing is sent beyond the limit', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])
     const ask = await clientOf(human, space.id)

@@ -96,7 +96,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
     },
   )
 
-  test('can be resumed at every event, during it and afterwards, with the same result', async () => {
+  test('can be resumed at every event, during the conversation and afterwards, with the same result', async () => {
     const agentId = await parley.agent('Echo', 'openai.chat:test')
     const client = ada.at(0)
     const spaceId = await createSpace(client, [agentId])

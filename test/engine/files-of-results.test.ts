@@ -116,7 +116,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     expect(JSON.stringify(cycle.messages)).not.toContain(PNG.toString('base64'))
   })
 
-  test('is a file of its call: the agent reads it, people see it where they see the output, and it goes with the call', async () => {
+  test('is a file of its call: the agent can read it, people see it where they see the output, and it is deleted with the call', async () => {
     const { agent, human, space } = await parley.room('Zoe', {
       model: 'openai.chat:test',
       tools: [{ ...TEXT_TOOL, url: `${url}/data`, visible: true }],
@@ -181,7 +181,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     expect(files).toMatchObject([{ mediaType: 'application/zip', size: ZIP.byteLength }])
   })
 
-  test('that is of a confidential space is read only by runs that know that space', async () => {
+  test('from a confidential space is read only by runs with access to that space', async () => {
     const { agent, human, space } = await parley.room(
       'Eva',
       {
@@ -208,7 +208,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     }
   })
 
-  test("a failure carries the server's JSON, without the values of headers", async () => {
+  test("a failure carries the server’s JSON, without header values", async () => {
     const { call, body } = await drawWith('openai.chat:test', 'draw', '/refuses')
     const details = { field: 'size', key: '[removed]' }
     expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_STATUS', details } } })

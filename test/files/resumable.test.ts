@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('resumable uploads, on the %s stack', (stack) => {
     return [answer.status, answer.headers.get('upload-offset')]
   }
 
-  test('an upload in parts becomes a file with the id in its address', async () => {
+  test('an upload in parts becomes a file with the id from its URL', async () => {
     const content = randomBytes(300_000)
     const at = await begin(content.length, 'ü/large.bin')
     expect(at).toMatch(/^\/files\/tus\/fil_[0-9a-f]{32}$/)
@@ -61,7 +61,7 @@ describe.each(RULE_STACKS)('resumable uploads, on the %s stack', (stack) => {
     expect((await buffer(await loaded.read())).equals(content)).toBe(true)
   })
 
-  test('what came of a body that breaks off is kept, and the upload continues from there', async () => {
+  test('the received bytes of an interrupted body are kept, and the upload continues from there', async () => {
     const content = randomBytes(200_000)
     const at = await begin(content.length)
     const headers = {
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('resumable uploads, on the %s stack', (stack) => {
     expect((await buffer(await loaded.read())).equals(content)).toBe(true)
   })
 
-  test('is refused for what is too large or empty, to others, and after it was ended', async () => {
+  test('is refused for a file that is too large or empty, to other people, and after the upload was ended', async () => {
     expect((await ask(ada, '/files/tus', 'POST', { 'upload-length': String(MOST_BYTES + 1) })).status).toBe(413)
     expect((await ask(ada, '/files/tus', 'POST', { 'upload-length': '0' })).status).toBe(400)
     expect((await ask(parley.admin, '/files/tus', 'POST', { 'upload-length': '5' })).status).toBe(403)

@@ -30,7 +30,7 @@ describe.each(RULE_STACKS)('files that no message needs, on the %s stack', (stac
     return stream !== null
   }
 
-  test('unsent files go after a day, and bytes once no file needs them', async () => {
+  test('unsent files are deleted after a day, and bytes once no file refers to them', async () => {
     const space = await parley.space(ada, [])
     const [sent, same, unsent] = [await upload('both'), await upload('both'), await upload('never sent')]
     await parley.app.domain.sending.send(ada, { spaceId: space.id, text: '', fileIds: [sent.id] })
@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('files that no message needs, on the %s stack', (stac
     ])
   })
 
-  test('files go with their space, and with the messages of a person who is erased', async () => {
+  test('files are deleted with their space, and with the messages of an erased person', async () => {
     const space = await parley.space(ada, [])
     const bob = await parley.human('Bob')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })

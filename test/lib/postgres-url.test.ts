@@ -144,11 +144,11 @@ describe('a URL of PostgreSQL', () => {
     expect(faultsOf(url).join()).not.toMatch(/hid|ada/)
   })
 
-  test('is refused with all of its faults at once', () => {
+  test('is refused with all of its errors at once', () => {
     expect(faultsOf('postgresql://h:0/x?sslmode=no&passfile=a&schema=1')).toHaveLength(4)
   })
 
-  test('names parameters that nobody knows, and not those that have no effect here', () => {
+  test('reports unknown parameters, and not those that have no effect here', () => {
     expect(unknownParameters(read('postgresql://h/x?supa=base&connection_limit=1&keepalives=1'))).toEqual(['supa'])
   })
 })

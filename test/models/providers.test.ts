@@ -119,7 +119,7 @@ describe.each([
     [429, 'provider', 'Too many requests.'],
     [500, 'unclear', 'It broke.'],
     [503, 'unclear', 'Overloaded.'],
-  ])('is blamed correctly for a response with HTTP %i', async (status, blame, message) => {
+  ])('is assigned the right fault for a response with HTTP %i', async (status, blame, message) => {
     server.script(() => [{ error: message, status }])
     const { failure } = await run(name)
     expect(failure).toMatchObject({ message: `${message} (HTTP ${status})`, blame })
@@ -135,7 +135,7 @@ describe.each([
     expect(failure?.blame).toBe('unclear')
   })
 
-  test('a stream that ends early is no answer', async () => {
+  test('a stream that ends early is not accepted as an answer', async () => {
     server.script(() => [{ text: 'Well' }, { finish: 'none' }])
     const { result, failure } = await run(name)
     const finish = await result.finishReason

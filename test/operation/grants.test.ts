@@ -38,7 +38,7 @@ describe('the standing grants', () => {
     return call?.id ?? ''
   }
 
-  test('of a space are exported with it, and have ended after an import; calls still name them', async () => {
+  test('of a space are exported with it, and are inactive after an import; calls still refer to them', async () => {
     const room = await granted()
     const callId = await used(room)
     const before = await one(room.grantId)
@@ -75,7 +75,7 @@ describe('the standing grants', () => {
     await play.parley.runWhen(runId!)
   })
 
-  test('are deleted some time after they have expired, once no call names them', async () => {
+  test('are deleted some time after they have expired, once no call refers to them', async () => {
     const { platform } = play.parley.app
     const sweepIn = (days: number) => {
       const retention = { messagesDays: null, runsDays: 30, auditDays: null }

@@ -29,7 +29,7 @@ describe('fair turns', () => {
     expect(await results).toEqual(['done', 'done'])
   })
 
-  test('serve the requester with the least use first, before earlier tasks of others', async () => {
+  test('serve the requester with the least use first, ahead of earlier tasks of others', async () => {
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     const gate = createDeferred()
     const done: string[] = []
@@ -48,7 +48,7 @@ describe('fair turns', () => {
     expect(done).toEqual(['hostile 1', 'hostile 2', 'honest 1', 'honest 2', 'honest 3', 'hostile 3', 'hostile 4'])
   })
 
-  test("leave places to the server's own work when requesters may take fewer", async () => {
+  test("leave places to the server’s own work when requesters may use fewer", async () => {
     let requesterPlaces = 1
     const turns = createFairTurns({ places: () => 3, requesterPlaces: () => requesterPlaces, now })
     const gate = createDeferred()
@@ -67,7 +67,7 @@ describe('fair turns', () => {
     expect(begun.toSorted()).toEqual(['a', 'b', 'b', 'own', 'own', 'own'])
   })
 
-  test('starve nobody: an absent requester does not catch up on its absence', async () => {
+  test('starve no requester: an absent requester does not catch up later', async () => {
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     const done: string[] = []
     const add = (id: string) =>

@@ -118,7 +118,7 @@ describe.skipIf(!hasPostgres)(`a human in ${THREADS} threads, and a thread of ${
     expect(await readBy(read)).toBeLessThanOrEqual(10_010)
   })
 
-  test('a prompt does not count how far back a long text lies beyond 10,000 messages', async () => {
+  test('a prompt does not count the distance of a long text beyond 10,000 messages', async () => {
     const history = createHistory(parley.app.platform)
     const scope: HistoryScope = { type: 'root', threadRootId: LONG }
     const readOn = (back: number) => `read on at ${back}`
@@ -138,7 +138,7 @@ describe.skipIf(!hasPostgres)(`a human in ${THREADS} threads, and a thread of ${
     expect(near[0]?.text).toMatch(/read on at 499$/)
   })
 
-  test('what was said during a wait is searched among the newest 10,000 messages', async () => {
+  test('messages sent during a wait are searched among the newest 10,000', async () => {
     const history = createHistory(parley.app.platform)
     const since = { at: new Date(Date.now() + 60_000), butOfRun: 'run_0' }
     const upToSeq = THREADS + REPLIES + 1

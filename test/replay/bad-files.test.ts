@@ -63,7 +63,7 @@ const people = [entity(ADA, 'Ada'), entity(HUSAM, 'Husam')]
 const good = fileOf([...people, space(2), message(1), message(2), run()])
 
 describe('a file that cannot be replayed', () => {
-  test('is none of a whole recording', () => {
+  test('does not include a complete recording', () => {
     expect(readRecording('room.jsonl', good).messages).toHaveLength(2)
   })
 

@@ -23,7 +23,7 @@ interface Outcome {
   stderr: string
 }
 
-describe.each(STACKS)('a room of a started server, on the %s stack', (stack) => {
+describe.each(STACKS)('a space of a running server, on the %s stack', (stack) => {
   let folder: string
   let database: TestDatabase | null = null
   let settings: Record<string, string>
@@ -77,7 +77,7 @@ describe.each(STACKS)('a room of a started server, on the %s stack', (stack) => 
     await rm(folder, { recursive: true, force: true })
   })
 
-  test('is recorded, replayed and tested with a changed agent by commands, whose exit codes say how it ended', {
+  test('is recorded, replayed and tested with a changed agent by commands, whose exit codes report the result', {
     timeout: 300_000,
   }, async () => {
     if (stack === 'embedded') {

@@ -58,7 +58,7 @@ describe('a standing grant', () => {
     [{ amount: null }, null],
     [{}, null],
     [Object.create({ amount: 3 }), null],
-  ])('takes from the input %j the amount %j', (input, amount) => {
+  ])('reads from the input %j the amount %j', (input, amount) => {
     expect(amountOf({ amountProperty: 'amount' }, input as never)).toBe(amount)
     expect(amountOf({ amountProperty: null }, input as never)).toBe(0)
   })

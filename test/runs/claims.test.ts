@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
   const LONG_AGO = new Date(0)
   const finish = (claim: Claim) => worker(0).end(claim, { status: 'COMPLETED', stopReason: 'FINISHED', summary: null })
 
-  test.each([1, 3])('of one human, however many, do not delay the first of another: %i at a time', async (places) => {
+  test.each([1, 3])('of one human, in any number, do not delay the first run of another human: %i at a time', async (places) => {
     const { agentId } = await queued(40, places)
     const before = await worker(0).claim(places)
     expect(before.claims).toHaveLength(places)
@@ -79,7 +79,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     await db().run.deleteMany({ where: { agentId } })
   })
 
-  test('of two workers that claim concurrently never exceed the limit of any agent, and leave nothing', {
+  test('of two workers that claim concurrently never exceed the limit of any agent, and leave no run unclaimed', {
     timeout: 120_000,
   }, async () => {
     const most = [1, 2, 3, 5]
@@ -107,7 +107,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     expect(seen.sort()).toEqual([...all].sort())
   })
 
-  test('are ordered by age over all agents, and an agent at its limit delays no other', async () => {
+  test('are ordered by age across all agents, and an agent at its limit delays no other', async () => {
     const full = await queued(6, 1)
     const other = await queued(1)
     const first = await claimOne()
@@ -123,7 +123,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     }
   })
 
-  test('prefer runs to resume, however long new ones have waited', async () => {
+  test('prefer runs to resume over new ones, however long those have waited', async () => {
     const lost = await queued(1)
     await claimOne()
     await queued(12, 1).then((many) => Promise.all(many.ids.map((id) => set(id, { claimableAt: LONG_AGO }))))
@@ -171,7 +171,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     if (!ended) await finish(await claimOne())
   })
 
-  test('whose leases lapse are resumed three times, after growing pauses, and then fail', async () => {
+  test('whose leases lapse are resumed three times, after increasing pauses, and then fail', async () => {
     const { ids } = await queued(1)
     const id = ids[0] ?? ''
     for (const pause of [1, 2, null]) {

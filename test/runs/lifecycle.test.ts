@@ -12,7 +12,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('goes from QUEUED over RUNNING to COMPLETED, posts its message, and keeps its closing words as summary', async () => {
+  test('goes from QUEUED through RUNNING to COMPLETED, posts its message, and keeps its closing text as summary', async () => {
     const { human, space } = await parley.room('Ada')
     parley.models.script(
       forAgent(
@@ -129,7 +129,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     ])
   })
 
-  test('a bad input, an unknown tool and broken JSON are results that the model reads, and do not end the run', async () => {
+  test('an invalid input, an unknown tool and malformed JSON are results that the model reads, and do not end the run', async () => {
     const { human, space } = await parley.room('Fay')
     parley.models.script(
       steps(

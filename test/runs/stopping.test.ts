@@ -120,7 +120,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
       headers: { 'x-secret': 'hush' },
     })
 
-    test('that never responds: the response comes at once, and the call is CANCELED', async () => {
+    test('that never responds: the response is immediate, and the call is CANCELED', async () => {
       const { human, space } = await parley.room('Stuck', { tools: [tool('/never')] })
       parley.models.script(steps([{ toolCall: 'weather', input: { city: 'Aden' } }]))
       const { runs } = await parley.send(human, space.id, 'Weather?')

@@ -81,7 +81,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     expect((await ask(query, { id: agent.id }, admin)).agent.internals.maxToolCalls).toBe(15)
   })
 
-  test('MODEL_FAILED: the space gets that, with what its members can do; admins get the first line of the reason', async () => {
+  test('MODEL_FAILED: members see the status and what they can do; admins see the first line of the reason', async () => {
     const { runId } = await asked(refused)
     await parley.runWhen(runId)
     const { status, stopReason, triggerMessage } = await runOf(runId)
@@ -209,7 +209,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     })
   })
 
-  test('runs can be found by agent, space, root, status and time, page by page, as far as the viewer may see them', async () => {
+  test('runs can be found by agent, space, root, status and time, page by page, if the viewer may see them', async () => {
     const agent = await parley.agent('Una')
     const [here, there] = [await parley.space(human, [agent.id]), await parley.space(human, [agent.id])]
     parley.models.script(() => [{ text: 'Done.' }])

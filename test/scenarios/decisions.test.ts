@@ -77,7 +77,7 @@ describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
     expect(play.service.calls).toEqual([])
   })
 
-  test('a denial counts even if others have edited the input meanwhile', async () => {
+  test('a denial counts even if others have edited the input since', async () => {
     const { alice, bob, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(20), refund(30)])
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
     const [one, other] = await play.deciders.pendingOf(bob)
@@ -142,7 +142,7 @@ describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
     expect(play.service.calls).toHaveLength(1)
   })
 
-  test('a claim shows who handles the call: others may still decide, and a second claim is refused meanwhile', async () => {
+  test('a claim shows who handles the call: others may still decide, and a second claim is refused', async () => {
     const { alice, bob, runId } = await room([refundTool(play.service, {})], [refund(20)])
     const call = await play.deciders.asked(alice)
     expect((await play.deciders.claim(alice, call.id)).toolCall.claimedBy).toMatchObject({ id: alice.id })

@@ -247,7 +247,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     )
   })
 
-  test('automatic space entry: a run of a message starts in its space; a run of a plan or a service in none', async () => {
+  test('automatic space entry: a run for a message starts in its space; a run for a plan or a service in none', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Starter')
     const room = await space('Design Team', [husam, bot])

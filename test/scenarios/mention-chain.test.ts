@@ -154,7 +154,7 @@ describe.each(RULE_STACKS)('seed 002 on the %s stack', (stack) => {
     expect(runs[0]?.chain).toMatchObject({ depth: 1, replyStack: [] })
   })
 
-  test('a name in a text wakes nobody, neither a person’s @ nor an agent’s', async () => {
+  test('a name in a text wakes no agent, whether a person or an agent wrote it', async () => {
     const [demo, research] = await agents('Demo Agent J', 'Research Agent J')
     const room = await space('Lobby J', [demo, research])
     plays(demo, [[say('@Research Agent J, can you take over?')]])
@@ -214,7 +214,7 @@ describe.each(RULE_STACKS)('seed 002 on the %s stack', (stack) => {
     expect(prompt).not.toContain('waits for your reply')
   })
 
-  test('an agent with waits learns that an agent mentioned here starts only after the run', async () => {
+  test('an agent with waits is told that an agent mentioned here starts only after the run', async () => {
     const named = await agent('Demo Agent I', { toolset: 'SPACE_TOOLS' })
     const entered = await agent('Research Agent I')
     const room = await space('Lobby I', [named, entered])
@@ -354,7 +354,7 @@ describe.each(RULE_STACKS)('seed 002 on the %s stack', (stack) => {
   })
 
   test.each(CIRCLES)(
-    'cross-space, in $circle: a plan, a space entered, a mention there, and the call-back in that space',
+    'cross-space, in $circle: a plan, entering a space, a mention there, and the call-back in that space',
     async ({ confidential }) => {
       const [hr, finance] = await agents('HR Agent F', 'Finance Agent F')
       const hrRoom = await space('HR Space', [hr], confidential)

@@ -93,7 +93,7 @@ describe('the body of a request', () => {
   ]
 
   describe.each(CHANNELS)('of %s', (_, send, accepted, body) => {
-    test('is UTF-8, in any spelling, with or without a byte order mark', async () => {
+    test('is UTF-8, with any spelling of the charset, with or without a byte order mark', async () => {
       for (const type of ['', '; charset=utf-8', ';charset="UTF-8"', '; Charset=utf8; x=y']) {
         const answer = await send(body('Zoë'), { 'content-type': JSON_TYPE + type })
         expect([type, answer.status, answer.text]).toEqual([type, accepted, expect.not.stringContaining('rror')])
@@ -102,7 +102,7 @@ describe('the body of a request', () => {
       expect((await send(body('Zoë'), { 'content-encoding': 'identity' })).status).toBe(accepted)
     })
 
-    test('in another charset or content coding is refused with 415 that says so', async () => {
+    test('in another charset or content coding is refused with 415 and the reason', async () => {
       for (const [charset, encoding] of [
         ['iso-8859-1', 'latin1'],
         ['utf-16', 'utf16le'],
@@ -242,7 +242,7 @@ describe('the body of a request', () => {
       }
     })
 
-    test('a subscription may have conditions below its root, and has one root field', async () => {
+    test('a subscription may have conditions below its root, and has a single root field', async () => {
       const below =
         'subscription ($c: Boolean!) { spaceMessages(spaceId: "ID") { __typename cursor @include(if: $c) } }'
       expect(await run({ query: below.replace('ID', spaceId), variables: { c: false } })).toMatchObject({

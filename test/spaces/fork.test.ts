@@ -193,7 +193,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(await stage.runsOf(bot)).toEqual([])
   })
 
-  test('of a confidential space is confidential, and neither words nor memories flow where they may not', async () => {
+  test('of a confidential space is confidential, and neither messages nor memories reach anyone who may not read them', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const bot = await stage.bot('Vera')
     const confidential = { confidential: true, routing: 'BROADCAST' }
@@ -227,7 +227,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(parley.models.requests.map(({ instructions }) => instructions).join()).not.toContain('CANARY of another')
   })
 
-  test('is for members who may add every agent, and for admins; the viewer has a limit a day', async () => {
+  test('can be made by members who may add every agent, and by admins; a viewer has a daily limit', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const [open, closed] = [await stage.bot('Open'), await stage.bot('Closed', { addableBy: 'ADMINS' })]
     const [room, other] = [await stage.space('Room', [ann, open]), await stage.space('Other', [ann, closed])]
@@ -266,7 +266,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect((await prisma().space.findUniqueOrThrow({ where: { id: copy.id } })).unindexedSeq).toBeNull()
   })
 
-  test('loses what is deleted in the original, and the messages of people who are erased', async () => {
+  test('loses messages that are deleted in the original, and those of people who are erased', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const space = await stage.space('Desk', [ann, bob])
     const secret = (await stage.say(ann, space, 'CANARY one')).sentMessage.id

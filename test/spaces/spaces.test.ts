@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       await expect(creating).rejects.toMatchObject({ code: 'FORBIDDEN' })
     })
 
-    test('a human without a shared space is as unknown as one that does not exist', async () => {
+    test('a human without a shared space is reported like one that does not exist', async () => {
       const foreign = domain.space(ada, [stranger.id]).catch((error) => error)
       const unknown = domain.space(ada, [newId('hum')]).catch((error) => error)
       expect(await foreign).toMatchObject({ code: 'NOT_FOUND' })
@@ -100,7 +100,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       }
     })
 
-    test('also for an update, and for an admin', async () => {
+    test('the same applies to an update, and to an admin', async () => {
       const { id } = await domain.space(ada, [helper.id])
       for (const [viewer, adminAgentId] of [
         [ada, stranger.id],
@@ -188,7 +188,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
   })
 
   describe('the list', () => {
-    test('a human sees its own spaces, newest first; an admin all; a service none', async () => {
+    test('a human sees their own spaces, newest first; an admin sees all; a service none', async () => {
       const carl = await domain.human('Carl')
       const first = await domain.space(carl)
       const second = await domain.space(carl)
@@ -203,7 +203,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       expect((await domain.spaces.page(service, idPageRequest('spc', {}))).items).toEqual([])
     })
 
-    test('a cursor continues where the page ended, even if that space was left meanwhile', async () => {
+    test('a cursor continues where the page ended, even if the viewer has left that space since', async () => {
       const dora = await domain.human('Dora')
       const ids: string[] = []
       for (let i = 0; i < 5; i++) ids.unshift((await domain.space(dora)).id)

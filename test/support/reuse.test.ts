@@ -16,7 +16,7 @@ describe('test files that share a process', () => {
     await two.close()
   })
 
-  test.skipIf(!hasPostgres)('a file with other options gets an emptied database, and a fresh one never', async () => {
+  test.skipIf(!hasPostgres)('a file with other options gets an emptied database, unless it requests a fresh one', async () => {
     const four = await Promise.all(
       [1, 2, 3, 4].map((n) => startApplication({ stack: 'postgres', worker: false, settings: settingsOf(n) })),
     )

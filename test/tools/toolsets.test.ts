@@ -27,7 +27,7 @@ async function toolsOf(toolset: Toolset, mind: Mind) {
   }))
 }
 
-test('a think cycle that skips after these tools is forgotten', () => {
+test('a think cycle that skips after these tools leaves no memory', () => {
   expect(TOOLS_WITHOUT_EFFECT.toSorted()).toEqual([
     'enter_space',
     'getMyRuns',

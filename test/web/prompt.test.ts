@@ -28,7 +28,7 @@ describe('a prompt for people', () => {
     )
   })
 
-  test('of any shape is shown', () => {
+  test('is shown, whatever its shape', () => {
     fc.assert(
       fc.property(fc.anything(), (content) => {
         for (const { text, value } of partsOf({ role: 'user', content })) expect(text ?? value).toBe(text ?? value)
@@ -45,7 +45,7 @@ describe('a prompt for people', () => {
     ])
   })
 
-  test('is compared with the one of the step before', () => {
+  test('is compared with the prompt of the previous step', () => {
     const before = prompt({ messages: [user('a'), user('b')], tools: ['order', 'pay'] })
     const now = prompt({ instructions: 'Be brief.', messages: [user('a'), user('c'), user('d')], tools: ['order'] })
     const changes = changesBetween(before, now)
@@ -60,7 +60,7 @@ describe('a prompt for people', () => {
     expect(wordsOfChanges(changesBetween(before, before))).toBe('The same as in the step before.')
   })
 
-  test('too different to be compared in time is not compared', () => {
+  test('is not compared if the comparison would take too long', () => {
     const lines = (word: string) => Array.from({ length: 5000 }, (_, at) => `${word} ${at}`).join('\n')
     const { instructions } = changesBetween(prompt({ instructions: lines('a') }), prompt({ instructions: lines('b') }))
     expect(instructions).toBe('')

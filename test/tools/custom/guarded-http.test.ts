@@ -193,7 +193,7 @@ describe('a guarded exchange', () => {
   })
 })
 
-describe('the address of an exchange', () => {
+describe('the URL of a request', () => {
   test.each([
     ...['127.0.0.1', 'localhost', '127.1', '0177.0.0.1', '0x7f.0.0.1', '2130706433', '[::1]', '[::ffff:127.0.0.1]'],
     ...['[::ffff:7f00:1]', '[64:ff9b::7f00:1]', '[2002:7f00:1::]', '0.0.0.0', '[::]', '127.0.0.1.', 'ⓛocalhost'],
@@ -276,7 +276,7 @@ describe('a redirect', () => {
     }
   }
 
-  test('is followed, also if it is relative', async () => {
+  test('is followed in a redirect, even if it is relative', async () => {
     redirectTo('/next')
     expect(await get(`http://public.test:${port}/`)).toMatchObject({ type: 'answer', body: Buffer.from('there') })
     expect(seen.map(({ url }) => url)).toEqual(['/', '/next'])
@@ -357,7 +357,7 @@ describe('a redirect', () => {
 })
 
 describe('the guarded fetch', () => {
-  test('is not followed by a fetch with `redirect: error`, whose body nobody else may get', async () => {
+  test('is not followed by a fetch with `redirect: error`, whose body is sent to no other host', async () => {
     for (const status of [302, 307]) {
       handler = (_, response) => void response.writeHead(status, { location: '/next' }).end()
       const sent = http.fetch(`http://public.test:${port}/token`, { method: 'POST', body: 'code=1', redirect: 'error' })

@@ -117,7 +117,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
       return { runId, human, bea, question, result: call?.output }
     }
 
-    test('neither: posted, nobody is triggered, nothing waits', async () => {
+    test('neither: posted, no agent is triggered, nothing waits', async () => {
       const { bea, question, result } = await play(() => ({}))
       expect(result).toEqual({ messageId: question?.id, sent: true })
       expect(await runsOf(parley, bea.id)).toEqual([])
@@ -135,7 +135,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
       })
     })
 
-    test('wait: nobody is triggered, and the run waits for any reply', async () => {
+    test('wait: no agent is triggered, and the run waits for any reply', async () => {
       const wait = { for: [{ type: 'human' }], timeout: 30 }
       const { bea, human, question, result } = await play(
         () => ({ wait }),

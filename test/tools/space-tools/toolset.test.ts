@@ -51,7 +51,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
     expect(await callsOf(parley, run.id)).toHaveLength(3)
   })
 
-  test('a waiting persistent agent: the reply is done in its inbox, and wakes no other cycle', async () => {
+  test('a waiting persistent agent: the reply is marked as done in its inbox, and wakes no other cycle', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Mia'], input: { mind: 'PERSISTENT' } })
     const wait = { for: [{ type: 'human' }], timeout: 30 }
     const { prisma } = parley.app.platform.db
