@@ -343,7 +343,7 @@ async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: Loc
   if (draft?.id !== id) throw new ConflictError('The draft has just been changed or published. Read it again.')
   if (baseVersion !== agent.version)
     throw new ConflictError(
-      `Version ${agent.version} was published after this draft was saved. Save the draft again (updateAgent with asDraft), and look at the difference.`,
+      `Version ${agent.version} was published after this draft was saved. Save the draft again (updateAgent with asDraft), and review the difference.`,
     )
 }
 

@@ -118,7 +118,7 @@ export function checkForeignUse(facts: ForeignAgentFacts): void {
   const other = [...fallbackModels, ...phases.flatMap((phase) => phase.model ?? [])].find(isForeignModel)
   if (other !== undefined)
     throw new BadInputError(
-      `Only the model of an agent can be an agent on another server, not a fallback or a phase.`,
+      `Only the main model of an agent can be an agent on another server, not the model of a fallback or a phase.`,
       fallbackModels.includes(other) ? 'input.fallbackModels' : 'input.phases',
     )
   const foreign = parseForeignModel(model)
@@ -134,7 +134,7 @@ export function checkForeignUse(facts: ForeignAgentFacts): void {
   if (isPersistent)
     throw new BadInputError('An agent on another server keeps its own context: set mind to STATELESS.', 'input.model')
   if (phases.length > 0)
-    throw new BadInputError('An agent on another server decides itself how it works: it has no phases.', 'input.phases')
+    throw new BadInputError('An agent on another server has no phases, because that server controls its steps.', 'input.phases')
   if (foreign.type === 'mcp' && !mcpServerNames.includes(foreign.serverName))
     throw new BadInputError(`The agent has no MCP server named "${foreign.serverName}".`, 'input.model')
 }

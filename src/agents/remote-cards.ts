@@ -52,7 +52,7 @@ export function createCardConfirmation({ db, clock }: Pick<Platform, 'db' | 'clo
         if (agent.fingerprint === null) throw new NotFoundError('No agent card of this agent has been read yet.')
         if (agent.fingerprint !== fingerprint)
           throw new ConflictError(
-            'The agent card has changed since you read it: read the present card, and confirm it by its fingerprint.',
+            'The agent card has changed since you read it: read the current card, and confirm it by its fingerprint.',
           )
         const change = { ...authorOf(viewer, 'Confirmed the agent card'), at: new Date(clock.now()) }
         await asVersion(tx, agent, change, async () => {

@@ -248,7 +248,7 @@ function postableIn(task: RemoteTask): { text: string; isTooLong: boolean } {
 
 /** A draft that is continued is corrected from the first character that differs. */
 const replaced = () =>
-  new RemoteAgentError('The agent has replaced what it had written.', { fault: 'BROKEN_OFF', isRetryable: true })
+  new RemoteAgentError('The agent has replaced its earlier text.', { fault: 'BROKEN_OFF', isRetryable: true })
 
 /** @throws RemoteAgentError if the task ended without an answer, or with another one than was posted */
 function checkEnd(task: RemoteTask, said: string): void {

@@ -58,7 +58,7 @@ export interface Conversations {
 class AlreadyOpen extends Error {
   readonly spaceId: string
   constructor(spaceId: string) {
-    super('the conversation has a space already')
+    super('the conversation already has a space')
     this.spaceId = spaceId
   }
 }

@@ -171,7 +171,7 @@ export function createDecideCall(
     if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
       throw new NotFoundError(NO_SUCH_CALL)
     if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
-    requireInPerson(viewer, 'decide on calls or see to them')
+    requireInPerson(viewer, 'decide on calls or claim them')
     return { call, humanId: viewer.id }
   }
 

@@ -119,7 +119,7 @@ export async function copySpace(
       `A space with more than ${MOST_MESSAGES} messages cannot be copied: give a smaller atSeq.`,
     )
   if (await holdPeople(tx, spaceId))
-    throw new ConflictError('Somebody who wrote in this space is being erased. Try again in a few minutes.')
+    throw new ConflictError('A person who posted in this space is being erased. Try again in a few minutes.')
   const members = await tx.membership.findMany({
     where: { spaceId },
     select: { entityId: true, joinedAt: true, entity: { select: { kind: true } } },

@@ -113,7 +113,7 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
   const at = (await tx.step.findUnique({ where: { runId_index: { runId: run.id, index: step } } }))?.startedAt
   const journal = await readBeginning(tx, run.id, step)
   if (at === undefined || journal.steps.length < step)
-    throw new ConflictError('The journal of the run is gone: it has passed its retention.')
+    throw new ConflictError('The journal of the run was deleted by retention.')
   const change = {
     agentId: run.agentId,
     ...(changed.instructions === null ? {} : { instructions: changed.instructions }),

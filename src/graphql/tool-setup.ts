@@ -111,7 +111,7 @@ builder.mutationFields((t) => ({
   tryTool: t.field({
     type: TryToolPayload,
     description:
-      'For admins. The request is really sent, with a time limit of 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
+      'For admins. The request is actually sent, with a time limit of 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: TryToolInput, required: true }) },
     resolve: (_, { input }, { domain, viewer }) => domain.toolSetup.tryTool(viewer, input),

@@ -70,7 +70,7 @@ export function createEmbedder(
         const { embeddings, usage } = await model.doEmbed({ values: [...texts], abortSignal })
         tokens.inc(usage?.tokens ?? 0)
         if (embeddings.length !== texts.length || embeddings.some((vector) => !isVector(vector)))
-          throw new Error('The provider returned something else than a vector for each text.')
+          throw new Error('The provider did not return exactly one vector for each text.')
         return embeddings
       } catch (error) {
         const { words, fault } = readProviderError(error)

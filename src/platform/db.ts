@@ -336,7 +336,7 @@ async function withRetries<T>(work: () => Promise<T>, onStalePlan = () => {}): P
 const HEALTH_TIMEOUT_MS = 2000
 /** For how long a good result is shared, so that requests to /health/ready cannot cause many writes. */
 const HEALTHY_FOR_MS = 1000
-const SILENT = 'The database does not answer.'
+const SILENT = 'The database does not respond.'
 
 /** Writes a row, and returns why that failed; null if it did not. */
 async function writeFault(prisma: PrismaClient): Promise<string | null> {

@@ -276,9 +276,9 @@ export function faultsOfServer({
 function faultsOfPair(main: Reached, direct: Reached): string[] {
   const faults: string[] = []
   const isSame = main.facts.databaseId === direct.facts.databaseId && main.facts.startedAt === direct.facts.startedAt
-  if (!isSame) faults.push(`leads to another database than ${MAIN}: name the same server and database`)
+  if (!isSame) faults.push(`points to another database than ${MAIN}: name the same server and database`)
   if (!direct.access.keepsSession)
-    faults.push('is a transaction pooler too: name the server itself, or a pooler in session mode')
+    faults.push('is a transaction pooler too: use the address of the server itself, or of a pooler in session mode')
   const { schema } = direct.access.url
   if (schema !== null && schema !== (main.access.url.schema ?? main.facts.schema))
     faults.push(`names another schema than ${MAIN}: write the schema in ${MAIN} only`)

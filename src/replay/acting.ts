@@ -108,14 +108,14 @@ async function actOutside(world: World, action: OutsideAction): Promise<string |
     case 'stop': {
       const { id, stoppedById } = action.run
       const runId = replayed(id)
-      if (runId === undefined) return 'The run that is stopped here does not exist.'
+      if (runId === undefined) return 'The run to stop does not exist in the replay.'
       world.gates.openRun(runId)
       await domain.control.stopRun(stoppedById === null ? ADMIN : personOf(stoppedById), { runId, cascade: false })
       return null
     }
     case 'retry': {
       const runId = replayed(action.run.retryOfId)
-      if (runId === undefined) return 'The run that is repeated here does not exist.'
+      if (runId === undefined) return 'The run to repeat does not exist in the replay.'
       await domain.control.retryRun(ADMIN, { runId })
       return null
     }
@@ -159,7 +159,7 @@ async function actOnCall(
   const { control } = app.domain
   const { call } = action
   const toolCallId = await replayedCall(world, call)
-  if (toolCallId === null) return `The call of ${call.toolName}, on which somebody acts here, is not made.`
+  if (toolCallId === null) return `The call of ${call.toolName}, on which a person acted at this point, was not made.`
   if (action.type === 'submit') {
     const viewer = call.answeredById === null ? ADMIN : personOf(call.answeredById)
     await control.submitToolResult(viewer, { toolCallId, result: ids.toReplay(call.output) })

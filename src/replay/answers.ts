@@ -41,7 +41,7 @@ function stepAnswer({ ids, used }: World, model: string, step: Recorded<Step>): 
   return { type: 'failure', error: failed.error, fault: null, hasFallback: true }
 }
 
-const NO_ANSWER = 'The recording has no answer of the model for this step.'
+const NO_ANSWER = 'The recording has no model response for this step.'
 
 /** The answer at a place where the recording has no step: the model failed, the run was stopped, or something is missing. */
 function answerWithoutStep(
@@ -74,8 +74,8 @@ export async function answerCall(world: World, callId: string): Promise<Recorded
   const call = await prismaOf(world).toolCall.findUniqueOrThrow({ where: { id: callId } })
   const found = recordedCallLike(world, call)
   if (found === undefined) {
-    missing.add(`The recording has no result of ${call.toolName}(${JSON.stringify(call.input)}).`)
-    return { type: 'failure', code: 'NOT_RECORDED', message: 'The recording has no result of this call.' }
+    missing.add(`The recording has no result for ${call.toolName}(${JSON.stringify(call.input)}).`)
+    return { type: 'failure', code: 'NOT_RECORDED', message: 'The recording has no result for this call.' }
   }
   used.add(found.id)
   ids.link(found.id, callId)

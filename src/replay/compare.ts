@@ -149,7 +149,7 @@ function causeOfSilence({ rows, ids }: Input, run: Recorded<Run>): string {
   if (outcome !== undefined) return `In the replay the outcome of the message for the agent is ${outcomeText(outcome)}.`
   return messageId === undefined && run.triggerMessageId !== null
     ? 'The message that woke the agent does not exist in the replay.'
-    : 'Nothing in the replay woke the agent.'
+    : 'No event in the replay woke the agent.'
 }
 
 const outcomeText = ({ kind, reason }: Pick<Outcome, 'kind' | 'reason'>) =>
@@ -180,7 +180,7 @@ function comparePrompt(
 function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): Divergence {
   const other = replayedRun(run)
   const isOver = other !== undefined && isEndedStatus(other.status)
-  const end = isOver ? `ended ${other.status} (${other.stopReason})` : 'did not come to this step'
+  const end = isOver ? `ended ${other.status} (${other.stopReason})` : 'did not reach this step'
   const isBudget = other?.stopReason === 'OVER_BUDGET' || other?.stopReason === 'TOKEN_BUDGET'
   return {
     kind: isBudget ? 'budget' : 'end',
@@ -205,7 +205,7 @@ function compareStepInstructions(
 ): Divergence | null {
   if (recording.heading.hasOtherConfidential) {
     notes.add(
-      'Instructions are not in the recording, because other spaces of its server are confidential: they were not compared.',
+      'Instructions were not compared: the recording omits them, because its server has other confidential spaces.',
     )
     return null
   }
@@ -241,7 +241,7 @@ function compareStepMessages(
       where,
       recorded: invented,
       replayed: '(nothing)',
-      cause: 'The preview of the inbox shows an event that did not happen.',
+      cause: 'The inbox preview shows an event that does not exist.',
     }
   const difference = compareMessages(step.messagesAdded, replayed.messagesAdded, ids)
   if (difference === null) return null
@@ -271,7 +271,7 @@ function compareTools(
       cause: `The model is not offered ${gone.join(', ')}.`,
     }
   for (const tool of activeTools)
-    if (!step.activeTools.includes(tool)) notes.add(`This release offers models a further tool: ${tool}.`)
+    if (!step.activeTools.includes(tool)) notes.add(`This release offers models an additional tool: ${tool}.`)
   return null
 }
 
@@ -298,7 +298,7 @@ function compareAnswer(
       where: place,
       recorded: names(recorded),
       replayed: names(other),
-      cause: 'The model called other tools.',
+      cause: 'The model called different tools.',
     }
   }
   const index = recorded.calls.findIndex(({ input }, at) => !ids.areSame(input, other.calls[at]?.input))
@@ -308,7 +308,7 @@ function compareAnswer(
       where: `${place}, ${recorded.calls[index]?.toolName}`,
       recorded: json(recorded.calls[index]?.input),
       replayed: json(other.calls[index]?.input),
-      cause: 'The model gave the call other arguments.',
+      cause: 'The model called the tool with different arguments.',
     }
   if (!ids.areSame(recorded.text, other.text))
     return {
@@ -344,7 +344,7 @@ function compareArguments(
     where,
     recorded: json(call.input),
     replayed: json(same.input),
-    cause: 'The call was executed with other arguments.',
+    cause: 'The call was executed with different arguments.',
   }
 }
 
@@ -399,7 +399,7 @@ function compareEnd({ replayedRun }: Input, run: Recorded<Run>, ids: IdMap, wher
     where,
     recorded: textOf(run),
     replayed: textOf(replayed),
-    cause: replayed.error ?? 'The run ended in another way.',
+    cause: replayed.error ?? 'The run ended differently.',
   }
 }
 

@@ -19,7 +19,7 @@ export function blockNetwork(): { attempts: string[]; unblock(): void } {
   const refused = (given: unknown[]): NetworkBlockedError => {
     const where = describe(given.flat())
     attempts.push(where)
-    return new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
+    return new NetworkBlockedError(`A replay opens no connections, but something tried to connect to ${where}.`)
   }
   blocks += 1
   // Fails like a connection that the other side refuses. A pool that got the error in another way would wait for the connection.

@@ -29,7 +29,7 @@ export function createRecordedModel(name: string, { answer, complete }: Recorded
     modelId: name,
     supportedUrls: {},
     async doGenerate() {
-      throw new Error('A recorded model only streams.')
+      throw new Error('A recorded model supports only streaming.')
     },
     async doStream(options) {
       const found = await answer(name, options)

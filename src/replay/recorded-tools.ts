@@ -13,7 +13,7 @@ export type AnswerCall = (callId: string) => Promise<RecordedAnswer>
 const NOT_A_TOOL: GuardedOutcome = {
   type: 'failure',
   code: 'UNREACHABLE',
-  message: 'A replay sends nothing outside.',
+  message: 'A replay sends no requests to other systems.',
 }
 
 /** HTTP for the tools of a replay: each request is the call that its `Idempotency-Key` names. */
@@ -37,7 +37,7 @@ export function createRecordedHttp(answer: AnswerCall): GuardedHttp {
       }
     },
     async fetch() {
-      throw new TypeError('A replay sends nothing outside.')
+      throw new TypeError('A replay sends no requests to other systems.')
     },
     async close() {},
   }

@@ -195,7 +195,7 @@ function readLines(text: string): { heading: RecordingHeading; values: Record<st
       'The file is an export: `parley import` reads it. Record the space with `parley record`.',
     )
   if (heading === null || heading['format'] !== RECORDING_FORMAT)
-    throw new UnusableRecordingError('The file is not a recording of Parley: its first line is not a heading of one.')
+    throw new UnusableRecordingError('The file is not a Parley recording: its first line is not the heading of a recording.')
   const { version } = heading
   if (typeof version !== 'number' || version > RECORDING_VERSION)
     throw new UnusableRecordingError(
@@ -204,7 +204,7 @@ function readLines(text: string): { heading: RecordingHeading; values: Record<st
   const end = parsed(others.at(-1) ?? '')
   if (end?.['end'] !== true)
     throw new UnusableRecordingError(
-      `The file is cut off after line ${lines.length}: its last line is missing. Record the space again.`,
+      `The file is truncated after line ${lines.length}: its last line is missing. Record the space again.`,
     )
   const body = lines.slice(0, -1)
   if (end['lines'] !== body.length)

@@ -58,7 +58,7 @@ export async function createWorld(
     options,
     isFree: options.isFree === true,
     get app() {
-      if (app === null) throw new Error('The application of the replay is not open yet.')
+      if (app === null) throw new Error('The application of the replay has not started yet.')
       return app
     },
     ids: createIdMap(),

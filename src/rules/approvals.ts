@@ -82,7 +82,7 @@ export function requireNoConnection(call: Pick<ToolCall, 'approval' | 'approvalS
   const serverName = connectsTo(call)
   if (serverName !== null)
     throw new ConflictError(
-      `This call goes on once its approver has connected to the MCP server "${serverName}": open ToolCall.authorization.url in a browser, or deny the call.`,
+      `This call continues once its approver has connected to the MCP server "${serverName}": open ToolCall.authorization.url in a browser, or deny the call.`,
     )
 }
 

@@ -76,7 +76,7 @@ export function stepsOf(causes: readonly Cause[]): WhyStep[] {
 
 const GAPS = {
   HIDDEN: 'Something that you may not see.',
-  ERASED: 'Something that was erased, or has passed its retention.',
+  ERASED: 'Something that was erased, or deleted by retention.',
 }
 
 /** Returns, for each hidden cause, the key of the one that stands for it and its neighbours. */

@@ -216,7 +216,7 @@ function createOriginComparison({ publicUrl, logger }: Platform): (request: Inco
     hasTold = true
     logger.warn(
       { publicUrl: origin, forwarded },
-      'a proxy forwards requests for another address than that of PARLEY_PUBLIC_URL, to which links lead: correct PARLEY_PUBLIC_URL, or X-Forwarded-Proto and X-Forwarded-Host of the proxy',
+      'a proxy forwards requests for an address that differs from PARLEY_PUBLIC_URL, which links use: correct PARLEY_PUBLIC_URL, or X-Forwarded-Proto and X-Forwarded-Host of the proxy',
     )
   }
 }
@@ -312,7 +312,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   })
   const conversing = createConversing(domain)
   const activity = createActivity()
-  const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
+  const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request to a protocol endpoint failed')
   const callerOf = createCallers({ graphql, maskError })
   const a2a = createA2aDoor({
     ...{ conversing, maxResponseBytes, onError },

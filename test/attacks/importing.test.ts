@@ -284,7 +284,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     [
       'without its space',
       (lines) => lines.map((line) => line.replace('"table":"Space"', '"table":"Spaces"')),
-      'no usable row of its space',
+      'no valid row for its space',
     ],
     [
       'with a malformed space id',

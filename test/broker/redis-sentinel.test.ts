@@ -152,7 +152,7 @@ describe.skipIf(!canStartRedis())('Sentinels and servers with passwords', () => 
     expect(await errorOf(sentinel.url.replace(/&sentinel_password=.*/, ''))).toMatch(
       /NOAUTH.*; set sentinel_password \(and sentinel_username\) in the URL$/,
     )
-    expect(await errorOf(sentinel.url.replace(':master%251@', ''))).toMatch(/NOAUTH.*; write the password into the URL/)
+    expect(await errorOf(sentinel.url.replace(':master%251@', ''))).toMatch(/NOAUTH.*; put the password in the URL/)
     await sentinel.dispose()
   })
 })

@@ -120,7 +120,7 @@ describe.skipIf(!canStartRedis())(
 
     test('nodes of no cluster', async () => {
       const url = `redis://127.0.0.1:${server.port},127.0.0.1:${server.port}`
-      expect(await refusalOf(url)).toMatch(/^REDIS_URL: the cluster at .*cluster support disabled; .*name one address$/)
+      expect(await refusalOf(url)).toMatch(/^REDIS_URL: the cluster at .*cluster support disabled; .*give one address$/)
     })
   },
 )
@@ -157,7 +157,7 @@ describe.skipIf(!canStartRedis())('TLS', () => {
 
   test('rediss:// to a port without TLS: the error suggests redis://', async () => {
     expect(await refusalOf(`rediss://127.0.0.1:${server.port}`)).toMatch(
-      /ETIMEDOUT; if it does not expect TLS, write redis:\/\//,
+      /ETIMEDOUT; if it does not expect TLS, use redis:\/\//,
     )
   })
 

@@ -104,10 +104,10 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       // The line below the person's order says who stayed silent, and a click on it why.
       const line = said('Order two rolls of fleece')
         .first()
-        .getByRole('button', { name: /read this and said nothing/ })
+        .getByRole('button', { name: /read this and stayed silent/ })
       steps += 1
       await line.click(PATIENCE)
-      const silent = page.getByRole('listitem').filter({ hasText: 'read this and said nothing' }).first()
+      const silent = page.getByRole('listitem').filter({ hasText: 'read this and stayed silent' }).first()
       const reason = silent.locator('.why')
       await reason.waitFor(PATIENCE)
       const seconds = (performance.now() - beginning) / 1000

@@ -115,7 +115,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await bob.goto(`${parley.origin}/notifications`)
     await bob.getByRole('heading', { name: 'Notifications' }).waitFor(PATIENCE)
     await bob.evaluate(subscribingTo({ endpoint, keys }))
-    await bob.getByRole('button', { name: 'Turn on on this device' }).click(PATIENCE)
+    await bob.getByRole('button', { name: 'Enable on this device' }).click(PATIENCE)
     await bob.getByText('This device receives push messages.').waitFor(PATIENCE)
     for (const page of ofBob.pages()) await page.goto('about:blank')
 
@@ -129,7 +129,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await ada.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
     await ada.getByRole('button', { name: 'About this space' }).click()
     await ada.getByLabel('Add a person').fill('Zed', PATIENCE)
-    await ada.getByText('Nobody that you can see has this name. Create a join link').waitFor(PATIENCE)
+    await ada.getByText('No person that you can see has this name. Create a join link').waitFor(PATIENCE)
     await ada.keyboard.press('Escape')
     await ada.getByRole('textbox', { name: 'Message' }).fill('@Bob and @Noor, order two rolls of fleece')
     await ada.getByRole('button', { name: 'Send' }).click(PATIENCE)

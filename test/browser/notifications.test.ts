@@ -72,7 +72,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     const space = await parley.space(ada, [])
     const { page, violations } = await openAs(ada, '/notifications')
     await page.evaluate(WITH_PUSH)
-    await page.getByRole('button', { name: 'Turn on on this device' }).click(PATIENCE)
+    await page.getByRole('button', { name: 'Enable on this device' }).click(PATIENCE)
     await page.getByText('This device receives push messages.').waitFor(PATIENCE)
     expect(await subscriptions(ada.id)).toMatchObject([{ endpoint: SUBSCRIPTION.endpoint, ...keys }])
     const form = page.getByRole('form', { name: 'Channels' })
@@ -84,7 +84,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     expect(await settings()).toEqual({ push: true, mail: true, notifyAfterMinutes: 60 })
     expect(await violations()).toEqual([])
 
-    await page.getByRole('button', { name: 'Turn off on this device' }).click()
+    await page.getByRole('button', { name: 'Disable on this device' }).click()
     await page.getByText('This device receives no push messages.').waitFor(PATIENCE)
     await until('the subscription is removed', async () => (await subscriptions(ada.id)).length === 0)
 

@@ -39,7 +39,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.locator('mark').getByText('Frost tonight').first().waitFor(PATIENCE)
     await page.getByLabel('Search the model input').fill('')
     const second = page.locator('#prompt-2')
-    await second.getByText('Compared with the step before: 2 new messages').waitFor(PATIENCE)
+    await second.getByText('Compared with the previous step: 2 new messages').waitFor(PATIENCE)
     await second.getByText('calls send_message').waitFor(PATIENCE)
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: parley.origin })
     const copied = () => page.evaluate<string>('navigator.clipboard.readText()')

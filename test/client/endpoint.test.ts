@@ -22,10 +22,10 @@ describe('the url of a connection', () => {
   })
 
   test.each([
-    ['localhost:4000', 'Write http:// or https:// before it.'],
-    ['127.0.0.1:4000/graphql', 'Write http:// or https:// before it.'],
-    ['parley.example', 'Write http:// or https:// before it.'],
-    ['/parley', 'Write http:// or https:// before it.'],
+    ['localhost:4000', 'Put http:// or https:// before it.'],
+    ['127.0.0.1:4000/graphql', 'Put http:// or https:// before it.'],
+    ['parley.example', 'Put http:// or https:// before it.'],
+    ['/parley', 'Put http:// or https:// before it.'],
     ['file:///parley', 'The address must begin with https:// or http://.'],
     ['http://', 'The address is not valid.'],
     ['http://ada:secret@parley.example', 'The address must not contain a user'],
@@ -42,6 +42,6 @@ describe('the url of a connection', () => {
     expect(endpointOf('/parley')).toBe('https://example.com/parley/graphql')
     expect(endpointOf('./graphql')).toBe('https://example.com/parley/graphql')
     expect(endpointOf('//api.example')).toBe('https://api.example/graphql')
-    expect(() => endpointOf('localhost:4000')).toThrow('Write http:// or https://')
+    expect(() => endpointOf('localhost:4000')).toThrow('Put http:// or https://')
   })
 })

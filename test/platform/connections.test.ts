@@ -86,7 +86,7 @@ describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () =>
       await Promise.all(burst)
       const held = Array.from({ length: CONNECTIONS }, () => asleep(4))
       await until('all connections sleep', async () => (await sleeping()) === CONNECTIONS)
-      expect(await db.fault()).toBe('The database does not answer.')
+      expect(await db.fault()).toBe('The database does not respond.')
       await Promise.all(held)
       expect(await db.fault()).toBeNull()
     } finally {

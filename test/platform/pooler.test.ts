@@ -158,7 +158,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     const other = await createEmptyDatabase()
     closing.push(() => other.drop())
     await expect(inspectPostgres({ url, directUrl: other.url })).rejects.toThrow(
-      'PARLEY_DIRECT_DATABASE_URL: leads to another database than DATABASE_URL',
+      'PARLEY_DIRECT_DATABASE_URL: points to another database than DATABASE_URL',
     )
   })
 

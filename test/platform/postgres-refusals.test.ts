@@ -77,7 +77,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     const { url } = await database()
     const port = await freePort()
     expect(await refusal(withParts(url, { host: `127.0.0.1:${port}` }))).toEqual([
-      `DATABASE_URL: nothing listens at 127.0.0.1:${port}: start PostgreSQL or the pooler there, or correct host and port`,
+      `DATABASE_URL: no server listens at 127.0.0.1:${port}: start PostgreSQL or the pooler there, or correct host and port`,
     ])
     expect(await refusal(withParts(url, { pathname: '/nowhere' }))).toEqual([
       expect.stringMatching(
@@ -438,7 +438,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
       'DATABASE_URL: PostgreSQL refuses the password of the user "ada": correct it, and percent-encode @ : / ? # and % in it',
     ])
     expect(await refusal(withParts(ada(), { password: '' }))).toEqual([
-      'DATABASE_URL: PostgreSQL asks for the password of the user "ada": write it in the URL, as postgresql://user:password@…',
+      'DATABASE_URL: PostgreSQL asks for the password of the user "ada": put it in the URL, as postgresql://user:password@…',
     ])
   })
 })

@@ -142,7 +142,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(await messages(ann, await forked(ann, { spaceId: copy.id, name: 'Again' }))).toHaveLength(3)
   })
 
-  test('wakes only copies of the agents, whose tools that act outside ask for approval', async () => {
+  test('wakes only copies of the agents, whose tools with external effects require approval', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const policy = { quorum: 2, approverIds: [ann.id, bob.id] }
     const bot = await stage.bot('Otto', {

@@ -55,9 +55,9 @@ describe('a prompt for people', () => {
       '+Be brief.',
     ])
     expect(wordsOfChanges(changes)).toBe(
-      'Compared with the step before: 2 new messages, 1 removed message, changed instructions, without pay.',
+      'Compared with the previous step: 2 new messages, 1 removed message, changed instructions, without pay.',
     )
-    expect(wordsOfChanges(changesBetween(before, before))).toBe('The same as in the step before.')
+    expect(wordsOfChanges(changesBetween(before, before))).toBe('Same as in the previous step.')
   })
 
   test('is not compared if the comparison would take too long', () => {

@@ -147,7 +147,7 @@ export function wordsOfChanges({ instructions, removed, added, addedTools, remov
     addedTools.length > 0 && `also ${addedTools.join(', ')}`,
     removedTools.length > 0 && `without ${removedTools.join(', ')}`,
   ].filter((part) => part !== false)
-  return words.length === 0 ? 'The same as in the step before.' : `Compared with the step before: ${words.join(', ')}.`
+  return words.length === 0 ? 'Same as in the previous step.' : `Compared with the previous step: ${words.join(', ')}.`
 }
 
 const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`

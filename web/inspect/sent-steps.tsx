@@ -164,7 +164,7 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
       {changes !== null && changes.removed.length > 0 && (
         <Messages title="no longer sent" messages={changes.removed} sought={sought} />
       )}
-      {same > 0 && <Messages title="as in the step before" messages={messages.slice(0, same)} sought={sought} />}
+      {same > 0 && <Messages title="as in the previous step" messages={messages.slice(0, same)} sought={sought} />}
       <ModelMessages messages={messages.slice(same)} sought={sought} />
       <details open={isFoundIn(listOf(step.response), sought)}>
         <summary>Response</summary>
@@ -191,7 +191,7 @@ function Messages({ title, messages, sought }: { title: string; messages: readon
 function Instructions({ text, sought, isSame }: { text: string; sought: string; isSame: boolean }) {
   return (
     <details open={matches(text, sought)}>
-      <summary>Instructions {isSame && <span className="note">as in the step before</span>}</summary>
+      <summary>Instructions {isSame && <span className="note">as in the previous step</span>}</summary>
       <CopyButton what="the instructions" text={() => text} />
       {sectionsOf(text).map(({ title, text: part }, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change

@@ -100,7 +100,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
         <CheckField
           label="Keep as a draft"
           name="asDraft"
-          hint="Runs go on with the published version until the draft is published."
+          hint="Runs continue with the published version until the draft is published."
         />
         <p role="status" className="hint">
           {status !== ''

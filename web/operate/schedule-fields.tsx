@@ -109,7 +109,7 @@ export function ScheduleFields({ cron = null, once = null, timeZone, onChange }:
             required
             value={fields.day}
             onChange={(event) => change({ day: Number(event.target.value) })}
-            hint="A month without this day is left out."
+            hint="A month without this day is skipped."
           />
         )}
         {repetition === 'HOURLY' && (

@@ -97,7 +97,7 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
           </select>
           <input
             aria-label={`Description of field ${at + 1}`}
-            placeholder="what it means, for the model"
+            placeholder="description for the model"
             value={row.description}
             onChange={(event) => change(at, { description: event.target.value })}
           />

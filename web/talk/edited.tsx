@@ -30,7 +30,7 @@ function Versions({ messageId }: { messageId: string }) {
   const { versions = [], staleRuns = [] } = ask.data.message ?? {}
   return (
     <div className="versions">
-      {versions.length === 0 && <p className="hint">There are no older versions any more.</p>}
+      {versions.length === 0 && <p className="hint">Older versions no longer exist.</p>}
       <ol>
         {versions.map(({ text, editedAt }) => (
           <li key={editedAt}>

@@ -77,7 +77,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
         </header>
         {status === 'ended' && (
           <Empty icon="reply" title="There is no such thread in this space">
-            <p>The message on which it hangs may have been deleted.</p>
+            <p>The message that started the thread may have been deleted.</p>
           </Empty>
         )}
         {status === 'loading' && error !== null && (
@@ -97,7 +97,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
                 <Refused error={error} onRetry={live.reload} />
               </div>
             )}
-            {root === null && <p className="note thread-note">The message on which this thread hangs was deleted.</p>}
+            {root === null && <p className="note thread-note">The message that started this thread was deleted.</p>}
             <Timeline
               label="Messages of the thread"
               beginning={null}

@@ -32,7 +32,7 @@ export function cardOf({ id, name, description }: Described, url: string): objec
         {
           uri: CURSOR_EXTENSION,
           description:
-            'Tasks name in their metadata the position up to which they contain everything. `isCut`: artifacts are missing; read the messages of the context.',
+            'The metadata of a task contains the position up to which the task is complete. `isCut`: artifacts are missing; read the messages of the context.',
           required: false,
         },
       ],

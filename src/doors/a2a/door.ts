@@ -210,7 +210,7 @@ export function createA2aDoor({
     const returnsAtOnce = isObject(configuration) && configuration['returnImmediately'] === true
     const timeoutMs = returnsAtOnce ? 0 : LONGEST_WAIT_MS
     const task = await waitForTask(tasks, caller, id, { timeoutMs, signal: waiting })
-    if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
+    if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task no longer exists.')
     return { task: await whole(caller, task) }
   }
 
@@ -274,7 +274,7 @@ export function createA2aDoor({
         return sendAndWait(target, request, params)
       case 'SendStreamingMessage': {
         const task = await tasks.read(caller, await sendConfigured(target, caller, params))
-        if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
+        if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task no longer exists.')
         await follow(request, id, task, { stream, endsAtInput: true })
         return null
       }

@@ -218,4 +218,4 @@ export class Following {
 const SHUT_DOWN = new DoorError('UNAVAILABLE', 'The server shuts down: continue with SubscribeToTask.', {
   retryAfterMs: TICK_MS,
 })
-const noTask = () => notFound('The task exists no more, or you may not see it.')
+const noTask = () => notFound('The task no longer exists, or you may not see it.')

@@ -122,7 +122,7 @@ function contentText(content: Extract<Message, { role: 'user' }>['content']): st
   const texts = content.map((part) => {
     if (part.type === 'text') return part.text
     throw badInput(
-      `A message through this door has text only, not ${part.type}. Upload files with POST /files, and send them with GraphQL.`,
+      `This endpoint accepts only text in messages, not ${part.type}. Upload files with POST /files, and send them with GraphQL.`,
     )
   })
   return texts.join('\n\n')

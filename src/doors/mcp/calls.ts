@@ -74,7 +74,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
       signal: waiting,
       onChange: (state) => reportProgress(context, state),
     })
-    if (task === null) throw notFound('The message or run that was started exists no more.')
+    if (task === null) throw notFound('The message or run that was started no longer exists.')
     if (task.status === 'completed' || task.status === 'cancelled') return resultOf(exchange, task)
     if (takesTasks) return { resultType: 'task', ...taskFields(exchange, task) }
     const inputRequests =
@@ -87,7 +87,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
   /** Continues a call whose questions the client has answered. Posts nothing. */
   async function resume(exchange: McpExchange, taskId: string, responses: InputResponses): Promise<boolean> {
     const task = await tasks.read(exchange.caller, taskId)
-    if (task === null) throw invalid('`requestState` names nothing that you may see.')
+    if (task === null) throw invalid('`requestState` refers to nothing that you may see.')
     const dismissed = await answerCalls(exchange.caller, task.pending, responses)
     return dismissed.size > 0
   }

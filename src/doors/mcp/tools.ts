@@ -147,6 +147,6 @@ export function textOfOutput({ outcomes, replies, isCut }: TaskOutput, isFinishe
     })
   if (outcomes.length === 0) others.push('[The message woke no agent.]')
   if (isCut) others.push('[There are more replies: read them with `read_messages`.]')
-  if (!isFinished) others.push('[Not finished yet: read on with `read_messages`, or see `list_pending`.]')
+  if (!isFinished) others.push('[Not finished yet: read the rest with `read_messages`, or see `list_pending`.]')
   return [...lines, ...others].join('\n\n')
 }

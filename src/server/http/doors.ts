@@ -132,7 +132,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         signal.throwIfAborted()
       },
       openStream() {
-        if (!open.has(response)) throw new Error('a stream needs a place')
+        if (!open.has(response)) throw new Error('a stream needs a free slot')
         signal.throwIfAborted()
         response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...STREAM_HEADERS })
         response.flushHeaders()

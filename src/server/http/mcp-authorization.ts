@@ -100,7 +100,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
       return sendNoticePage(response, {
         status: 404,
         title: 'Nothing to connect',
-        text: ['No call waits for you here: it has gone on or ended, or the link is for another person.'],
+        text: ['No call waits for you here: the call has continued or ended, or the link is for another person.'],
         links: [home],
       })
     const { agentName, serverName } = connection
@@ -109,7 +109,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
         status: 200,
         title: `Connect to "${serverName}"?`,
         text: [
-          `The agent "${agentName}" wants to use the MCP server "${serverName}" with your own authorization. Another site has opened this page: go on only if you meant to.`,
+          `The agent "${agentName}" wants to use the MCP server "${serverName}" with your own authorization. Another site opened this page: continue only if you wanted this.`,
         ],
         links: [{ href: `${publicUrl.basePath}${CONNECT_PATH}${toolCallId}`, label: `Connect to "${serverName}"` }],
       })

@@ -130,7 +130,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     if (text === null) return null
     throw (
       (doesStatusDecide(response.status) ? null : refusalIn(text, withoutValues(headers))) ??
-      statusFailure(response.status, `The agent's server sent no stream of events, but status ${response.status}.`)
+      statusFailure(response.status, `The agent's server sent no event stream, but status ${response.status}.`)
     )
   }
 
@@ -220,7 +220,7 @@ const utf8 = new TextDecoder()
 
 const requestOf = (method: string, params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
 
-const badAnswer = (what: string) => new ToolFailure('BAD_ANSWER', `The agent's server answered with ${what}.`)
+const badAnswer = (what: string) => new ToolFailure('BAD_ANSWER', `The agent's server responded with ${what}.`)
 
 /** Whether the status of a response decides which failure it is, and not the JSON-RPC error in its body. */
 const doesStatusDecide = (status: number) =>

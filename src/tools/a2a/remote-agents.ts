@@ -137,7 +137,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   async function ask(asking: Asking, text: string, { callId, signal, attempt }: Use): Promise<JsonObject> {
     const call = await readRemoteCall(db.prisma, callId)
     const address = await addressOf(asking, signal)
-    if (call === null) throw new ToolFailure('CANCELED', 'The call exists no more.')
+    if (call === null) throw new ToolFailure('CANCELED', 'The call no longer exists.')
     const remember = async (remote: RemoteCall) => {
       if (await rememberRemoteCall(db.prisma, { callId, attempt }, remote)) return
       signal.throwIfAborted()

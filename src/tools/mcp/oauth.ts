@@ -315,10 +315,10 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         }
         const redirectUrl = before?.redirectUrl ?? ''
         if (!(await exchange(state, { code, codeVerifier, redirectUrl, issuer: returned.get('iss') })))
-          return failed(`The MCP server "${state.name}" was removed or changed meanwhile. Connect to it again.`)
+          return failed(`The MCP server "${state.name}" was removed or changed in the meantime. Connect to it again.`)
         return authorized(state)
       } catch (error) {
-        logger.warn({ reason: messageOf(error) }, 'could not finish the authorization at an MCP server')
+        logger.warn({ reason: messageOf(error) }, 'could not complete the authorization at an MCP server')
         return failed('The server did not issue a token. Connect again for a new link.')
       }
     },
@@ -377,7 +377,7 @@ function authorized({ agentId, name: serverName, humanId }: State): Returned {
       message: `The MCP server "${serverName}" is authorized. Close this page and connect again.`,
       person: null,
     }
-  const message = `You are connected to the MCP server "${serverName}". Close this page: the agent goes on.`
+  const message = `You are connected to the MCP server "${serverName}". Close this page: the agent continues.`
   return { isAuthorized: true, message, person: { agentId, serverName, humanId } }
 }
 

@@ -93,7 +93,7 @@ export function createPersonCalls(
   }
 }
 
-const RUN_DELETED = 'The run of this call was deleted, so nobody knows for whom it works.'
+const RUN_DELETED = 'The run of this call was deleted, so the person for whom it worked is unknown.'
 
 const keyOf = ({ agentId, name, url }: McpServer, humanId: string): AuthorizationKey => ({
   agentId,
@@ -105,7 +105,7 @@ const keyOf = ({ agentId, name, url }: McpServer, humanId: string): Authorizatio
 const notConnected = ({ name }: McpServer) =>
   new ToolFailure(
     'NOT_CONNECTED',
-    `The person is not connected to the MCP server "${name}" any more. Call the tool again: the person is then asked to connect.`,
+    `The person is no longer connected to the MCP server "${name}". Call the tool again: the person is then asked to connect.`,
   )
 
 async function idOf(person: PersonOfCall): Promise<string> {
