@@ -63,7 +63,7 @@ export interface Config {
   secretKeyBefore: string | null
   allowPrivateTools: boolean
   /**
-   * Which people a human sees by id, name, kind and picture: `everyone`, or those with whom they share a space. Null: the
+   * The people that a human sees by id, name, kind and picture: `everyone`, or those with whom they share a space. Null: the
    * value that the migration stored in the database.
    */
   directory: 'everyone' | 'shared' | null

@@ -49,7 +49,7 @@ interface Limiter {
 }
 
 /**
- * Counts in this process synchronously and, if processes share a Redis, also there, asynchronously: a key that exceeds
+ * Counts in this process synchronously and, if processes share a Redis, in Redis asynchronously: a key that exceeds
  * the limit in Redis is then blocked here too. Without Redis, each process enforces the limit on its own.
  */
 export function createRates(settings: RateSettings, shared: SharedRedis | null): Rates {

@@ -347,7 +347,7 @@ async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: Loc
     )
 }
 
-/** Carries the would-be agent out of a transaction that is rolled back. */
+/** Passes the resulting agent out of a transaction that is rolled back. */
 class TriedOut extends Error {
   readonly version: number
   /** The changes. */

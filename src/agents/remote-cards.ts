@@ -31,7 +31,7 @@ export async function keepCard(
 /** Confirmation of changed agent cards. */
 export interface CardConfirmation {
   /**
-   * Admins only: trusts the card with the fingerprint, which must be the one that was read last, in a new version of the agent.
+   * Admins only: trusts the card with the fingerprint, which must be the last one that was read, in a new version of the agent.
    * @throws ForbiddenError, NotFoundError, ConflictError
    */
   confirmCard(viewer: Viewer, input: { agentId: string; fingerprint: string }): Promise<void>

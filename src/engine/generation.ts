@@ -24,7 +24,7 @@ export type Generated =
 
 /**
  * How many times a model is called again after its stream was cut off. Before the stream begins, the SDK
- * retries by itself.
+ * retries automatically.
  */
 const MOST_RETRIES = 2
 const FIRST_PAUSE_MS = 500

@@ -18,9 +18,9 @@ import {
   saveTaskPush,
 } from '../stores/task-push-store.ts'
 
-/** Where a client is notified of a task, as it gives it. */
+/** The push configuration of a task, as the client gives it. */
 export interface TaskPushInput {
-  /** Null: the server makes one from the task and the address, so that the same input has the same id. */
+  /** Null: the server derives the id from the task and the address, so that the same input has the same id. */
   id: string | null
   url: string
   /** Sent in the header X-A2A-Notification-Token. */
@@ -44,7 +44,7 @@ interface Address {
 }
 
 /**
- * The result of sending a notification. `over`: nothing more is sent to this address. `error` is a fault of this server, for
+ * The result of sending a notification. `over`: no further notification is sent to this address. `error` is a fault of this server, for
  * its operator.
  */
 export type TaskPushSent = { type: 'sent' } | { type: 'later'; afterMs: number } | { type: 'over'; error: Error | null }
@@ -52,7 +52,7 @@ export type TaskPushSent = { type: 'sent' } | { type: 'later'; afterMs: number }
 /** Configurations by which A2A clients are notified of the state of tasks. Each belongs to its viewer. */
 export interface TaskPushes {
   /**
-   * Checks an input, and that there is room, before what it belongs to is done. `taskId` is null for a task that does not
+   * Checks an input and the limits, before the action to which it belongs. `taskId` is null for a task that does not
    * exist yet. @throws BadInputError, ForbiddenError, LimitExceededError
    */
   check(viewer: Viewer, input: TaskPushInput, taskId: string | null): Promise<void>
@@ -78,9 +78,9 @@ export interface TaskPushes {
   remove(push: TaskPush): Promise<void>
   /** Returns false as `renew`. */
   noteSent(push: TaskPush, sentState: string): Promise<boolean>
-  /** Returns the viewer whose rights decide what is sent; null once the token has ended, or the configuration is too old. */
+  /** Returns the viewer whose rights apply to the notifications; null once the token has ended, or the configuration is too old. */
   viewerOf(push: TaskPush): Promise<Viewer | null>
-  /** Sends a notification once. `refusals` is how often it was refused before. Never throws for what the receiver causes. */
+  /** Sends a notification once. `refusals` is how often it was refused before. Never throws for failures of the receiver. */
   send(push: TaskPush, body: object, options: { refusals: number; signal: AbortSignal }): Promise<TaskPushSent>
 }
 

@@ -13,7 +13,7 @@ export type State =
 
 const NEVER_STARTED: ReadonlySet<string> = new Set(['LOOP_LIMIT', 'OVER_BUDGET', 'PAUSED'])
 
-/** The state of a task in the words of A2A. */
+/** The state of a task in A2A's terms. */
 export function stateOf({ status, outcomes }: Task): State {
   if (status === 'working') return 'TASK_STATE_WORKING'
   if (status === 'input_required') return 'TASK_STATE_INPUT_REQUIRED'
@@ -27,7 +27,7 @@ export const isOver = (state: State): boolean => state !== 'TASK_STATE_WORKING' 
 
 export const contextOf = ({ id, source }: Task): string => source?.spaceId ?? id
 
-/** The status of a task, with questions to the user, or what went wrong. */
+/** The status of a task, with questions to the user, or the reason of a failure. */
 export function statusOf(task: Task): object {
   const state = stateOf(task)
   const parts = partsOf(task, state)
@@ -68,7 +68,7 @@ export const artifactOf = ({ id, sender }: Message, text: string): object => ({
 
 export const isShown = ({ text }: Message): boolean => text !== ''
 
-/** A whole task. Without a cursor if artifacts are missing. `historyLength`: 0 leaves the artifacts alone, which are no history. */
+/** A whole task. Without a cursor if artifacts are missing. `historyLength`: 0 keeps the artifacts, which are not part of the history. */
 export function taskOf(task: Task, { replies, cursor, isCut }: Omit<TaskOutput, 'outcomes'>): object {
   return {
     id: task.id,

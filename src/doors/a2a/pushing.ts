@@ -25,27 +25,27 @@ type TaskPushKey = Pick<TaskPush, 'viewerId' | 'taskId' | 'id'>
 
 /** Notifies A2A clients of the state of tasks, at the addresses that they have configured. */
 export interface TaskPushing {
-  /** Follows a task until it has ended, from now on, instead of a configuration with the same key. */
+  /** Follows a task from now on until it has ended, replacing a configuration with the same key. */
   follow(push: TaskPush): void
   /** Stops following for a configuration that was deleted. */
   stop(key: TaskPushKey): void
-  /** Stops following, and releases the leases, so that other processes go on. */
+  /** Stops following, and releases the leases, so that other processes continue. */
   close(): Promise<void>
 }
 
-/** Signals may be lost, and some changes of tasks have none. */
+/** Signals may be lost, and some changes of tasks cause none. */
 const RECHECK_MS = 5000
 /** Changes within this time are read together. */
 const GATHER_MS = 100
 /** A lease ends after 60 s. */
 const RENEW_MS = 20_000
-/** How often a process looks for tasks that no process follows, and how many it takes over at a time. */
+/** How often a process checks for tasks that no process follows, and how many it takes over at a time. */
 const ADOPT_MS = 15_000
 const ADOPTED_AT_ONCE = 100
-/** A task is followed again this long after an unexpected error. */
+/** The delay after an unexpected error before a task is followed again. */
 const AFTER_ERROR_MS = 120_000
 
-/** The state of a task that its clients have without a notification. */
+/** The state of a task that its clients know without a notification. */
 export const UNTOLD: State = 'TASK_STATE_WORKING'
 
 /** One configuration that this process follows. */
@@ -56,16 +56,17 @@ interface Follower {
 }
 
 /**
- * A task is followed by the process that stored the configuration, and by another one if that process dies. A notification has
- * the state only: the client reads the task with its own rights. It is sent at least once: a process that dies between sending
- * and noting it sends it again.
+ * A task is followed by the process that stored the configuration, and by another one if that process dies. A notification
+ * contains only the state:
+ * the client reads the task with its own rights. It is sent at least once: if a process dies between sending
+ * and recording it, another process sends it again.
  */
 export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: TaskPushingParts): TaskPushing {
   const closing = new AbortController()
   const followers = new Map<string, Follower>()
   const running = new Set<Follower>()
 
-  /** Keeps a lease, which its process took just now. */
+  /** Keeps a lease that this process has just acquired. */
   function createLease(push: TaskPush, signal: AbortSignal) {
     let renewedAt = performance.now()
 
@@ -75,7 +76,7 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
       return taskPushes.renew(push)
     }
 
-    /** Renews the lease if it is time. Returns false as `renew`. */
+    /** Renews the lease if it is due. Returns false as `renew`. */
     const keep = async () => performance.now() - renewedAt < RENEW_MS || renew()
 
     return {
@@ -94,7 +95,7 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
     }
   }
 
-  /** Sends what is new of a task, with the waits of a receiver that refuses. */
+  /** Sends new states of a task, with delays after refusals by the receiver. */
   function createSender(push: TaskPush, lease: ReturnType<typeof createLease>, signal: AbortSignal) {
     let sent = push.sentState
     let refusals = 0
@@ -123,13 +124,13 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
     }
 
     return {
-      /** Sends the state unless the client has it, or it is too early. Returns false if nothing more can be sent. */
+      /** Sends the state unless the client already has it, or the next attempt is not due yet. Returns false if no further notification can be sent. */
       async send(task: Task): Promise<boolean> {
         const state = pushStateOf(task)
         if (state !== sent && performance.now() >= attemptAt && !(await attempt(task, state))) return false
         return !(state === sent && isOver(stateOf(task)))
       },
-      /** The time until the next attempt, or the next look at the task. */
+      /** The time until the next attempt, or the next check of the task. */
       waitMs: () => (refusals === 0 ? RECHECK_MS : Math.min(RECHECK_MS, Math.max(1, attemptAt - performance.now()))),
     }
   }
@@ -150,8 +151,8 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
   }
 
   /**
-   * Sends each change of state, the newest one after a failure. Resolves when the configuration has no more use, or was
-   * deleted or replaced, or another process follows it.
+   * Sends each change of state; after a failure, only the newest one. Resolves when the configuration is no longer needed,
+   * was deleted or replaced, or is followed by another process.
    */
   async function notifyUntilEnd(push: TaskPush, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
@@ -161,7 +162,7 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
     const lease = createLease(push, signal)
     const sender = createSender(push, lease, signal)
 
-    /** Returns the task; null if the configuration has no more use. */
+    /** Returns the task; null if the configuration is no longer needed. */
     async function read(): Promise<Task | null> {
       for (;;) {
         const read = await readOnce(push, caller)
@@ -191,7 +192,7 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
   async function run(push: TaskPush, signal: AbortSignal): Promise<void> {
     try {
       await notifyUntilEnd(push, signal)
-      // Without effect if this process has the lease no more.
+      // Has no effect if this process no longer has the lease.
       await taskPushes.remove(push)
     } catch (error) {
       if (!signal.aborted) onError(error)
@@ -223,7 +224,7 @@ export function createTaskPushing({ taskPushes, tasks, callerOf, onError }: Task
     for (;;) {
       const heldIds = [...running].map(({ push }) => push.leaseId)
       const pushes = await taskPushes.lease({ most: ADOPTED_AT_ONCE, heldIds })
-      // Those that were leased while the server closed are released at once.
+      // Tasks that were leased while the server closed are released at once.
       for (const push of pushes) follow(push)
       if (closing.signal.aborted || pushes.length < ADOPTED_AT_ONCE) return
     }

@@ -19,9 +19,9 @@ export interface CallParts {
 }
 
 export interface Calls {
-  /** Answers `tools/call`. @throws ProtocolError for a call that is not understood */
+  /** Answers `tools/call`. @throws ProtocolError for a malformed call */
   call(exchange: McpExchange, params: unknown, context: ServerContext): Promise<Result>
-  /** Returns what the call that started a task returns once the task has ended. */
+  /** Returns the result of the call that started a task, once the task has ended. */
   resultOf(exchange: McpExchange, task: Task): Promise<Result>
 }
 
@@ -118,7 +118,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
         return await answer(exchange, name, given, context)
       } catch (error) {
         if (!(error instanceof DoorError)) throw error
-        // Models read what went wrong, and can do something else.
+        // Models read the error, and can try something else.
         const { code, message, retryAfterMs } = error
         const data = { error: { code, message, ...(retryAfterMs === null ? {} : { retryAfterMs }) } }
         return { content: [{ type: 'text', text: message }], structuredContent: data, isError: true }

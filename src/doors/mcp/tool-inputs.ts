@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** The longest time for which a call waits for agents. */
+/** The maximum time for which a call waits for agents. */
 export const LONGEST_WAIT_SECONDS = 300
 
 const id = (what: string) => z.string().min(1).max(100).describe(what)
@@ -33,7 +33,7 @@ const READS = { readOnlyHint: true, openWorldHint: false } as const
 const ADDS = { readOnlyHint: false, destructiveHint: false, openWorldHint: false } as const
 const DECIDES = { readOnlyHint: false, destructiveHint: true, openWorldHint: false } as const
 
-/** The tools of the door, by name. */
+/** The tools of the endpoint, by name. */
 export const TOOLS = {
   list_spaces: {
     title: 'List spaces',
