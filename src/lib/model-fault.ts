@@ -53,7 +53,7 @@ export class RemoteAgentError extends Error {
   }
 }
 
-/** Returns, for people without access to the provider's words, what failed and what they can do. */
+/** Returns, for people without access to the provider's message, what failed and what they can do. */
 export function adviceOn(fault: ModelFault): string {
   return ADVICE[fault]
 }

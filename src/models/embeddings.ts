@@ -13,7 +13,7 @@ type EmbeddingModel = ReturnType<ReturnType<typeof import('@ai-sdk/openai')['cre
 
 const NAMESPACE = 'compatible'
 
-/** Anthropic has no such models, which the check of the settings says. */
+/** Anthropic has no such models, which the check of the settings reports. */
 const PACKAGES: Record<string, (settings: ProviderSettings, modelId: string) => Promise<EmbeddingModel>> = {
   async '@ai-sdk/openai'({ baseUrl, apiKey, headers }, modelId) {
     const { createOpenAI } = await import('@ai-sdk/openai')
@@ -37,7 +37,7 @@ const REFUSALS: readonly ModelFault[] = ['REFUSED', 'TOO_LONG', 'FILTERED']
 
 /**
  * Creates the embedder of PARLEY_EMBEDDINGS, whose provider the environment sets up. Loads the provider's package when it is first
- * used. `redact` removes secrets from the words of providers.
+ * used. `redact` removes secrets from messages of providers.
  */
 export function createEmbedder(
   { metrics }: Pick<Platform, 'metrics'>,

@@ -38,7 +38,7 @@ export interface NewAgent {
   name: string
   tools: { name: string; execution: string; url: string | null; mayReceiveConfidential: boolean }[]
   mcpServers: { name: string; url: string; mayReceiveConfidential: boolean }[]
-  /** The agent on another server for which it stands. */
+  /** The agent on another server that it represents. */
   remote: { cardUrl: string; mayReceiveConfidential: boolean } | null
 }
 

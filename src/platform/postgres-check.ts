@@ -117,7 +117,7 @@ interface Reached {
 type Asked = Pick<Reached, 'variable' | 'access'>
 type WithRole = { facts: Pick<Facts, 'role'> }
 
-/** Tries both URLs. Writes nothing. @throws StartFaults with all that is wrong */
+/** Tries both URLs. Writes nothing. @throws StartFaults with all faults */
 export async function inspectPostgres(urls: { url: string; directUrl: string | null }): Promise<InspectedPostgres> {
   const reaching = [reach(MAIN, urls.url), ...(urls.directUrl === null ? [] : [reach(DIRECT, urls.directUrl)])]
   const reached = await Promise.allSettled(reaching)

@@ -37,7 +37,7 @@ export interface Beginning {
   /** Idempotency key within the run. */
   postKey: string
   composite: boolean
-  /** The `replyTo` of the call; absent: it goes where the run's messages go in the space. */
+  /** The `replyTo` of the call; absent: the message goes to the default thread of the run in the space. */
   replyTo?: string
   /** It is the run's closing text. */
   fromPlainText?: boolean
@@ -51,7 +51,7 @@ export interface RunMessages {
   /**
    * Begins a message: assigns its `seq`, and status STREAMING, or REQUIRES_ACTION if its call
    * waits. Null: the agent is not a member.
-   * @throws ToolFailure if there is no message to reply to
+   * @throws ToolFailure if the message to reply to does not exist
    */
   begin(beginning: Beginning): Promise<Message | null>
   /**
@@ -78,11 +78,11 @@ export interface RunMessages {
   hasPosted(): boolean
   /** Whether the agent may post in a space, and mention another one there; with the last message of the space. */
   mayWrite(spaceId: string, mention: string | null): Promise<MayWrite>
-  /** Where a message goes in a space: as its call names it, else as the run's messages go. @throws ToolFailure */
+  /** Returns the thread of a message in a space: the one that its call names, else the default of the run. @throws ToolFailure */
   placeOf(spaceId: string, replyTo: string | undefined): Promise<ReplyPlace>
-  /** Whether a thread hangs on a message. */
+  /** Whether a message has a thread. */
   hasReplies(message: Begun): Promise<boolean>
-  /** Checks that the members of the space may read what the run knows. @throws ToolFailure with CONFIDENTIAL */
+  /** Checks that the members of the space may read the content of the run. @throws ToolFailure with CONFIDENTIAL */
   checkHeard(spaceId: string): Promise<void>
 }
 
@@ -108,7 +108,7 @@ export interface RunMessagesParts extends Pick<Post, 'post'> {
 /** The reason why the run posts in a space; null if its trigger came from that space. */
 export type OriginIn = (spaceId: string) => MessageOrigin | null
 
-/** Where the run's messages go in a space, unless a call names another place. */
+/** The default thread of the run's messages in a space. */
 export type PlaceIn = (spaceId: string) => ReplyPlace
 
 interface Author {
@@ -332,7 +332,7 @@ export function callPart(toolCallId: string, { isUnfinished }: { isUnfinished: b
 export interface Step {
   /** The new part: a complete text, a shown call, or a file. Absent if the parts already existed. */
   adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall } | { type: 'file'; file: NewFile }
-  /** The message was begun in another place, before the model had written what it replies to. */
+  /** The message was begun in another thread, before the model had written its `replyTo`. */
   moves?: ReplyPlace
   /** The call that is settled in the same write, so that a crash cannot separate the two. */
   result?: ToolResult

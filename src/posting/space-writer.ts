@@ -53,7 +53,7 @@ export interface SpaceWriter extends Speech {
   postPlainText(spaceId: string, text: string): Promise<void>
   /** Whether nothing is open: `finish` would have no effect. */
   isQuiet(): boolean
-  /** Called when the run pauses or ends by itself: finishes the messages that are open for more parts. */
+  /** Called when the run pauses or ends normally: finishes the messages that are open for more parts. */
   finish(): Promise<void>
 }
 

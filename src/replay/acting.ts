@@ -13,14 +13,14 @@ import { learnMessages, nameOf, type PlayOptions, prismaOf, type World } from '.
 export const ADMIN: AdminViewer = { scope: 'ADMIN', id: `acc_${'0'.repeat(32)}`, tokenId: null, expiresAt: null }
 const personOf = (id: string): HumanViewer => ({ scope: 'HUMAN', id, tokenId: null, expiresAt: null })
 
-/** The actions that the engine takes by itself, if nothing holds it. */
+/** The actions that the engine performs on its own, unless a gate holds it. */
 const OF_ENGINE = ['begin', 'step', 'answer', 'post', 'result'] as const
 type EngineAction = Extract<Action, { type: (typeof OF_ENGINE)[number] }>
 
 export const isOfEngine = (action: Action): action is EngineAction =>
   (OF_ENGINE as readonly string[]).includes(action.type)
 
-/** Makes an action happen. Returns why it cannot happen, as a sentence; null if it has happened. */
+/** Makes an action happen. Returns why the action cannot happen, as a sentence; null if it has happened. */
 export async function perform(world: World, action: Action): Promise<string | null> {
   if (isOfEngine(action)) return letEngine(world, action)
   try {
@@ -30,7 +30,7 @@ export async function perform(world: World, action: Action): Promise<string | nu
   }
 }
 
-/** Lets the engine continue to an action. */
+/** Lets the engine continue up to an action. */
 async function letEngine(world: World, action: EngineAction): Promise<string | null> {
   const { ids, recording, thinking, app } = world
   const replayed = (id: string | null) => ids.replayedOf(id ?? '')
@@ -58,14 +58,14 @@ async function letEngine(world: World, action: EngineAction): Promise<string | n
       const failure = await passGate(world, gate, reason)
       if (failure !== null) return failure
       const isThere = await waitFor(world, async () => {
-        // An attempt that is refused was refused in the recording, too.
+        // A refused attempt was refused in the recording too.
         world.gates.release(gate())
         return (await prismaOf(world).message.count({ where: { spaceId: recording.heading.spaceId, seq } })) > 0
       })
       return isThere ? null : reason
     }
     case 'result':
-      // A call that was refused before it left the server has no result from outside.
+      // A call that was refused before it left the server has no external result.
       await passGate(world, () => `result ${action.call.id}`, '')
       return null
   }
@@ -179,7 +179,7 @@ async function actOnCall(
   return isOver ? null : `The time of the call of ${call.toolName} does not end.`
 }
 
-/** Waits for the call of the replay that repeats a recorded one; a candidate may make it at another place. */
+/** Waits for the call of the replay that repeats a recorded one; a candidate may make it at another step. */
 async function replayedCall(world: World, call: Recorded<ToolCall>): Promise<string | null> {
   const { ids, isFree } = world
   const { agentId, toolName, stepIndex, modelCallId } = call
@@ -206,7 +206,7 @@ async function makePlan(world: World, { plan, nextRunAt }: Extract<Action, { typ
 async function firePlan(world: World, { firing, plan }: Extract<Action, { type: 'fire' }>): Promise<void> {
   const id = world.ids.replayedOf(plan.id) ?? plan.id
   await world.app.domain.plans.runNow(ADMIN, { id })
-  // A plan that fires once is over after its slot.
+  // A plan that fires once is finished after its slot.
   if (plan.cron === null && firing.slot !== firing.firedAt) await setNextSlot(prismaOf(world), id, null)
 }
 

@@ -17,7 +17,7 @@ export type DivergenceKind = 'wake-up' | 'prompt' | 'call' | 'arguments' | 'mess
 /** The first difference between a recording and its replay. */
 export interface Divergence {
   kind: DivergenceKind
-  /** Where, as a sentence: the agent, the run and its step. */
+  /** The location as a sentence: the agent, the run and its step. */
   where: string
   /** Both sides, as text. */
   recorded: string
@@ -32,7 +32,7 @@ export interface Comparison {
   notes: string[]
 }
 
-/** A place at which recording and replay are compared. */
+/** A point at which recording and replay are compared. */
 interface Check {
   at: number
   /** Checks at the same time are in this order. */
@@ -40,7 +40,7 @@ interface Check {
   run(): Divergence | null
 }
 
-/** Compares a replay with its recording, in the order of what happened, up to the first divergence. */
+/** Compares a replay with its recording, in the order of events, up to the first divergence. */
 export function compare(recording: Recording, { rows, ids, stall }: Played): Comparison {
   const notes = new Set<string>()
   const known = new Set([
@@ -142,7 +142,7 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
   return checks
 }
 
-/** Says why an agent was not woken, by the outcome of the message. */
+/** Describes why an agent was not woken, by the outcome of the message. */
 function causeOfSilence({ rows, ids }: Input, run: Recorded<Run>): string {
   const messageId = ids.replayedOf(run.triggerMessageId ?? '')
   const outcome = rows.outcomes.find((one) => one.messageId === messageId && one.agentId === run.agentId)
@@ -197,7 +197,7 @@ const momentaryAt = (recording: Recording, step: Recorded<Step>) => (runId: stri
   return other !== undefined && isMomentary(recording, step, other)
 }
 
-/** A step without instructions has those of the step before it, or they are not in the recording. */
+/** A step without instructions has those of the previous step, or they are not in the recording. */
 function compareStepInstructions(
   { ids, isKnown, notes, recording, rows }: Input,
   { run, step, place: where }: StepPlace,

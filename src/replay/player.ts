@@ -26,7 +26,7 @@ import {
   type World,
 } from './world.ts'
 
-/** The place at which a replay could not follow its recording. */
+/** The action at which a replay could not follow its recording. */
 export interface Stall {
   action: Action
   /** A sentence. */
@@ -42,8 +42,8 @@ export interface Played {
 }
 
 /**
- * Plays a recording on the real engine, in an embedded database of its own: people, plans and services act in the recorded
- * order, models and tools give their recorded answers.
+ * Replays a recording on the real engine, in a separate embedded database: people, plans and services act in the recorded
+ * order, and models and tools return their recorded answers.
  */
 export async function play(recording: Recording, options: PlayOptions = {}): Promise<Played> {
   const folder = await mkdtemp(path.join(tmpdir(), 'parley-replay-'))
@@ -60,7 +60,7 @@ export async function play(recording: Recording, options: PlayOptions = {}): Pro
   }
 }
 
-/** Opens an application whose models, tools and order of work are those of the recording. */
+/** Opens an application with the models, tools and order of work of the recording. */
 function openApp(folder: string, world: World): Promise<Application> {
   const { recording, options } = world
   const models = [...modelNamesOf(recording, options)].map((name) => [
@@ -86,7 +86,7 @@ function openApp(folder: string, world: World): Promise<Application> {
   )
 }
 
-/** Holds the engine at its points until the recorded order allows it to continue; a candidate is only identified. */
+/** Holds the engine at its points until the recorded order allows it to continue; the runs of a candidate are only identified. */
 function conductorOf(world: World): Conductor {
   const { gates, isFree, started, thinking } = world
   return {
@@ -126,7 +126,7 @@ async function playIn(world: World): Promise<Played> {
   return { rows, ids, stall: isFree ? null : stall, missing: [...missing] }
 }
 
-/** Makes everything happen again, in order. Returns the place at which that is not possible; null if it is. */
+/** Repeats all actions in order. Returns the action at which that is impossible; null if it succeeds. */
 async function follow(world: World): Promise<Stall | null> {
   for (const { at, action } of scheduleOf(world.recording)) {
     if (world.isFree && isOfEngine(action)) continue

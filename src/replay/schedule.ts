@@ -17,7 +17,7 @@ import { isAnsweredOutside } from '../rules/call-answers.ts'
 import { CLOCKS_MS, showsUrgent } from './momentary.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
-/** Something that happened in a recording. A replay makes it happen again, or lets the engine continue to it. */
+/** An action in a recording. A replay repeats it, or lets the engine continue up to it. */
 export type Action =
   | { type: 'say'; message: Recorded<Message>; text: string }
   | { type: 'edit'; message: Recorded<Message>; text: string }
@@ -34,7 +34,7 @@ export type Action =
   | { type: 'answer'; run: Recorded<Run>; index: number; isOptional: boolean }
   /** A message of a run gets its number. */
   | { type: 'post'; message: Recorded<Message> }
-  /** Something outside of the server answers a call. */
+  /** An external system answers a call. */
   | { type: 'result'; call: Recorded<ToolCall> }
   | { type: 'decide'; call: Recorded<ToolCall>; decision: Recorded<Decision>; input: JsonObject | null }
   | { type: 'submit'; call: Recorded<ToolCall> }
@@ -94,7 +94,7 @@ export function firstMembers({ memberships, formerMembers, space, messages, audi
   return { initial: [...before], joined, left }
 }
 
-/** Returns everything that happened, in an order in which it can happen again. */
+/** Returns all actions, in an order in which they can be repeated. */
 export function scheduleOf(recording: Recording): ScheduledAction[] {
   const nodes = new Map<string, Node>()
   const add = (key: string, at: string | number, action: Action, after: string[] = []) => {
@@ -168,7 +168,7 @@ function addRuns(recording: Recording, add: Add): void {
   for (const run of recording.runs) {
     if (run.startedAt === null) continue
     const begin = `begin ${run.id}`
-    // The first prompt is built from what is read at the beginning.
+    // The first prompt is built from data that is read at the beginning.
     const first = recording.steps.find(({ runId, index }) => runId === run.id && index === 0)
     const after = [...causesOf(recording, run), ...(first === undefined ? [] : shownIn(recording, first))]
     if (run.retryOfId !== null) {
@@ -203,7 +203,7 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
     const { index, durationMs } = step
     const key = stepKey(run.id, index)
     const startedAt = Date.parse(step.startedAt)
-    // The prompt is built as soon as the results of the step before are there, and before the time that the step records.
+    // The prompt is built as soon as the results of the previous step are available, and before the time that the step records.
     const at = Math.min(startedAt, Math.max(endedAt, settledBy(recording, step)) + 1)
     add(key, at, { type: 'step', run, index, isOptional: false }, [
       ...before(index),
@@ -212,14 +212,14 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
       ...postedBy(recording, run, index - 1),
     ])
     endedAt = startedAt + (durationMs ?? 0)
-    // A wait begins with its call: what is posted from then on is shown after the wait.
+    // A wait begins with its call: later messages are shown after the wait.
     const waited = recording.calls.find(
       (call) => call.runId === run.id && call.stepIndex === index && waitsOutside(call),
     )
     const answeredAt = Math.max(endedAt, waited === undefined ? 0 : Date.parse(waited.createdAt))
     add(answerKey(run.id, index), answeredAt, { type: 'answer', run, index, isOptional: false }, [key])
   }
-  // A step that failed, or that the end of the run cut off, is not in the journal. It may also not have begun.
+  // A step that failed, or that the end of the run interrupted, is not in the journal. It may also not have begun.
   const isCutOff = run.finishedAt !== null && CUTS_OFF.has(run.stopReason ?? '')
   if (!isCutOff || BROKEN_OFF.has(own.at(-1)?.finishReason ?? '')) return
   const index = own.length
@@ -229,7 +229,7 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
     add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index, isOptional: true }, [step])
 }
 
-/** Returns the messages that the calls of a step have begun, or in which they show. */
+/** Returns the messages that the calls of a step have begun, or in which they are shown. */
 function postedBy({ calls, messages }: Recording, run: Recorded<Run>, index: number): string[] {
   const own = calls.filter(({ runId, stepIndex }) => runId === run.id && stepIndex === index)
   return messages
@@ -249,7 +249,7 @@ function urgentIn({ messages, outcomes }: Recording, run: Recorded<Run>, step: R
     .map(messageKey)
 }
 
-/** When the last call of the step before was settled, if that was before this step. */
+/** When the last call of the previous step was settled, if that was before this step. */
 function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<Step>): number {
   const times = calls
     .filter((call) => call.runId === runId && call.stepIndex === index - 1 && call.settledAt !== null)
@@ -259,7 +259,7 @@ function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<S
 }
 
 /**
- * Returns what happened before this prompt was built: people's messages that it shows, and the answers of models that posted
+ * Returns the actions before this prompt was built: people's messages that it shows, and the answers of models that posted
  * the others, or that had woken the other runs of the agent that it lists.
  */
 function shownIn({ calls, messages, runs, steps }: Recording, step: Recorded<Step>): string[] {
@@ -358,7 +358,7 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
       add(`settle ${id}`, settledAt, { type: 'result', call }, [...before, ...decided])
   }
 
-  /** The input as people changed it before they approved the call; null if they did not, or approved another one. */
+  /** The input as people changed it before they approved the call; null if they did not change it, or approved a different input. */
   function editOf(call: Recorded<ToolCall>, { inputDigest }: Recorded<Decision>): JsonObject | null {
     if (digestOf(call.input as JsonObject) !== inputDigest) return null
     const step = steps.find(({ runId, index }) => runId === call.runId && index === call.stepIndex)
@@ -384,7 +384,7 @@ function addCauses(recording: Recording, add: Add): void {
   addServices(recording, add)
 }
 
-/** Adds plans that people made, and the firings that woke an agent for this space. */
+/** Adds plans that people created, and the firings that woke an agent for this space. */
 function addPlans(recording: Recording, add: Add): void {
   const { firings, plans, inboxEvents, runs, calls } = recording
   const made = madeByTools(calls)
@@ -417,19 +417,19 @@ function addServices({ inboxEvents, runs }: Recording, add: Add): void {
   }
 }
 
-/** The ids of plans that agents made with their tools. */
+/** The ids of plans that agents created with their tools. */
 function madeByTools(calls: readonly Recorded<ToolCall>[]): Set<string> {
   const ids = calls.flatMap(({ output }) => JSON.stringify(output ?? null).match(/pln_[0-9a-f]{32}/g) ?? [])
   return new Set(ids)
 }
 
-/** When the space began: what is older is there before the first action. */
+/** When the space began: older rows exist before the first action. */
 export function beginOf({ messages, space, runs }: Recording): number {
   const first = [messages[0]?.createdAt, runs[0]?.queuedAt].flatMap((at) => (at === undefined ? [] : [Date.parse(at)]))
   return first.length === 0 ? Date.parse(space.createdAt) : Math.min(...first)
 }
 
-/** Sorts by time, but never an action before another on which it depends; their times are raised accordingly. */
+/** Sorts by time, but never puts an action before another on which it depends; times are raised accordingly. */
 function inOrder(nodes: Map<string, Node>): ScheduledAction[] {
   const placed = new Map<string, { at: number; depth: number }>()
   const open = new Set<string>()

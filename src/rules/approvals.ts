@@ -31,7 +31,7 @@ export type ApprovalTerms = {
   connects?: {
     /** The name of the MCP server. */
     serverName: string
-    /** The AskedApproval that the call needs then; null: none. */
+    /** The AskedApproval that the call needs after that; null: none. */
     next: JsonObject | null
   }
 }
@@ -68,7 +68,7 @@ export function waitSecondsOf(
   return expiresInSeconds ?? (patient ? approvalWaitSeconds : toolWaitSeconds)
 }
 
-/** Returns the name of the server to which the approver of a call has to connect; null: the call waits for no such thing. */
+/** Returns the name of the server to which the approver of a call has to connect; null if the call does not wait for a connection. */
 export function connectsTo(call: Pick<ToolCall, 'approval' | 'approvalState'>): string | null {
   return call.approvalState === 'PENDING' ? (termsOf(call)?.connects?.serverName ?? null) : null
 }
@@ -77,7 +77,7 @@ export function connectsTo(call: Pick<ToolCall, 'approval' | 'approvalState'>): 
 export const connectionInWords = (name: string, serverName: string): string =>
   `${name} has to connect to the MCP server "${serverName}" before this call is made.`
 
-/** @throws ConflictError if a call waits for its approver to connect, which is more than a decision */
+/** @throws ConflictError if a call waits for its approver to connect, which a decision cannot replace */
 export function requireNoConnection(call: Pick<ToolCall, 'approval' | 'approvalState'>): void {
   const serverName = connectsTo(call)
   if (serverName !== null)

@@ -1,8 +1,8 @@
-/** The facts that decide whose own authorization a run may use. */
+/** The facts that decide which person's authorization a run may use. */
 export interface RunRequesters {
   /** The humans on whose behalf the run works. */
   readonly askers: readonly string[]
-  /** Somebody acted as the sender of a message that began the run: an admin or the operator wrote, edited or repeated it. */
+  /** An admin or the operator acted as the sender of a message that began the run: they wrote, edited or repeated it. */
   readonly isActed: boolean
   /** The cause of the run, and each event of a think cycle, is a message that a requester wrote to the agent. */
   readonly isOwn: boolean
@@ -11,8 +11,8 @@ export interface RunRequesters {
 export type RunPerson = { type: 'person'; humanId: string } | { type: 'none'; reason: string }
 
 /**
- * Returns the person whose own authorization a run uses: its only requester, if nothing but their own messages began it. Every
- * other cause of a run may contain the words of others.
+ * Returns the person whose authorization a run uses: its only requester, if only their own messages began it. Every
+ * other cause of a run may contain text of others.
  */
 export function personOfRun({ askers, isActed, isOwn }: RunRequesters): RunPerson {
   const [only, ...others] = askers
