@@ -152,7 +152,7 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       signOut() {
         for (const key of [TOKEN_KEY, OPERATOR_KEY, ACTING_KEY]) sessionStorage.removeItem(key)
         forgetKept()
-        // With a session, the server ends the subscription too.
+        // If the session ends, the server ends the subscription too.
         void unsubscribe(null).catch(() => {})
         if (token !== null) return onToken(null)
         const ended = fetch(addressOf('/auth/sign-out'), { method: 'POST', headers: CSRF })

@@ -245,13 +245,13 @@ interface Endpoint {
   /** The link in an email. */
   mailLink: Handler
   mcpAuthorization: { connect: Handler; callback: Handler }
-  /** Documents that tell clients about the doors, by path. */
+  /** Documents that describe the protocol endpoints to clients, by path. */
   doorDocuments: Record<string, Handler>
   oidc: Handler
   files: Handler
   doors: Doors
   sockets: Sockets
-  /** Ends event streams, and the streams of doors: see EventStreams and Doors. */
+  /** Ends event streams, and the streams of protocol endpoints: see EventStreams and Doors. */
   drainStreams(timeoutMs: number): Promise<void>
   origins: Origins
   close(): Promise<void>

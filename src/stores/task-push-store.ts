@@ -3,7 +3,7 @@ import type { Tx } from '../platform/db.ts'
 
 // The statements that write "TaskPush".
 
-/** Names a configuration that a process follows: without effect once another process has the lease, or another configuration the key. */
+/** Identifies a configuration that a process follows: it has no effect once another process has the lease, or another configuration has the key. */
 export type TaskPushLease = Pick<TaskPush, 'viewerId' | 'taskId' | 'id' | 'leaseId'>
 
 /** How long a process follows a task before it must renew its lease. */
@@ -14,7 +14,7 @@ const NEW_LEASE = Prisma.sql`gen_random_uuid()::text`
 const isLeasedSql = ({ viewerId, taskId, id, leaseId }: TaskPushLease) =>
   Prisma.sql`"viewerId" = ${viewerId} AND "taskId" = ${taskId} AND id = ${id} AND "leaseId" = ${leaseId}`
 
-/** Stores a configuration with a new lease of this process, instead of one with the same key. */
+/** Stores a configuration with a new lease of this process, replacing one with the same key. */
 export async function saveTaskPush(
   tx: Tx,
   push: Omit<TaskPush, 'leasedUntil' | 'leaseId' | 'createdAt'>,
@@ -61,7 +61,7 @@ export async function releaseTaskPush(tx: Tx, lease: TaskPushLease, afterSeconds
     WHERE ${isLeasedSql(lease)}`
 }
 
-/** Notes the state of which the client was notified. Returns whether this process has the lease. */
+/** Records the state of which the client was notified. Returns whether this process has the lease. */
 export async function noteSentState(tx: Tx, lease: TaskPushLease, sentState: string): Promise<boolean> {
   const changed = await tx.$executeRaw`
     UPDATE "TaskPush" SET "sentState" = ${sentState} WHERE ${isLeasedSql(lease)}`

@@ -1,6 +1,6 @@
 import { CodeBlock } from '../ui/code-block.tsx'
 
-/** How to make a test of the room in which a run happened: a recording, its replay, and a test for Vitest. */
+/** How to turn the space of a run into a test: a recording, its replay, and a test for Vitest. */
 export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: string }) {
   const file = `test/recordings/${spaceId}.jsonl`
   const title = JSON.stringify(`${agentName}: the space still behaves the same`)

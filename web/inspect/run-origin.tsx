@@ -92,7 +92,7 @@ const WHAT_TO_DO: Record<string, string> = {
   INTERNAL: 'The server had an internal error. Retry; if it fails again, give an admin the address of this page.',
 }
 
-/** For people, what they can do. For admins, what happened, and where they can repair it. */
+/** For people, what they can do. For admins, what happened, and where they can fix it. */
 export function RunFailure({ run, error, stopReason }: { run: Run; error: string; stopReason: string | null }) {
   const { isAdmin } = useSession()
   const advice = WHAT_TO_DO[stopReason ?? ''] ?? 'Retry; if it fails again, tell an admin.'

@@ -119,7 +119,7 @@ function StepsOfPage({ runId, sought, page, size, lasts, onFewer }: StepsOfPageP
   )
 }
 
-/** The prompt and the response of a step: the difference to the step before in front, what is the same collapsed. */
+/** The prompt and the response of a step: first the difference from the previous step; unchanged parts are collapsed. */
 function SentStep({ step, before, sought }: { step: Step; before: Step | undefined; sought: string }) {
   const prompt = promptOf(step)
   const changes = useMemo(
@@ -175,7 +175,7 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
   )
 }
 
-/** Collapsed messages, open if they contain what is sought. */
+/** Collapsed messages, open if they contain the search text. */
 function Messages({ title, messages, sought }: { title: string; messages: readonly ModelMessage[]; sought: string }) {
   return (
     <details open={isFoundIn(messages, sought)}>

@@ -17,7 +17,7 @@ interface TimesProps {
 
 /**
  * Shows how long the run waited, and how long each step and each call took, on one scale. Only admins see steps. Mount
- * another one when the run has ended, so that its last steps are loaded.
+ * a new instance when the run has ended, so that its last steps are loaded.
  */
 export function Times({ runId, run, calls }: TimesProps) {
   const { isAdmin } = useSession()

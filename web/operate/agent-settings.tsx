@@ -175,7 +175,7 @@ function settingsIn(values: FormData): Settings {
   }
 }
 
-/** Only what differs: the rest would undo what an earlier draft has changed. */
+/** Only changed fields: the others would undo changes of an earlier draft. */
 function changedIn(settings: Settings, before: Settings): Settings {
   const was = before as Record<string, unknown>
   return Object.fromEntries(

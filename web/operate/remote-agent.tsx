@@ -19,7 +19,7 @@ interface RemoteAgentProps {
   onSave(remote: object): void
 }
 
-/** The agent on another server for which an agent stands: its card, and how it is reached. */
+/** The agent on another server that an agent represents: its card, and its connection. */
 export function RemoteAgent({ agentId, remote, isBusy, error, onSave }: RemoteAgentProps) {
   const { cardUrl, card, headerNames, mayReceiveConfidential, approval } = remote
   return (

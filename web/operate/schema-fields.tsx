@@ -23,7 +23,7 @@ interface SchemaFieldsProps {
   hint: string
 }
 
-/** A JSON Schema by its fields; as JSON if it says more than that, or on request. */
+/** Edits a JSON Schema by its fields; as JSON if it contains more than fields, or on request. */
 export function SchemaFields({ label, name, initial, required = false, hint }: SchemaFieldsProps) {
   const [json, setJson] = useState<string | null>(() =>
     initial == null || rowsOf(initial) !== null ? null : JSON.stringify(initial, null, 2),

@@ -94,7 +94,7 @@ interface ChoicesProps {
   search: string
   onSearch(search: string): void
   onToggle(id: string): void
-  /** Shown if there is nobody: the next step. */
+  /** The next step, shown if there are no people. */
   none: string
 }
 

@@ -15,14 +15,14 @@ import { Timeline } from './timeline.tsx'
 
 interface ThreadPanelProps extends Pick<LiveSpace, 'thread' | 'readThread' | 'send'> {
   space: Space
-  /** The message on which the thread hangs. */
+  /** The first message of the thread. */
   rootId: string
   /** The reply after `#` in the address. */
   target: Target | null
   onClose(): void
 }
 
-/** A thread next to the conversation of its space; on a narrow screen, in its place. */
+/** A thread next to the conversation of its space; on a narrow screen, instead of the conversation. */
 export function ThreadPanel({ space, rootId, target, thread, readThread, send, onClose }: ThreadPanelProps) {
   const session = useSession()
   const { isHuman, humanId } = session
@@ -49,7 +49,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
   const read = useReading(space.id, onMarked)
   const onSeen = useCallback(
     (message: Message) => {
-      // The mark of the space is not moved: the messages before this one may not have been read.
+      // The read marker of the space is not moved: the messages before this one may not have been read.
       if (message.threadRootId !== null) read(message)
     },
     [read],
@@ -121,7 +121,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
   )
 }
 
-/** Calls a function for Escape, unless something that is open above the page takes it. */
+/** Calls a function for Escape, unless an overlay above the page handles it. */
 function useEscape(onEscape: () => void): void {
   useEffect(() => {
     const onKey = ({ key, target, defaultPrevented }: KeyboardEvent) => {

@@ -10,7 +10,7 @@ const OutboxContext = createContext<Outbox | null>(null)
 /** Null for viewers who cannot post. */
 export const useOutbox = (): Outbox | null => use(OutboxContext)
 
-/** Sends what could not be sent, on whichever page the person is. */
+/** Sends the unsent messages, whichever page is open. */
 export function OutboxProvider({ children }: { children: ReactNode }) {
   const { connection, humanId } = useSession()
   const outbox = useMemo(() => (humanId === null ? null : createOutbox(connection, humanId)), [connection, humanId])

@@ -19,7 +19,7 @@ export interface CallerContext {
   response: ServerResponse | null
 }
 
-/** Creates the callers of doors, whose operations run in the pipeline of every other transport. */
+/** Creates the callers of the protocol endpoints, whose operations run in the same pipeline as those of every other transport. */
 export type Callers = (context: CallerContext) => Caller
 
 export function createCallers({ graphql, maskError }: { graphql: Graphql; maskError: MaskError }): Callers {
@@ -148,7 +148,7 @@ class Following implements Sink {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#failure = error === null ? null : failureOf(error, this.#maskError)
-    // The follower is too slow: it goes on after its last event.
+    // The follower is too slow: it must resume after its last event.
     if (this.#failure?.code === 'RATE_LIMITED') this.#waiting = []
     if (!this.#isDelivering) this.#tellEnd()
   }
@@ -164,12 +164,12 @@ class Following implements Sink {
     this.#isOver = true
     this.#waiting = []
     this.#signal.removeEventListener('abort', this.#onAbort)
-    // Also ends one that waits for an event.
+    // Also ends a subscription that waits for an event.
     void Promise.resolve(this.#iteration?.return?.()).catch(() => {})
   }
 }
 
-/** The result of an operation counts as in flight until its door has it, or the client has gone. */
+/** The result of an operation counts as in flight until its endpoint has received it, or the client has disconnected. */
 function createSending(response: ServerResponse | null): Sending & { release(): void } {
   let listeners: (() => void)[] = []
   let isOver = response?.closed === true
@@ -208,7 +208,7 @@ function failureOfErrors(errors: readonly GraphQLError[]): DoorError {
   })
 }
 
-/** Converts anything thrown into a failure for clients. Errors that no client caused are logged and masked. */
+/** Converts anything thrown into a failure for clients. Errors that were not caused by a client are logged and masked. */
 export function failureOf(error: unknown, maskError: MaskError): DoorError {
   if (error instanceof DoorError) return error
   if (error instanceof DomainError) return doorErrorOf(error)

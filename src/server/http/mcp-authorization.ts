@@ -32,10 +32,10 @@ const TEXT = {
 const ATTEMPT_SECONDS = 15 * 60
 /** Authorizations that a browser may have begun at the same time. */
 const MOST_ATTEMPTS = 5
-/** The number of requests (PARLEY_RATE_REQUESTS) that one begun authorization counts: it asks the MCP server. */
+/** The number of requests (PARLEY_RATE_REQUESTS) that one begun authorization counts as: it sends requests to the MCP server. */
 const BEGIN_POINTS = 10
 
-/** Whether a page of another origin has sent the browser here. Its person may not have meant to. */
+/** Whether a page of another origin has sent the browser here. The person may not have intended this. */
 const isFromElsewhere = ({ headers }: IncomingMessage) =>
   headers['sec-fetch-site'] === 'cross-site' || headers['sec-fetch-site'] === 'same-site'
 
@@ -56,7 +56,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
   const { toolSetup, callConnections } = parts.domain
   const home = { href: `${publicUrl.basePath}/`, label: 'Go to Parley' }
 
-  /** The viewers who are signed in in a browser: it may send the cookies of several. A page that links here reads nothing. */
+  /** The viewers who are signed in in a browser: it may send the cookies of several. A page that links here cannot read the response. */
   async function viewersOf(request: IncomingMessage): Promise<Viewer[]> {
     const bearer = bearerOf(request.headers.authorization)
     const address = request.socket.remoteAddress
@@ -72,7 +72,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
     return viewers.filter((viewer) => viewer !== null)
   }
 
-  /** Returns where the first of the viewers has to connect for a call; null if it waits for none of them. */
+  /** Returns the URL at which the first of the viewers has to connect for a call; null if it waits for none of them. */
   async function connectionOf(viewers: readonly Viewer[], toolCallId: string) {
     for (const viewer of viewers) {
       try {
@@ -142,7 +142,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
 
   return {
     async connect(request, response) {
-      // A link preview begins nothing.
+      // A link preview must not begin an authorization.
       if (request.method === 'HEAD') return void response.writeHead(200, NO_STORE).end()
       if (request.method !== 'GET') return sendJson(response, 405, { error: 'Use GET.' }, { allow: 'GET' })
       try {

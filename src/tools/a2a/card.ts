@@ -2,14 +2,14 @@ import { cut, isObject, isTooDeep, type JsonObject, toJson } from '../../lib/jso
 import { digestOf } from '../../rules/approvals.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** An agent card, with what this server needs of it. */
+/** The parts of an agent card that this server needs. */
 export interface ReadCard {
   /** A digest of the whole card. */
   fingerprint: string
   name: string
   description: string
   version: string
-  /** Where the agent answers by JSON-RPC. */
+  /** The URL of the agent's JSON-RPC interface. */
   url: string
   skills: string[]
   streams: boolean
