@@ -101,7 +101,7 @@ describe('a tool schema from an untrusted source', () => {
     await expect(parley.agent('Long', { tools: [tool(long)] })).rejects.toMatchObject({ code: 'BAD_INPUT' })
   })
 
-  test('of an MCP server is checked only if the tool is trusted: new tools wait for an admin', async () => {
+  test('a schema of an MCP server is checked only if the tool is trusted: new tools wait for an admin', async () => {
     const server: McpServer = await startMcpServer([{ name: 'add' }])
     const { human, agent, space } = await parley.room('Ada', { mcpServers: [{ name: 'odd', url: server.url }] })
     const offered = async () => {

@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('input checks against slow schemas, on the %s stack',
     await play.parley.runWhen(runId!)
   })
 
-  test('that take too long pause for the author of the schema, not for the person who answers', async () => {
+  test('checks that take too long pause for the author of the schema, not for the person who answers', async () => {
     const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
     const call = await play.deciders.asked(alice)
     const tooLong = { __typename: 'BadInputError', message: expect.stringContaining('takes too long') }
@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)('input checks against slow schemas, on the %s stack',
     expect(done).toMatchObject({ status: 'DONE', output: items(3) })
   })
 
-  test('of results pause for the author too: others can submit valid results', async () => {
+  test('checks of results pause for the author too: others can submit valid results', async () => {
     const { name, description } = order()
     const form = { name, description, inputSchema: { type: 'object' }, execution: 'SPACE', resultSchema: UNIQUE }
     const { alice, bob, eve, runId } = await play.room([form], asksFor({}))
@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('input checks against slow schemas, on the %s stack',
     await play.parley.runWhen(runId!)
   })
 
-  test('of one approver are answered or refused, and delay another human by at most one check', async () => {
+  test('checks of one approver are answered or refused, and delay another human by at most one check', async () => {
     const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
     const call = await play.deciders.asked(alice)
     // Each input is checked and found invalid, so nothing is decided.

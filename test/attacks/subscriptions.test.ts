@@ -88,7 +88,7 @@ describe('the subscriptions of one human', () => {
     expect(JSON.stringify(refused)).toContain('RATE_LIMITED')
   })
 
-  test('that wait when their socket closes cause no internal error', async () => {
+  test('waiting subscriptions whose socket closes cause no internal error', async () => {
     const { token } = await someone()
     const logged = vi.spyOn(parley.app.platform.logger, 'error')
     const client = createParleyClient({ origin: parley.origin, token })

@@ -63,7 +63,7 @@ describe('an end that was never published because the process died', () => {
     return () => end
   }
 
-  test.each(['HUMAN', 'ADMIN'] as const)('of a deleted space is detected for %s', async (scope) => {
+  test.each(['HUMAN', 'ADMIN'] as const)('the unpublished end of a deleted space is detected for %s', async (scope) => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const viewer = scope === 'HUMAN' ? ada : parley.admin
@@ -72,7 +72,7 @@ describe('an end that was never published because the process died', () => {
     expect(await ended()).toBe('NotFoundError')
   })
 
-  test('of a membership, a token or a human is detected too', async () => {
+  test('the unpublished end of a membership, a token or a human is detected too', async () => {
     const [ada, eve] = [await parley.human('Ada'), await parley.human('Eve')]
     const space = await parley.space(ada, [])
     const { accessToken } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })

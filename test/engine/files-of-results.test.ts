@@ -157,7 +157,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     expect(await platform.db.prisma.file.count({ where: { id: fileId } })).toBe(0)
   })
 
-  test('of an approved call is a file of that call', async () => {
+  test('an image of an approved call is a file of that call', async () => {
     const { human, space, agent } = await parley.room('Abe', {
       model: 'openai.chat:test',
       tools: [{ ...TEXT_TOOL, url: `${url}/data`, approval: { quorum: 1 } }],

@@ -69,7 +69,7 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
     expect((await stage.ask(stage.admin, UPDATE, { input: none })).message).toMatch(/must not be null/i)
   })
 
-  test('of a run that posted no message is posted, and marked', async () => {
+  test('closing text of a run that posted no message is posted, and marked', async () => {
     const { run, said } = await play(await spoken(), [{ text: ' Hello Ada. ' }])
     expect(said).toEqual([['COMPLETE', 'Hello Ada.', true]])
     expect(run).toMatchObject({ status: 'COMPLETED', summary: 'Hello Ada.' })
@@ -98,12 +98,12 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
         ],
       ],
     ],
-  ])('of a run that %s is not posted', async (_, generations) => {
+  ])('closing text of a run that %s is not posted', async (_, generations) => {
     const { said } = await play(await spoken(), ...generations)
     expect(said.filter(([, , fromPlainText]: Read[]) => fromPlainText)).toEqual([])
   })
 
-  test('of a run that skipped is not posted', async () => {
+  test('closing text of a run that skipped is not posted', async () => {
     const agent = await spoken({ mind: 'PERSISTENT' })
     parley.models.script(inTurn([{ text: 'Nothing.' }, { toolCall: 'skip' }]))
     const space = await stage.space('Room', [ada, agent], { routing: 'BROADCAST' })
@@ -115,13 +115,13 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
     expect(await saidIn(space)).toEqual([])
   })
 
-  test('that is withheld by INTERNAL leaves a hint for admins', async () => {
+  test('closing text that is withheld by INTERNAL leaves a hint for admins', async () => {
     const { run, said } = await play(await spoken({ plainText: 'INTERNAL' }), [{ text: 'Hello Ada.' }])
     expect(said).toEqual([])
     expect(await hintOf(run)).toMatch(/SPOKEN_IF_SILENT/)
   })
 
-  test('that is a tool call is executed if it can be parsed, and is never posted', async () => {
+  test('closing text that is a tool call is executed if it can be parsed, and is never posted', async () => {
     const call = '<tool_call>{"name":"send_message","arguments":{"text":"Hello"}}</tool_call>'
     const read = await play(await spoken(), [{ text: `<think>Hm.</think>${call}` }], [{ text: 'Done.' }])
     expect(read.said).toEqual([['COMPLETE', 'Hello', false]])
@@ -136,7 +136,7 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
     expect(said).toEqual([['COMPLETE', 'Hello.', true]])
   })
 
-  test('of a think cycle is posted if its events come from a single space, and not from a service', async () => {
+  test('closing text of a think cycle is posted if its events come from a single space, and not from a service', async () => {
     const mind = await spoken({ mind: 'PERSISTENT' })
     const { said } = await play(mind, [{ text: 'Hello.' }])
     expect(said).toEqual([['COMPLETE', 'Hello.', true]])

@@ -205,7 +205,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('of a tool on the server, appears as RUNNING with its input, then as DONE', async () => {
+  test('a visible call of a server-side tool appears as RUNNING with its input, then as DONE', async () => {
     const { human, space, live, view } = await watched({ tools: [CHART] })
     const chart = halfWritten('chart')
     parley.models.script(steps([chart.action]))

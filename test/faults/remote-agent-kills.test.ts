@@ -42,7 +42,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     expect(messages.map(({ parts }) => (parts as { text: string }[])[0]?.text)).toEqual(texts)
   }
 
-  test('that received a message before its worker died is not sent the message again', async () => {
+  test('a remote agent that received a message before its worker died is not sent the message again', async () => {
     // The first answer never arrives.
     let isFirst = true
     remote.aside = (method) => {
@@ -64,7 +64,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     expect(sends()).toHaveLength(1)
   })
 
-  test('that cannot list its tasks is sent the same message again, with the same id', async () => {
+  test('a remote agent that cannot list its tasks is sent the same message again, with the same id', async () => {
     const known = new Map<string, PlayedTask>()
     remote.aside = (method, response) => {
       if (method === 'ListTasks') {

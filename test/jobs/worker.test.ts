@@ -150,7 +150,7 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
     expect(await count('active')).toBe(1)
   })
 
-  test('that is closed aborts its jobs and waits for them; they are retried', async () => {
+  test('closing the worker aborts its jobs and waits for them; they are retried', async () => {
     let isOver = false
     const begun = createDeferred()
     const worker = await start(

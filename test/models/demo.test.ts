@@ -434,7 +434,7 @@ describe('the demo model with the prompts of the engine', () => {
     expect(sent[0]).toMatch(/^Hello Grace!/)
   })
 
-  test('reports a plan and a service, also one whose payload looks like a message', async () => {
+  test('reports a plan and a service, even one whose payload looks like a message', async () => {
     const plan = { triggerType: 'PLAN', triggerName: 'Standup', triggerPayload: { instruction: 'Say good morning' } }
     expect((await run(built(plan, {}))).sent).toEqual(['The plan "Standup" is due: Say good morning'])
     const payload = { from: 'Grace', text: 'Who is here?', id: 'PROJ-1' }

@@ -154,7 +154,7 @@ describe.each(RULE_STACKS)('forgetting by an admin, on the %s stack', (stack) =>
     expect(shownLast()).toMatch(/^(?![\s\S]*First things)[\s\S]*Second things[\s\S]*Third things/)
   })
 
-  test('also applies to a running cycle', async () => {
+  test('forgetting also applies to a running cycle', async () => {
     const { husam, ada, space, go } = await thinkingAbout('Forget this')
     await stage.ask(stage.admin, FORGET_SPACE, { input: { agentId: ada.id, spaceId: space.id } })
     go()

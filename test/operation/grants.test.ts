@@ -38,7 +38,7 @@ describe('the standing grants', () => {
     return call?.id ?? ''
   }
 
-  test('of a space are exported with it, and are inactive after an import; calls still refer to them', async () => {
+  test('grants of a space are exported with it, and are inactive after an import; calls still refer to them', async () => {
     const room = await granted()
     const callId = await used(room)
     const before = await one(room.grantId)
@@ -54,7 +54,7 @@ describe('the standing grants', () => {
     expect(await one(room.grantId)).toBeNull()
   })
 
-  test('of an agent end with it', async () => {
+  test('grants of an agent end with it', async () => {
     const { agent, grantId, runId } = await granted()
     await play.parley.runWhen(runId!)
     await play.stage.ask(play.stage.admin, `mutation { deleteAgent(input: { id: "${agent.id}" }) { __typename } }`)

@@ -175,7 +175,7 @@ describe('a recording', () => {
     ['answers of agents elsewhere', null, 'The agent "Eve" is executed elsewhere'],
     ['searches by meaning', 'openai:bag', 'The tool search_messages searched by meaning (PARLEY_EMBEDDINGS)'],
     ['nothing', null, ''],
-  ])('that lacks %s reports this, and is not replayed', async (what, embeddingModel, sentence) => {
+  ])('a recording that lacks %s reports this, and is not replayed', async (what, embeddingModel, sentence) => {
     const eve = await parley.agent('Eve')
     const here = await parley.space(husam, [eve.id])
     play([{ toolCall: 'search_messages', input: { query: 'hello' } }])

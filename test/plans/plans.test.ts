@@ -40,7 +40,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
   const finish = (id: string) =>
     platform.db.prisma.plan.update({ where: { id }, data: { enabled: false, nextRunAt: null } })
 
-  test('that a run may not see do not count towards its limit', async () => {
+  test('plans that a run may not see do not count towards its limit', async () => {
     const agentId = await agent()
     const space = await domain.space(domain.admin)
     await platform.db.prisma.space.update({ where: { id: space.id }, data: { confidential: true } })
@@ -118,7 +118,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     expect(await planOf(plan)).toMatchObject({ id: plan.id, name: 'Report', instruction: 'Write it.' })
   })
 
-  test('show their next five times, also before they are created, in their time zone', async () => {
+  test('show their next five times, even before they are created, in their time zone', async () => {
     const schedule = { cron: '30 8 * * 1-5' }
     const times = ['02T07:30', '03T07:30', '04T07:30', '07T07:30', '08T07:30'].map(
       (time) => new Date(`2030-01-${time}:00Z`),

@@ -83,7 +83,7 @@ describe('a change that was made to a recording', () => {
     expect(divergence?.cause).toMatch(/\.$/)
   })
 
-  test("of the server’s own wording is only a note", async () => {
+  test("a change of the server’s own wording is only a note", async () => {
     const recording = planted('Step', (row) => {
       row['instructions'] = row['instructions'].replace('HOW YOU ACT:\n', 'HOW YOU ACT:\nBe kind to everybody.\n')
     })
@@ -92,7 +92,7 @@ describe('a change that was made to a recording', () => {
     expect(notes).toEqual([expect.stringContaining('own wording')])
   })
 
-  test('of the agent is visible in a backtest, whose middle lane is equal', async () => {
+  test('a change of the agent is visible in a backtest, whose middle lane is equal', async () => {
     const recording = readRecording('room.jsonl', text)
     const [ada = ''] = names
     const agent = recording.entities.find(({ name }) => name === ada)
@@ -119,7 +119,7 @@ describe('a change that was made to a recording', () => {
     expect((await backtest(recording, { ...input, checks: checks.slice(0, 2) })).isPassed).toBe(true)
   })
 
-  test('of the model’s action is reported, together with what the recording lacks', async () => {
+  test('a change of the model’s action is reported, together with what the recording lacks', async () => {
     const recording = readRecording('room.jsonl', text)
     const [ada = ''] = names
     const agent = recording.entities.find(({ name }) => name === ada)

@@ -238,7 +238,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
       expect(asked?.instructions).toContain('You can respond, delegate or skip')
     })
 
-    test('a requester is called back through its inbox, also after a skip', async () => {
+    test('a requester is called back through its inbox, even after a skip', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: PERSISTENT })
       room.plays(
         'Ada',

@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
   const LONG_AGO = new Date(0)
   const finish = (claim: Claim) => worker(0).end(claim, { status: 'COMPLETED', stopReason: 'FINISHED', summary: null })
 
-  test.each([1, 3])('of one human, in any number, do not delay the first run of another human: %i at a time', async (places) => {
+  test.each([1, 3])('queued runs of one human, in any number, do not delay the first run of another human: %i at a time', async (places) => {
     const { agentId } = await queued(40, places)
     const before = await worker(0).claim(places)
     expect(before.claims).toHaveLength(places)
@@ -79,7 +79,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     await db().run.deleteMany({ where: { agentId } })
   })
 
-  test('of two workers that claim concurrently never exceed the limit of any agent, and leave no run unclaimed', {
+  test('two workers that claim concurrently never exceed the limit of any agent, and leave no run unclaimed', {
     timeout: 120_000,
   }, async () => {
     const most = [1, 2, 3, 5]
@@ -186,7 +186,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     expect(await one.run(id)).toMatchObject({ status: 'FAILED', error: expect.stringContaining('died 3 times') })
   })
 
-  test('that were taken over while their worker slept belong to the new worker: the old one settles nothing', async () => {
+  test('runs that were taken over while their worker slept belong to the new worker: the old one settles nothing', async () => {
     const { ids, agentId } = await queued(2, 1)
     const id = ids[0] ?? ''
     const sleeper = await claimOne(0)

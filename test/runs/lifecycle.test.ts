@@ -66,7 +66,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     expect((await parley.runWhen(second.runs[0]?.id ?? '')).status).toBe('COMPLETED')
   })
 
-  test('that loses the model during a message keeps the streamed text as INTERRUPTED, and estimates its cost', async () => {
+  test('a run that loses the model during a message keeps the streamed text as INTERRUPTED, and estimates its cost', async () => {
     const { human, space } = await parley.room('Cyd')
     parley.models.script(() => [
       {

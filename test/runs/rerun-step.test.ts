@@ -100,7 +100,7 @@ describe.each(RULE_STACKS)('a step that is run again, on the %s stack', (stack) 
     expect(parley.models.requests.at(-1)?.model).toBe('other')
   })
 
-  test('of a run in a thread continues in the copy of the thread', async () => {
+  test('rerunning a step of a run in a thread continues in the copy of the thread', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Tess', { toolset: 'ACTIVE_SPACE' })
     const space = await stage.space('Desk', [ann, bot], { routing: 'ADMIN', adminAgentId: bot.id })

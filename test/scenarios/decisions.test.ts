@@ -118,7 +118,7 @@ describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
     )
   })
 
-  test('a named approver decides, also from outside the space, and sees the call, its input and its run, and nothing else', async () => {
+  test('a named approver decides, even from outside the space, and sees the call, its input and its run, and nothing else', async () => {
     const { alice, eve, space, runId } = await room([refundTool(play.service, { approverIds: ['@eve'] })], [refund(20)])
     const call = await play.deciders.asked(eve)
     expect(call).toMatchObject({

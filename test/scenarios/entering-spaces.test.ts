@@ -200,7 +200,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
 
   describe('cross-space origin context', () => {
     test.each(CIRCLES)(
-      'in $circle, people and agents of the trigger’s space, also the sender, learn why a message was sent; others only that it came from elsewhere',
+      'in $circle, people and agents of the trigger’s space, including the sender, learn why a message was sent; others only that it came from elsewhere',
       async ({ confidential, people }) => {
         const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
         const both = [husam, sarah]

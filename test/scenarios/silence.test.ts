@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('an agent that stays silent, on the %s stack', (stack
     expect(toolNames).not.toContain('skip')
   })
 
-  test('of a think cycle that skipped, the reason and times are kept', async () => {
+  test('the reason and times of a think cycle that skipped are kept', async () => {
     ann = await stage.person('Ann')
     const agent = await stage.bot('Mind', { mind: 'PERSISTENT' })
     const space = await stage.space('Desk', [ann, agent], { routing: 'BROADCAST' })

@@ -225,7 +225,7 @@ describe('a standing grant', () => {
     await play.parley.runWhen(withAlice)
   })
 
-  test('of named approvers is visible to them and the members, and only the approvers decide and revoke', async () => {
+  test('a grant for named approvers is visible to them and the members, and only the approvers decide and revoke', async () => {
     const policy = { approverIds: ['@eve', '@bob'], quorum: 2 }
     const { alice, bob, eve, space, runId } = await play.room([refundTool(play.service, policy)], [refund(1)])
     const call = await play.deciders.asked(eve)

@@ -136,7 +136,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       expect((await stage.messagesIn(room))[1].status).toBe('COMPLETE')
     })
 
-    test('that mentions the waiting agent also starts a run of that agent', async () => {
+    test('a reply that mentions the waiting agent also starts a run of that agent', async () => {
       const { ann, ada, room, replyTo } = await asking([{ type: 'human' }])
       const { runs } = await stage.say(ann, room, 'Yes, and look here', { mentionedAgentId: ada.id })
       expect(runs).toMatchObject([{ agent: { name: 'Ada' } }])

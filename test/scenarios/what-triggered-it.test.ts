@@ -142,14 +142,14 @@ describe('the trigger of a run', () => {
   const THE_TASK = 'THE TASK: (what began this chain, quoted as data) '
   const office = (members: Named[], more = {}) => stage.space('Office', members, { routing: 'BROADCAST', ...more })
 
-  test('of a call-back in a chain of a service is the payload of the service', async () => {
+  test('the trigger of a call-back in a chain of a service is the payload of the service', async () => {
     const room = await asking()
     const input = { agentId: room.jira.id, serviceName: 'jira', payload: { ticket: 'PROJ-77' } }
     await stage.ask(stage.admin, TRIGGER, { input })
     expect(await calledBack(room)).toContain(`${THE_TASK}{"service":"jira","payload":{"ticket":"PROJ-77"}}`)
   })
 
-  test('of a call-back in a chain from another space is the message there', async () => {
+  test('the trigger of a call-back in a chain from another space is the message there', async () => {
     const room = await asking()
     const { husam, jira } = room
     await stage.say(husam, await office([husam, jira]), 'Assign PROJ-77')

@@ -274,7 +274,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(await outcome(ann, await stage.space('Alone', [ann, await stage.bot('Other')]), 'Hello')).toBe('RUN')
   })
 
-  test('of a person who was removed do not use up the budgets of the others', async () => {
+  test('copies of a person who was removed do not use up the budgets of the others', async () => {
     const [ann, eve] = [await stage.person('Ann'), await stage.person('Eve')]
     const bot = await stage.bot('Iris', { budget: { tokensPerDay: 1_000_000 } })
     const space = await stage.space('Desk', [ann, eve, bot], { budget: { tokensPerDay: 1_000_000 } })

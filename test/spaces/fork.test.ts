@@ -193,7 +193,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(await stage.runsOf(bot)).toEqual([])
   })
 
-  test('of a confidential space is confidential, and neither messages nor memories reach anyone who may not read them', async () => {
+  test('a copy of a confidential space is confidential, and neither messages nor memories reach anyone who may not read them', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const bot = await stage.bot('Vera')
     const confidential = { confidential: true, routing: 'BROADCAST' }
@@ -243,7 +243,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(await fork(ann, { spaceId: room.id })).toMatchObject({ __typename: 'LimitExceededError' })
   })
 
-  test('of many messages can be searched soon', async () => {
+  test('a copy with many messages can be searched soon', async () => {
     const ann = await stage.person('Ann')
     const space = await stage.space('Long', [ann])
     const first = (await stage.say(ann, space, 'The first word is ostrich')).sentMessage.id

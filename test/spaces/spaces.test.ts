@@ -157,7 +157,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       }
     })
 
-    test('a string that cannot be an id is no space, member or agent', async () => {
+    test('a string that cannot be an id is not a space, member or agent', async () => {
       const { id } = await domain.space(ada)
       expect(await domain.spaces.getMany(['\0', '', id])).toMatchObject([null, null, { id }])
       const notFound = { code: 'NOT_FOUND' }

@@ -308,7 +308,7 @@ describe('a call of an MCP tool', () => {
     })
   })
 
-  test('that the tool or the server refuses is a failure with their message', async () => {
+  test('a call that the tool or the server refuses is a failure with their message', async () => {
     expect(await call('fail')).toMatchObject({ type: 'failure', code: 'TOOL_FAILED', message: 'No money left' })
     expect(await call('unknown')).toMatchObject({
       type: 'failure',

@@ -306,7 +306,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     expect(mcp.calledBy()).toEqual(['ada'])
   })
 
-  test('a think cycle uses the token of a person only if all of its events are messages of theirs', async () => {
+  test('a think cycle uses the token of a person only if all of its events are messages from that person', async () => {
     const { space, agent } = await roomOf([ada, bob], { agent: { mind: 'PERSISTENT' } })
     mails()
     await parley.send(ada, space.id, 'Send it')

@@ -172,7 +172,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       expect(calls[1]?.output).toMatchObject({ timedOut: false, reply: { text: 'In time.' } })
     })
 
-    test('that streams counts once it is complete', async () => {
+    test('a streaming reply counts once it is complete', async () => {
       const { space, runId } = await asked({ for: [{ type: 'agent' }] }, ['Ada'])
       const bea = await parley.agent('Bea', { toolset: 'ACTIVE_SPACE' })
       await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bea.id })
