@@ -92,7 +92,7 @@ const MESSAGE_ENDED = 'MESSAGE_ENDED'
 function messageEnded(): ToolFailure {
   return new ToolFailure(
     MESSAGE_ENDED,
-    'Your message was ended before it was whole: people see what had come of it. Say it again, as far as it still matters.',
+    'Your message was ended before it was complete: people see the part that was written. Post it again if it still matters.',
   )
 }
 
@@ -316,7 +316,7 @@ export const OUTSIDE_OF_THREADS = 'none'
 const noRepliedMessage = () =>
   new ToolFailure(
     'NOT_FOUND',
-    'There is no message with the id of replyTo in that space: the messages that you read have ids. Leave replyTo out to answer where you were asked.',
+    'There is no message with the id of replyTo in that space: the messages that you read have ids. Omit replyTo to answer where you were asked.',
   )
 const repliedMessageDeleted = () =>
   new ToolFailure('BAD_INPUT', 'The message of replyTo was deleted: reply to another one, or leave replyTo out.')

@@ -126,7 +126,7 @@ export function refuseMention(
     return {
       code: 'CIRCULAR_MENTION',
       message:
-        'That agent has already mentioned you in this chain, so you cannot mention it back: it is called back by itself if it waits for you. Say what you have to say, and end.',
+        'That agent has already mentioned you in this chain, so you cannot mention it back: it is called back by itself if it waits for you. Post what you have to say, and end.',
     }
   }
   const tooDeep = refuseByDepth({ depth, replyStack }, { expectReply }, maxChainDepth)

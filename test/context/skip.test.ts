@@ -36,7 +36,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     await thinking.rest(agent)
     const [request] = parley.models.requests as [ModelRequest]
     const tool = request.body.tools.find((entry: { function: { name: string } }) => entry.function.name === 'skip')
-    expect(tool.function.description).toContain('another agent or a human will deal with it')
+    expect(tool.function.description).toContain('another agent or a human will handle it')
     expect(tool.function.parameters.properties.reason.type).toBe('string')
     expect(tool.function.parameters.required ?? []).toEqual([])
     expect(request.instructions).toContain(

@@ -195,7 +195,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     await stage.say(husam, room, 'Thanks')
     const next = await parley.models.request(wokenBy('Thanks'))
     expect(next.instructions).toContain('YOUR MEMORIES:\n- "first_decision": "Line 12 says how it began."')
-    expect(next.instructions).toContain('Note with set_memories what you will need again')
+    expect(next.instructions).toContain('Store what you will need again with set_memories')
   })
 
   describe('cross-space origin context', () => {

@@ -50,7 +50,7 @@ const INPUT: JsonObject = {
   properties: { text: { type: 'string', description: 'The message.' } },
   required: ['text'],
 }
-const DESCRIPTION = 'Sends a message to the agent on another server for which you stand in, and returns its task.'
+const DESCRIPTION = 'Sends a message to the agent on another server that you represent, and returns its task.'
 
 export function createRemoteAgents(platform: Platform, { http }: { http: GuardedHttp }): RemoteAgents {
   const { db, secretBox, config, logger, clock } = platform

@@ -39,7 +39,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
     const { instructions } = await parley.models.request(() => true)
     const members = `"Husam" (human, id: ${human.id}), You (agent), "Bea" (agent, id: ${agents[1]?.id})`
     expect(instructions).toContain(`- "Project Alpha" (id: ${space.id}) [ACTIVE] — Members: ${members}`)
-    expect(instructions).toContain('HOW YOU ACT:\n- You are heard only through sendSpaceMessage')
+    expect(instructions).toContain('HOW YOU ACT:\n- People and agents receive only what you post with sendSpaceMessage')
   })
 
   test('an endless loop of calls ends at maxSteps', async () => {
