@@ -255,7 +255,7 @@ export type PendingStep =
   | { type: 'escalate' }
   | { type: 'refuse'; refusal: Refusal }
 
-const NOT_EXECUTED = 'It was not carried out.'
+const NOT_EXECUTED = 'The call was not executed.'
 
 /** Returns the next step of a pending call after a member joined or left, or approval was requested. */
 export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: PendingFacts): PendingStep {
@@ -270,10 +270,10 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
   if (asked < quorum)
     return {
       type: 'refuse',
-      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Go on without it.` },
+      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Continue without it.` },
     }
   const why = 'what you know comes from a confidential space, and the others who are asked may not hear it'
-  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Go on without it.`
+  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Continue without it.`
   return { type: 'refuse', refusal: { state: 'EXPIRED', code: 'CONFIDENTIAL', message } }
 }
 

@@ -140,7 +140,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     }
     expect(refusals.map(({ code }) => code)).toEqual(['AGENT_PAUSED', 'AGENT_PAUSED', 'AGENT_PAUSED'])
     // Bob himself is not a possible target.
-    for (const { message } of refusals.slice(1)) expect(message).toContain('There is no other agent here')
+    for (const { message } of refusals.slice(1)) expect(message).toContain('No other agent here')
   })
 
   test.each(['STATELESS', 'PERSISTENT'])('gives the same response to a repeated service call as before the pause: %s', async (mind) => {

@@ -135,7 +135,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       const [, asked] = await room.messages()
       expect(await room.outcomes(asked?.id ?? '')).toEqual(['Bob SKIPPED'])
       const prompt = await wokenWith(room.agents.Ada.name, 2)
-      expect(prompt).toContain(`${room.agents.Bob.name} skipped: it said nothing here: "not my field"`)
+      expect(prompt).toContain(`${room.agents.Bob.name} skipped: it posted nothing here: "not my field"`)
       expect(prompt).toContain('"text":"Bob?"')
     })
 
@@ -154,7 +154,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       room.plays('Bob', [])
       await room.hears()
       expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Ada: Silence.'])
-      expect(await wokenWith(room.agents.Ada.name, 2)).toContain('skipped: it said nothing here')
+      expect(await wokenWith(room.agents.Ada.name, 2)).toContain('skipped: it posted nothing here')
     })
 
     test('posts a message and then skips: it has responded, and the skip ends the run normally', async () => {
@@ -244,7 +244,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
         `You were mentioned by ${room.agents.Ada.name}: "line one\\nline \\"two\\""`,
       )
       expect(asked?.instructions).toContain(
-        `who is called back next first: "${room.agents.Ada.name}" (id: ${room.agents.Ada.id})`,
+        `in the order in which they are called back: "${room.agents.Ada.name}" (id: ${room.agents.Ada.id})`,
       )
       expect(asked?.instructions).not.toContain('line one')
     })

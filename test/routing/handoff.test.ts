@@ -249,7 +249,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
       await room.hears()
       expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Ada: Alone, then.'])
       const texts = parley.models.requests.map(({ messages }) => messages.at(-1)?.text ?? '')
-      expect(texts.some((text) => text.includes(`${room.agents.Bob.name} skipped: it said nothing here: "busy"`))).toBe(
+      expect(texts.some((text) => text.includes(`${room.agents.Bob.name} skipped: it posted nothing here: "busy"`))).toBe(
         true,
       )
     })

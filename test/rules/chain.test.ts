@@ -138,7 +138,7 @@ describe('loop protection', () => {
     expect(codeOf(waited(6), 'a', 'b', true)).toBeNull()
     expect(refuseMention(waited(7), 'a', mention('b', true), LIMITS)?.message).toContain('Mention without expectReply')
     expect(codeOf(waited(7), 'a', 'b')).toBeNull()
-    expect(refuseMention(waited(8), 'a', toB, LIMITS)?.message).toContain('Answer with what you have: they get it.')
+    expect(refuseMention(waited(8), 'a', toB, LIMITS)?.message).toContain('Answer with what you have: they receive it.')
     expect(delegated(waited(7))).toBeNull()
     expect(delegated(waited(8))).toBe('LOOP_LIMIT')
   })

@@ -321,7 +321,7 @@ describe.each(RULE_STACKS)('seed 002 on the %s stack', (stack) => {
     ])
     const [, asked] = await messagesIn(room.id)
     expect(asked?.outcomes).toEqual([{ kind: 'SKIPPED', agent: { name: 'Finance Agent G' } }])
-    expect(promptsOf(hr)[1]).toContain('Finance Agent G skipped: it said nothing here: "January is not closed yet"')
+    expect(promptsOf(hr)[1]).toContain('Finance Agent G skipped: it posted nothing here: "January is not closed yet"')
     expect(story(await runsOf(hr, finance))).toEqual(
       ['HR Agent G', 'Finance Agent G', 'HR Agent G'].map((name) => `${name} COMPLETED`),
     )

@@ -211,7 +211,7 @@ describe('the trigger of a run', () => {
     expect(outside.toolNames).toContain('mentionAgent')
     expect(sectionIn(outside, 'OTHER AGENTS:')).toBe(`- "Designer" (id: ${designer.id}): "Knows layouts."`)
     expect(sectionIn(outside, 'TURNS ELSEWHERE:')).toMatch(
-      `- In "Chain" (id: ${chain.id}) one agent of a chain acts at a time. Whom you mention`,
+      `- In "Chain" (id: ${chain.id}) one agent of a chain acts at a time. An agent that you mention`,
     )
     await stage.say(husam, chain, 'Your turn')
     const inside = await parley.models.request(wokenBy('Your turn'))
