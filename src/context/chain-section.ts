@@ -54,7 +54,7 @@ export function chainSection(
   return [
     `YOUR TURN IN ${JSON.stringify(oneLine(space.name))}:`,
     '- In a chain one agent acts at a time, and it is your turn. You can respond, delegate or skip:',
-    '- respond: say something. Call mentionAgent as well if another agent is to go on after you; with expectReply you are called back when it is done. Without a mention, the waiting agent is called back; if none waits, the conversation pauses.',
+    '- respond: post a message. Call mentionAgent as well if another agent should continue after you; with expectReply you are called back when it is done. Without a mention, the waiting agent is called back; if none waits, the conversation pauses.',
     '- delegate: pass this on to the agent that should handle it, before you have posted anything. Nothing of you shows.',
     '- skip: stay silent, because you have nothing to add.',
     ...(agent.toolset === 'SPACE_TOOLS' ? [NO_WAIT] : []),

@@ -60,7 +60,7 @@ const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('Cyc
 type RemoteAgentShape = NonNullable<shapes.Agent['remote']>
 
 const RemoteAgentCard = builder.objectRef<NonNullable<RemoteAgentShape['card']>>('RemoteAgentCard').implement({
-  description: 'An A2A agent card, as last read. Its texts were written on the other server.',
+  description: 'An A2A agent card, as last read. The texts of the card were written on the other server.',
   fields: (t) => ({
     fingerprint: t.exposeString('fingerprint', { description: 'A digest of the whole card, for `confirmAgentCard`.' }),
     name: t.exposeString('name'),

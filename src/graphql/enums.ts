@@ -84,7 +84,7 @@ export const RoutingType = builder.enumType('Routing', {
     },
     MENTION_CHAIN: {
       description:
-        "A human's message wakes the agent that it mentions, or else the next agent in turn. That agent may mention the next one; a reply stack records who is called back.",
+        "A human's message wakes the agent that it mentions, or else the next agent in turn. The woken agent may mention the next one; a reply stack records who is called back.",
     },
   } as const,
 })

@@ -6,13 +6,13 @@ import { Message, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
-  description: 'The replies to a message, and the replies to those. They are messages of the space.',
+  description: 'The replies to a message, and the replies to those. Replies are messages of the space.',
   fields: (t) => ({
     rootId: t.exposeID('threadRootId', { description: 'The id of the first message.' }),
     root: t.field({
       type: Message,
       nullable: true,
-      description: 'That message; null once retention has deleted it.',
+      description: 'The first message; null once retention has deleted it.',
       resolve: ({ threadRootId }, _, { loaders }) => loadOptional(loaders.messages, threadRootId),
     }),
     replyCount: t.exposeInt('replyCount', { description: 'Counted up to 10,000.' }),

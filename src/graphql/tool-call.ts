@@ -185,7 +185,7 @@ builder.objectFields(ToolCall, (t) => ({
     type: CallAuthorization,
     nullable: true,
     description:
-      'The person who has to connect to an MCP server before the call is made (`McpAuthorization.PERSON`). Null if nobody has to connect, and for viewers who do not see `approval`. That person can only deny the call; the call continues once they have connected.',
+      'The person who has to connect to an MCP server before the call is made (`McpAuthorization.PERSON`). Null if nobody has to connect, and for viewers who do not see `approval`. This person can only deny the call; the call continues once they have connected.',
     resolve: (call, _, context) => (connectsTo(call) === null ? null : intoIt(call, () => call, context)),
   }),
   claimedBy: t.field({

@@ -281,7 +281,7 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
 export function denialOf(name: string | null, reason: string | null): Refusal {
   const why = reason === null ? '' : `: ${JSON.stringify(reason)}`
   const who = JSON.stringify(oneLine(name ?? 'somebody'))
-  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not call it again with the same input: adapt, or go on without it.`
+  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not call it again with the same input: adapt, or continue without it.`
   return { state: 'DENIED', message }
 }
 

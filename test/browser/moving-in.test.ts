@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
   const isSignedInAs = (page: Page, name: string) => page.getByText(`You are ${name}`).waitFor(PATIENCE)
   const personNamed = (name: string) => parley.app.platform.db.prisma.entity.findFirstOrThrow({ where: { name } })
 
-  test('the operator invites one person, and the other signs in by the identity provider', async () => {
+  test('the operator invites one person, and the other signs in through the identity provider', async () => {
     const operator = await browser.newContext()
     const admin = await open(operator, '/people')
     await admin.getByLabel('Token').fill(await parley.tokenOf(parley.admin))

@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)('access changes while a text streams, on the %s stack
     expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'CONFIDENTIAL' } } })
   })
 
-  test('a space that becomes confidential interrupts texts elsewhere that come from it', async () => {
+  test('a space that becomes confidential interrupts texts in other spaces that use its content', async () => {
     const { alice, bob, agent } = await world()
     const aside = await play.stage.space('Aside', [alice, agent], TOGETHER)
     const team = await play.stage.space('Team', [alice, bob, agent], TOGETHER)

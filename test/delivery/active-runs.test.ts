@@ -86,7 +86,7 @@ describe('the runs of a followed agent', () => {
     expect(shown()).toBeUndefined()
   })
 
-  test('ignore events from before the read', async () => {
+  test('ignore events that are older than the read', async () => {
     const { board, tell, shown } = stage()
     await board.watch(AGENT, () => {})
     await tell(newsOf('run_1', 'RUNNING', 2))
@@ -99,7 +99,7 @@ describe('the runs of a followed agent', () => {
     expect(shown()).toEqual([])
   })
 
-  test('use events from during the read if they are newer', async () => {
+  test('use events that arrive during the read if they are newer', async () => {
     const { board, rows, tell, shown, hold, lookAgain } = stage()
     for (const id of ['run_1', 'run_2']) rows.set(id, newsOf(id, 'RUNNING', 1))
     await board.watch(AGENT, () => {})

@@ -44,7 +44,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       space = await spaceWith(60)
     })
 
-    test('without a size the last 50 are returned, in seq order', async () => {
+    test('without a page size the last 50 messages are returned, in seq order', async () => {
       const fifty = Array.from({ length: 50 }, (_, index) => index + 11)
       expect(await pageOf(space.id, {})).toEqual([fifty, true, false])
       expect(await pageOf(space.id, { before: at(4) })).toEqual([[1, 2, 3], false, true])

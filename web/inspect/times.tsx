@@ -56,7 +56,7 @@ function Bar({ row, chart: { totalMs } }: { row: Row; chart: Waterfall }) {
   const share = (ms: number) => `${Math.min(100, (ms / totalMs) * 100)}%`
   const took = wordsOfDuration(to - from)
   const words = [
-    `${isOpen ? 'goes on for' : 'took'} ${took}`,
+    `${isOpen ? 'in progress for' : 'took'} ${took}`,
     kind === 'queue' ? null : `after ${wordsOfDuration(from)}`,
     firstOutput === null ? null : `first output after ${wordsOfDuration(firstOutput - from)}`,
   ].filter(Boolean)

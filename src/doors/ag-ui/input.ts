@@ -13,7 +13,7 @@ export interface RunInput {
   /** Results of tool calls that the client has added after the last answer. */
   results: { toolCallId: string; content: string }[]
   resume: ResumeEntry[]
-  /** Where to go on. Null: not given. */
+  /** The cursor after which to resume. Null: not given. */
   after: string | null
   /** Whether the stream continues while calls wait for people. */
   follows: boolean

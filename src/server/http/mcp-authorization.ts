@@ -128,7 +128,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
       return sendNoticePage(response, {
         status: 200,
         title: 'You are connected',
-        text: [`You were connected to the MCP server "${connection.serverName}" before. The agent goes on.`],
+        text: [`You were connected to the MCP server "${connection.serverName}" before. The agent continues.`],
         links: [home],
       })
     }
