@@ -62,8 +62,8 @@ export interface Exchange {
   /** Sends a response that another package has created, at the pace of the client. */
   respond(response: Response): Promise<void>
   /**
-   * Takes a place among the viewer's open streams until the response has ended, before an action that must not be done in
-   * vain. @throws DoorError if the viewer has too many of them, or the server shuts down
+   * Takes a place among the viewer's open streams until the response has ended, before an action that must not be done
+   * unless the request can be served. @throws DoorError if the viewer has too many of them, or the server shuts down
    */
   takePlace(place?: Place): Promise<void>
   /** Begins a response of server-sent events, in the reserved place. */

@@ -415,7 +415,7 @@ async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {
   const pending = await pendingIn(main, before)
   if (!pending.includes(SCHEMAS_SINCE) || pending.includes(FIRST_MIGRATION)) return []
   return [
-    `${variable}: schema=${schema} has no tables, and ${quoteName(before)} has those of a version that ignored this parameter: remove it to go on with them, or first start this version once without it`,
+    `${variable}: schema=${schema} has no tables, and ${quoteName(before)} has those of a version that ignored this parameter: remove it to continue with them, or first start this version once without it`,
   ]
 }
 

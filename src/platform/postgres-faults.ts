@@ -57,7 +57,7 @@ function poolerFault(url: PostgresUrl, { code, message }: Required<Reported>): s
   if (/password authentication failed|auth failed/.test(message))
     return url.password === undefined
       ? `the pooler at ${address} asks for the password of the user ${user}: ${WRITE_PASSWORD}`
-      : `the pooler at ${address} refuses the user ${user} or the password: correct them, also in the pooler's list of users, and ${ESCAPES}`
+      : `the pooler at ${address} refuses the user ${user} or the password: correct them, including in the pooler's list of users, and ${ESCAPES}`
   return /not allowed|unsupported/.test(message) ? `the pooler at ${address} refuses the connection (${message})` : null
 }
 

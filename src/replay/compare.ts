@@ -185,7 +185,7 @@ function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): 
   return {
     kind: isBudget ? 'budget' : 'end',
     where,
-    recorded: 'The run went on.',
+    recorded: 'The run continued.',
     replayed: `The run ${end}.`,
     cause: other?.error ?? 'The run of the replay has fewer steps.',
   }

@@ -26,7 +26,7 @@ import { ENDED_RUNS_SQL, OPEN_CALLS_SQL } from './status-sql.ts'
 //   streams)                      │             │ showCallSql,                │ settleWaitingCall: answered (DONE), or past
 //           │                     ▼             │ awaitAnswerSql              │ its deadline (TIMED_OUT)
 //           │     FAILED: unknown tool,         │  └────▶ WAITING ────────────┘
-//           │     or the input is no JSON       │            │
+//           │     or the input is not JSON       │            │
 //           └─ stream broke off ──▶ CANCELED ◀─ end of the run, except external calls of a think cycle
 //
 // A call that needs approval first:

@@ -111,7 +111,7 @@ export async function deleteThreadReader(tx: Tx, humanId: string): Promise<void>
   await tx.threadReader.deleteMany({ where: { humanId } })
 }
 
-/** Whether a thread hangs on a message. */
+/** Whether a message has a thread. */
 export async function isThreadRoot(db: Pick<Database, 'query'>, messageId: string): Promise<boolean> {
   const [row] = await db.query<{ isRoot: boolean }>(
     Prisma.sql`SELECT EXISTS (SELECT 1 FROM "Message" WHERE "threadRootId" = ${messageId}) AS "isRoot"`,

@@ -44,7 +44,7 @@ describe('expensive events', () => {
     return data?.viewer.rateLimits.find(({ name }) => name === 'requests')?.remaining ?? 0
   }
 
-  test('are paced, whoever sends them, and are not charged to the rates of the subscribers', async () => {
+  test('are paced, with any sender, and are not charged to the rates of the subscribers', async () => {
     const [mallory, bob, carol] = [
       await parley.human('Mallory'),
       await parley.human('Bob'),

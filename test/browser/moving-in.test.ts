@@ -19,7 +19,7 @@ const ORDER = {
   approval: { quorum: 1 },
 }
 
-// One story, in the order of a team's first day: each test goes on where the one before it ended.
+// One story, in the order of a team's first day: each test continues where the previous one ended.
 describe.skipIf(!hasBrowser)('a team moves in', () => {
   let browser: Browser
   let parley: TestServer

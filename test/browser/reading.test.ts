@@ -15,7 +15,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     parley = started
   })
 
-  test('a draft is kept; unread messages are counted until they are read; a removed member is told of the removal', async () => {
+  test('a draft is kept; unread messages are counted until they are read; a removed member gets a notice of the removal', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const garden = await parley.space(human, [], { name: 'Garden' })
     const { spaces, members } = parley.app.domain

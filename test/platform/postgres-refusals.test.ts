@@ -226,7 +226,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     expect(await refusal(elsewhere)).toEqual([])
     await execute(url, `DELETE FROM _prisma_migrations WHERE migration_name >= '20261126160000'`)
     expect(await refusal(elsewhere)).toEqual([
-      'DATABASE_URL: schema=production has no tables, and "public" has those of a version that ignored this parameter: remove it to go on with them, or first start this version once without it',
+      'DATABASE_URL: schema=production has no tables, and "public" has those of a version that ignored this parameter: remove it to continue with them, or first start this version once without it',
     ])
     // Tables that a user may not read cannot belong to that user.
     const guest = await guestOf(url)

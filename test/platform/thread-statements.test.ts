@@ -11,7 +11,7 @@ const LONG = `msg_c${'1'.padStart(31, '0')}`
 
 /**
  * A space in which a human takes part in many threads with one new reply each, and is mentioned once at the beginning of a long thread,
- * by somebody who then goes on alone. The first message of the long thread is longer than a prompt shows.
+ * by somebody who then continues alone. The first message of the long thread is longer than a prompt shows.
  */
 const FILL = `
   INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "rootId", depth, "routedAt", "createdAt")

@@ -57,7 +57,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     ['MAX_STEPS', () => [note('a')], { maxSteps: 2 }],
     ['MAX_TOOL_CALLS', () => [note('a'), note('b')], { maxToolCalls: 3 }],
     ['TOKEN_BUDGET', () => [note('a'), { usage: { inputTokens: 10, outputTokens: 900 } }], { tokenBudget: 500 }],
-  ])('%s: it ended by itself', async (stopReason, script, input) => {
+  ])('%s: the run ended on its own', async (stopReason, script, input) => {
     const { runId } = await asked(script, input)
     await parley.runWhen(runId)
     expect(await runOf(runId)).toMatchObject({ status: 'COMPLETED', stopReason, stoppedBy: null })

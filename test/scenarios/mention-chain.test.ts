@@ -214,7 +214,7 @@ describe.each(RULE_STACKS)('seed 002 on the %s stack', (stack) => {
     expect(prompt).not.toContain('waits for your reply')
   })
 
-  test('an agent with waits is told that an agent mentioned here starts only after the run', async () => {
+  test('an agent with waits reads that an agent mentioned here starts only after the run', async () => {
     const named = await agent('Demo Agent I', { toolset: 'SPACE_TOOLS' })
     const entered = await agent('Research Agent I')
     const room = await space('Lobby I', [named, entered])

@@ -431,7 +431,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       },
     )
 
-    test('because its input is not JSON: the model is told what people have seen of it', async () => {
+    test('because its input is not JSON: the model receives the part that people have seen', async () => {
       const { ann, ada, room, told } = await openChain()
       const input = `{"spaceId":"${room.id}","text":"The bud`
       parley.models.script(forAgent('Ada', steps([{ toolCall: 'sendSpaceMessage', input }], [{ text: 'Enough.' }])))

@@ -123,7 +123,7 @@ function contentText(content: unknown, where: string | null): string {
     if (TEXTS.has(type) && typeof text === 'string') return text
     if (where === null) return ''
     throw badInput(
-      `${where} has content that is no text: ${String(type)}. Upload files with POST /files, and send them with GraphQL.`,
+      `${where} has content that is not text: ${String(type)}. Upload files with POST /files, and send them with GraphQL.`,
       where,
     )
   })

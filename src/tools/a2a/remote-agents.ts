@@ -125,7 +125,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
       return addressAt(card.url, asking, reached.headers, streams)
     logger.warn(
       { agentId: asking.agentId, cardUrl },
-      'an agent on another server is sent nothing, because its card has changed; an admin must confirm it (confirmAgentCard)',
+      'an agent on another server gets no messages, because its card has changed; an admin must confirm it (confirmAgentCard)',
     )
     throw new ToolFailure(
       'UNCONFIRMED',

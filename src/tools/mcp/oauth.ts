@@ -302,7 +302,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
         const { nonce, humanId } = state
         if (humanId !== undefined && hashOf(browserOf(nonce) ?? '') !== state.browser) return failed(OTHER_BROWSER)
-        // Of two requests with the same link, one claims the pending authorization before it exchanges the code.
+        // When two requests use the same link, one claims the pending authorization before it exchanges the code.
         const before = await change(keyOf(state), ({ pending, ...rest }) =>
           pending === undefined || pending.nonce === nonce ? rest : { ...rest, pending },
         )
