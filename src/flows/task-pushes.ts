@@ -44,8 +44,8 @@ interface Address {
 }
 
 /**
- * The result of sending a notification. `over`: no further notification is sent to this address. `error` is a fault of this server, for
- * its operator.
+ * The result of sending a notification. `over`: no further notification is sent to this address. `error` is set when this
+ * server is at fault, and is reported to its operator.
  */
 export type TaskPushSent = { type: 'sent' } | { type: 'later'; afterMs: number } | { type: 'over'; error: Error | null }
 

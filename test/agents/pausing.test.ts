@@ -96,7 +96,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     await stage.endedRuns(ada, 2)
   })
 
-  test('with a persistent mind reads the events of the pause after it resumes', async () => {
+  test('an agent with a persistent mind reads the events of the pause after it resumes', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const bob = await stage.bot('Bob')

@@ -64,7 +64,7 @@ describe.skipIf(!hasPostgres)('the part of the consciousness that a prompt inclu
   const inboxesIn = ({ messages }: Recalled) =>
     messages.filter(({ role, content }) => role === 'user' && String(content).startsWith('INBOX')).length
 
-  test('with many cycles and raised limits, reads no more cycles than fit', async () => {
+  test('no more cycles are read than fit, even with many cycles and raised limits', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     await db().$executeRaw`INSERT INTO "Cycle" ("agentId", index, "runId", messages, summary, "tokenEstimate")
       SELECT ${agent.id}, n, 'run_none', '[]', 'I did.', 5 FROM generate_series(0, 7999) n`

@@ -40,7 +40,7 @@ describe.each(RULE_DATABASES)('a service on %s', (database) => {
     platform.db.prisma.inboxEvent.findMany({ where: { agentId: id }, orderBy: { id: 'asc' } })
   const countRuns = () => platform.db.prisma.run.count()
 
-  test('with a grant for the agent starts a run of it, with the payload and in no space', async () => {
+  test('that has a grant for the agent starts a run of it, with the payload and without a space', async () => {
     const run = await runOf()
     expect(run).toMatchObject({
       agentId,
@@ -63,7 +63,7 @@ describe.each(RULE_DATABASES)('a service on %s', (database) => {
     expect(await runOf({ serviceName: 'GitHub' })).toMatchObject({ triggerName: 'Jira' })
   })
 
-  test('without a grant for the agent cannot find it, as for an unknown id', async () => {
+  test('that has no grant for the agent gets the same error as for an unknown id', async () => {
     const other = await domain.service('Other', [thinkerId])
     const notFound = { code: 'NOT_FOUND', message: 'There is no such agent.' }
     await expect(trigger({}, other)).rejects.toMatchObject(notFound)

@@ -73,7 +73,7 @@ describe('expensive events', () => {
     await until('the other viewer gets the rest', async () => heavy.posted() === 4)
   })
 
-  test('in a list of spaces are not charged either, however long the last messages are', async () => {
+  test('the events of a list of spaces are not charged either, however long the last messages are', async () => {
     const [mallory, bob] = [await parley.human('Mallory'), await parley.human('Bob')]
     const input = { name: 'Hall', routing: 'BROADCAST' as const, memberIds: [mallory.id, bob.id] }
     const { id: spaceId } = await parley.app.domain.spaces.create(parley.admin, input)

@@ -130,7 +130,7 @@ describe.skipIf(!canStartRedis())('RedisPubSub with its workarounds', () => {
     expect(all.map(({ received }) => received)).toEqual([[], [], [], []])
   })
 
-  test('5: the last listeners may end each other', async () => {
+  test('5: the last two listeners of a channel may end the subscriptions of each other', async () => {
     const stops: (() => void)[] = []
     let calls = 0
     const endAll = () => {

@@ -67,7 +67,7 @@ describe.skipIf(!canStartRedis())('Redis behind Sentinels', () => {
     await first?.start()
   })
 
-  test('in a planned failover events arrive in order, and the log reports it in a few lines', async () => {
+  test('during a planned failover events arrive in order, and the log reports it in a few lines', async () => {
     const lines: string[] = []
     const note = (_: object, message: string) => void lines.push(message)
     const before = await sentinel.master()

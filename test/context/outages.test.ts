@@ -90,7 +90,7 @@ describe('an event of a persistent agent that failed because of a provider outag
     expect(JSON.stringify(parley.models.requests.at(-1)?.messages)).not.toContain('This cycle failed')
   })
 
-  test('after a partial message, is read again with a note that the cycle failed and its events returned', async () => {
+  test('an event is read again after a partial message, with a note that the cycle failed and its events returned', async () => {
     const { ann, ada, space } = await room()
     let isOut = true
     parley.models.script((request) => (request.step === 2 && isOut ? OUT : answer('Half an answer.')(request)))

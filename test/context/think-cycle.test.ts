@@ -250,7 +250,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect((await thinking.inboxOf(agent)).every(({ doneAt }) => doneAt !== null)).toBe(true)
   })
 
-  test('at most 100 events come into one cycle, in order', async () => {
+  test('a cycle contains at most 100 events, in order', async () => {
     const { human, agent, space } = await room()
     const gate = createDeferred()
     parley.models.script((request) =>

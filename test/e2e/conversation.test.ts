@@ -41,7 +41,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
   }
 
   test.each(['openai.chat:test', 'openai:test'])(
-    'by %s can be followed from the first character to the end',
+    'a conversation over %s can be followed from the first character to the end',
     async (model) => {
       const name = model.includes('chat') ? 'Chatty' : 'Responsive'
       const agentId = await parley.agent(name, model)

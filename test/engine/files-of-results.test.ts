@@ -75,7 +75,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
   }
 
   test.each(['draw', 'art__draw'])(
-    'by %s is shown to models that take images, and described to others',
+    'an image from %s is shown to models that take images, and described to others',
     async (name) => {
       const data = PNG.toString('base64')
       for (const model of ['anthropic:claude-haiku-4-5', 'google:gemini-3-flash', 'openai:gpt-5-mini']) {
@@ -181,7 +181,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     expect(files).toMatchObject([{ mediaType: 'application/zip', size: ZIP.byteLength }])
   })
 
-  test('from a confidential space is read only by runs with access to that space', async () => {
+  test('an image from a confidential space is read only by runs with access to that space', async () => {
     const { agent, human, space } = await parley.room(
       'Eva',
       {

@@ -131,7 +131,7 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
     expect(await hintOf(unread.run)).toMatch(/not a JSON object/)
   })
 
-  test('with reasoning between tags is posted without the reasoning', async () => {
+  test('closing text that contains reasoning between tags is posted without the reasoning', async () => {
     const { said } = await play(await spoken(), [{ text: '<think>Who is there?</think>Hello.' }])
     expect(said).toEqual([['COMPLETE', 'Hello.', true]])
   })

@@ -340,7 +340,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     expect(await stage.ask(husam.client, WEBHOOKS)).toBeNull()
   })
 
-  test('a webhook is urgent, rotates its secret with a grace period, and can be deleted', async () => {
+  test('a webhook can be urgent, can rotate its secret with a grace period, and can be deleted', async () => {
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const made = { input: { agentId: ada.id, serviceName: 'Jira', urgent: true } }
     const { secret, webhook } = await stage.ask(stage.admin, CREATE_WEBHOOK, made)

@@ -79,7 +79,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
       '2026-10-25T00:00:00Z',
       ['2026-10-25T00:30:00Z', '2026-10-25T02:00:00Z'],
     ],
-  ])('by cron in Europe/Berlin: %s', (_, cron, from, slots) => {
+  ])('cron expressions in Europe/Berlin: %s', (_, cron, from, slots) => {
     let after = Date.parse(from)
     for (const slot of slots) {
       const next = nextSlot({ cron, timeZone: 'Europe/Berlin' }, after)
@@ -112,7 +112,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     await expect(update({ enabled: null })).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.enabled' })
   })
 
-  test('by cron are next due at the next slot in UTC', async () => {
+  test('plans with a cron expression are next due at the next slot in UTC', async () => {
     const plan = await create({ agentId: await agent(), schedule: { cron: ' 0  6 * * 1-5 ' } })
     expect(plan).toMatchObject({ cron: '0 6 * * 1-5', nextRunAt: new Date('2030-01-02T06:00:00Z'), enabled: true })
     expect(await planOf(plan)).toMatchObject({ id: plan.id, name: 'Report', instruction: 'Write it.' })
@@ -145,12 +145,12 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     ['a day that never comes', '0 0 30 2 *'],
     ['a random minute', 'H * * * *'],
     ['a step of zero', '*/0 * * * *'],
-  ])('by a cron expression with %s are refused', async (_, cron) => {
+  ])('cron expressions with %s are refused', async (_, cron) => {
     const refused = { code: 'BAD_INPUT', field: 'input.schedule.cron' }
     await expect(create({ agentId: await agent(), schedule: { cron } })).rejects.toMatchObject(refused)
   })
 
-  test('by a cron expression accept names of days, the last day of a month, and the last Friday', async () => {
+  test('cron expressions may contain names of days, the last day of a month, and the last Friday', async () => {
     const agentId = await agent()
     const slots = { '0 0 * * THU': '2030-01-03', '0 0 L * *': '2030-01-31', '0 0 * * 5L': '2030-01-25' }
     for (const [cron, day] of Object.entries(slots)) {
@@ -159,7 +159,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     }
   })
 
-  test('at a time, or after a number of seconds, are due once', async () => {
+  test('plans for a time, or for after a number of seconds, are due once', async () => {
     const agentId = await agent()
     const dated = await create({ agentId, name: 'dated', schedule: { at: at('11:00:00') } })
     const delayed = await create({ agentId, name: 'delayed', schedule: { afterSeconds: 90 } })

@@ -105,7 +105,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     },
   )
 
-  test('in statement mode, without the database, or with another password, is refused with the correct setting', async () => {
+  test('a pooler in statement mode, without the database, or with another password, is refused with the correct setting', async () => {
     const refused = (url: string) => inspectPostgres({ url, directUrl: null })
     const statements = (await pooler({ poolMode: 'statement' })).through(database.url)
     await expect(refused(statements)).rejects.toThrow(

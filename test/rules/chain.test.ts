@@ -124,7 +124,7 @@ describe('loop protection', () => {
   const toB = mention('b')
   const delegated = (state: ChainState) => refuseDelegation(state, LIMITS)?.code ?? null
 
-  test('at most 10 runs in a chain, re-triggers included', () => {
+  test('a chain has at most 10 runs, including re-triggers', () => {
     expect(codeOf(chain({ depth: 9 }), 'a', 'b')).toBeNull()
     expect(codeOf(chain({ depth: 10 }), 'a', 'b')).toBe('LOOP_LIMIT')
     expect(delegated(chain({ depth: 9 }))).toBeNull()

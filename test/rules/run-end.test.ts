@@ -116,7 +116,7 @@ describe('the plan for the end of a think cycle', () => {
   })
 })
 
-test('for the end of another run, the plan only shows the end on its trigger', () => {
+test('when another run ends, the plan only shows the end on its trigger', () => {
   const run = { ...cycle, triggerType: 'SPACE_MESSAGE', triggerMessageId: 'msg_t' }
   const outcomesOf = (ending: RunEnding, rest: Partial<EndFacts> = {}) => planEnd(run, ending, facts(rest)).outcomes
   expect(outcomesOf(FINISHED)).toEqual([])

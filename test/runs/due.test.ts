@@ -42,7 +42,7 @@ describe.skipIf(!hasPostgres)('time limits', () => {
   describe.each([
     ['2 s behind', -2000],
     ['2 s ahead', 2000],
-  ])('with the clock of the process %s', (_, skewMs) => {
+  ])('when the clock of the process is %s', (_, skewMs) => {
     const clock = { now: () => Date.now() + skewMs }
 
     test(`${RUNS} of ${RUNS} calls time out`, async () => {

@@ -60,7 +60,7 @@ describe.each(RULE_DATABASES)("an agent's runs on %s", (database) => {
     expect(await pageOf(service)).toEqual([[3], false, false])
   })
 
-  test('of the requested statuses', async () => {
+  test('runs have the requested statuses', async () => {
     expect(await pageOf(ada, {}, ['FAILED'])).toEqual([[2], false, false])
     expect(await pageOf(ada, {}, ['COMPLETED', 'QUEUED'])).toEqual([[1, 0], false, false])
     expect(await pageOf(ada, {}, [])).toEqual([[], false, false])

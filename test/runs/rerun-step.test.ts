@@ -81,7 +81,7 @@ describe.each(RULE_STACKS)('a step that is run again, on the %s stack', (stack) 
     expect(await rowsOf(space, bot)).toBe(before)
   })
 
-  test('from the first step, with another model: tools with external effects wait for approval', async () => {
+  test('a run can start again from the first step, with another model: tools with external effects wait for approval', async () => {
     const ann = await stage.person('Ann')
     const act = { name: 'act', description: 'Acts.', inputSchema: { type: 'object' }, execution: 'EXTERNAL' }
     const bot = await stage.bot('Otto', { tools: [act] })

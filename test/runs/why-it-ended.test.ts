@@ -187,7 +187,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
       expect((await ask(RETRY, { input: { runId: failed } })).retryRun.__typename).toBe('LimitExceededError')
     })
 
-    test('of a think cycle: its events wait in the inbox again', async () => {
+    test('the events of a think cycle that is retried wait in the inbox again', async () => {
       const thinking = thinkingOn(parley)
       const agent = await thinking.bot('Ida')
       const space = await parley.space(human, [agent.id])

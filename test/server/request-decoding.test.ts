@@ -102,7 +102,7 @@ describe('the body of a request', () => {
       expect((await send(body('Zoë'), { 'content-encoding': 'identity' })).status).toBe(accepted)
     })
 
-    test('in another charset or content coding is refused with 415 and the reason', async () => {
+    test('a body in another charset or content coding is refused with 415 and the reason', async () => {
       for (const [charset, encoding] of [
         ['iso-8859-1', 'latin1'],
         ['utf-16', 'utf16le'],
@@ -118,7 +118,7 @@ describe('the body of a request', () => {
       }
     })
 
-    test('with bytes that are not UTF-8 is refused with 400', async () => {
+    test('a body with bytes that are not UTF-8 is refused with 400', async () => {
       const answer = await send(Buffer.from(body('Zoë'), 'latin1'))
       expect([answer.status, answer.text]).toEqual([400, expect.stringContaining('not valid UTF-8')])
     })

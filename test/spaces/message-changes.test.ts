@@ -89,7 +89,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       expect((await see(bob.client, id)).text).toBe('')
     })
 
-    test('by the same person at the same time all become versions', async () => {
+    test('simultaneous edits by the same person all become versions', async () => {
       const ann = await stage.person('Ann')
       const space = await stage.space('Desk', [ann], { routing: 'BROADCAST' })
       const id = await post(ann, space, 'a')

@@ -50,7 +50,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       expect(await pageOf(space.id, { before: at(4) })).toEqual([[1, 2, 3], false, true])
     })
 
-    test('from either end, with a message id as the cursor, both flags are exact', async () => {
+    test('when paging from either end, with a message id as the cursor, both flags are exact', async () => {
       expect(await pageOf(space.id, { first: 3 })).toEqual([[1, 2, 3], false, true])
       expect(await pageOf(space.id, { last: 3 })).toEqual([[58, 59, 60], true, false])
       expect(await pageOf(space.id, { first: 2, after: at(3) })).toEqual([[4, 5], true, true])

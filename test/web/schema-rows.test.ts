@@ -35,7 +35,7 @@ describe('the fields of a schema', () => {
     expect(rowsOf(schema)).toBeNull()
   })
 
-  test('with a duplicate name are refused', () => {
+  test('fields with a duplicate name are refused', () => {
     const [item, same] = [' item', 'item'].map((name) => ({
       ...{ name, type: 'string' as const, isRequired: true, description: '' },
     }))
@@ -43,7 +43,7 @@ describe('the fields of a schema', () => {
     expect(rows.map((_, at) => hasNameBefore(rows, at))).toEqual([false, false, true, false, false])
   })
 
-  test('without a name are omitted', () => {
+  test('fields without a name are omitted', () => {
     const row = { name: ' ', type: 'string' as const, isRequired: true, description: '' }
     expect(schemaOf([row, { ...row, name: 'item' }])).toEqual(object({ required: ['item'] }))
   })

@@ -39,7 +39,7 @@ describe('the times of a run', () => {
     ])
   })
 
-  test('without times of steps are those of the run itself; a clock that was set back causes no negative times', () => {
+  test('if steps have no times, the times of the run are used; a clock that was set back causes no negative times', () => {
     const calls = [{ id: 'tcl_1', toolName: 'order', createdAt: at(-5), settledAt: at(-9) }]
     expect(briefly(waterfallOf(run(0, 0), { steps: [], calls, now }))).toEqual(['Queued 0-0', 'Run 0-0', 'order 0-0'])
     expect(waterfallOf(run(0, 0), { steps: [], calls, now }).totalMs).toBe(1)

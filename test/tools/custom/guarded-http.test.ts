@@ -286,13 +286,13 @@ describe('a redirect', () => {
     ['an address inside', () => `http://127.0.0.2:${insidePort}/next`],
     ['a name that leads inside', () => `http://private.test:${insidePort}/next`],
     ['another spelling of it', () => `http://[::ffff:7f00:2]:${insidePort}/next`],
-  ])('to %s is not followed', async (_, location) => {
+  ])('a redirect to %s is not followed', async (_, location) => {
     redirectTo(location())
     expect(await get(`http://public.test:${port}/`)).toEqual(BLOCKED)
     expect(seen).toHaveLength(1)
   })
 
-  test('to another scheme or with credentials is not followed', async () => {
+  test('a redirect to another scheme or with credentials is not followed', async () => {
     for (const location of ['file:///etc/passwd', 'ftp://public.test/', `http://a:b@public.test:${port}/next`]) {
       redirectTo(location)
       expect(await get(`http://public.test:${port}/`)).toMatchObject({ code: 'BAD_URL' })
@@ -342,7 +342,7 @@ describe('a redirect', () => {
     [303, 'GET', ''],
     [307, 'POST', 'x'],
     [308, 'POST', 'x'],
-  ])('with status %i of a POST becomes a %s', async (status, method, body) => {
+  ])('a redirect of a POST with status %i becomes a %s', async (status, method, body) => {
     redirectTo('/next', status)
     await http.send({ method: 'POST', url: `http://public.test:${port}/`, body: 'x', timeoutMs: 5_000 })
     expect(seen[1]).toMatchObject({ method, body })

@@ -361,7 +361,7 @@ describe('a call of an MCP tool', () => {
     expect(methods().filter((method) => method === 'initialize')).toHaveLength(2)
   })
 
-  test('to a server that requires credentials names the server and the setting', async () => {
+  test('a call to a server that requires credentials fails with the name of the server and the setting', async () => {
     server.authorization = 'Bearer right'
     const { host } = new URL(server.url)
     const wanted = `The server ${host} wants credentials (status 401). The server asks for: Bearer realm="math".`
@@ -373,7 +373,7 @@ describe('a call of an MCP tool', () => {
     expect((await mcp.list([access({ headers: { Authorization: 'Bearer right' } })])).tools).toHaveLength(3)
   })
 
-  test('to a server whose session has ended is a failure, and the next call reconnects', async () => {
+  test('a call to a server whose session has ended fails, and the next call reconnects', async () => {
     await call('add', { a: 1, b: 1 })
     server.mode = 'refuse'
     expect(await call('add', { a: 1, b: 1 })).toEqual({

@@ -18,7 +18,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
   test.each([
     ['a human', []],
     ['a human of an admin agent among several', ['Bea']],
-  ])('in a run that %s triggers', async (_, others) => {
+  ])('a run that %s triggers has exactly these tools', async (_, others) => {
     const { human, space } = await spaceToolsRoom(parley, { names: ['Ada', ...others] })
     parley.models.script(() => [{ text: 'Fine.' }])
     const { runs } = await parley.send(human, space.id, 'Hello')

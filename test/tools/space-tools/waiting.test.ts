@@ -148,7 +148,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       expect(await resultOf(runId)).toMatchObject({ reply: { text: 'I know.' } })
     })
 
-    test('to a later part of a message is newer than that part', async () => {
+    test('a reply to a later part of a message is newer than that part', async () => {
       const { space, human } = await spaceToolsRoom(parley)
       const hold = gate()
       const second = sayIn(space.id, 'Now?', { wait: { for: [{ type: 'human' }] } })
