@@ -134,7 +134,10 @@ export function checkForeignUse(facts: ForeignAgentFacts): void {
   if (isPersistent)
     throw new BadInputError('An agent on another server keeps its own context: set mind to STATELESS.', 'input.model')
   if (phases.length > 0)
-    throw new BadInputError('An agent on another server has no phases, because that server controls its steps.', 'input.phases')
+    throw new BadInputError(
+      'An agent on another server has no phases, because that server controls its steps.',
+      'input.phases',
+    )
   if (foreign.type === 'mcp' && !mcpServerNames.includes(foreign.serverName))
     throw new BadInputError(`The agent has no MCP server named "${foreign.serverName}".`, 'input.model')
 }

@@ -94,7 +94,7 @@ export interface SpaceCopy {
 const MOST_MESSAGES = 100_000
 const LONGEST_KEPT_NAME = 190
 /**
- * The newest messages of a copy, which can be found by search at once. The index takes five times as long as the messages:
+ * The newest messages of a copy, which can be found by search immediately. The index takes five times as long as the messages:
  * a copy of 50,000 messages took 7 s on PostgreSQL with a complete index, and 1.6 s without.
  */
 const INDEXED_IN_TRANSACTION = 1000

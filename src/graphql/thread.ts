@@ -51,8 +51,7 @@ builder.objectFields(Message, (t) => ({
   threadRoot: t.field({
     type: Message,
     nullable: true,
-    description:
-      'The first message of the thread. Null outside of threads, and for that message itself.',
+    description: 'The first message of the thread. Null outside of threads, and for that message itself.',
     resolve: ({ threadRootId }, _, { loaders }) => loadOptional(loaders.messages, threadRootId),
   }),
   threadRootId: t.exposeID('threadRootId', {

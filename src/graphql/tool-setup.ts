@@ -50,7 +50,8 @@ const OpenApiTool = builder.objectRef<shapes.OpenApiTool>('OpenApiTool').impleme
     name: t.exposeString('name', { description: 'Unique among these tools.' }),
     description: t.exposeString('description'),
     url: t.exposeString('url', {
-      description: 'The URL of the operation. The URL may name inputs: `{id}` in the path, `{?limit,tags*}` in the query.',
+      description:
+        'The URL of the operation. The URL may name inputs: `{id}` in the path, `{?limit,tags*}` in the query.',
     }),
     method: t.exposeString('method', {
       description:

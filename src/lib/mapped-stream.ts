@@ -1,4 +1,4 @@
-/** Replaces the chunks of a stream by others. */
+/** Replaces the chunks of a stream with others. */
 export interface ChunkMapping<In, Out> {
   /** Returns what replaces a chunk. If it throws, the stream fails and its source is canceled. */
   push(chunk: In): readonly Out[]

@@ -287,7 +287,7 @@ async function* furtherRows(
     FROM "Space" s WHERE s.id = ${spaceId})`
   const inForce = Prisma.sql`(t."createdAt" >= ${begun} OR t.number =
     (SELECT max(v.number) FROM "AgentVersion" v WHERE v."agentId" = t."agentId" AND v."createdAt" < ${begun}))`
-  // As in steps: instructions that were built for another space may quote it. The current ones are in the agent's row.
+  // Instructions that were built for another space may quote it, so the current ones of the agent's row replace them.
   const hasOthers = Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.confidential AND s.id <> ${spaceId})`
   const definition = Prisma.sql`CASE WHEN ${hasOthers}
     THEN jsonb_set(t.definition, '{instructions}', to_jsonb(a.instructions)) ELSE t.definition END`

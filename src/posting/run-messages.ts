@@ -377,7 +377,7 @@ export async function publishStep(
 /** The marks of a run's messages, as the run extends them. */
 export interface MessageMarks {
   /**
-   * The marks of a message after a step, with the condition that its members may read them. An end
+   * The marks of a message after a step, and the condition that all members of its space may read them. An end
    * adds no content, so it changes no marks.
    */
   by(message: Message, step: { isEnd: boolean }): { marks: Marks; isHeard: Prisma.Sql }

@@ -195,7 +195,9 @@ function readLines(text: string): { heading: RecordingHeading; values: Record<st
       'The file is an export: `parley import` reads it. Record the space with `parley record`.',
     )
   if (heading === null || heading['format'] !== RECORDING_FORMAT)
-    throw new UnusableRecordingError('The file is not a Parley recording: its first line is not the heading of a recording.')
+    throw new UnusableRecordingError(
+      'The file is not a Parley recording: its first line is not the heading of a recording.',
+    )
   const { version } = heading
   if (typeof version !== 'number' || version > RECORDING_VERSION)
     throw new UnusableRecordingError(

@@ -458,7 +458,7 @@ function inOrder(nodes: Map<string, Node>): ScheduledAction[] {
 }
 
 /**
- * Replaces `settled <run> <step>` by the ends of the calls of that step. A persistent agent does not wait for people and
+ * Replaces `settled <run> <step>` with the ends of the calls of that step. A persistent agent does not wait for people and
  * services: their results come into its inbox.
  */
 function expandSettled({ runs }: Recording, nodes: Map<string, Node>): void {

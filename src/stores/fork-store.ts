@@ -164,7 +164,7 @@ export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }:
 
 /**
  * Copies the messages of a space, with files, reactions, earlier texts and the calls that they show. Only messages after
- * `unindexedSeq` can be found by search at once.
+ * `unindexedSeq` can be found by search immediately.
  */
 export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unindexedSeq: number }): Promise<void> {
   const { fromId, intoId, atSeq } = fork

@@ -114,7 +114,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     ['without the header', { origin: 'own' }],
     ['from a page of another site', { origin: 'https://evil.example', 'x-parley-csrf': '1' }],
     ['without an origin', { 'x-parley-csrf': '1' }],
-  ])('a request with the cookie %s is refused, and a bearer token needs neither', async (_, given) => {
+  ])('a request with a session cookie is refused %s; with a bearer token it is accepted', async (_, given) => {
     const token = await parley.tokenOf(human)
     const cookie = await signIn(token)
     const headers: Record<string, string> = { 'content-type': 'application/json', ...given }
@@ -248,7 +248,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect((await ask(LIST, page({ cookie }))).status).toBe(401)
   })
 
-  test("changing the admin token ends the operator’s sessions, which are no longer listed", async () => {
+  test('changing the admin token ends the operator’s sessions, which are no longer listed', async () => {
     const { platform, domain } = parley.app
     const operator = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expiresAt: null } as const
     const { secret } = await domain.sessions.open(operator, { userAgent: undefined, replaced: [] })

@@ -143,17 +143,20 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     for (const { message } of refusals.slice(1)) expect(message).toContain('No other agent here')
   })
 
-  test.each(['STATELESS', 'PERSISTENT'])('gives the same response to a repeated service call as before the pause: %s', async (mind) => {
-    const ada = await stage.bot('Ada', { mind })
-    const input = { agentId: ada.id, serviceName: 'Jira', payload: { issue: 7 }, idempotencyKey: 'once' }
-    const first = await stage.ask(stage.admin, TRIGGER, { input })
-    expect(first).toMatchObject({ __typename: 'TriggerAgentPayload' })
-    await stage.endedRuns(ada, 1)
-    await pause(ada)
-    expect(await stage.ask(stage.admin, TRIGGER, { input })).toEqual(first)
-    const other = { input: { ...input, idempotencyKey: 'twice' } }
-    expect(await stage.ask(stage.admin, TRIGGER, other)).toMatchObject({ __typename: 'ConflictError' })
-  })
+  test.each(['STATELESS', 'PERSISTENT'])(
+    'gives the same response to a repeated service call as before the pause: %s',
+    async (mind) => {
+      const ada = await stage.bot('Ada', { mind })
+      const input = { agentId: ada.id, serviceName: 'Jira', payload: { issue: 7 }, idempotencyKey: 'once' }
+      const first = await stage.ask(stage.admin, TRIGGER, { input })
+      expect(first).toMatchObject({ __typename: 'TriggerAgentPayload' })
+      await stage.endedRuns(ada, 1)
+      await pause(ada)
+      expect(await stage.ask(stage.admin, TRIGGER, { input })).toEqual(first)
+      const other = { input: { ...input, idempotencyKey: 'twice' } }
+      expect(await stage.ask(stage.admin, TRIGGER, other)).toMatchObject({ __typename: 'ConflictError' })
+    },
+  )
 
   test('is not woken by services, webhooks, plans or a retry, which get an error', async () => {
     const husam = await stage.person('Husam')

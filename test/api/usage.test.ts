@@ -75,7 +75,7 @@ describe.each(RULE_STACKS)('the cost of runs, on the %s stack', (stack) => {
     expect(await ask(MESSAGE, { id: replies[1]?.id })).toEqual({ message: { rootUsage: null } })
   })
 
-  test("a message’s usage includes the runs that its agents triggered, even in other spaces, and its viewers get an update", async () => {
+  test('a message’s usage includes the runs that its agents triggered, even in other spaces, and its viewers get an update', async () => {
     const human = await parley.human('Husam')
     const [ada, bea] = [await parley.agent('Ada'), await parley.agent('Bea')]
     const space = await parley.space(human, [ada.id])

@@ -44,14 +44,17 @@ describe('responses that the database cannot store', () => {
     return parley.runWhen(runs[0]?.id ?? '')
   }
 
-  test.each(['/json', '/text', '/json-500', '/text-500'])('such responses of an HTTP tool fail one call: %s', async (at) => {
-    const theirs = { name: 'theirs', description: '', inputSchema: { type: 'object' }, execution: 'HTTP' as const }
-    const run = await runWith({ tools: [{ ...theirs, url: urlOf(at) }] }, [{ toolCall: 'theirs', input: {} }])
-    expect(run).toMatchObject({ status: 'COMPLETED', attempt: 1 })
-    const [call] = await callsOf(parley, run.id)
-    expect(call?.status).toBe(at === '/text' ? 'DONE' : 'FAILED')
-    expect(received).toEqual([{ path: at, key: call?.id }])
-  })
+  test.each(['/json', '/text', '/json-500', '/text-500'])(
+    'such responses of an HTTP tool fail one call: %s',
+    async (at) => {
+      const theirs = { name: 'theirs', description: '', inputSchema: { type: 'object' }, execution: 'HTTP' as const }
+      const run = await runWith({ tools: [{ ...theirs, url: urlOf(at) }] }, [{ toolCall: 'theirs', input: {} }])
+      expect(run).toMatchObject({ status: 'COMPLETED', attempt: 1 })
+      const [call] = await callsOf(parley, run.id)
+      expect(call?.status).toBe(at === '/text' ? 'DONE' : 'FAILED')
+      expect(received).toEqual([{ path: at, key: call?.id }])
+    },
+  )
 
   test.each<[string, object]>([
     ['a result that says it failed', { isError: true, content: [{ type: 'text', text: 'a\0\ud800' }] }],

@@ -98,7 +98,7 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
         const delta = { messageId: 'msg_1', partIndex: 0, offset: 0, delta: 'text' }
         await writer.log.appendDelta(topic, delta, () => 'text', { unlessSealed: 'run:1' })
       }
-      // An impatient call may be deferred if Redis is slow to respond.
+      // A call with a short deadline may be deferred if Redis is slow to respond.
       const patient = await Promise.all([open(prefix, PATIENT), open(prefix, PATIENT)])
       await patient[0].log.seal('run:1', TOPICS)
       for (const follower of all) await follower.hasEntries(2)

@@ -211,21 +211,24 @@ describe.skipIf(redis === null)('with Redis', () => {
     test.each([
       ['by who wrote it', () => one],
       ['by who knows nothing of it', () => three],
-    ])('a log that returned to an older state under an open connection causes a gap, written on %s', async (_, writer) => {
-      const follower = startFollower(two.log, TOPIC)
-      await until('the follower is active', () => follower.gaps() === 1)
-      for (let index = 1; index <= 10; index += 1) await one.log.append(TOPIC, posted(index))
-      await follower.hasEntries(10)
-      const cursor = follower.cursor()!
-      await rewind(5)
-      const appends = Array.from({ length: 7 }, (_, index) => writer().log.append(TOPIC, posted(101 + index)))
-      await Promise.all(appends)
-      await until('a gap', () => follower.gaps() === 2)
-      await writer().log.append(TOPIC, posted(200))
-      await until('the follower continues', () => textsOf(follower).at(-1) === 'msg_200')
-      expect((await two.log.read(TOPIC, cursor, 100)).type).toBe('gap')
-      await follower.stop()
-    })
+    ])(
+      'a log that returned to an older state under an open connection causes a gap, written on %s',
+      async (_, writer) => {
+        const follower = startFollower(two.log, TOPIC)
+        await until('the follower is active', () => follower.gaps() === 1)
+        for (let index = 1; index <= 10; index += 1) await one.log.append(TOPIC, posted(index))
+        await follower.hasEntries(10)
+        const cursor = follower.cursor()!
+        await rewind(5)
+        const appends = Array.from({ length: 7 }, (_, index) => writer().log.append(TOPIC, posted(101 + index)))
+        await Promise.all(appends)
+        await until('a gap', () => follower.gaps() === 2)
+        await writer().log.append(TOPIC, posted(200))
+        await until('the follower continues', () => textsOf(follower).at(-1) === 'msg_200')
+        expect((await two.log.read(TOPIC, cursor, 100)).type).toBe('gap')
+        await follower.stop()
+      },
+    )
 
     test('a log that returned to an older state causes a gap for a resuming reader, even before a write', async () => {
       const follower = startFollower(two.log, TOPIC)

@@ -90,7 +90,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
   }, 90_000)
 
-  test("an edit that would overwrite another person’s unseen edit is refused with an explanation", async () => {
+  test('an edit that would overwrite another person’s unseen edit is refused with an explanation', async () => {
     const { first, second, bob } = await play('Hasty')
     await call(first).getByRole('button', { name: 'Edit first…' }).press('Enter', PATIENCE)
     await call(first).getByLabel('quantity').fill('3', PATIENCE)

@@ -228,7 +228,7 @@ describe('the live client', () => {
     await when(live, ({ pendingToolCalls }) => pendingToolCalls.length === 0)
   })
 
-  test("the AI SDK’s chat works in a space: streaming text, calls with results, failures, and stopping", async () => {
+  test('the AI SDK’s chat works in a space: streaming text, calls with results, failures, and stopping', async () => {
     const card = {
       name: 'card',
       description: 'Shows.',

@@ -146,7 +146,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
     expect(sentWith('third').join()).toContain('"plan": "none"')
   })
 
-  test("is in a persistent agent’s memory where all members may read it, and not elsewhere", async () => {
+  test('is in a persistent agent’s memory where all members may read it, and not elsewhere', async () => {
     const bot = await thinking.bot('Ben')
     const confided = await parley.space(alice, [bot.id], { name: 'Alice', confidential: true })
     const team = await parley.space(alice, [bob.id, bot.id], { name: 'Team' })

@@ -20,7 +20,7 @@ describe.each(RULE_STACKS)('the sources that are stored with rows', (stack) => {
   const db = () => parley.app.platform.db.prisma
   const sorted = (...spaces: { id: string }[]) => spaces.map(({ id }) => id).sort()
 
-  test("a run’s row has the space that woke it and the spaces it has entered so far", async () => {
+  test('a run’s row has the space that woke it and the spaces it has entered so far', async () => {
     const { human, agent, space } = await parley.room()
     const other = await parley.space(human, [agent.id], { name: 'Support' })
     parley.models.script(

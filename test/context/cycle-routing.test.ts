@@ -36,7 +36,7 @@ describe.each(RULE_STACKS)('persistent agents in every routing, on the %s stack'
     })
   })
 
-  test("BROADCAST: a message has the event that it answers as its origin: none in the event’s own space, else the common fields", async () => {
+  test('BROADCAST: a message has the event that it answers as its origin: none in the event’s own space, else the common fields', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada')
     const [first, second] = [await parley.space(human, [agent.id]), await parley.space(human, [agent.id])]

@@ -136,7 +136,7 @@ describe('the size of a prompt', () => {
     },
   )
 
-  test("cuts a tool’s result at 50,000 characters, and the record keeps the whole result", async () => {
+  test('cuts a tool’s result at 50,000 characters, and the record keeps the whole result', async () => {
     const { human, space } = await parley.room('Ada', {
       tools: [{ name: 'echo', description: 'Echoes.', inputSchema: { type: 'object' }, execution: 'INTERNAL' }],
     })

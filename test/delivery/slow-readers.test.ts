@@ -117,7 +117,7 @@ describe('clients that do not read', () => {
 })
 
 describe('a client that stops reading', () => {
-  test("is closed with 1013 within 10 s, even if its unread bytes fit into the system’s buffers", {
+  test('is closed with 1013 within 10 s, even if its unread bytes fit into the system’s buffers', {
     timeout: 60_000,
   }, async () => {
     const parley = await startTestServer({ stack: 'embedded', worker: false })

@@ -55,7 +55,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(outputs).toEqual(Array(3).fill({ messageId: messages[0]?.id, sent: true }))
     })
 
-    test("texts in two spaces become a message in each; the message outside the trigger’s space carries its origin", async () => {
+    test('texts in two spaces become a message in each; the message outside the trigger’s space carries its origin', async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents, human } = room
       const other = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN', name: 'Leadership' })

@@ -208,7 +208,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     }
   })
 
-  test("a failure carries the server’s JSON, without header values", async () => {
+  test('a failure carries the server’s JSON, without header values', async () => {
     const { call, body } = await drawWith('openai.chat:test', 'draw', '/refuses')
     const details = { field: 'size', key: '[removed]' }
     expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_STATUS', details } } })

@@ -82,17 +82,20 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
   test.each<[string, ModelAction]>([
     ['a call that is not JSON', { toolCall: 'send_message', input: '{"text":"Too lo' }],
     ['a complete call', { toolCall: 'send_message', input: { text: 'Whole' } }],
-  ])('a generation that is cut off at its length limit after %s is the last one, and the error has the reason', async (_, call) => {
-    parley.models.script(() => [call, { finish: 'length' }])
-    const { space, runId } = await asked()
-    expect(await parley.runWhen(runId)).toMatchObject({
-      status: 'FAILED',
-      stepCount: 1,
-      error: 'The model reached its output limit in the middle of a tool call.',
-    })
-    expect(parley.models.requests).toHaveLength(1)
-    expect((await said(space.id)).filter(({ status }) => status === 'COMPLETE')).toEqual([])
-  })
+  ])(
+    'a generation that is cut off at its length limit after %s is the last one, and the error has the reason',
+    async (_, call) => {
+      parley.models.script(() => [call, { finish: 'length' }])
+      const { space, runId } = await asked()
+      expect(await parley.runWhen(runId)).toMatchObject({
+        status: 'FAILED',
+        stepCount: 1,
+        error: 'The model reached its output limit in the middle of a tool call.',
+      })
+      expect(parley.models.requests).toHaveLength(1)
+      expect((await said(space.id)).filter(({ status }) => status === 'COMPLETE')).toEqual([])
+    },
+  )
 
   test('after a wait the prompt starts with the earlier prompt, character by character, although the space has changed', async () => {
     const found = { zone: 'north', list: [{ name: 'A', id: 1 }, { id: 2 }], 10: 'ten', é: { yy: 1, x: 2 } }

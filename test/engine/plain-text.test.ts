@@ -156,7 +156,7 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
     expect(await saidIn(space)).toEqual([])
   })
 
-  test("a provider’s message is for admins; members see what they can do", async () => {
+  test('a provider’s message is for admins; members see what they can do', async () => {
     const agent = await spoken()
     const { run, space } = await play(agent, [
       { error: 'Your account has no money.', code: 'insufficient_quota', status: 429 },

@@ -110,7 +110,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
       expect(JSON.stringify(first).includes('"priority"')).toBe(known)
     })
 
-    test("get prompts that begin like the previous step’s prompt", async () => {
+    test('get prompts that begin like the previous step’s prompt', async () => {
       server.script(steps(saying('One'), saying('Two'), saying('Three'), [{ text: 'Done.' }]))
       await asked({ model, instructions: `You are the host. ${'Be kind. '.repeat(200)}` })
       const sent = server.requests.map(sentTo)
@@ -159,7 +159,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     expect(before.indexOf('YOUR SPACES:')).toBeGreaterThan(before.indexOf('HOW YOU ACT:'))
   })
 
-  test("Anthropic’s prompts have cache marks that the next step and the next cycle can use", async () => {
+  test('Anthropic’s prompts have cache marks that the next step and the next cycle can use', async () => {
     server.script(steps(saying('One'), saying('Two'), [{ text: 'Done.' }]))
     await asked({ model: 'claude:claude-opus-4-1' })
     const marksIn = ({ body }: ModelRequest) => {

@@ -42,7 +42,7 @@ describe('traces', () => {
 
   const spansNamed = (name: RegExp) => collector.spans.filter((span) => name.test(span.name))
 
-  test("a cycle has a span with the seed’s metadata, each step one within it, and each tool one within its step, with correct durations", async () => {
+  test('a cycle has a span with the seed’s metadata, each step one within it, and each tool one within its step, with correct durations', async () => {
     const { human, agent, space } = await start({
       OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%20secret',
       OTEL_SERVICE_NAME: 'test-parley',

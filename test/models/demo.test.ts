@@ -197,7 +197,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     expect(sent[0]).toContain('I will remember that the launch is on Friday.')
   })
 
-  test("stays silent after another agent’s message, unless the message names it", async () => {
+  test('stays silent after another agent’s message, unless the message names it', async () => {
     const bob = (text: string): Said => ({ from: 'Bob', kind: 'agent', text })
     expect(
       (await run(prompted([bob('In "Alpha" there are Grace (human), Ada (agent) and me (agent).')]))).sent,

@@ -152,7 +152,7 @@ describe.each([
     expect((await run(name)).failure).toMatchObject({ blame: 'unclear' })
   })
 
-  test('a key that the provider repeats is removed', async () => {
+  test('an API key in the error message of a provider is removed', async () => {
     server.script(() => [{ error: `Incorrect API key ${KEY}, also a-ke****xx`, status: 401 }])
     expect((await run(name)).failure?.message).toBe('Incorrect API key [removed], also [removed] (HTTP 401)')
   })

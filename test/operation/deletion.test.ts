@@ -103,7 +103,7 @@ describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
       expect(await stage.ask(stage.admin, DELETE_AGENT, { id: ada.id })).toMatchObject({ __typename: 'NotFoundError' })
     })
 
-    test("an agent’s runs, plans and webhooks end with the agent", async () => {
+    test('an agent’s runs, plans and webhooks end with the agent', async () => {
       const husam = await stage.person('Husam')
       const ada = await stage.bot('Ada', { maxConcurrentRuns: 1 })
       const space = await stage.space('Team', [husam, ada])

@@ -48,7 +48,7 @@ describe('fair turns', () => {
     expect(done).toEqual(['hostile 1', 'hostile 2', 'honest 1', 'honest 2', 'honest 3', 'hostile 3', 'hostile 4'])
   })
 
-  test("leave places to the server’s own work when requesters may use fewer", async () => {
+  test('leave places to the server’s own work when requesters may use fewer', async () => {
     let requesterPlaces = 1
     const turns = createFairTurns({ places: () => 3, requesterPlaces: () => requesterPlaces, now })
     const gate = createDeferred()

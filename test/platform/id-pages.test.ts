@@ -77,7 +77,7 @@ describe.skipIf(!hasPostgres)('pages of ids', () => {
     )
   })
 
-  test('need no statement without parents', async () => {
+  test('need no statement if there are no parents', async () => {
     const request = { size: 1, fromEnd: false, after: null, before: null }
     expect(await fetchIdPages(db.prisma, { parents: [], source, order: 'newest', request })).toEqual(new Map())
   })

@@ -403,9 +403,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     expect(await encryption(ada('sslmode=disable'))).toMatch(/does not let the user "ada" in/)
   })
 
-  test('binds the password to the channel if that is required, and is refused if it cannot', async ({
-    skip,
-  }) => {
+  test('binds the password to the channel if that is required, and is refused if it cannot', async ({ skip }) => {
     if (server === null) return skip()
     expect(await encryption(ada('sslmode=require&channel_binding=require'))).toBe(true)
     expect(await encryption(`${server.url}?sslmode=require&channel_binding=require`)).toMatch(

@@ -83,7 +83,7 @@ describe('a change that was made to a recording', () => {
     expect(divergence?.cause).toMatch(/\.$/)
   })
 
-  test("a change of the server’s own wording is only a note", async () => {
+  test('a change of the server’s own wording is only a note', async () => {
     const recording = planted('Step', (row) => {
       row['instructions'] = row['instructions'].replace('HOW YOU ACT:\n', 'HOW YOU ACT:\nBe kind to everybody.\n')
     })

@@ -141,7 +141,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     await parley.runWhen(runs[0]?.id ?? '')
   })
 
-  test("an agent’s response wakes no agent; its mention wakes the mentioned agent, with any toolset", async () => {
+  test('an agent’s response wakes no agent; its mention wakes the mentioned agent, with any toolset', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const cem = await parley.agent('Cem', { toolset: 'ACTIVE_SPACE' })
     await parley.app.domain.members.add(human, { spaceId: space.id, entityId: cem.id })

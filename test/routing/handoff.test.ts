@@ -249,9 +249,9 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
       await room.hears()
       expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Ada: Alone, then.'])
       const texts = parley.models.requests.map(({ messages }) => messages.at(-1)?.text ?? '')
-      expect(texts.some((text) => text.includes(`${room.agents.Bob.name} skipped: it posted nothing here: "busy"`))).toBe(
-        true,
-      )
+      expect(
+        texts.some((text) => text.includes(`${room.agents.Bob.name} skipped: it posted nothing here: "busy"`)),
+      ).toBe(true)
     })
 
     test('a skip leaves only the outcome, and pops the stack', async () => {

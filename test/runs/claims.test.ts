@@ -53,31 +53,34 @@ describe.skipIf(!hasPostgres)('claims', () => {
   const LONG_AGO = new Date(0)
   const finish = (claim: Claim) => worker(0).end(claim, { status: 'COMPLETED', stopReason: 'FINISHED', summary: null })
 
-  test.each([1, 3])('queued runs of one human, in any number, do not delay the first run of another human: %i at a time', async (places) => {
-    const { agentId } = await queued(40, places)
-    const before = await worker(0).claim(places)
-    expect(before.claims).toHaveLength(places)
-    const alice = await one.human('Alice')
-    const space = await one.space(alice, [agentId])
-    const [question] = (await one.send(alice, space.id, 'My one question')).runs
-    await finish(before.claims[0] as Claim)
-    const { run } = await claimOne()
-    expect(run.id).toBe(question?.id)
-    // The runs of her question also count as hers, although an agent sent the message.
-    const data = { triggerSenderId: agentId, depth: 1 }
-    const [later] = (await one.send(alice, space.id, 'And another')).runs
-    await db().run.update({ where: { id: later?.id ?? '' }, data })
-    const [again] = (await one.send(alice, space.id, 'And one more')).runs
-    for (const claim of [...before.claims.slice(1), { run, attempt: run.attempt } as Claim]) await finish(claim)
-    const turns: boolean[] = []
-    for (let n = 0; n < 4; n += 1) {
-      const claim = await claimOne()
-      turns.push([later?.id, again?.id].includes(claim.run.id))
-      await finish(claim)
-    }
-    expect(turns.filter((isHers) => isHers)).toHaveLength(2)
-    await db().run.deleteMany({ where: { agentId } })
-  })
+  test.each([1, 3])(
+    'queued runs of one human, in any number, do not delay the first run of another human: %i at a time',
+    async (places) => {
+      const { agentId } = await queued(40, places)
+      const before = await worker(0).claim(places)
+      expect(before.claims).toHaveLength(places)
+      const alice = await one.human('Alice')
+      const space = await one.space(alice, [agentId])
+      const [question] = (await one.send(alice, space.id, 'My one question')).runs
+      await finish(before.claims[0] as Claim)
+      const { run } = await claimOne()
+      expect(run.id).toBe(question?.id)
+      // The runs of her question also count as hers, although an agent sent the message.
+      const data = { triggerSenderId: agentId, depth: 1 }
+      const [later] = (await one.send(alice, space.id, 'And another')).runs
+      await db().run.update({ where: { id: later?.id ?? '' }, data })
+      const [again] = (await one.send(alice, space.id, 'And one more')).runs
+      for (const claim of [...before.claims.slice(1), { run, attempt: run.attempt } as Claim]) await finish(claim)
+      const turns: boolean[] = []
+      for (let n = 0; n < 4; n += 1) {
+        const claim = await claimOne()
+        turns.push([later?.id, again?.id].includes(claim.run.id))
+        await finish(claim)
+      }
+      expect(turns.filter((isHers) => isHers)).toHaveLength(2)
+      await db().run.deleteMany({ where: { agentId } })
+    },
+  )
 
   test('two workers that claim concurrently never exceed the limit of any agent, and leave no run unclaimed', {
     timeout: 120_000,

@@ -87,7 +87,7 @@ describe.skipIf(!hasPostgres)('time limits', () => {
     expect(await parley.runWhen(asking)).toMatchObject({ status: 'COMPLETED' })
   })
 
-  test("a run’s time limit is suspended while it waits for a tool with its own time limit", async () => {
+  test('a run’s time limit is suspended while it waits for a tool with its own time limit', async () => {
     const parley = await open({ settings: { PARLEY_MAX_RUN_SECONDS: '4', PARLEY_TOOL_WAIT_SECONDS: '60' } })
     const patient = await parley.room('Ada', { tools: [{ ...ASK, timeoutMs: 6000 }] })
     const hasty = await parley.room('Bob', { tools: [ASK] })

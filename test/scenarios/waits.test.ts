@@ -320,7 +320,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
     ])
   })
 
-  test("a wait in a chain’s space that only its own agents could answer is refused at once", async () => {
+  test('a wait in a chain’s space that only its own agents could answer is refused at once', async () => {
     const ann = await stage.person('Ann')
     const [ada, bob] = [await stage.bot('Ada'), await stage.bot('Bob')]
     const room = await stage.space('Chain', [ann, ada, bob], { routing: 'MENTION_CHAIN' })

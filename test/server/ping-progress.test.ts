@@ -78,7 +78,7 @@ describe('the unread output of a client', () => {
     expect(socket.ping).toHaveBeenCalledTimes(2)
   })
 
-  test("triggers a ping after 1 MiB too, including responses to the client’s own long pings", () => {
+  test('triggers a ping after 1 MiB too, including responses to the client’s own long pings', () => {
     const { socket, pong } = written(7)
     pong(MEBIBYTE / 2)
     expect(socket.ping).not.toHaveBeenCalled()

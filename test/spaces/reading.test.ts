@@ -114,7 +114,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       return [count, first?.seq ?? null]
     }
 
-    test("messages of others after the read mark are unread, the viewer’s own are not", async () => {
+    test('messages of others after the read mark are unread, the viewer’s own are not', async () => {
       const space = await spaceWith(3)
       await domain.message(space.id, bob.id)
       expect(await unread(bob, space.id)).toEqual([3, 1])

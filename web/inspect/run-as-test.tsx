@@ -9,8 +9,8 @@ export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: 
       <details>
         <summary>Turn this into a test</summary>
         <p className="hint">
-          Records the space with everything that influenced its runs, without secrets. The replay needs no
-          network, key or server.
+          Records the space with everything that influenced its runs, without secrets. The replay needs no network, key
+          or server.
         </p>
         <CodeBlock
           language="sh"

@@ -110,8 +110,8 @@ export function RunFailure({ run, error, stopReason }: { run: Run; error: string
           {stopReason === 'MODEL_FAILED' && (
             <>
               <Link href="/models">Models and keys</Link> ·{' '}
-              <Link href={`/agents/${run.agent.id}/settings`}>The agent’s model</Link>. People who see this run see
-              what they can do, not the provider’s message.
+              <Link href={`/agents/${run.agent.id}/settings`}>The agent’s model</Link>. People who see this run see what
+              they can do, not the provider’s message.
             </>
           )}
         </p>

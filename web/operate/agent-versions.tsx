@@ -20,7 +20,9 @@ export function AgentVersions({ agentId }: { agentId: string }) {
       <Draft agentId={agentId} />
       <section className="block" aria-label="Versions">
         <h2>Versions</h2>
-        <p className="hint">Each change of the agent’s definition creates a version. A run keeps its version until it ends.</p>
+        <p className="hint">
+          Each change of the agent’s definition creates a version. A run keeps its version until it ends.
+        </p>
         <Pages>{(page) => <VersionRows agentId={agentId} page={page} />}</Pages>
       </section>
     </>

@@ -40,7 +40,9 @@ export function UnsentList({ spaceId, replyToId }: { spaceId: string; replyToId?
             <span className="unsent-text" dir="auto">
               {text || `${fileIds.length} ${fileIds.length === 1 ? 'file' : 'files'}`}
             </span>
-            <small>{refusal ?? 'Not sent yet: the server does not respond. It will be sent again automatically.'}</small>
+            <small>
+              {refusal ?? 'Not sent yet: the server does not respond. It will be sent again automatically.'}
+            </small>
           </span>
           <IconButton label="Try again now" icon="retry" onClick={() => outbox?.retry(idempotencyKey)} />
           <IconButton label="Discard this message" icon="cross" onClick={() => outbox?.discard(idempotencyKey)} />

@@ -33,7 +33,8 @@ export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHea
     (one) => isObject(one) && one['protocolBinding'] === 'JSONRPC' && /^1(\.|$)/.test(String(one['protocolVersion'])),
   )
   const url = isObject(ours) && typeof ours['url'] === 'string' ? ours['url'] : null
-  if (url === null) throw badCard('it lists no interface for A2A 1.0 over JSON-RPC, the only one that this server supports')
+  if (url === null)
+    throw badCard('it lists no interface for A2A 1.0 over JSON-RPC, the only one that this server supports')
   if (url.length > LONGEST_URL || !URL.canParse(url)) throw badCard('the address of its interface is not a URL')
   if (hasHeaders && new URL(url).origin !== new URL(cardUrl).origin)
     throw badCard(

@@ -37,8 +37,7 @@ export const getPlans = defineTool({
   names: { snake: 'get_plans', camel: 'getPlans' },
   changesNothing: true,
   create: ({ parts: { plans } }) => ({
-    description:
-      'List your plans: when each is next due, and its instruction. A finished plan is not enabled.',
+    description: 'List your plans: when each is next due, and its instruction. A finished plan is not enabled.',
     inputSchema: { type: 'object', properties: {} },
     async execute(_, { context: { run } }) {
       const own = await plans.listKnown(run.agentId, run)

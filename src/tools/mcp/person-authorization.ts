@@ -53,7 +53,10 @@ export function createPersonAuthorization(
       }
       const authorizationUrl = begun.authorizationUrl()
       if (authorizationUrl !== null) return { type: 'begun', url: authorizationUrl }
-      return { type: 'failed', message: `The MCP server "${name}" did not return an authorization URL. Try again later.` }
+      return {
+        type: 'failed',
+        message: `The MCP server "${name}" did not return an authorization URL. Try again later.`,
+      }
     },
   }
 }

@@ -40,8 +40,7 @@ export const sendMessage = defineTool({
 
 function inActiveSpace(speech: Speech): ToolBody {
   return {
-    description:
-      'Post a message in your active space. This is the only way to post: nobody sees your other text.',
+    description: 'Post a message in your active space. This is the only way to post: nobody sees your other text.',
     inputSchema: {
       type: 'object',
       properties: { replyTo: REPLY_TO, text: { type: 'string', description: 'What to say.' } },

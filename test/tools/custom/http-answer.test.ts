@@ -38,9 +38,12 @@ describe('the response of an HTTP tool', () => {
     })
   })
 
-  test.each(['{"a":', '['.repeat(300) + ']'.repeat(300)])('a body that is not the JSON that it claims to be is a failure', (body) => {
-    expect(() => readHttpAnswer('application/json', bytes(body))).toThrow(/returned JSON/)
-  })
+  test.each(['{"a":', '['.repeat(300) + ']'.repeat(300)])(
+    'a body that is not the JSON that it claims to be is a failure',
+    (body) => {
+      expect(() => readHttpAnswer('application/json', bytes(body))).toThrow(/returned JSON/)
+    },
+  )
 
   test('an error response keeps its text, JSON and files', () => {
     const json = bytes('{"why":\n "No  money"}')

@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
 
   const prisma = () => parley.app.platform.db.prisma
 
-  test("the admin’s run is CANCELED and leaves no trace; the target gets the human’s message as if it were the recipient", async () => {
+  test('the admin’s run is CANCELED and leaves no trace; the target gets the human’s message as if it were the recipient', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const [ada, bea] = agents
     parley.models.script(forAgent('Ada', steps([delegate(bea?.id)])))
@@ -68,7 +68,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
     expect(event).toMatchObject({ type: 'SPACE_MESSAGE', messageId: message.id, rootId: message.id, depth: 0 })
   })
 
-  describe('is offered', () => {
+  describe('in the tools of an agent', () => {
     const toolsOf = async (name: string) =>
       (await parley.models.request(({ instructions }) => instructions.includes(`You are ${name}`))).toolNames
 

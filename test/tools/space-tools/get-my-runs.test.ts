@@ -81,7 +81,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     return { run, outputs: (await callsOf(parley, run.id)).map(({ output }) => output) }
   }
 
-  test("returns the seed’s fields: this run separately, the others with trigger, status and progress", async () => {
+  test('returns the seed’s fields: this run separately, the others with trigger, status and progress', async () => {
     const room = await busyAgent()
     const { planRun, askingRun } = room
     const { run, outputs } = await look(room, {})

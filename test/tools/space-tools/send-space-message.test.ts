@@ -32,7 +32,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
     expect(parley.models.refusals).toEqual([])
   })
 
-  test("a call with wait returns the reply in the format of the seed", async () => {
+  test('a call with wait returns the reply in the format of the seed', async () => {
     const { human, agents, space } = await room('Ada', 'Finance Agent')
     const [ada, finance] = agents
     parley.models.script(

@@ -406,7 +406,7 @@ describe.skipIf(!hasPostgres)('waiting, over several processes', () => {
     }
   })
 
-  test("the wait of a run whose worker dies keeps its deadline by the database’s clock, not by the next worker’s", async () => {
+  test('the wait of a run whose worker dies keeps its deadline by the database’s clock, not by the next worker’s', async () => {
     const two = await startApplication({ stack: 'postgres', beside: one })
     const { runId } = await ask(1)
     const { messageId } = await waiting(one, runId)
