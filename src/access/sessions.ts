@@ -186,7 +186,7 @@ export function createSessions(
   }
 
   /**
-   * Opens a session, ends those that it replaces, and ends the least recently used ones over the limit.
+   * Opens a session, ends those that it replaces, and ends the least recently used ones above the limit.
    * @param begin runs first in the transaction, with the id of the session
    */
   async function insert(

@@ -143,7 +143,7 @@ async function follow(world: World): Promise<Stall | null> {
 async function readRoom({ platform }: Application, spaceId: string): Promise<RoomRows> {
   const tables: Tables = new Map()
   for await (const { table, row } of readMovedRows(platform.db, spaceId, runsOfSpace(spaceId))) {
-    // The same form as a recording: as JSON.
+    // Rows are converted through JSON, as in a recording.
     const value = JSON.parse(JSON.stringify(row)) as Record<string, unknown>
     addRow(tables, table, value)
   }

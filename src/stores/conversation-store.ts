@@ -36,7 +36,7 @@ export async function lockConversation(tx: Tx, key: string): Promise<void> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${key}, 0))`
 }
 
-/** Records the space of a conversation, instead of an earlier one. */
+/** Records the space of a conversation, replacing an earlier one. */
 export async function putConversation(tx: Tx, key: string, spaceId: string): Promise<void> {
   await tx.conversation.upsert({ where: { key }, create: { key, spaceId }, update: { spaceId } })
 }

@@ -251,7 +251,7 @@ export interface Spending extends Usage {
   costNanos: number | null
 }
 
-/** The day (UTC) to which usage now counts. */
+/** The UTC day on which usage is now counted. */
 export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 
 /** Changes to the run's row: counts the usage of its generation, and releases its reservation. */

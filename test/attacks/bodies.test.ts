@@ -57,7 +57,7 @@ describe('a client without a token', () => {
     await until('the body is refused', async () => unsigned.heard.startsWith('HTTP/1.1 401'))
   })
 
-  describe('and sends a body that it never finishes', () => {
+  describe('whose body never ends', () => {
     const servers: Server[] = []
     afterAll(() => {
       for (const server of servers) server.closeAllConnections()

@@ -11,7 +11,7 @@ const SEND = `mutation ($spaceId: ID!) { sendMessage(input: { spaceId: $spaceId,
 const RATES = '{ viewer { rateLimits { name limit remaining resetsAt } } }'
 const HEAVY = `{ ${Array.from({ length: 20 }, (_, n) => `a${n}: spaces(first: 100) { edges { node { id name } } }`).join(' ')} }`
 
-describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stack) => {
+describe.each(STACKS.slice(-1))('a client that exceeds its rate, on the %s stack', (stack) => {
   let parley: TestServer
 
   beforeAll(async () => {

@@ -143,7 +143,7 @@ describe('a client that stops reading', () => {
   })
 })
 
-describe('a client for which the server itself is late', () => {
+describe('a client whose events the server itself delays', () => {
   test('gets every event, however many arrive at once', { timeout: 60_000 }, async () => {
     const parley = await startTestServer({ stack: 'embedded', worker: false })
     const human = await parley.human('Ada')

@@ -231,7 +231,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect((await post(path)).status).toBe(404)
   })
 
-  test('an invitation does not reveal whether the address is known, and a person who is known joins the space by it', async () => {
+  test('an invitation does not reveal whether the address is known, and a person who is known joins the space with it', async () => {
     const person = await ada()
     const host = await stage.person('Hanna')
     const room = await stage.space('Room', [host])

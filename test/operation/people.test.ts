@@ -55,7 +55,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
 
   const nodesOf = ({ edges }: Read): Read[] => edges.map(({ node }: Read) => node)
 
-  test('a human changes its own name, an admin all its fields, and everybody sees the change', async () => {
+  test('humans change their own names, an admin all their fields, and everybody sees the change', async () => {
     const [husam, eve, mallory] = [await stage.person('Husam'), await stage.person('Eve'), await stage.person('Mal')]
     await stage.space('Team', [husam, eve])
     const update = (who: typeof husam | null, input: object) => stage.ask(who?.client ?? stage.admin, UPDATE, { input })

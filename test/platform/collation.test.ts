@@ -11,7 +11,7 @@ const idsOf = (prefix: string, pairs: readonly string[]) =>
   pairs.map((pair) => `${prefix}_01990000${pair}007000800000000000000${pair[0]}`)
 const ALL_PAIRS = DIGITS.flatMap((first) => DIGITS.map((second) => first + second))
 
-describe.skipIf(!hasPostgres)('a database with the collation of Danish', () => {
+describe.skipIf(!hasPostgres)('a database with the Danish collation', () => {
   let database: TestDatabase
   let parley: TestServer
   let stage: Stage

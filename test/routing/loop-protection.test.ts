@@ -98,7 +98,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     expect((await room.conversation()).slice(-2)).toEqual(['Cyd: This is it.', 'Ada: I have it.'])
   })
 
-  test('a mention or a delegation by the tenth run is a result that the model can act on', async () => {
+  test('a mention or a delegation by the tenth run is refused with a result that the model can act on', async () => {
     const names = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'J', 'K']
     const room = await openChainRoom(parley, names)
     for (const [index, name] of names.slice(0, 9).entries()) {

@@ -119,7 +119,7 @@ describe('a decision', () => {
     expect(isApproved({ approval: null }, 3)).toBe(false)
   })
 
-  test('counts while its human may decide and the input is the same; once decided, as it was recorded', () => {
+  test('counts while the human who decided may decide and the input is the same; once decided, as it was recorded', () => {
     const pending = { approvalState: 'PENDING', inputDigest: 'now' } as const
     const decisions = [
       decision('hum_a'),

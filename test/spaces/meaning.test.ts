@@ -124,7 +124,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     expect(decodePageCursor(endCursor!)).not.toContain(message.id)
   })
 
-  test('a worker that starts without the setting does not end the embedding', async () => {
+  test('a worker that starts without the setting does not stop the embedding of new messages', async () => {
     await endTextEmbedding(parley.app.platform)
     await parley.send(ada, team, 'badger')
     await embedded(parley)

@@ -149,7 +149,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
   })
 
   describe('deletion', () => {
-    test('leave only their number: no snapshot, replay, version, prompt, journal or export has the text', async () => {
+    test('deleted messages leave only their number: no snapshot, replay, version, prompt, journal or export has the text', async () => {
       const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
       const [agent, mind] = [
         await stage.bot('Agent', { toolset: 'ACTIVE_SPACE' }),

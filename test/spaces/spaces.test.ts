@@ -30,7 +30,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
     ((await domain.members.listMany([spaceId])).get(spaceId) ?? []).map(({ name }) => name)
 
   describe('creating', () => {
-    test('a human becomes the first member of the space that it creates', async () => {
+    test('a human becomes the first member of the space that they create', async () => {
       const { id } = await domain.space(ada, [scribe.id, helper.id, bob.id])
       expect(await namesIn(id)).toEqual(['Ada', 'Scribe', 'Helper', 'Bob'])
     })
