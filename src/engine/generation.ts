@@ -174,7 +174,7 @@ function isItsProvidersFault(made: Attempt): boolean {
 }
 
 function failureOf({ failure, end }: Attempt): ModelFailure {
-  const what = end === null ? 'The model sent nothing.' : 'The model's stream ended in the middle of its answer.'
+  const what = end === null ? 'The model sent nothing.' : "The model's stream ended in the middle of its answer."
   return failure ?? new ModelFailure(new Error(what), { blame: 'unclear' })
 }
 

@@ -66,7 +66,7 @@ const RemoteAgentCard = builder.objectRef<NonNullable<RemoteAgentShape['card']>>
     name: t.exposeString('name'),
     description: t.exposeString('description'),
     version: t.exposeString('version'),
-    url: t.exposeString('url', { description: 'The URL to which the agent's messages are sent.' }),
+    url: t.exposeString('url', { description: "The URL to which the agent's messages are sent." }),
     skills: t.exposeStringList('skills'),
   }),
 })

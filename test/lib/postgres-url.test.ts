@@ -109,7 +109,7 @@ describe('a URL of PostgreSQL', () => {
     [{ PGSERVICE: 'chat' }, 'variable PGSERVICE is not supported: unset it; write the connection out'],
     [{ PGSSLCRL: 'a.crl' }, 'variable PGSSLCRL is not supported: unset it; certificate revocation lists'],
     [{ PGSSLMODE: 'on' }, 'PGSSLMODE=on is not supported: use one of disable'],
-    [{ PGTARGETSESSIONATTRS: 'standby' }, 'PGTARGETSESSIONATTRS=standby is not supported: Parley writes'],
+    [{ PGTARGETSESSIONATTRS: 'standby' }, 'PGTARGETSESSIONATTRS=standby is not supported: Parley needs to write'],
     [{ PGSSLCERT: 'a.pem' }, 'sslcert and sslkey must be set together'],
   ])('is refused for the environment variable %j', (environment, fault) => {
     expect(faultsOf('postgresql:///x', environment)).toEqual([expect.stringContaining(fault)])
@@ -118,7 +118,7 @@ describe('a URL of PostgreSQL', () => {
   test.each([
     ['mysql://ada:hidden@h/x', 'must be a URL like postgresql://'],
     ['/var/run/postgresql', '?host=/var/run/postgresql for a socket'],
-    ['postgresql://ada:hid#den@h/x', 'write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23'],
+    ['postgresql://ada:hid#den@h/x', 'encode @ as %40, / as %2F, : as %3A, ? as %3F, # as %23'],
     ['postgresql://ada:hid/den@h/x', 'the host and port cannot be read'],
     ['postgresql://a:5432,b:5432/x', 'several hosts'],
     ['postgresql:///x?host=a,b', 'several hosts'],
