@@ -82,7 +82,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const address = `/runs/${runs[0]?.id}`
     const { page, violations } = await openAs(human, address)
     await page.getByText('You see what the agent did.').waitFor(PATIENCE)
-    await page.getByText('You do not see what it was called with').first().waitFor(PATIENCE)
+    await page.getByText('You cannot see its input').first().waitFor(PATIENCE)
     await page.getByText('An admin has to correct the key').waitFor(PATIENCE)
     await page.getByText('Only admins see how long each step').waitFor(PATIENCE)
     await page.getByRole('region', { name: 'Cause' }).getByText('Note it.').waitFor(PATIENCE)

@@ -68,8 +68,8 @@ describe('a file that cannot be replayed', () => {
   })
 
   test.each([
-    ['is empty', '', 'is not a recording'],
-    ['is foreign', '{"hello":1}\n', 'is not a recording'],
+    ['is empty', '', 'is not a Parley recording'],
+    ['is foreign', '{"hello":1}\n', 'is not a Parley recording'],
     ['is an export', '{"format":"parley-space","version":2}\n', 'The file is an export'],
     ['is newer', fileOf([], { ...heading, version: 99, release: '9.0.0' }), 'version 99 of the format, which is newer'],
     ['is cut off', good.split('\n').slice(0, -2).join('\n'), 'truncated after line 7'],

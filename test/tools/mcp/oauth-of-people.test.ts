@@ -257,7 +257,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     await connect(ada, 'ada')
     await parley.runWhen(first)
     const boss = await parley.human('Boss')
-    const refusal = expect.stringContaining('in the name of that person')
+    const refusal = expect.stringContaining('an admin acted as that person')
     for (const adminId of [boss.id, null]) {
       mails()
       const { runs } = await parley.send({ ...ada, acting: { adminId } }, space.id, 'Send it')

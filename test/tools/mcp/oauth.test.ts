@@ -189,7 +189,7 @@ describe('MCP servers with OAuth', () => {
       await admin.ask(query, { input: { id: agentId, mcpServers: [] } })
     }
     const back = await comeBack({ code: 'good', state })
-    expect(back).toMatchObject({ status: 400, text: expect.stringContaining('was removed or changed meanwhile') })
+    expect(back).toMatchObject({ status: 400, text: expect.stringContaining('was removed or changed in the meantime') })
     const log = `{ auditLog(targetId: "${agentId}", action: "authorizeMcpServer") { edges { node { id } } } }`
     expect((await admin.ask<Read>(log)).data?.auditLog.edges).toEqual([])
   })
