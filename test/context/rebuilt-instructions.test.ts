@@ -51,7 +51,7 @@ describe.each(['STATELESS', 'PERSISTENT'] as const)('the instructions of a later
     expect(third).toMatch(/- "Look" \(id: pln_\w+, once, at 2040-01-31T06:00:00\.000Z\): "Look again\."/)
   })
 
-  test('name the agent’s current spaces', async () => {
+  test('instructions name the agent’s current spaces', async () => {
     const { human, agent, space } = await room()
     const joined = await parley.space(human, [], { name: 'Support' })
     parley.models.script(async (request) => {

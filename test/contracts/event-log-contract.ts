@@ -251,7 +251,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     })
 
     describe('forgetting', () => {
-      test('an event that forgets removes earlier ones: caught-up followers receive it, and older cursors cause a gap', async () => {
+      test('an event with `forgets` removes earlier ones: older cursors cause a gap', async () => {
         const [head] = await log.heads([TOPIC])
         const follower = follow()
         await until('the follower is active', () => follower.gaps() === 1)

@@ -7,7 +7,7 @@ describe('JSON for PostgreSQL', () => {
     expect(toJson({ 'k\0': ['a\0b', '\ud800', '😀'] })).toEqual({ k: ['ab', '\ufffd', '😀'] })
   })
 
-  test('text that only looks like such escapes stays unchanged', () => {
+  test('text that only looks like a Unicode escape stays unchanged', () => {
     expect(toJson(['\\u0000', '\\ud800', '\\\\u0000'])).toEqual(['\\u0000', '\\ud800', '\\\\u0000'])
   })
 
