@@ -230,7 +230,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(kinds.length + stopped).toBeGreaterThan(0)
   })
 
-  test('a persistent agent’s events wait for the next day or a higher budget; events of a root without budget are closed', async () => {
+  test('a persistent agent’s events wait for the next day or a higher budget; events of a root without budget are discarded', async () => {
     const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT' })
     const client = await parley.clientOf(human)
     const send = async (text: string) => (await ask(SEND, { input: { spaceId: space.id, text } }, client)).sentMessage

@@ -19,7 +19,7 @@ const text = (messageId: string, offset: number, delta: string, partIndex = 0) =
   delta,
 })
 
-describe('the events that wait for a subscriber beyond its pace', () => {
+describe('the waiting events of a subscriber that exceeds its pace', () => {
   test('consecutive deltas of one text become one, with the cursor of the last', () => {
     expect(merged(text('a', 0, 'One '), text('a', 4, 'two '), text('a', 8, 'three'))).toEqual([
       { ...text('a', 0, 'One two three'), cursor: '3' },

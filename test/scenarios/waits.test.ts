@@ -32,7 +32,7 @@ const TRIGGER = `mutation ($input: TriggerAgentInput!) {
   triggerAgent(input: $input) { __typename ... on Error { message } }
 }`
 
-describe('mentions on parts that wait, and messages that are replies', () => {
+describe('mentions on waiting message parts, and messages that are replies', () => {
   let parley: TestServer
   let stage: Stage
 
