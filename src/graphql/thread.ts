@@ -27,7 +27,7 @@ const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
     messages: t.connection(
       {
         type: Message,
-        description: 'The replies by `seq`, without the first message. Arguments as of `Space.messages`.',
+        description: 'The replies by `seq`, without the first message. The arguments are those of `Space.messages`.',
         complexity: sizeOfPage(DEFAULT_MESSAGES),
         async resolve({ threadRootId: parentId }, page, { loaders }) {
           const found = await loaders.replyPages.load({ parentId, request: messagesRequest(page) })
