@@ -90,7 +90,8 @@ const RULES: Rule[] = [
     advice: 'even if, even after, including',
   },
   {
-    pattern: /(?<![Tt]here )\b(?:is|are|was|were) no (?:failure|silence|hit|text|JSON|reply|replies|success|outage|member)\b/g,
+    pattern:
+      /(?<![Tt]here )\b(?:is|are|was|were) no (?:failure|silence|hit|text|JSON|reply|replies|success|outage|member)\b/g,
     advice: 'is not a …',
   },
 ]
