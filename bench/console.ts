@@ -63,7 +63,11 @@ export const consolePage: Benchmark = {
     await model.stop()
     return {
       tables: HOW,
-      figures: [...figures, ...heaps, { what: 'text that came meanwhile', value: written / 2 ** 20, unit: 'MiB' }],
+      figures: [
+        ...figures,
+        ...heaps,
+        { what: 'text that arrived in the meantime', value: written / 2 ** 20, unit: 'MiB' },
+      ],
     }
   },
 }
@@ -115,7 +119,11 @@ async function measureScrolling(observed: ObservedPage, { spaceId }: Room, messa
     ...tasks(`by the wheel, all ${all} there`, whole),
     ...tasks(`leaps all over, all ${all} there`, leaps),
     { what: `to load all ${all} and show the first`, value: seconds, unit: 's' },
-    { what: 'meanwhile, longest task (0: none over 50 ms)', value: Math.max(0, ...loading.longTasks), unit: 'ms' },
+    {
+      what: 'in the meantime, longest task (0: none over 50 ms)',
+      value: Math.max(0, ...loading.longTasks),
+      unit: 'ms',
+    },
   ]
 }
 

@@ -18,7 +18,7 @@ const OPENED_AT_ONCE = 20
 /** How long the process may take until its memory has settled. */
 const SETTLING_MS = 20_000
 
-/** Posts a message through a door, and resolves when its runs have ended and the client has their text. */
+/** Posts a message through a protocol endpoint, and resolves when its runs have ended and the client has their text. */
 type Ask = (room: Room, origin: string) => Promise<unknown>
 
 async function post({ token }: Room, url: string, body: object, headers: Record<string, string> = {}): Promise<string> {
@@ -50,7 +50,7 @@ async function byGraphql(room: Room): Promise<void> {
   following.stop()
 }
 
-/** The last response of each room: a conversation goes on, so that no request makes a new space. */
+/** The last response of each room: a conversation continues, so that no request creates a new space. */
 const previousOf = new WeakMap<Room, string>()
 
 const DOORS: Record<string, Ask> = {
@@ -104,7 +104,7 @@ async function compareRuns(quick: boolean): Promise<Figure[]> {
   const model = await startModel()
   const stack = await startStack('PostgreSQL and Redis', model)
   const runs = quick ? QUICK_RUNS : RUNS
-  // Before and after the doors, because the first runs of a process cost more.
+  // Before and after the endpoints, because the first runs of a process cost more.
   await millisecondsOfRun(stack, runs, byGraphql)
   const byDoor: [string, number][] = []
   for (const [name, ask] of Object.entries(DOORS)) byDoor.push([name, await millisecondsOfRun(stack, runs, ask)])
@@ -120,7 +120,7 @@ async function compareRuns(quick: boolean): Promise<Figure[]> {
   ]
 }
 
-/** Resident memory of a rejoined AG-UI stream, in KiB, while its run goes on and nothing happens. */
+/** Resident memory of a rejoined AG-UI stream, in KiB, while its run continues and nothing happens. */
 async function kibibytesOfStream(): Promise<number> {
   const model = await startModel()
   const stack = await startStack('PostgreSQL and Redis', model, { PARLEY_MAX_SOCKETS_PER_VIEWER: '5000' })

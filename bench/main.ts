@@ -1,5 +1,5 @@
-// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: these. With `--quick`
-// they run shortly, without recording results; with `--runs=3` each runs three times in a row, and the middle run
+// npm run bench: every benchmark, one after the other; `npm run bench -- first-delta idle`: only these two. With `--quick`
+// they run for a short time and record no results; with `--runs=3` each runs three times in a row, and the middle run
 // is recorded, next to the results of the others. `SOAK_MINUTES=30 npm run bench -- soak` runs only by its name;
 // `CONSOLE_MINUTES=30 npm run bench -- console` measures the console's memory for that time. `npm run bench --
 // bounds --against ../other` compares CPU with that checkout, only by its name. `FANOUT_LOADS=10,1000/100

@@ -13,7 +13,7 @@ const MODEL = modelName(SECONDS * TOKENS_A_SECOND, 1000 / TOKENS_A_SECOND)
 const LOOPS = AGENTS * RUNS_OF_AN_AGENT
 
 /**
- * The same loops with `streamText` only: their cost, also with merged parts; and, from another run, the latency of
+ * The same loops with `streamText` only: their cost, with and without merged parts; and, from another run, the latency of
  * each token.
  */
 async function runAlone(model: Model) {

@@ -21,7 +21,7 @@ const QUICK_IDLE_SECONDS = 5
 const MEMORY_EVERY_MS = 50
 
 export const uploads: Benchmark = {
-  question: `What do ${FILES} concurrent uploads of ${BYTES / 1024 / 1024} MiB, to a directory, cost in memory, and how much slower are the requests of another human meanwhile?`,
+  question: `What do ${FILES} concurrent uploads of ${BYTES / 1024 / 1024} MiB, to a directory, cost in memory, and how much slower are the requests of another human at the same time?`,
   mostMinutes: 10,
   async run({ quick }) {
     const model = await startModel()

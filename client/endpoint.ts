@@ -15,7 +15,7 @@ export function endpointOf(url: string | undefined): string {
     throw new ParleyError('The url is missing. Call createConnection({ url, token }).', 'BAD_INPUT')
   const isRelative = page !== undefined && /^[/.]/.test(given)
   if (!isRelative && !/^\s*[a-z][a-z\d+.-]*:\/\//i.test(given))
-    throw refused(given, 'Write http:// or https:// before it.')
+    throw refused(given, 'Put http:// or https:// before it.')
   const { protocol, host, pathname, ...rest } = parsed(given, isRelative ? page.href : undefined)
   const scheme = SCHEMES[protocol]
   if (scheme === undefined) throw refused(given, 'The address must begin with https:// or http://.')

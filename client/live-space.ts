@@ -199,7 +199,7 @@ export function liveSpace(
     ])
   }
 
-  /** Reads the presence of all people. Changes that arrive meanwhile are newer. */
+  /** Reads the presence of all people. Changes that arrive in the meantime are newer. */
   function readPresence(): void {
     const before = presence
     connection

@@ -135,7 +135,7 @@ function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client 
     url: async () => {
       bearer = await inTime(authorization(), tokenTimeoutMs).catch((failure) => {
         // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and the connection tries again
-        console.warn('The token function failed. The connection calls it again soon.', failure)
+        console.warn('The token function failed. The connection will call the function again soon.', failure)
         return undefined
       })
       return url

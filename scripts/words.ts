@@ -76,6 +76,24 @@ const RULES: Rule[] = [
     advice: 'result, outcome',
   },
   { pattern: word('anew'), advice: 'again' },
+  // Literal translations.
+  { pattern: word('hangs? on|hanging on'), advice: 'the thread of a message, the first message of a thread' },
+  { pattern: word('(?:go|goes|going|went) on'), advice: 'continue, resume' },
+  { pattern: word('meanwhile'), advice: 'in the meantime, at the same time' },
+  { pattern: word('exists? no more'), advice: 'no longer exists' },
+  { pattern: word('signs? of life'), advice: 'activity, heartbeat' },
+  { pattern: /\bthe (?:step|version) before(?=[.,;:)]|$)/g, advice: 'the previous step or version' },
+  { pattern: word('(?:is|are|was|were) sent nothing'), advice: 'nothing is sent to …' },
+  { pattern: word('sought'), advice: 'searched for' },
+  {
+    pattern: /, also (?:if|when|once|after|while|during|where|in|from|for)(?![\w-])/g,
+    advice: 'even if, even after, including',
+  },
+  {
+    pattern:
+      /(?<![Tt]here )\b(?:is|are|was|were) no (?:failure|silence|hit|text|JSON|reply|replies|success|outage|member)\b/g,
+    advice: 'is not a …',
+  },
 ]
 
 /** Returns a line for each phrase to replace: the phrase with the words around it, and the advice. Ignores inline code and quotations. */

@@ -63,7 +63,7 @@ export interface Config {
   secretKeyBefore: string | null
   allowPrivateTools: boolean
   /**
-   * Which people a human sees by id, name, kind and picture: `everyone`, or those with whom they share a space. Null: the
+   * The people that a human sees by id, name, kind and picture: `everyone`, or those with whom they share a space. Null: the
    * value that the migration stored in the database.
    */
   directory: 'everyone' | 'shared' | null
@@ -171,7 +171,7 @@ const VARIABLES = z.object({
   PARLEY_DATABASE_CONNECTIONS: integer(5, 1000, 10),
   REDIS_URL: redisUrl,
   DATA_DIR: z.string().min(1).default('.parley'),
-  PARLEY_ADMIN_TOKEN: z.string().min(32, 'must have 32 characters or more').optional(),
+  PARLEY_ADMIN_TOKEN: z.string().min(32, 'must have at least 32 characters').optional(),
   PARLEY_ROLE: z.enum(['all', 'api', 'worker'], 'must be all, api or worker').default('all'),
   PARLEY_WORKER_CONCURRENCY: integer(1, 10_000, 50),
   OPENAI_API_KEY: text,

@@ -17,6 +17,10 @@ describe('check:words', () => {
     ['comment', 'Rings the bell of the topic.', /wake-up signal/],
     ['comment', 'The aftermath of a run.', /crash recovery/],
     ['string', 'A run that the message set off', /started, triggered/],
+    ['comment', 'The message on which a thread hangs: replies hang on it.', /thread/],
+    ['document', 'The stream goes on while calls wait.', /continue/],
+    ['comment', 'Null for content that is no text.', /is not a/],
+    ['comment', 'Drops the row, also if it is locked.', /even if/],
   ])('finds in a %s: %s', (kind, text, advice) => {
     expect(findings(text, kind).join('\n')).toMatch(advice)
   })
@@ -31,6 +35,8 @@ describe('check:words', () => {
     ['string', 'Duplicate fallback model: openai:gpt-5.'],
     ['string', 'This space does not exist, or you cannot see it.'],
     ['string', 'could not count active runs'],
+    ['comment', 'There is no text before it.'],
+    ['comment', 'Reads the last step, and also writes the next one.'],
   ])('accepts in a %s: %s', (kind, text) => {
     expect(findings(text, kind)).toEqual([])
   })

@@ -59,7 +59,7 @@ describe('the command parley', () => {
     expect(outcome).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(REFUSAL) })
   })
 
-  test.skipIf(!existsSync(OLD_NODE))("does so on this machine's old Node", async () => {
+  test.skipIf(!existsSync(OLD_NODE))('names the required version with the old Node of this machine too', async () => {
     const { stdout: version } = await run(OLD_NODE, ['--version'])
     const [, major = ''] = /^v(\d+)\./.exec(version) ?? []
     const { code, stderr } = await run(OLD_NODE, [COMMAND, '--version'])

@@ -24,7 +24,7 @@ describe('the settings', () => {
     ['ollama:qwen3', /: set PARLEY_PROVIDERS='{ "ollama": {} }', or/],
     ['openai:gpt-5-mini', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
     ['openai.chat:llama3.1:8b', /PARLEY_DEFAULT_MODEL: needs OPENAI_API_KEY/],
-  ])('an impossible default model is an error: %s', (PARLEY_DEFAULT_MODEL, fault) => {
+  ])('an unusable default model is an error: %s', (PARLEY_DEFAULT_MODEL, fault) => {
     expect(faultsOf({ PARLEY_DEFAULT_MODEL })).toEqual([expect.stringMatching(fault)])
   })
 
@@ -36,7 +36,7 @@ describe('the settings', () => {
       /: set GEMINI_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY, or remove PARLEY_EMBEDDINGS$/,
     ],
     ['own:voyage-3', /^PARLEY_EMBEDDINGS: "own" has no embedding models: use a model of another provider$/],
-  ])('an impossible model for embeddings is an error: %s', (PARLEY_EMBEDDINGS, fault) => {
+  ])('an unusable embedding model is an error: %s', (PARLEY_EMBEDDINGS, fault) => {
     const PARLEY_PROVIDERS = JSON.stringify({ own: { api: 'anthropic', apiKey: 'a-key' } })
     expect(faultsOf({ PARLEY_EMBEDDINGS, PARLEY_PROVIDERS })).toEqual([expect.stringMatching(fault)])
   })
@@ -53,7 +53,7 @@ describe('the settings', () => {
     'rediss://user:se%2Ccret@redis:6380/2',
     'redis://a:7000,b:7001,c:7002',
     'redis://:secret@[::1]:7000,10.0.0.1:7001/0',
-  ])('one Redis, or several nodes of a cluster, are accepted: %s', (REDIS_URL) => {
+  ])('a single Redis and several nodes of a cluster are accepted: %s', (REDIS_URL) => {
     expect(readConfig({ REDIS_URL }).redisUrl).toBe(REDIS_URL)
   })
 
@@ -94,7 +94,7 @@ describe('the settings', () => {
     ['https://chat.example.com/', 'https://chat.example.com'],
     ['HTTPS://Example.com:443/parley/', 'https://example.com/parley'],
     ['http://10.0.0.7:8080/a/b', 'http://10.0.0.7:8080/a/b'],
-  ])('PARLEY_PUBLIC_URL %s stands for %s', (PARLEY_PUBLIC_URL, expected) => {
+  ])('PARLEY_PUBLIC_URL %s is read as %s', (PARLEY_PUBLIC_URL, expected) => {
     expect(readConfig({ PARLEY_PUBLIC_URL }).publicUrl).toBe(expected)
   })
 
@@ -123,7 +123,7 @@ describe('the settings', () => {
   describe('external sign-in', () => {
     const [secret, jwks] = [{ AUTH_JWT_SECRET: 'x'.repeat(32) }, { AUTH_JWKS_URL: 'https://id.example/keys' }]
 
-    test('keys that also sign tokens for other apps require an audience', () => {
+    test('keys that also sign tokens for other applications require an audience', () => {
       const fault = /^AUTH_AUDIENCE: required with AUTH_JWKS_URL; without it, tokens for other apps are accepted/
       expect(faultsOf(jwks)).toEqual([expect.stringMatching(fault)])
       expect(faultsOf({ ...jwks, AUTH_ISSUER: 'https://id.example' })).toEqual([expect.stringMatching(fault)])
@@ -148,7 +148,7 @@ describe('the settings', () => {
         expect(faultsOf({ [name]: 'parley' })).toEqual([`${name}: needs AUTH_JWT_SECRET or AUTH_JWKS_URL`])
     })
 
-    test('a secret and keys exclude each other', () => {
+    test('a secret and keys are mutually exclusive', () => {
       expect(faultsOf({ ...secret, ...jwks, AUTH_AUDIENCE: 'parley' })).toEqual([
         'AUTH_JWT_SECRET: set either AUTH_JWT_SECRET or AUTH_JWKS_URL, not both',
       ])

@@ -28,7 +28,7 @@ test('every package in package.json is listed in docs/dependencies.md with its l
   expect(missing).toEqual([])
 })
 
-test('only the named packages run a script at install', () => {
+test('only the named packages run an install script', () => {
   const own = ['tools', 'examples', 'bench', 'prisma', 'docs'].map((folder) => lockOf(`${folder}/package-lock.json`))
   const scripted = [packages, ...own]
     .flatMap((locked) => Object.entries(locked))

@@ -16,7 +16,7 @@ describe('the examples', () => {
   })
   afterAll(() => parley?.close())
 
-  test('the service triggers an agent by a signed webhook, and answers its tool call', async () => {
+  test('the service triggers an agent with a signed webhook, and answers its tool call', async () => {
     const tool = {
       name: 'look_up_stock',
       description: 'Looks.',

@@ -36,7 +36,7 @@ describe('the shape of the source', () => {
     expect(files.filter((file) => !file.split('/').every((part) => kebab.test(part)))).toEqual([])
   })
 
-  test('no folder has a name for anything', () => {
+  test('no folder has a catch-all name', () => {
     expect(files.filter((file) => file.split('/').some((part) => FOLDERS_THAT_SAY_NOTHING.includes(part)))).toEqual([])
   })
 

@@ -21,7 +21,7 @@ import { Button } from './ui/button.tsx'
 import { Empty, Loading } from './ui/notice.tsx'
 import { Time } from './ui/time.tsx'
 
-// Few people open these pages, and none first: the first load goes without them.
+// Few people open these pages, and nobody opens them first, so the first load omits them.
 const AuditPage = lazy(() => import('./inspect/audit-page.tsx').then(({ AuditPage: page }) => ({ default: page })))
 const RunPage = lazy(() => import('./inspect/run-page.tsx').then(({ RunPage: page }) => ({ default: page })))
 const RunsPage = lazy(() => import('./inspect/runs-page.tsx').then(({ RunsPage: page }) => ({ default: page })))

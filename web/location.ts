@@ -7,7 +7,7 @@ export const basePath = typeof document === 'undefined' ? '' : (document.documen
 /** Returns the complete URL of a path of this server. */
 export const addressOf = (path: string): string => location.origin + basePath + path
 
-/** Returns what stands after `#` in the address; '' if there is nothing. */
+/** Returns the part after `#` in the URL; '' if there is none. */
 export function useHash(): string {
   return useLocationProperty(() => location.hash.slice(1))
 }

@@ -73,7 +73,7 @@ const CSRF = { 'x-parley-csrf': '1', 'content-type': 'application/json' }
 async function scopeOf(headers: Record<string, string>): Promise<string | null> {
   const answer = await fetch(addressOf('/auth/session'), { headers })
   if (answer.status === 403) return null
-  if (!answer.ok) throw new Error(`GET /auth/session was answered with HTTP status ${answer.status}.`)
+  if (!answer.ok) throw new Error(`GET /auth/session returned HTTP status ${answer.status}.`)
   return ((await answer.json()) as { scope: string | null }).scope
 }
 
@@ -152,7 +152,7 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       signOut() {
         for (const key of [TOKEN_KEY, OPERATOR_KEY, ACTING_KEY]) sessionStorage.removeItem(key)
         forgetKept()
-        // With a session, the server ends the subscription too.
+        // If the session ends, the server ends the subscription too.
         void unsubscribe(null).catch(() => {})
         if (token !== null) return onToken(null)
         const ended = fetch(addressOf('/auth/sign-out'), { method: 'POST', headers: CSRF })

@@ -72,7 +72,7 @@ interface Event {
   spaceMessages: { __typename: string }
 }
 
-/** The cost of one operation of each kind at a new server of the checkout, in microseconds of its user CPU. */
+/** The cost of one operation of each kind on a newly started server of the checkout, in microseconds of its user CPU time. */
 export async function measureCosts(root: string, quick: boolean): Promise<Record<Operation, number>> {
   const services = await openServices()
   const parley = await startParley({ settings: services.settings, root })

@@ -18,7 +18,7 @@ const GROUP = 6 * BAR + 30
 const HEIGHT = 260
 const TOP = 70
 
-/** Draws messages a second, a group of bars for each load, to bench/results/fanout.svg. */
+/** Draws the messages per second as a bar chart, with a group of bars for each load, in bench/results/fanout.svg. */
 export async function writeChart(all: readonly Measured[]): Promise<void> {
   const loads = [...new Set(all.map(nameOf))]
   const most = Math.max(...all.map(({ messagesASecond }) => messagesASecond))

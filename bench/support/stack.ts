@@ -66,7 +66,7 @@ export async function startStack(
   }
 }
 
-/** Creates a room with its own human; with a model's name, also with agents that respond there. */
+/** Creates a room with its own human; if a model is given, it also has agents that respond there. */
 export async function createRoom(
   { admin, parley }: Stack,
   model: string | null,

@@ -1,4 +1,4 @@
-// A client that uploads files at the same time: see ../uploads.ts. Each order is one round; the answer says how long it took.
+// A client that uploads files at the same time: see ../uploads.ts. Each order is one round; the answer contains its duration.
 import { randomBytes } from 'node:crypto'
 import { request } from 'node:http'
 

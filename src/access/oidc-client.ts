@@ -139,7 +139,7 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
       execute: issuer.protocol === 'http:' ? [openid.allowInsecureRequests] : [],
     })
     const metadata = found.serverMetadata()
-    if (metadata.jwks_uri === undefined) throw new OidcError('misconfigured', 'the provider names no jwks_uri')
+    if (metadata.jwks_uri === undefined) throw new OidcError('misconfigured', "the provider's metadata has no jwks_uri")
     const keys = createRemoteJWKSet(new URL(metadata.jwks_uri), {
       cooldownDuration: KEYS_COOLDOWN_MS,
       timeoutDuration: REQUEST_TIMEOUT_SECONDS * 1000,

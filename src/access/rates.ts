@@ -25,7 +25,7 @@ export interface Rates {
    * limit is exceeded
    */
   take(name: RateName, who: Viewer | string, points?: number): Promise<void>
-  /** Returns the error if the viewer is known to be over the limit, else null. Counts nothing. */
+  /** Returns the error if the viewer is known to exceed the limit, else null. Counts nothing. */
   refusal(name: RateName, viewer: Viewer): RateLimitedError | null
   /**
    * Like `take`, for requests that can wait: if the limit is exceeded, waits at most `longestMs` for capacity. @throws
@@ -37,19 +37,19 @@ export interface Rates {
 }
 
 const MINUTE_SECONDS = 60
-/** How many keys over the limit are remembered. A forgotten key is counted again. */
+/** How many keys above the limit are remembered. A forgotten key is counted again. */
 const MOST_SPENT = 10_000
 const NAMES: RateName[] = ['messages', 'requests', 'triggers']
 
 interface Limiter {
   here: RateLimiterMemory
-  /** For each key over the limit, when it may continue (`performance.now()`). */
+  /** For each key above the limit, when it may continue (`performance.now()`). */
   spent: LRUCache<string, number>
   everywhere: RateLimiterRedis | null
 }
 
 /**
- * Counts in this process synchronously and, if processes share a Redis, also there, asynchronously: a key that exceeds
+ * Counts in this process synchronously and, if processes share a Redis, in Redis asynchronously: a key that exceeds
  * the limit in Redis is then blocked here too. Without Redis, each process enforces the limit on its own.
  */
 export function createRates(settings: RateSettings, shared: SharedRedis | null): Rates {

@@ -186,7 +186,7 @@ export function createSessions(
   }
 
   /**
-   * Opens a session, ends those that it replaces, and ends the least recently used ones over the limit.
+   * Opens a session, ends those that it replaces, and ends the least recently used ones above the limit.
    * @param begin runs first in the transaction, with the id of the session
    */
   async function insert(
@@ -326,7 +326,7 @@ export interface SettingKeys {
 
 /**
  * Returns the keys of the admin token, of the JWT settings, and of each identity provider. They change with the
- * settings that decide whom the server accepts, but not with the secret of a client.
+ * settings that determine which people the server accepts, but not with the secret of a client.
  */
 export function settingKeysOf(
   adminToken: string,

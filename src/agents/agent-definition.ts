@@ -147,7 +147,7 @@ function definedRemote(agent: Agent): Pick<AgentDefinition, 'remote'> {
   return { remote: { headerNames, approval, mayReceiveConfidential, trustedCard: card?.trusted ?? null } }
 }
 
-/** Returns the input that restores an agent to a definition; tools and servers keep their present headers. */
+/** Returns the input that restores an agent to a definition; tools and servers keep their current headers. */
 export function inputOf(agentId: string, definition: AgentDefinition): UpdateAgentInput {
   const { mind: _mind, toolset: _toolset, tools, mcpServers, phases, cycle, budget, remote, ...plain } = definition
   return {

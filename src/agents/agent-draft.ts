@@ -76,7 +76,7 @@ export function inputOfDraft(
 /**
  * Returns the changes of a draft combined with further ones: a later field replaces an earlier one, `cycle` and `budget` are merged as in
  * an update, and a tool, server or remote agent keeps the headers that an earlier change of the draft gave it.
- * @param model the present model of the agent, without the draft
+ * @param model the current model of the agent, without the draft
  */
 export function mergedInput(
   { input: before, remoteModel }: DraftInput,
@@ -90,7 +90,7 @@ export function mergedInput(
   if (after.tools != null) merged.tools = keepHeaders(before.tools, after.tools)
   if (after.mcpServers != null) merged.mcpServers = keepHeaders(before.mcpServers, after.mcpServers)
   if (before.remote != null && after.remote !== null) {
-    // Headers, and leave to receive confidential content, were given for one address, which the draft or the agent may have left.
+    // Headers, and the permission to receive confidential content, were given for one address, from which the draft or the agent may have moved.
     const { headers: _headers, mayReceiveConfidential: _leave, ...rest } = before.remote
     const kept = remoteModel === (merged.model ?? model) ? before.remote : rest
     merged.remote = { ...kept, ...after.remote }

@@ -12,7 +12,7 @@ import { checkUrl } from './outgoing-request.ts'
 import { checkForeignUse, checkRemote, type RemoteSettings } from './remote-agent.ts'
 import { checkPhases, type ToolPhase } from './tool-phases.ts'
 
-/** Checks by other parts: which models exist depends on the configured providers, and `tools/` defines the built-in tools. */
+/** Checks that other modules provide: the configured providers determine which models exist, and `tools/` defines the built-in tools. */
 export interface AgentChecks {
   /** Returns why a model name cannot be used; null if it can. */
   checkModel(name: string): string | null

@@ -22,7 +22,7 @@ export interface AgentVersions {
   drafts(agentIds: readonly string[]): Promise<(AgentVersion | null)[]>
   /** An AgentDefinition. A hundred of them may be large, so they are read one at a time. */
   definition(version: AgentVersion): Promise<Json>
-  /** The differences from the version before, as a unified diff; for a draft, from the published version. */
+  /** The differences from the previous version, as a unified diff; for a draft, from the published version. */
   diff(version: AgentVersion): Promise<string>
 }
 

@@ -345,11 +345,11 @@ async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: Loc
   if (draft?.id !== id) throw new ConflictError('The draft has just been changed or published. Read it again.')
   if (baseVersion !== agent.version)
     throw new ConflictError(
-      `Version ${agent.version} was published after this draft was saved. Save the draft again (updateAgent with asDraft), and look at the difference.`,
+      `Version ${agent.version} was published after this draft was saved. Save the draft again (updateAgent with asDraft), and review the difference.`,
     )
 }
 
-/** Carries the would-be agent out of a transaction that is rolled back. */
+/** Passes the resulting agent out of a transaction that is rolled back. */
 class TriedOut extends Error {
   readonly version: number
   /** The changes. */

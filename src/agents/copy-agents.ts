@@ -34,7 +34,7 @@ interface Copying {
 }
 
 /**
- * Copies the agents of a space into its copy. Tools that act outside of the server ask for approval there. A copy has those
+ * Copies the agents of a space into its copy. Tools with external effects require approval in the copy. A copy has those
  * memories and goals that may flow to the viewer; no plans, standing grants, webhooks, notifications or authorizations at
  * MCP servers, and no consciousness. It shares the budget of its original. @throws LimitExceededError past the maximum of agents
  */

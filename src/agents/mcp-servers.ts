@@ -50,7 +50,7 @@ export interface McpServer
   problems: McpProblem[]
 }
 
-/** How requests to a server are authorized, besides by its headers. */
+/** How requests to a server are authorized, in addition to its headers. */
 export const MCP_AUTHORIZATIONS = ['NONE', 'SERVER', 'PERSON'] as const
 export type McpAuthorization = (typeof MCP_AUTHORIZATIONS)[number]
 

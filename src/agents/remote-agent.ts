@@ -6,7 +6,7 @@ import type { SecretBox } from '../platform/secret-box.ts'
 import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
 import { checkHeaders, type Headers, type HeadersInput } from './outgoing-request.ts'
 
-/** How an agent whose model is `a2a:<card url>` is reached, as admins give it. */
+/** The connection to an agent whose model is `a2a:<card url>`, as admins configure it. */
 export interface RemoteAgentInput {
   /** Absent keeps the stored headers; null removes them. */
   headers?: HeadersInput
@@ -23,7 +23,7 @@ export interface RemoteSettings {
   mayReceiveConfidential: boolean | undefined
 }
 
-/** An agent card as it was read last. */
+/** An agent card as last read. */
 export interface RemoteCard {
   /** Where it was read. */
   cardUrl: string
@@ -36,12 +36,12 @@ export interface RemoteCard {
   name: string
   description: string
   version: string
-  /** Where the agent is sent messages. */
+  /** The URL to which the agent's messages are sent. */
   url: string
   skills: string[]
 }
 
-/** The columns of an agent's row from which its remote agent is reached. */
+/** The columns of an agent's row that describe the connection to its remote agent. */
 export type RemoteColumns = Pick<
   Agent,
   | 'id'
@@ -62,7 +62,7 @@ export interface RemoteAgent {
   mayReceiveConfidential: boolean
   /** Null until a run has read it. */
   card: RemoteCard | null
-  /** Whether the agent may be sent messages: nothing is known against its card. */
+  /** Whether messages may be sent to the agent: its card has not changed since it was trusted. */
   confirmed: boolean
 }
 
@@ -95,7 +95,7 @@ export function checkRemote(
   }
 }
 
-/** The settings of an agent that restrict which foreign model it may have. */
+/** The settings of an agent that restrict its choice of a remote model. */
 export interface ForeignAgentFacts {
   model: string
   fallbackModels: readonly string[]
@@ -112,13 +112,13 @@ export interface ForeignAgentFacts {
 /** A run sends the message in one call, and posts the answer in another. */
 const FEWEST_FOREIGN_CALLS = 2
 
-/** Checks that a foreign agent is only the model of a stateless agent. @throws BadInputError */
+/** Checks that a remote agent is only the main model of a stateless agent. @throws BadInputError */
 export function checkForeignUse(facts: ForeignAgentFacts): void {
   const { model, fallbackModels, phases, isPersistent, mcpServerNames, hasRemote } = facts
   const other = [...fallbackModels, ...phases.flatMap((phase) => phase.model ?? [])].find(isForeignModel)
   if (other !== undefined)
     throw new BadInputError(
-      `Only the model of an agent can be an agent on another server, not a fallback or a phase.`,
+      `Only the main model of an agent can be an agent on another server, not the model of a fallback or a phase.`,
       fallbackModels.includes(other) ? 'input.fallbackModels' : 'input.phases',
     )
   const foreign = parseForeignModel(model)
@@ -134,14 +134,17 @@ export function checkForeignUse(facts: ForeignAgentFacts): void {
   if (isPersistent)
     throw new BadInputError('An agent on another server keeps its own context: set mind to STATELESS.', 'input.model')
   if (phases.length > 0)
-    throw new BadInputError('An agent on another server decides itself how it works: it has no phases.', 'input.phases')
+    throw new BadInputError(
+      'An agent on another server has no phases, because that server controls its steps.',
+      'input.phases',
+    )
   if (foreign.type === 'mcp' && !mcpServerNames.includes(foreign.serverName))
     throw new BadInputError(`The agent has no MCP server named "${foreign.serverName}".`, 'input.model')
 }
 
 const contextOf = (agentId: string, model: string) => `remote:${agentId}:${model}`
 
-/** Decrypts the headers for the agent that a model names. @throws SealBrokenError if they were given for another */
+/** Decrypts the headers for the agent that a model names. @throws SealBrokenError if they were given for another agent */
 export function openRemoteHeaders(
   { id, remoteHeadersSealed }: Pick<RemoteColumns, 'id' | 'remoteHeadersSealed'>,
   model: string,
@@ -157,9 +160,9 @@ const isSameOrigin = (model: string, other: string) =>
   originOf(parseForeignModel(model)) === originOf(parseForeignModel(other))
 
 /**
- * Returns the columns after a change of the model or of `remote`; undefined leaves either as it is. A new model keeps the approval
- * and, at the same origin, the headers and whether it may receive confidential content. Its card is trusted when it is first read, as
- * that of a new agent.
+ * Returns the columns after a change of the model or of `remote`; undefined leaves either unchanged. A new model keeps the approval
+ * and, at the same origin, the headers and whether it may receive confidential content. Its card is trusted on first use, like that
+ * of a new agent.
  * @throws BadInputError if headers would be sent to another origin
  */
 export function remoteColumns(

@@ -26,7 +26,7 @@ export async function keepCard(
 /** Confirmation of changed agent cards. */
 export interface CardConfirmation {
   /**
-   * Admins only: trusts the card with the fingerprint, which must be the one that was read last, in a new version of the agent.
+   * Admins only: trusts the card with the fingerprint, which must be the last one that was read, in a new version of the agent.
    * @throws ForbiddenError, NotFoundError, ConflictError
    */
   confirmCard(viewer: Viewer, input: { agentId: string; fingerprint: string }): Promise<void>
@@ -47,7 +47,7 @@ export function createCardConfirmation({ db, clock }: Pick<Platform, 'db' | 'clo
         if (agent.fingerprint === null) throw new NotFoundError('No agent card of this agent has been read yet.')
         if (agent.fingerprint !== fingerprint)
           throw new ConflictError(
-            'The agent card has changed since you read it: read the present card, and confirm it by its fingerprint.',
+            'The agent card has changed since you read it: read the current card, and confirm it by its fingerprint.',
           )
         const change = { ...authorOf(viewer, 'Confirmed the agent card'), at: new Date(clock.now()) }
         await asVersion(tx, agent, change, () => trustCard(tx, agent.id))

@@ -185,7 +185,7 @@ function keepUp(platform: Platform, core: Core, { worker, oauth }: { worker: Wor
     ...lifecycle.timed,
     core.usage.timed,
     core.inbox.timed,
-    { what: 'an inbox event to be tried again', rows: inboxRetrying.due, handle: inboxRetrying.comeBack },
+    { what: 'an inbox event to retry', rows: inboxRetrying.due, handle: inboxRetrying.comeBack },
     ...decideCall.timed,
     { what: 'a run to claim', rows: CLAIMABLE.runs, handle: async () => worker.ring() },
     { what: 'an inbox', rows: CLAIMABLE.inboxes, handle: async () => worker.ring() },

@@ -179,7 +179,7 @@ export interface EventLog {
    */
   drafts(topic: string, messageIds: readonly string[]): Promise<Map<string, Draft>>
   finishDraft(topic: string, messageId: string): Promise<void>
-  /** Returns the cursor of the newest publication of each topic, also for a topic that has no publications yet. */
+  /** Returns the cursor of the newest publication of each topic, including topics without publications. */
   heads(topics: readonly string[]): Promise<string[]>
   /**
    * Returns the publications after a cursor, at most `limit`, perhaps none; or a gap. Does not wait for new

@@ -7,8 +7,8 @@ import type { SignalPayload } from './topics.ts'
  */
 export interface Signals {
   /**
-   * Resolves at once and never throws. A signal that cannot be sent within about 5 s is lost, and the log
-   * says so. Signals of one process to one channel keep their order while the connection lasts. `beside`: an
+   * Resolves at once and never throws. A signal that cannot be sent within about 5 s is lost, which is
+   * logged. Signals of one process to one channel keep their order while the connection lasts. `beside`: an
    * event log topic to which the caller appends in the same tick; the signal is sent in the same batch if
    * possible, and is then buffered with that batch while Redis is unreachable.
    */

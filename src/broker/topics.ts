@@ -166,10 +166,11 @@ export type ModelsSignal = { type: 'providers-changed' }
 export type BudgetsSignal = { type: 'budget-released' }
 
 /**
- * Channel `presence`. `by`: the sending process. `presence`: its people since the last message: those who connected (`came`,
- * with the seconds since their last sign of life), disconnected, or were active, and who types where for how many ms more.
- * `seq` counts the messages in which somebody came or went. Without content, the message reports that the process is alive.
- * `presence-of-all`: everybody connected to it. `presence-wanted`: a request for that list, to one process or to all.
+ * Channel `presence`. `by`: the sending process. `presence`: the changes of its people since the last message: who connected
+ * (`came`, with the seconds since their last activity), disconnected or was active, and who is typing where, with the
+ * remaining ms.
+ * `seq` counts the messages in which somebody connected or disconnected. Without content, the message reports that the process is alive.
+ * `presence-of-all`: all people connected to the process. `presence-wanted`: a request for that list, to one process or to all.
  * `presence-left`: the process shuts down.
  */
 export type PresenceSignal =

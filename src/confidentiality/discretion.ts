@@ -73,11 +73,11 @@ export function createDiscretion({ prisma }: Database, rules: Rules = RULES): Di
 const NOT_FOR_ASKERS: Refusal = {
   code: 'CONFIDENTIAL',
   message:
-    'That space is confidential, and not all for whom you work in this run belong there: you can neither read nor write in it now. Go on without it.',
+    'That space is confidential, and not all people for whom you work in this run are members: you can neither read nor post in it now. Continue without it.',
 }
 
 /** A deleted space has no name. */
-const quoted = (name = '') => JSON.stringify(oneLine(name === '' ? 'a space that is gone' : name))
+const quoted = (name = '') => JSON.stringify(oneLine(name === '' ? 'a deleted space' : name))
 
 function notHeard({ fromId, humanIds }: Obstacle, spaceId: string, { spaces }: KnownWorld): Refusal {
   const [first, ...others] = humanIds
@@ -94,6 +94,6 @@ function notOutside(label: readonly string[], { spaces }: KnownWorld): Refusal {
   const from = label.map((id) => quoted(spaces.get(id)?.name)).join(', ')
   return {
     code: 'CONFIDENTIAL',
-    message: `what you know comes from ${from}, and this tool is outside the server: it was not called. Go on without it.`,
+    message: `what you know comes from ${from}, and this tool is outside the server: it was not called. Continue without it.`,
   }
 }

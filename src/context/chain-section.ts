@@ -54,13 +54,13 @@ export function chainSection(
   return [
     `YOUR TURN IN ${JSON.stringify(oneLine(space.name))}:`,
     '- In a chain one agent acts at a time, and it is your turn. You can respond, delegate or skip:',
-    '- respond: say something. Call mentionAgent as well if another agent is to go on after you; with expectReply you are called back when it is done. Without a mention, whoever waits is called back, else the conversation rests.',
-    '- delegate: hand this over to the agent that should deal with it, before you have said anything. Nothing of you shows.',
+    '- respond: post a message. Call mentionAgent as well if another agent should continue after you; with expectReply you are called back when it is done. Without a mention, the waiting agent is called back; if none waits, the conversation pauses.',
+    '- delegate: pass this on to the agent that should handle it, before you have posted anything. Nothing of you shows.',
     '- skip: stay silent, because you have nothing to add.',
     ...(agent.toolset === 'SPACE_TOOLS' ? [NO_WAIT] : []),
     ...(waiting.length === 0
       ? []
-      : [`- Waiting for a reply, who is called back next first: ${waiting.join(', then ')}`]),
+      : [`- Waiting for a reply, in the order in which they are called back: ${waiting.join(', then ')}`]),
     ...(others.length === 0 ? ['- There is no other agent here.'] : ['- The other agents here:']),
     ...agentLines(others),
   ].join('\n')
@@ -81,10 +81,10 @@ export function agentLines(agents: ChainSpace['members']): string[] {
 const LONGEST_REASON = 2000
 
 const NO_WAIT =
-  '- Whom you mention here, by mentionAgent or in a message, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply.'
+  '- An agent that you mention here, by mentionAgent or in a message, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply.'
 
 export const TURNS_ELSEWHERE =
-  'one agent of a chain acts at a time. Whom you mention in a message there, or by mentionAgent right after it, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply: you are called back.'
+  'one agent of a chain acts at a time. An agent that you mention in a message there, or by mentionAgent right after it, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply: you are called back.'
 
 /**
  * Returns the line of the user message that states which agent mentioned, delegated to or called back this one, and why.
@@ -107,8 +107,8 @@ const quoted = (reason: string | null) =>
 
 const ENDED: Record<TurnOutcome, string> = {
   responded: 'has responded',
-  skipped: 'skipped: it said nothing here',
-  failed: 'failed before it was done, and counts as one that skipped',
-  stopped: 'was stopped before it was done, and counts as one that skipped',
-  unreachable: 'could not be reached, and counts as one that skipped',
+  skipped: 'skipped: it posted nothing here',
+  failed: 'failed before it was done, and counts as skipped',
+  stopped: 'was stopped before it was done, and counts as skipped',
+  unreachable: 'could not be reached, and counts as skipped',
 }

@@ -89,7 +89,7 @@ function sourceLineOf(event: InboxEvent): string {
 /** References to files that the tool returned. */
 const filesOf = ({ files = [] }: Payload) => files.map((file) => ` ${oneLine(file)}`).join('')
 
-/** Names the thread of a message by the message on which it hangs. */
+/** Names the thread of a message by the thread's first message. */
 const threadOf = ({ threadRootId }: Payload) => (threadRootId === undefined ? '' : `, thread on ${threadRootId}`)
 
 /** Names a message that the agent has read. */

@@ -273,7 +273,7 @@ function triggerOf(run: Claim['run'], { origin, triggerMessage }: Scene): string
   return `${run.triggerMessageId === null ? 'no' : 'a'} message from ${who} in ${where}${threadOf(run, triggerMessage)}`
 }
 
-/** Says that a trigger is in a thread, and where the answer goes. */
+/** States that a trigger is in a thread, and where the answer goes. */
 /** Where the trigger was posted, and where the run's messages go. An agent may be called back by an answer from elsewhere. */
 function threadOf({ threadRootId }: Claim['run'], trigger: HistoryLine | null): string {
   if (threadRootId === null) return ''

@@ -26,7 +26,7 @@ export interface Scene {
   otherRuns: SceneRun[]
   /**
    * The latest messages of the trigger's space up to the trigger, oldest first: those outside of threads, or, for a trigger
-   * in a thread, the message on which the thread hangs and the latest replies. Empty without a space, after the first step
+   * in a thread, its first message and the latest replies. Empty without a space, after the first step
    * (the journal then holds what was shown), and if the agent has left the space.
    */
   history: HistoryLine[]
@@ -149,7 +149,7 @@ export function createSceneLoader(
 const showsThread = ({ threadRootId, triggerType, stepCount }: ClaimedRun) =>
   threadRootId !== null && triggerType !== 'INBOX' && stepCount === 0
 
-/** Reads the message on which a run's thread hangs, which is always shown, and the latest replies, oldest first. */
+/** Reads the first message of a run's thread, which is always shown, and the latest replies, oldest first. */
 async function readThread(
   history: History,
   run: ClaimedRun,
@@ -189,7 +189,7 @@ async function loadMeanwhile(
   ])
   if (space === null || call === null) return null
   const own = run.triggerSpaceId === spaceId ? run.threadRootId : null
-  // People answer in the thread of the question, or in the one on the question, wherever the run was triggered.
+  // People answer in the thread of the question, or in a thread that the question starts, wherever the run was triggered.
   const threadRootIds = [own, call.threadRootId ?? call.messageId].filter((id) => id !== null)
   const scope: HistoryScope = { type: 'among', threadRootIds, withOutside: own === null }
   const lines = await history.read({

@@ -13,7 +13,7 @@ export const FREE_CHARACTERS = 16 * 1024
 const BURST_CHARACTERS = 32 * 1024 * 1024
 const CHARACTERS_A_SECOND = 2 * 1024 * 1024
 /**
- * A viewer over its pace receives nothing large until this much of the burst is free again, so that several
+ * A viewer that exceeds its pace receives nothing large until this much of the burst is free again, so that several
  * waiting events can be merged.
  */
 const RELEASE_CHARACTERS = 512 * 1024
@@ -33,7 +33,7 @@ export interface Pace {
   /** The subscription must wait for its turn before its next event. */
   readonly isHeld: boolean
   /**
-   * Counts the characters of an event that exceed the size of an ordinary one. Returns false if the viewer is over its pace:
+   * Counts the characters of an event that exceed the size of an ordinary one. Returns false if the viewer exceeds its pace:
    * then nothing is counted, and the event must wait for `turn`.
    */
   take(largeCharacters: number): boolean
@@ -44,7 +44,7 @@ export interface Pace {
    * passed.
    */
   turn(signal: AbortSignal): Promise<boolean>
-  /** How long the viewer stays over its pace, in ms. */
+  /** How long the viewer will exceed its pace, in ms. */
   retryAfterMs(): number
 }
 
@@ -150,7 +150,7 @@ class Budget {
     if (this.#spent > this.#burst) this.#isSpent = true
   }
 
-  /** Whether the viewer is over its pace: from the moment the burst is used up until enough of it is free again. */
+  /** Whether the viewer exceeds its pace: from the moment the burst is used up until enough of it is free again. */
   isSpent(): boolean {
     if (!this.#isSpent) return false
     this.#refill()
@@ -235,7 +235,7 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
 const MOST_JOINED = 8 * 1024
 
 /**
- * Merges the waiting events of a subscriber that is over its pace. Consecutive deltas of one text become one
+ * Merges the waiting events of a subscriber that exceeds its pace. Consecutive deltas of one text become one
  * delta; of several changes of one entity the first and the last stay. Resuming after any merged event loses
  * nothing: a joined delta has the cursor of its last part with nothing in between, and a removed change is
  * followed by the last one of its kind.

@@ -51,7 +51,7 @@ export interface Subscriber<E> {
   /** Delivers events in order. Resolves when it can take more. @throws the error that ends the subscription */
   deliver(deliveries: readonly Delivery<E>[]): Promise<void>
   /**
-   * Whether the subscriber was caught up once and is over its pace now, so that a snapshot may replace the
+   * Whether the subscriber was caught up once and exceeds its pace now, so that a snapshot may replace the
    * waiting events.
    */
   isPastPace(): boolean

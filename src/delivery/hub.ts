@@ -196,7 +196,7 @@ class HubGroup {
         continue
       }
       const isSent = !(own instanceof Error) && own.hasData && isDeliverable(own)
-      // A member over its pace leaves, and gets the event when it is added again.
+      // A member that exceeds its pace leaves, and gets the event when it is added again.
       if (isSent && !this.#isInPace(member, largeCharactersOf(own))) continue
       received.version = to
       if (isSent) member.sink.send([own])

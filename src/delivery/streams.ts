@@ -23,7 +23,7 @@ export interface StreamsParts {
 export interface OwnStreams extends Streams {
   /** Calls `onEnd` when the viewer's token is no longer valid. Returns a function that stops watching. */
   watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
-  /** As `watchToken`; meanwhile the viewer is present. */
+  /** Like `watchToken`; the viewer counts as present until the watch is stopped. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   close(): Promise<void>
 }

@@ -87,7 +87,7 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
 }
 
 /**
- * Ends the subscription of a client that cannot keep up or is too far over its pace: a socket with a close
+ * Ends the subscription of a client that cannot keep up or exceeds its pace too far: a socket with a close
  * code after which clients reconnect, any other transport with an error, which the client has some time to
  * read.
  */

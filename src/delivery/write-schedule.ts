@@ -5,7 +5,7 @@
 const SERVED_A_SLICE = 512
 /**
  * The pause after a round, relative to its duration, with its limits. Events that arrive within the pause
- * are sent in one write. A long round batches more events by itself, and yields to the event loop between its slices.
+ * are sent in one write. A long round already batches more events, and yields to the event loop between its slices.
  */
 const REST_TO_ROUND = 0.3
 const LONGEST_REST_MS = 5

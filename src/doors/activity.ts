@@ -9,19 +9,19 @@ export interface Activity {
 }
 
 interface Watch {
-  /** With the callers that may watch the space, in the order in which they came. */
+  /** The callers that may watch the space, in the order of their arrival. */
   listeners: Map<() => void, Caller>
   isOpen: boolean
 }
 
 /**
  * Watches each space once for all streams of this process, because a subscription of its own for each would take most of a
- * stream's memory. Listeners learn only that something has changed, and look themselves.
+ * stream's memory. Listeners are only notified that something has changed, and read the state themselves.
  */
 export function createActivity(): Activity {
   const watches = new Map<string, Watch>()
 
-  /** Watches until the caller leaves, may not watch any more, or nobody listens. */
+  /** Watches until the caller leaves, may no longer watch, or nobody listens. */
   async function watchAs(caller: Caller, spaceId: string, { listeners }: Watch): Promise<void> {
     const { promise: over, resolve } = createDeferred()
     const onEvent = () => {
@@ -36,7 +36,7 @@ export function createActivity(): Activity {
     end()
   }
 
-  /** Watches as one of the callers after the other, until all have left. */
+  /** Watches on behalf of one caller after the other, until all have left. */
   async function keepWatching(spaceId: string, watch: Watch): Promise<void> {
     const tried = new Set<Caller>()
     const nextCaller = () => [...watch.listeners.values()].find((one) => !tried.has(one))

@@ -6,7 +6,7 @@ type Parts = Pick<Domain, 'conversations' | 'deletion' | 'rates' | 'record'>
 type Conversations = Domain['conversations']
 type Caller = Pick<DoorCaller, 'viewer'>
 
-/** Conversations as the doors use them: they count towards the rate of requests, a new space is audited, and failures are DoorErrors. */
+/** Conversations for the protocol endpoints ("doors"): they count towards the rate of requests, a new space is audited, and failures are DoorErrors. */
 export interface Conversing {
   open(caller: Caller, input: Omit<Parameters<Conversations['open']>[1], 'deed'>): ReturnType<Conversations['open']>
   /** Deletes a new space, whose first message was refused. */
@@ -37,7 +37,7 @@ export function createConversing({ conversations, deletion, rates, record }: Par
     async discard(caller, id) {
       const deedOf = () => ({ ...actorOf(caller), action: 'deleteSpace', targetId: id, detail: {} })
       const deleteSpace = () => deletion.deleteSpace(caller.viewer, { id })
-      // Does not count towards the rate, which may be the reason.
+      // Does not count towards the rate, because an exceeded rate may be the reason of the refusal.
       await forRequester(caller.viewer.id, () => record.during(deedOf, deleteSpace, { onlyRefusals: false }))
     },
     find: (caller, input) => admitted(caller, () => conversations.find(caller.viewer, input)),

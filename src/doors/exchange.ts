@@ -2,12 +2,12 @@ import type { Viewer } from '../access/viewer.ts'
 import { BadInputError, DomainError, RateLimitedError } from '../lib/errors.ts'
 
 /**
- * A viewer at a door, who runs GraphQL operations in the pipeline of every other transport. So a door can neither show
- * nor do anything that GraphQL refuses, and its operations count towards the same limits.
+ * A viewer at a protocol endpoint ("door"), whose GraphQL operations run in the same pipeline as those of every other transport. So an endpoint can
+ * neither reveal nor do anything that GraphQL refuses, and its operations count towards the same limits.
  */
 export interface Caller {
   viewer: Viewer
-  /** Aborts when the client has gone, or, with a DoorError as reason, when its token has ended. */
+  /** Aborts when the client disconnects, or, with a DoorError as the reason, when its token ends. */
   signal: AbortSignal
   /** Returns the data of a query or mutation. @throws DoorError */
   ask<Data>(query: string, variables: object): Promise<Data>
@@ -27,46 +27,46 @@ export interface Follower<Data> {
 
 /** A response of server-sent events. */
 export interface EventStream {
-  /** Resolves when the client has read enough to be sent more. @throws if the client has gone */
+  /** Resolves when the client has read enough to receive more. @throws if the client has disconnected */
   write(text: string): Promise<void>
   /** Whether the client must read before more is sent. */
   isBusy(): boolean
-  /** Calls the listener each time that a busy client has read. */
+  /** Calls the listener each time a busy client has read. */
   onReady(listener: () => void): void
   end(): void
 }
 
-/** Something that waits for agents, or stays open. */
+/** A call that waits for agents, or a stream that stays open. */
 export interface Place {
   /** How many calls wait at the same time; 1 if absent. */
   count?: number
-  /** Whether the request is served although the server shuts down, because it ends at once then: see `Door.endsAtDrain`. */
+  /** Whether the request is served although the server shuts down, because it then ends at once: see `Door.endsAtDrain`. */
   isServedWhileDraining?: boolean
 }
 
-/** One request to a door, and its response. */
+/** One request to an endpoint, and its response. */
 export interface Exchange {
   caller: Caller
   /** Aborts with the signal of the caller, or when the server shuts down. */
   readonly waiting: AbortSignal
   method: string
-  /** Without the prefix of the door. */
+  /** Without the path prefix of the endpoint. */
   path: string
   query: URLSearchParams
   header(name: string): string | undefined
-  /** Returns all headers but credentials. */
+  /** Returns all headers except credentials. */
   headers(): Headers
-  /** Returns the parsed body. @throws DoorError if it is no JSON */
+  /** Returns the parsed body. @throws DoorError if it is not JSON */
   json(): Promise<unknown>
   send(status: number, body: unknown, headers?: Record<string, string>): void
-  /** Sends a response that another package has made, at the pace of the client. */
+  /** Sends a response that another package has created, at the pace of the client. */
   respond(response: Response): Promise<void>
   /**
-   * Takes a place among the viewer's open streams until the response has ended, before something that must not be done in
-   * vain. @throws DoorError if the viewer has too many of them, or the server shuts down
+   * Takes a place among the viewer's open streams until the response has ended, before an action that must not be done
+   * unless the request can be served. @throws DoorError if the viewer has too many of them, or the server shuts down
    */
   takePlace(place?: Place): Promise<void>
-  /** Begins a response of server-sent events, in the place that was taken. */
+  /** Begins a response of server-sent events, in the reserved place. */
   openStream(): EventStream
   /** Returns the absolute URL of a path, as the client reaches this server. */
   linkTo(path: string): string
@@ -79,7 +79,7 @@ export interface Door {
   handle(exchange: Exchange): Promise<void>
   /** Returns the body of the response to a request that failed, in the format of the protocol. */
   failureOf(failure: DoorError): unknown
-  /** Whether it ends its own streams and waits when `Exchange.waiting` aborts. Otherwise, streams are cut off. */
+  /** Whether the endpoint ends its own streams and waits when `Exchange.waiting` aborts. Otherwise, streams are disconnected. */
   endsAtDrain: boolean
   /** The path of the OAuth metadata that a request without a valid token is referred to. */
   metadataPath?: string
@@ -112,13 +112,13 @@ const STATUS_OF: Record<DoorErrorCode, number> = {
 interface DoorErrorDetails {
   /** The status of the response, if it is not that of the code. */
   status?: number
-  /** The input field at fault. */
+  /** The invalid input field. */
   field?: string | null
   retryAfterMs?: number | null
   headers?: Record<string, string>
 }
 
-/** A failure that clients read. */
+/** A failure that is returned to clients. */
 export class DoorError extends Error {
   readonly code: DoorErrorCode
   readonly status: number
@@ -139,7 +139,7 @@ export class DoorError extends Error {
 export const badInput = (message: string, field: string | null = null) => new DoorError('BAD_INPUT', message, { field })
 export const notFound = (message: string) => new DoorError('NOT_FOUND', message)
 
-/** Returns an expected failure of the domain as one for clients. */
+/** Converts an expected failure of the domain into one for clients. */
 export function doorErrorOf(error: DomainError): DoorError {
   return new DoorError(error.code, error.message, {
     field: error instanceof BadInputError ? error.field : null,
@@ -156,13 +156,13 @@ export async function failingAtDoor<T>(work: () => T | Promise<T>): Promise<T> {
   }
 }
 
-/** Returns the error because of which a request ends, for its client; null if the client has gone. */
+/** Returns the error that ends a request, for its client; null if the client has disconnected. */
 export function endOf(error: unknown, { signal }: Caller): unknown {
   if (!signal.aborted) return error
   return signal.reason instanceof DoorError ? signal.reason : null
 }
 
-/** Whether the viewer may not read on: its token has ended, or it has lost access. */
+/** Whether the viewer may no longer read: its token has ended, or it has lost access. */
 export const hasLostAccess = (error: DoorError | null): error is DoorError =>
   error !== null && (error.code === 'UNAUTHENTICATED' || error.code === 'FORBIDDEN')
 

@@ -1,4 +1,4 @@
-// The parts that the doors of JSON-RPC 2.0 share.
+// The parts that the JSON-RPC 2.0 endpoints share.
 import { DoorError, type Exchange } from './exchange.ts'
 
 const PARSE_ERROR = -32700

@@ -1,4 +1,4 @@
-// The GraphQL operations of the doors, and the types of what they select.
+// The GraphQL operations of the protocol endpoints, and the types of their results.
 import { type Caller, DoorError, type DoorErrorCode, notFound } from './exchange.ts'
 
 export interface Named {
@@ -52,7 +52,7 @@ fragment DoorMessage on Message {
   id seq status createdAt idempotencyKey sender { id name kind } run { id rootId } parts { ...DoorPart }
 }`
 
-/** A call that may wait for somebody. */
+/** A call that may wait for a person. */
 export interface PendingCall {
   id: string
   toolName: string
@@ -111,7 +111,7 @@ export async function sendMessage(caller: Caller, input: SendInput): Promise<Sen
   return (await mutate<{ sentMessage: SentMessage }>(caller, SEND, input)).sentMessage
 }
 
-/** Stops runs and what they have started. Runs that have ended meanwhile stay as they are. @throws DoorError */
+/** Stops runs and the runs that they have started. Runs that have ended in the meantime stay unchanged. @throws DoorError */
 export async function stopRuns(caller: Caller, ids: readonly string[]): Promise<void> {
   for (const runId of ids)
     try {
@@ -155,7 +155,7 @@ export interface Connection<Node> {
   edges: { node: Node }[]
 }
 
-/** An event of a space, with the fields that the doors select. */
+/** An event of a space, with the fields that the endpoints select. */
 export type SpaceEvent = { cursor: string } & (
   | { __typename: 'SpaceSnapshot' }
   | { __typename: 'MessagePosted'; message: ShownMessage }

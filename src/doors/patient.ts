@@ -5,7 +5,7 @@ const LEAST_MS = 500
 const IDLE_MS = 12_000
 
 /**
- * Returns a caller whose queries wait while the viewer's rate is used up: what others write never ends a stream.
+ * Returns a caller whose queries wait while the viewer's rate is used up: messages of others never end a stream.
  * @param onIdle is called at intervals while a query waits
  */
 export function patient(caller: Caller, onIdle: () => void): Caller {

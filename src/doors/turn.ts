@@ -1,5 +1,5 @@
-// A turn: what agents do because of one message, or all that they do in a space now. Follows the events of its space until no
-// agent works any more, or all that work wait for people.
+// A turn: the work of agents on one message, or all their current work in a space. Follows the events of its space until no
+// agent is working, or all working agents wait for people.
 import { decodeCursor, isAfter } from '../broker/cursor.ts'
 import { type Bell, createBell } from '../lib/async.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
@@ -18,7 +18,7 @@ import {
 /** The runs that are followed. */
 export interface TurnScope {
   spaceId: string
-  /** The root of the runs: the message of a human, or what else has started them. Null: everything in the space. */
+  /** The root of the runs: the message of a human, or another trigger. Null: everything in the space. */
   rootId: string | null
 }
 
@@ -38,18 +38,18 @@ export interface Outcome {
 
 /** How a turn stands. */
 export interface TurnState {
-  /** Agents work, and do not only wait for people. */
+  /** At least one agent is working, and not only waiting for people. */
   isBusy: boolean
   /** The calls that wait for people. */
   waiting: PendingCall[]
   /** The effect of its message on each agent. Empty if the turn has no message. */
   outcomes: Outcome[]
   usage: Usage | null
-  /** Events up to here contain everything that was so when the state was read. */
+  /** Events up to here contain everything that is in the state. */
   cursor: string
 }
 
-/** Whether people have stopped everything that the message had started. */
+/** Whether people have stopped all runs that the message had started. */
 export function isCanceled({ outcomes }: TurnState): boolean {
   const statuses = outcomes.flatMap(({ run }) => run?.status ?? [])
   return statuses.length > 0 && statuses.every((status) => status === 'CANCELED')
@@ -63,7 +63,7 @@ const REASONS: Readonly<Record<string, string>> = {
   LOOP_LIMIT: 'was not woken: the limit of runs is reached.',
 }
 
-/** Returns why nothing has come of a message; null if anything has. */
+/** Returns why no agent answered a message; null if one did. */
 export function failureOf({ outcomes }: TurnState): { message: string; code: string } | null {
   const failed = outcomes.filter(({ kind }) => REASONS[kind] !== undefined)
   const others = outcomes.filter(({ kind }) => REASONS[kind] === undefined && kind !== 'NOT_ROUTED')
@@ -190,10 +190,10 @@ async function readWaiting(
 export interface FollowOptions extends TurnScope {
   /** Events after this cursor are delivered. */
   after: string
-  /** Goes on while calls wait for people. */
+  /** Continues while calls wait for people. */
   waitsForPeople: boolean
   activity: Activity
-  /** Called when nothing happens, at intervals. */
+  /** Called at intervals while nothing happens. */
   onIdle(): void
 }
 
@@ -203,7 +203,7 @@ const AFTER_CHANGES_MS = [25, 50, 100, 250, 500]
 /** When no event has reported a change, reads the state again after these times. */
 const RECHECKS_MS = [2000, 5000, 15_000, 60_000]
 
-/** Events that may end a turn, or let it wait. */
+/** Events that may end a turn, or make it wait. */
 const MAY_CHANGE_STATE: ReadonlySet<SpaceEvent['__typename']> = new Set([
   ...(['SpaceSnapshot', 'MessageUpdated', 'MemberLeft'] as const),
 ])
@@ -211,8 +211,8 @@ const MAY_CHANGE_STATE: ReadonlySet<SpaceEvent['__typename']> = new Set([
 type Followed = { type: 'event'; event: SpaceEvent } | { type: 'end'; state: TurnState }
 
 /**
- * Yields the events of the space, and last the state in which the turn ends.
- * @throws DoorError, also when the caller loses access
+ * Yields the events of the space, and last the final state of the turn.
+ * @throws DoorError, for example when the caller loses access
  */
 export async function* followTurn(caller: Caller, options: FollowOptions): AsyncGenerator<Followed, void> {
   const { waitsForPeople, onIdle } = options
@@ -223,7 +223,7 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
   let state: TurnState | null = null
   let idleSince = performance.now()
 
-  /** Whether the turn has ended, and everything that was so at its end was delivered. */
+  /** Whether the turn has ended, and all events up to its end were delivered. */
   function isOver(now: TurnState | null): now is TurnState {
     if (now === null || now.isBusy || (waitsForPeople && now.waiting.length > 0)) return false
     return !checks.isStale() && !isAfter(decodeCursor(now.cursor), decodeCursor(position))
@@ -243,7 +243,7 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
       if (reception.hasChanged()) checks.noteChange()
       if (checks.isDue()) {
         checks.noteCheck()
-        // Null: the space is gone for the caller, and the subscription ends with the reason.
+        // Null: the caller no longer has access to the space, and the subscription ends with the reason.
         state = await readTurn(caller, options)
         continue
       }
@@ -294,7 +294,7 @@ class Checks {
   }
 }
 
-/** Receives the events of a space one at a time, and notices when the status of a run there changes. */
+/** Receives the events of a space one at a time, and detects when the status of a run there changes. */
 function createReception(caller: Caller, { spaceId, after, activity }: FollowOptions, bell: Bell) {
   const waiting: SpaceEvent[] = []
   let onTaken = () => {}

@@ -181,7 +181,7 @@ async function follow(
 }
 
 /**
- * Marks errors as final if the provider says that a retry cannot help, because the SDK decides by status alone. @throws
+ * Marks errors as final if the provider reports that a retry cannot help, because the SDK decides by status alone. @throws
  * the error
  */
 function rethrowFinal(error: unknown): never {

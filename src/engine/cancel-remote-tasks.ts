@@ -5,7 +5,7 @@ import type { Platform } from '../platform/platform.ts'
 import { readRemoteCall } from '../stores/call-store.ts'
 import { isBreak, type RemoteAgents } from '../tools/a2a/remote-agents.ts'
 
-/** How often the task of a message is looked for that was on its way when its run ended. */
+/** How often to look for the task of a message that was in flight when its run ended. */
 const MOST_LOOKUPS = 4
 
 /** Cancels, as jobs, the tasks of runs that were stopped or failed: nobody waits for their answers. */
@@ -23,7 +23,7 @@ export function cancelRemoteTasks(
     } catch (error) {
       signal.throwIfAborted()
       logger.warn({ toolCallId, reason: messageOf(error) }, 'could not cancel the task of an agent on another server')
-      // The agent was deleted, or its server does not let us in: another attempt changes nothing.
+      // The agent was deleted, or its server refuses us: a retry would not help.
       if (isBreak(error)) throw error
       return
     }

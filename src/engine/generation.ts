@@ -24,7 +24,7 @@ export type Generated =
 
 /**
  * How many times a model is called again after its stream was cut off. Before the stream begins, the SDK
- * retries by itself.
+ * retries automatically.
  */
 const MOST_RETRIES = 2
 const FIRST_PAUSE_MS = 500
@@ -47,7 +47,7 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
     if (over !== null) return { type: 'over-budget', error: over }
     if (parts.run.signal.aborted) return { type: 'aborted' }
   }
-  throw new Error('the step plan names no model')
+  throw new Error('the step plan contains no model')
 }
 
 /** Returns the models in call order, models in cooldown last. Records models before the first available one as failed. */
@@ -142,7 +142,7 @@ async function keep(
   question: Question,
   { live, end, startedAt, failure }: Attempt,
 ): Promise<KeptStep> {
-  if (end === null) throw new Error('a generation without an end cannot be journaled')
+  if (end === null) throw new Error('a generation without a finish part cannot be journaled')
   const requester = requesterOf(parts.run.context.run)
   const calls = await callsOf(end.content, { tools: parts.tools, live, requester })
   for (const call of calls)
@@ -181,7 +181,7 @@ function isItsProvidersFault(made: Attempt): boolean {
 }
 
 function failureOf({ failure, end }: Attempt): ModelFailure {
-  const what = end === null ? 'The model sent nothing.' : 'The model broke off in the middle of its answer.'
+  const what = end === null ? 'The model sent nothing.' : "The model's stream ended in the middle of its answer."
   return failure ?? new ModelFailure(new Error(what), { blame: 'unclear' })
 }
 

@@ -30,7 +30,7 @@ export function createMailing(
 
   const sendMail = bindJob(SEND_MAIL, async ({ key, humanId, subject, text, link, until }, job) => {
     if (until !== null && clock.now() > Date.parse(until)) {
-      logger.warn({ key }, 'an email was not sent in time, and is dropped')
+      logger.warn({ key }, 'an email was not sent in time, and was dropped')
       return
     }
     const where = { id: humanId, goneAt: null }

@@ -28,8 +28,8 @@ export interface RelayParts {
 }
 
 /**
- * Returns the model of an agent that is executed elsewhere. It runs in this process, and makes three generations: a call of the tool
- * that asks the agent, a call that posts the answer while it arrives, and the end. So the journal, approvals, confidentiality and budgets
+ * Returns the model of an agent that is executed elsewhere. It runs in this process, and makes three generations: a call of the tool that
+ * sends the message to the agent, a call that posts the answer while it arrives, and the end. So the journal, approvals, confidentiality and budgets
  * apply as to every model, and a run that is resumed finds the task that it began. docs/decisions/foreign-agents.md has the reasons.
  */
 export function createRelayModel(name: string, foreign: ForeignModel, parts: RelayParts): LanguageModelV4 {
@@ -59,7 +59,7 @@ export function createRelayModel(name: string, foreign: ForeignModel, parts: Rel
   }
 }
 
-/** How far a run has come, by the prompt of its next generation. */
+/** The progress of a run, derived from the prompt of its next generation. */
 interface Progress {
   /** The result of its last question; null if it has asked nothing yet. */
   result: ToolResultOutput | null
@@ -132,8 +132,8 @@ function textFieldOf({ inputSchema }: Tool): string | null {
 }
 
 /**
- * Returns what the agent is sent: the text of a message alone if nobody else could be meant and nothing was said in between; else the
- * trigger as other agents see it, with what was said since the agent last spoke.
+ * Returns the text to send to the agent: only the text of the message if nobody else could be addressed and no other message was
+ * posted since; otherwise the trigger as other agents see it, with the messages since the agent's last one.
  */
 function questionOf({ context }: Pick<RunExecution, 'context'>, scene: Scene): string {
   const { triggerMessage, history, agent, spaces } = scene
@@ -155,7 +155,7 @@ async function* posted(parts: RelayParts, answer: AsyncGenerator<string | null>)
   let text = ''
   for await (const more of answer) {
     if (more === null) {
-      // Shows that the agent is alive.
+      // Reports that the agent is alive.
       yield { type: 'raw', rawValue: null }
       continue
     }
@@ -186,7 +186,7 @@ function placeOf({ run, scene, tools }: RelayParts): { tool: string; opening: st
   return { tool: 'sendSpaceMessage', opening: `{"spaceId":${JSON.stringify(row.triggerSpaceId)},"text":"` }
 }
 
-/** Yields the text of an answer as it grows; null as a sign of life. @throws RemoteAgentError */
+/** Yields the text of an answer as it grows; null as a heartbeat. @throws RemoteAgentError */
 async function* remoteAnswer(
   parts: RelayParts,
   model: string,
@@ -208,7 +208,7 @@ async function* remoteAnswer(
     yield more?.toWellFormed() ?? null
     said += more ?? ''
     if (!isTooLong) continue
-    // The rest could not be posted, and there is no end to wait for.
+    // The rest could not be posted, so do not wait for the end.
     if (text !== said) throw replaced()
     yield '…'
     return
@@ -230,7 +230,7 @@ async function* followed(
   }
 }
 
-/** Returns what an answer contains in addition to the text that was posted; null for nothing, and if it no longer begins with that text. */
+/** Returns the part of an answer after the text that was posted; null for nothing, and if it no longer begins with that text. */
 function moreOf(text: string, said: string): string | null {
   const isMore = text.length > said.length && text.startsWith(said) && (said !== '' || text.trim() !== '')
   return isMore ? text.slice(said.length) : null
@@ -239,7 +239,7 @@ function moreOf(text: string, said: string): string | null {
 /** One character less than a message can have: a longer answer ends with an ellipsis. */
 const LONGEST_ANSWER = LONGEST_MESSAGE - 1
 
-/** Returns the answer so far, without the first half of a surrogate pair whose second half is still to come. */
+/** Returns the answer so far, without the first half of a surrogate pair whose second half has not arrived yet. */
 function postableIn(task: RemoteTask): { text: string; isTooLong: boolean } {
   const answer = answerIn(task)
   const text = cut(answer, LONGEST_ANSWER).replace(/[\ud800-\udbff]$/, '')
@@ -248,9 +248,9 @@ function postableIn(task: RemoteTask): { text: string; isTooLong: boolean } {
 
 /** A draft that is continued is corrected from the first character that differs. */
 const replaced = () =>
-  new RemoteAgentError('The agent has replaced what it had written.', { fault: 'BROKEN_OFF', isRetryable: true })
+  new RemoteAgentError('The agent has replaced its earlier text.', { fault: 'BROKEN_OFF', isRetryable: true })
 
-/** @throws RemoteAgentError if the task ended without an answer, or with another one than was posted */
+/** @throws RemoteAgentError if the task ended without an answer, or with a different answer than the posted one */
 function checkEnd(task: RemoteTask, said: string): void {
   const { state, status } = task
   const words = status.trim() === '' ? 'The agent gave no reason.' : cut(status, LONGEST_REASON)
@@ -375,7 +375,7 @@ function streamOf(parts: AsyncGenerator<StreamPart>): ReadableStream<StreamPart>
   )
 }
 
-/** Returns models that also resolve the foreign one of the run's agent. */
+/** Returns models that also resolve the remote model of the run's agent. */
 export function withRelay<M extends { resolve(name: string): Promise<unknown> }>(models: M, parts: RelayParts): M {
   return {
     ...models,

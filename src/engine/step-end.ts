@@ -77,7 +77,7 @@ function faultIn({
         fault: 'FILTERED',
       }
     case 'interrupted':
-      return failedWith('The model broke off in the middle of its answer.')
+      return failedWith("The model's stream ended in the middle of its answer.")
     case 'error':
       return failedWith('The model ended with an error.')
     case 'length': {

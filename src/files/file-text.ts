@@ -116,7 +116,7 @@ function inThread(question: PdfQuestion, signal?: AbortSignal): Promise<string |
 /** Whether the thread has allocated too much. Its own timers do not fire while it decompresses, so this process measures. */
 async function exceedsMemory(worker: Worker, rssBefore: number): Promise<boolean> {
   try {
-    // Node has it since 22.16 and 24.0. Before, the growth of the whole process has to do, which other work may contribute to.
+    // Node has it since 22.16 and 24.0. In older versions the growth of the whole process is measured, to which other work may contribute.
     if (typeof worker.getHeapStatistics !== 'function')
       return process.memoryUsage.rss() - rssBefore > BUFFERS_BYTES + THREAD_MB * 1024 * 1024
     return (await worker.getHeapStatistics()).external_memory > BUFFERS_BYTES

@@ -6,7 +6,7 @@ const TEXT_SAMPLE_BYTES = 65_536
 const LONGEST_DETECTION_MS = 3000
 const UNKNOWN = 'application/octet-stream'
 /** Control characters that do not occur in text. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are searched for
 const BINARY = /[\0-\x08\x0e-\x1a\x1c-\x1f]/
 
 /**

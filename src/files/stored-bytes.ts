@@ -70,7 +70,7 @@ export async function receiveFile(
 let lastTurn: Promise<void> = Promise.resolve()
 
 /**
- * Waits for a turn: one chunk of all uploads in each turn of the event loop. Otherwise every other request would wait for a chunk of each
+ * Waits for its turn: each turn of the event loop processes one chunk of all uploads. Otherwise every other request would wait for a chunk of each
  * upload at each of its own steps. An upload that waits reads no further from its socket.
  */
 function takeTurn(): Promise<void> {

@@ -179,7 +179,7 @@ async function give(tx: Tx, platform: ChainPlatform, giving: Giving, turn: NextT
 
 /**
  * Adds to a mention its thread: that of the run's last message in the space, else of the run. The agent is called back in
- * the thread of its run, also if it asked elsewhere, because what it was asked there is not done.
+ * the thread of its run, even if it asked elsewhere, because its task there is not done.
  */
 async function inItsThread(tx: Tx, { run, handingOn }: EndedTurn): Promise<EndedTurn['handingOn']> {
   if (handingOn?.type !== 'mention') return handingOn

@@ -31,14 +31,14 @@ export interface ConversationInput {
 export interface KnownTurn {
   asked: string
   answered: string
-  /** The new message: a request that is sent again has been posted already. */
+  /** The new message: if a request is sent again, its message was already posted. */
   next: string
 }
 
 /** The spaces in which clients that name no space converse with an agent. */
 export interface Conversations {
   /**
-   * Returns the space of the viewer, the agent and the thread. Creates it if there is none: with the two as members.
+   * Returns the space of the viewer, the agent and the thread. Creates it, with the two as members, if there is none.
    * @throws as SpaceCreation.create; ForbiddenError unless the viewer is a human; NotFoundError
    */
   open(viewer: Viewer, input: ConversationInput): Promise<{ spaceId: string; isNew: boolean }>
@@ -54,11 +54,11 @@ export interface Conversations {
   ): Promise<{ spaceId: string; repeats: string | null } | null>
 }
 
-/** Ends the transaction that creates a space: another one was created meanwhile. */
+/** Ends the transaction that creates a space: another one was created in the meantime. */
 class AlreadyOpen extends Error {
   readonly spaceId: string
   constructor(spaceId: string) {
-    super('the conversation has a space already')
+    super('the conversation already has a space')
     this.spaceId = spaceId
   }
 }
@@ -132,7 +132,7 @@ interface ConversationEnd {
   repeats: string | null
 }
 
-/** Returns null if the conversation has gone on with another message. */
+/** Returns null if the conversation has continued with another message. */
 function endOf([asked, ...later]: readonly Utterance[], humanId: string, next: string): ConversationEnd | null {
   if (asked === undefined) return null
   const { spaceId } = asked
@@ -159,6 +159,6 @@ const textOf = (answer: readonly { text: string }[]) =>
     .join('\n\n')
     .trim()
 
-/** A client that has left early knows the beginning of an answer; one that was sent words about a waiting decision knows more. */
+/** A client that disconnected early has only the beginning of an answer; one that received a text about a pending decision has more. */
 const isSimilar = (answer: string, known: string) =>
   answer !== '' && (answer.startsWith(known) || known.startsWith(answer))

@@ -108,11 +108,11 @@ export interface DecideCall {
    */
   recheck(among?: PendingCalls): Promise<void>
   /**
-   * Returns where a person has to connect for a call to go on, and the name of its agent.
-   * @throws NotFoundError unless the call waits for this person, who is not somebody who acts as them
+   * Returns the URL at which a person has to connect for a call to continue, and the name of its agent.
+   * @throws NotFoundError unless the call waits for this person; an admin who acts as the person does not count
    */
   awaitedConnection(viewer: Viewer, toolCallId: string): Promise<Connection & { agentName: string }>
-  /** Goes on with the calls that wait for a person to connect: each is executed, or needs its approval now. */
+  /** Continues the calls that wait for a person to connect: each is executed, or now waits for its approval. */
   connected(connection: Connection): Promise<void>
   /** Calls past their deadline, and calls that are due for escalation, by the clock of the database. */
   timed: Timed[]
@@ -171,7 +171,7 @@ export function createDecideCall(
     if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
       throw new NotFoundError(NO_SUCH_CALL)
     if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
-    requireInPerson(viewer, 'decide on calls or see to them')
+    requireInPerson(viewer, 'decide on calls or claim them')
     return { call, humanId: viewer.id }
   }
 
@@ -322,7 +322,7 @@ export function createDecideCall(
     return { call, humanId }
   }
 
-  /** Goes on with a locked pending call whose person has connected. */
+  /** Continues a locked pending call whose person has connected. */
   async function connectedIn(tx: Tx, call: LockedCall, humanId: string): Promise<Decided | null> {
     const { connects } = termsOf(call) ?? {}
     if (connects === undefined || call.isLate) return null

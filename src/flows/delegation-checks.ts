@@ -136,7 +136,7 @@ async function refuseTarget(
   const others = members.filter(({ id, agent }) => agent?.paused === false && id !== run.agentId)
   const whom =
     others.length === 0
-      ? 'There is no other agent here that could be woken: answer, or end.'
+      ? 'No other agent here can be woken: answer, or end.'
       : `Choose one of the other agents of the space: ${others.map(({ id, name }) => `${name} (${id})`).join(', ')}.`
   if (target?.agent?.paused === true)
     return { code: 'AGENT_PAUSED', message: `${target.name} is paused: nothing wakes it now. ${whom}` }

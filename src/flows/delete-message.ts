@@ -31,7 +31,7 @@ export interface MessageDeletions {
   deleteMessage(viewer: Viewer, input: { messageId: string }): Promise<Message>
   /** Deletes a message of a run's agent, in the transaction of the call. @throws the same */
   deleteOwn(tx: Tx, run: ChangingRun, message: ReachedMessage): Promise<{ afterCommit(): Promise<void> }>
-  /** Does for one copy of a deleted message what its deletion did not do at once. */
+  /** Completes the deletion of one copy of a deleted message. */
   copyDeletion: BoundJob
 }
 
@@ -100,7 +100,7 @@ export function createMessageDeletions(
 
   /**
    * Hides the message in all copies of its space, in a few statements that read no content, so that nobody sees it after the
-   * commit. A job for each copy does the rest, and clears a copy that a repeated run has written on.
+   * commit. A job for each copy does the rest, and clears a copy whose text a repeated run has continued.
    * @param texts those that the deletion of the message has recorded
    */
   async function hideCopies(tx: Tx, { id, spaceId, seq }: Message, texts: readonly string[]): Promise<void> {

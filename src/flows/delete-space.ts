@@ -24,9 +24,9 @@ import type { Lifecycle } from './lifecycle.ts'
 /** Deletion of spaces. */
 export interface SpaceDeletion {
   /**
-   * For admins, and for the last human member. One transaction hides the space from everybody, removes what agents were
-   * given in it, deletes copied agents that were in no other space, and ends everything that waits in it. Then its active runs end as CANCELED (GONE), and its rows are removed in
-   * batches. If many rows remain, a worker removes them.
+   * For admins, and for the last human member. One transaction hides the space from everybody, removes the knowledge that agents got in it,
+   * deletes copied agents that were in no other space, and ends everything that waits in it. Then its active runs end as CANCELED (GONE),
+   * and its rows are removed in batches. If many rows remain, a worker removes them.
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>

@@ -25,8 +25,8 @@ const LONGEST_JOB_MS = 300_000
 const PROBE = 'text'
 
 /**
- * Computes the vectors of new and changed texts, then of older ones. The rows without a vector say what there is to do, and the vectors of
- * each request are stored at once, so an attempt that dies repeats at most one request. After a refusal, the batches become smaller until the refused
+ * Computes the vectors of new and changed texts, then of older ones. The rows without a vector are the work to do, and the vectors of each request
+ * are stored at once, so an attempt that dies repeats at most one request. After a refusal, the batches become smaller until the refused
  * text is alone. An attempt fails while the provider is unavailable; the queue delays the next one, which continues with batches of that size.
  */
 export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logger'>, embedder: Embedder): BoundJob {

@@ -219,7 +219,7 @@ function hasCalledSql(runId: string, counts: Prisma.Sql): Prisma.Sql {
         AND coalesce(c.output->'error'->>'code', '') <> ALL(${REFUSED_BEFORE}::text[])))))`
 }
 
-/** Whether a run ends by itself, and not by a limit, so that nobody waits for an agent on another server. */
+/** Whether a run ends normally, and not by a limit, so that no task of an agent on another server is left. */
 const hasAnswered = ({ status, stopReason }: Pick<RunEnding, 'status' | 'stopReason'>): boolean =>
   status === 'COMPLETED' && ['FINISHED', 'SKIPPED', 'ALL_ANSWERED'].includes(stopReason)
 
@@ -227,5 +227,5 @@ const hasAnswered = ({ status, stopReason }: Pick<RunEnding, 'status' | 'stopRea
 const HAS_NO_REMOTE_CALL_SQL = Prisma.sql`NOT EXISTS (
   SELECT 1 FROM "ToolCall" c WHERE c."runId" = "Run".id AND c."toolName" = ${ASK_REMOTE_AGENT})`
 
-/** Condition on a held run: it has written in a space, or no message triggered it. */
+/** Condition on a held run: it has posted in a space, or no message triggered it. */
 const HAS_POSTED_SQL = Prisma.sql`("Run"."triggerMessageId" IS NULL OR EXISTS (SELECT 1 FROM "RunSpace" s WHERE s."runId" = "Run".id))`

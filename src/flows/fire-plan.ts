@@ -133,7 +133,7 @@ async function fireNow(tx: Tx, platform: Platform, now: Prisma.Sql, planId: stri
   if (plan === null) throw new NotFoundError(NO_SUCH_PLAN)
   if (plan.paused) throw new ConflictError('The agent of the plan is paused: resume the agent first (updateAgent).')
   const { firing, afterCommit } = await wakeOnce(tx, platform, plan, plan.now)
-  if (firing === null) throw new ConflictError('The plan has already fired at this time: try again.')
+  if (firing === null) throw new ConflictError('The plan has already fired for this time: try again.')
   return { firing, afterCommit }
 }
 

@@ -18,7 +18,7 @@ import { lockSpace } from '../stores/space-store.ts'
 export interface Forgetting {
   /** Removes one think cycle from a consciousness. @throws ForbiddenError, NotFoundError */
   forgetCycle(viewer: Viewer, input: { cycleId: string }): Promise<{ cycleId: string; agentId: string }>
-  /** Deletes everything that an agent was given directly in a space. @throws ForbiddenError, NotFoundError */
+  /** Deletes everything that an agent received directly in a space. @throws ForbiddenError, NotFoundError */
   forgetSpace(viewer: Viewer, input: { agentId: string; spaceId: string }): Promise<{ agentId: string }>
 }
 
@@ -54,8 +54,8 @@ export function createForgetting({ db, signals }: Pick<Platform, 'db' | 'signals
 }
 
 /**
- * Makes agents forget everything that they were given directly in a space: think cycles, memories, goals, plans and inbox events.
- * An active cycle that was given some of this continues to its end and is not remembered. Runs in the caller's
+ * Makes agents forget everything that they received directly in a space: think cycles, memories, goals, plans and inbox events.
+ * An active cycle that received some of this continues to its end and is not remembered. Runs in the caller's
  * transaction. Only this function defines what an agent forgets with a space.
  * @param copyIds agents that the caller changes afterwards; all agents are locked in the order of their ids
  */

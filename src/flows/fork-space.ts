@@ -94,8 +94,8 @@ export interface SpaceCopy {
 const MOST_MESSAGES = 100_000
 const LONGEST_KEPT_NAME = 190
 /**
- * The newest messages of a copy, which can be found by search at once. The index takes five times as long as the messages:
- * a copy of 50,000 messages took 7 s on PostgreSQL with all of it, and 1.6 s without.
+ * The newest messages of a copy, which can be found by search immediately. The index takes five times as long as the messages:
+ * a copy of 50,000 messages took 7 s on PostgreSQL with a complete index, and 1.6 s without.
  */
 const INDEXED_IN_TRANSACTION = 1000
 
@@ -119,7 +119,7 @@ export async function copySpace(
       `A space with more than ${MOST_MESSAGES} messages cannot be copied: give a smaller atSeq.`,
     )
   if (await holdPeople(tx, spaceId))
-    throw new ConflictError('Somebody who wrote in this space is being erased. Try again in a few minutes.')
+    throw new ConflictError('A person who posted in this space is being erased. Try again in a few minutes.')
   const members = await tx.membership.findMany({
     where: { spaceId },
     select: { entityId: true, joinedAt: true, entity: { select: { kind: true } } },

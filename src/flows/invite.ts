@@ -26,7 +26,7 @@ export interface Inviting {
   /**
    * Has an invitation emailed. The response and its timing do not depend on whether somebody has the address, because a worker
    * looks it up. A person who already has an account signs in with the link, and joins
-   * the spaces. @throws ForbiddenError, also if email is not set up; BadInputError, NotFoundError; LimitExceededError over 20
+   * the spaces. @throws ForbiddenError, including if email is not set up; BadInputError, NotFoundError; LimitExceededError over 20
    * spaces; RateLimitedError over 50 in an hour
    */
   invite(viewer: Viewer, input: InviteInput): Promise<{ id: string; email: string; expiresAt: Date }>

@@ -26,7 +26,7 @@ export interface CreateJoinLinkInput {
 }
 
 /**
- * Links with which people join a space by themselves. A link ends when its creator leaves the space, and all links of a space
+ * Links with which people join a space without an invitation. A link ends when its creator leaves the space, and all links of a space
  * end when somebody removes a human from it.
  */
 export interface JoinLinks {

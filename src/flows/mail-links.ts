@@ -211,7 +211,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         const others = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
         const isRepeated = (await tx.mail.count({ where: { key: job.id } })) > 0
         if (!isRepeated && others >= MOST_LINKS_OF_ADDRESS) {
-          logger.info({ purpose }, 'a link was not emailed: its address has had too many within an hour')
+          logger.info({ purpose }, 'a link was not emailed: its address has received too many within an hour')
           return null
         }
         await insertMail(tx, job.id, now(), counted)

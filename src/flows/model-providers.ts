@@ -55,8 +55,8 @@ export interface ModelProviders<Provider extends KnownProvider> {
   /** @throws ForbiddenError, BadInputError with the field at fault, ConflictError for a provider from the environment */
   save(viewer: Viewer, input: SetModelProviderInput): Promise<Provider>
   /**
-   * Deletes a provider. Agents may still name its models: their runs then fail with an error that says what to do, and
-   * work again if a provider with this name is added. @throws ForbiddenError, NotFoundError, ConflictError for a
+   * Deletes a provider. Agents may still use its models: their runs then fail with an error that names the solution,
+   * and work again if a provider with this name is added. @throws ForbiddenError, NotFoundError, ConflictError for a
    * provider from the environment
    */
   delete(viewer: Viewer, name: string): Promise<{ deletedName: string }>

@@ -36,9 +36,9 @@ import { publishWoken, startRun } from './wake.ts'
 export interface Rerunning {
   /**
    * Starts a run in a copy of the space, which continues an ended run from before one of its steps, with other instructions
-   * or another model. The original stays as it is. For admins.
+   * or another model. The original stays unchanged. For admins.
    * @throws NotFoundError, ForbiddenError; BadInputError for a step that the run does not have; ConflictError if the run is
-   * active, its journal or its agent is gone, or it is a think cycle
+   * active, its journal or its agent was deleted, or it is a think cycle
    */
   rerun(viewer: Viewer, input: RerunStepInput): Promise<Run>
 }
@@ -112,7 +112,7 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
   const at = (await tx.step.findUnique({ where: { runId_index: { runId: run.id, index: step } } }))?.startedAt
   const journal = await readBeginning(tx, run.id, step)
   if (at === undefined || journal.steps.length < step)
-    throw new ConflictError('The journal of the run is gone: it has passed its retention.')
+    throw new ConflictError('The journal of the run was deleted by retention.')
   const change = {
     agentId: run.agentId,
     ...(changed.instructions === null ? {} : { instructions: changed.instructions }),
@@ -131,7 +131,7 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
   return { again, spaceId: fork.intoId, memberIds }
 }
 
-/** Returns the parts of a growing message that calls had added: each sends a text or a file, or shows itself. */
+/** Returns the parts that calls had added to a growing message: each call sends a text or a file, or is shown itself. */
 function partsBefore({ originalId, parts }: AdoptedMessage, calls: readonly ToolCall[], intoId: string): MessagePart[] {
   const shown = new Set(calls.map(({ id }) => copiedId(id, intoId)))
   const sent = calls.filter(({ output }) => isObject(output) && output['messageId'] === originalId).length
@@ -146,7 +146,7 @@ interface Scratch {
   change: Parameters<typeof copyAgents>[2]['change'] & object
 }
 
-/** Copies the space in which the run worked, as it was at a time; without one, makes a space for the agent alone. */
+/** Copies the space in which the run worked, as of a given time; if there is none, creates a space for the agent alone. */
 async function scratchCopy(tx: Tx, platform: Platform, viewer: Viewer, { run, at, change }: Scratch) {
   const spaceId = run.triggerSpaceId ?? run.activeSpaceId
   if ((await tx.agent.count({ where: { id: run.agentId } })) === 0) throw new ConflictError('The agent was deleted.')

@@ -24,7 +24,7 @@ export interface ResumableUploads {
   lifetimeMs: number
   /** Begins an upload. The resulting file gets the id of the upload. @throws BadInputError, ForbiddenError, LimitExceededError, StorageUnavailableError */
   begin(viewer: Viewer, input: { id: string; name: string; size: number }): Promise<FileUpload>
-  /** @throws NotFoundError, also once the upload has expired */
+  /** @throws NotFoundError, including for an expired upload */
   get(viewer: Viewer, id: string): Promise<FileUpload>
   /**
    * Stores the next bytes; if the body is cut off, those that arrived. Returns the total number of bytes

@@ -123,7 +123,7 @@ const isActing = (viewer: Viewer) => viewer.scope === 'HUMAN' && viewer.acting !
 const actingAdminOf = (viewer: Viewer) => (viewer.scope === 'HUMAN' ? (viewer.acting?.adminId ?? null) : null)
 
 const MOST_MENTIONS = 20
-const NO_SUCH_MENTIONED = 'You mention somebody who does not exist, or whom you may not see.'
+const NO_SUCH_MENTIONED = 'A mentioned person or agent does not exist, or you may not see it.'
 
 const fieldOfMentions = ({ mentionedIds }: Pick<SendMessageInput, 'mentionedIds'>) =>
   mentionedIds == null || mentionedIds.length === 0 ? 'input.mentionedAgentId' : 'input.mentionedIds'

@@ -11,9 +11,9 @@ import { isPublicHttps } from '../rules/push-endpoint.ts'
 import type { TaskState } from '../rules/task-state.ts'
 import { deleteTaskPushes, saveTaskPush } from '../stores/task-push-store.ts'
 
-/** Where a client is notified of a task, as it gives it. */
+/** The push configuration of a task, as the client gives it. */
 export interface TaskPushInput {
-  /** Null: the server makes one from the task and the address, so that the same input has the same id. */
+  /** Null: the server derives the id from the task and the address, so that the same input has the same id. */
   id: string | null
   url: string
   /** Sent in the header X-A2A-Notification-Token. */

@@ -30,11 +30,11 @@ export interface MessageTrigger {
   seq: number
   /** Null if no message was posted. */
   messageId: string | null
-  /** The thread in which it happened, named by the message on which the thread hangs. */
+  /** The thread in which it happened, named by its first message. */
   threadRootId: string | null
   /** The message is not in that thread. */
   isElsewhere?: boolean
-  /** The text of the message; if it only shows tools, what those show. */
+  /** The text of the message; if it only shows tools, their text. */
   text: string
   /** The full text of the message as agents read it, including the tool calls that it shows. */
   content: string

@@ -28,7 +28,7 @@ const ActAsInput = builder.inputType('ActAsInput', {
 
 const ActAsPayload = builder.objectRef<{ secret: string; expiresAt: Date }>('ActAsPayload').implement({
   description:
-    'A bearer token of this human for 30 minutes. Its messages carry `actingAdmin`. It may not decide on calls or grants, create tokens, change settings, or act as an admin.',
+    'A bearer token of this human for 30 minutes. Its messages carry `actingAdmin`. The token may not decide on calls or grants, create tokens, change settings, or act as an admin.',
   fields: (t) => ({ secret: t.exposeString('secret'), expiresAt: t.expose('expiresAt', { type: 'DateTime' }) }),
 })
 
@@ -36,7 +36,7 @@ builder.mutationField('actAs', (t) =>
   t.field({
     type: ActAsPayload,
     description:
-      "Admins only. The human sees the new session among their sessions and can end it there. It also ends with the admin's role, and with the session or token that requested it.",
+      "Admins only. The human sees the new session among their sessions and can end it there. The session also ends with the admin's role, and with the session or token that requested it.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ActAsInput, required: true }) },
     resolve(_, { input }, context) {

@@ -60,19 +60,19 @@ const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('Cyc
 type RemoteAgentShape = NonNullable<shapes.Agent['remote']>
 
 const RemoteAgentCard = builder.objectRef<NonNullable<RemoteAgentShape['card']>>('RemoteAgentCard').implement({
-  description: 'An A2A agent card, as it was read last. Its texts were written on the other server.',
+  description: 'An A2A agent card, as last read. The texts of the card were written on the other server.',
   fields: (t) => ({
     fingerprint: t.exposeString('fingerprint', { description: 'A digest of the whole card, for `confirmAgentCard`.' }),
     name: t.exposeString('name'),
     description: t.exposeString('description'),
     version: t.exposeString('version'),
-    url: t.exposeString('url', { description: 'Where the agent is sent messages.' }),
+    url: t.exposeString('url', { description: "The URL to which the agent's messages are sent." }),
     skills: t.exposeStringList('skills'),
   }),
 })
 
 const RemoteAgent = builder.objectRef<RemoteAgentShape>('RemoteAgent').implement({
-  description: 'An agent on another server, for which an agent with a model `a2a:<URL of its agent card>` stands.',
+  description: 'The agent on another server that an agent with the model `a2a:<URL of its agent card>` represents.',
   fields: (t) => ({
     cardUrl: t.exposeString('cardUrl'),
     headerNames: t.exposeStringList('headerNames'),
@@ -81,7 +81,7 @@ const RemoteAgent = builder.objectRef<RemoteAgentShape>('RemoteAgent').implement
     card: t.expose('card', { type: RemoteAgentCard, nullable: true, description: 'Null until a run has read it.' }),
     confirmed: t.exposeBoolean('confirmed', {
       description:
-        'False if the card has changed since it was trusted: the agent is sent nothing until `confirmAgentCard`.',
+        'False if the card has changed since it was trusted: nothing is sent to the agent until `confirmAgentCard`.',
     }),
   }),
 })
@@ -236,7 +236,7 @@ McpServer.implement({
     approvalTools: t.exposeStringList('approvalTools', { nullable: true }),
     oauth: t.expose('oauth', { type: McpAuthorizationType }),
     authorized: t.exposeBoolean('authorized', {
-      description: 'Whether an authorization of the server itself by OAuth was begun or given.',
+      description: 'Whether an OAuth authorization of the server itself was started or completed.',
     }),
     alwaysAskTools: t.exposeStringList('alwaysAskTools', {
       description: 'Tools whose calls no standing grant may cover.',

@@ -38,7 +38,7 @@ const ConfirmAgentCardInput = builder.inputType('ConfirmAgentCardInput', {
     agentId: t.id({ required: true }),
     fingerprint: t.string({
       required: true,
-      description: 'The `fingerprint` of the card that is confirmed. If another card was read since, a ConflictError.',
+      description: 'The `fingerprint` of the card to confirm. ConflictError if another card has been read since.',
     }),
   }),
 })
@@ -110,7 +110,7 @@ builder.mutationFields((t) => ({
   confirmAgentCard: t.field({
     type: changedAgentPayload('ConfirmAgentCardPayload'),
     description:
-      'For admins. Trusts the agent card of an agent on another server that has the fingerprint. Until then, an agent whose card has changed since it was trusted is sent nothing.',
+      'For admins. Trusts the agent card with this fingerprint, of an agent on another server. Until then, nothing is sent to an agent whose card has changed since it was trusted.',
     errors: { types: [ForbiddenError, NotFoundError, ConflictError] },
     args: { input: t.arg({ type: ConfirmAgentCardInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -115,7 +115,7 @@ export const McpServerInput = builder.inputType('McpServerInput', {
 })
 
 const RemoteAgentInput = builder.inputType('RemoteAgentInput', {
-  description: 'How an agent on another server is reached: one whose model is `a2a:<URL of its agent card>`.',
+  description: 'The connection to an agent on another server, whose model is `a2a:<URL of its agent card>`.',
   fields: (t) => ({
     headers: t.field({
       type: 'JSON',
@@ -129,7 +129,7 @@ const RemoteAgentInput = builder.inputType('RemoteAgentInput', {
     }),
     mayReceiveConfidential: t.boolean({
       description:
-        'Whether the agent is sent messages from confidential spaces, although their content then leaves the server. False unless it is set. In an update: if absent, the agent keeps its value, unless the model names another origin.',
+        'Whether messages from confidential spaces are sent to the agent, although their content then leaves the server. False unless it is set. In an update: if absent, the agent keeps its value, unless the model names another origin.',
     }),
   }),
 })

@@ -118,7 +118,7 @@ builder.mutationFields((t) => ({
   restoreAgentVersion: t.field({
     type: payload('RestoreAgentVersionPayload'),
     description:
-      'For admins. Restores the agent to an earlier version, as a new version. Tools keep their present headers. ConflictError: headers, a model or people that the version needs no longer exist.',
+      'For admins. Restores the agent to an earlier version, as a new version. Tools keep their current headers. ConflictError: headers, a model or people that the version needs no longer exist.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RestoreAgentVersionInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -96,7 +96,7 @@ const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
     }),
     inputDigest: t.string({
       description:
-        '`Approval.inputDigest` of the input that the human approves. If absent, the approval is for the input that the model wrote; a ConflictError if the input has been edited. Ignored for a denial.',
+        '`Approval.inputDigest` of the input that the human approves. If absent, the approval is for the input that the model wrote; ConflictError if that input has been edited. Ignored for a denial.',
     }),
   }),
 })

@@ -31,7 +31,7 @@ const countedFields = new WeakSet<object>()
 
 /**
  * Makes every field add its result to the context's meter before serialization: the bytes of leaves and of keys, and
- * the actual length of lists, also of introspection. Connections drop edges if the response has to shrink. Fields
+ * the actual length of lists, including introspection. Connections drop edges if the response has to shrink. Fields
  * without a resolver are counted by `countedFieldResolver`, which must be passed to the execution.
  */
 export function bounded(schema: GraphQLSchema): GraphQLSchema {

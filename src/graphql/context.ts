@@ -77,7 +77,7 @@ export async function takeRate(context: Context, name: RateName, points = 1): Pr
 }
 
 /**
- * For a mutation that lists RateLimitedError. @throws RateLimitedError if the operation is over the rate
+ * For a mutation that lists RateLimitedError. @throws RateLimitedError if the operation exceeds the rate
  * of requests
  */
 export function checkRequestRate({ overRate }: Context): void {

@@ -104,7 +104,7 @@ export interface Domain {
   forgetting: Forgetting
   minds: MindControl
   spaces: Spaces & SpaceCreation & SpaceUpdates
-  /** For the doors: src/doors. */
+  /** For the protocol endpoints: src/doors. */
   conversations: Conversations
   taskPushes: TaskPushes
   forking: Forking & Rerunning

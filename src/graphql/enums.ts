@@ -57,7 +57,7 @@ export const McpAuthorizationType = builder.enumType('McpAuthorization', {
     },
     PERSON: {
       description:
-        'One token for each person, asked for when a run of theirs first needs it: the call waits, and `ToolCall.authorization` says who connects where. The token of `connectMcpServer` only lists the tools.',
+        'One token for each person, requested when one of their runs first needs it: the call waits, and `ToolCall.authorization` says who connects where. The token of `connectMcpServer` only lists the tools.',
     },
   } as const,
 })
@@ -85,7 +85,7 @@ export const RoutingType = builder.enumType('Routing', {
     },
     MENTION_CHAIN: {
       description:
-        "A human's message wakes the agent that it mentions, or else the next agent in turn. That agent may mention the next one; a reply stack records who is called back.",
+        "A human's message wakes the agent that it mentions, or else the next agent in turn. The woken agent may mention the next one; a reply stack records who is called back.",
     },
   } as const,
 })

@@ -21,12 +21,12 @@ builder.mutationField('forkSpace', (t) =>
   t.field({
     type: ForkSpacePayload,
     description:
-      'Copies a space, to try something out beside the original. Copied messages keep their senders, times, files and reactions; nobody is woken, and no plan is copied.',
+      'Copies a space, to try something out without changing the original. Copied messages keep their senders, times, files and reactions; nobody is woken, and no plan is copied.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
       union: {
         description:
-          'For admins, and for human members who may add every agent of the space (`addableBy`). The members of the copy are the viewer and copies of the agents. The copy keeps confidentiality, sources, approvers and quorum; a copied agent has only memories that may flow to the viewer; tools that act outside ask for approval. The copy counts as a new space, and is subject to erasure and retention. ConflictError: somebody who wrote in the space is being erased.',
+          'For admins, and for human members who may add every agent of the space (`addableBy`). The members of the copy are the viewer and copies of the agents. The copy keeps confidentiality, sources, approvers and quorum; a copied agent has only memories that may flow to the viewer; tools with external effects require approval. The copy counts as a new space, and is subject to erasure and retention. ConflictError: a person who posted in the space is being erased.',
       },
     },
     args: { input: t.arg({ type: ForkSpaceInput, required: true }) },
@@ -58,7 +58,7 @@ builder.mutationField('rerunStep', (t) =>
   t.field({
     type: RerunStepPayload,
     description:
-      'Continues an ended run from before one of its steps, in a copy of its space, with other instructions or another model. The copy is like that of `forkSpace`, up to the last message before the step: tools that act outside ask for approval there.',
+      'Continues an ended run from before one of its steps, in a copy of its space, with other instructions or another model. The copy is like that of `forkSpace`, up to the last message before the step: tools with external effects require approval there.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
       union: {

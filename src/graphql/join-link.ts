@@ -14,7 +14,7 @@ import type * as shapes from './shapes.ts'
 
 JoinLink.implement({
   description:
-    'A link with which people join a space by themselves. It ends when its creator leaves the space, and when somebody removes a human from the space.',
+    'A link with which people join a space without an invitation. The link ends when its creator leaves the space, and when somebody removes a human from the space.',
   interfaces: [Node],
   fields: (t) => ({
     url: t.string({

@@ -85,7 +85,10 @@ function rootOf(error: unknown): unknown {
 }
 
 const overloaded = () =>
-  new RateLimitedError('The server is too busy: this part of the request was not begun. Try again later.', OVERLOAD_MS)
+  new RateLimitedError(
+    'The server is too busy: this part of the request was not started. Try again later.',
+    OVERLOAD_MS,
+  )
 
 /** Returns the code of an error that the client caused; null for any other error. */
 function codeOf(root: unknown, error: unknown): TopLevelCode | null {

@@ -107,7 +107,7 @@ builder.mutationField('editMessage', (t) =>
   t.field({
     type: EditMessagePayload,
     description:
-      'Changes the text of a message. Its `seq`, time, mentions and outcomes stay. For its sender. Published as MessageUpdated.',
+      'Changes the text of a message. The message keeps its `seq`, time, mentions and outcomes. For its sender. Published as MessageUpdated.',
     errors: {
       types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, LimitExceededError, RateLimitedError],
       union: {

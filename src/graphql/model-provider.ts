@@ -111,7 +111,7 @@ builder.mutationFields((t) => ({
   deleteModelProvider: t.field({
     type: DeleteModelProviderPayload,
     description:
-      'For admins. Deletes a model provider and its key. Agents that still name its models fail with a reason. ConflictError: the environment sets the provider, or it is built in.',
+      'For admins. Deletes a model provider and its key. Runs of agents that still use its models fail with a reason. ConflictError: the environment sets the provider, or it is built in.',
     errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteModelProviderInput, required: true }) },
     resolve(_, { input }, context) {

@@ -119,7 +119,7 @@ builder.mutationFields((t) => ({
   addPushSubscription: t.field({
     type: AddPushSubscriptionPayload,
     description:
-      "Adds this browser's subscription, or its new keys. It is removed with the session or token of this request. At most 20 for each human.",
+      "Adds this browser's subscription, or its new keys. The subscription is removed with the session or token of this request. At most 20 for each human.",
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError],
       union: { description: 'BadInputError: the endpoint is not a public https address.' },

@@ -30,7 +30,7 @@ Plan.implement({
     scheduledAt: t.field({
       type: 'DateTime',
       nullable: true,
-      description: 'As `nextRunAt`, also while the plan is disabled. Null once a one-time plan has fired.',
+      description: 'As `nextRunAt`, even while the plan is disabled. Null once a one-time plan has fired.',
       resolve: ({ nextRunAt }) => nextRunAt,
     }),
     nextRuns: t.field({

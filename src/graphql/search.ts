@@ -42,7 +42,7 @@ const DEFAULT_SIZE = 20
 builder.queryField('search', (t) =>
   t.field({
     type: SearchConnection,
-    description: `Messages and files that the viewer may read. All words of \`query\` must match, in any language, without regard to case and accents; "quoted words" must follow each other. They may also be beginnings or parts of words in the text. \`query\` has up to ${LONGEST_QUERY} characters.`,
+    description: `Messages and files that the viewer may read. All words of \`query\` must match, in any language, without regard to case and accents; "quoted words" must follow each other. Words may also match beginnings or parts of words in the text. \`query\` has up to ${LONGEST_QUERY} characters.`,
     complexity: ({ first }) => ({ field: COST, multiplier: Math.min(Math.max(first ?? DEFAULT_SIZE, 1), 100) }),
     args: {
       query: t.arg.string({ required: true }),

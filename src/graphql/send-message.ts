@@ -14,7 +14,7 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
     }),
     replyToId: t.id({
       description:
-        'A message of the space: the new one joins its thread, or begins one on it. NotFoundError for other messages; BadInputError for a deleted one, unless a thread hangs on it.',
+        'A message of the space: the new one joins its thread, or begins one on it. NotFoundError for other messages; BadInputError for a deleted one, unless it has a thread.',
     }),
     mentionedAgentId: t.id({
       description: 'The same as one of `mentionedIds`; must be an agent that is a member of the space.',

@@ -87,7 +87,7 @@ builder.objectFields(Space, (t) => ({
     // Counting reads messages.
     complexity: 10,
     description:
-      "Number of messages after the viewer's read marker that others sent. Replies count after the viewer's mark of their thread, if the viewer takes part in the thread or is mentioned. 0 if the viewer is not human.",
+      "Number of messages after the viewer's read marker that others sent. Replies count after the viewer's read marker of their thread, if the viewer takes part in the thread or is mentioned. 0 if the viewer is not human.",
     resolve: async ({ id }, _, { loaders }) => (await loaders.unread.load(id)).messages,
   }),
   unreadMentions: t.int({

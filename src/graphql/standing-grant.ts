@@ -22,7 +22,7 @@ async function mayDecide(grant: shapes.StandingGrant, context: Context): Promise
 
 StandingGrant.implement({
   description:
-    "An approval in advance, by the people and with the quorum that the tool's approval policy names: calls that the grant covers are executed without asking. It covers a call only while enough of the people who approved the grant may decide on that call.",
+    "An approval in advance, by the people and with the quorum that the tool's approval policy names: calls that the grant covers are executed without further approval. A grant covers a call only while enough of the people who approved the grant may decide on that call.",
   interfaces: [Node],
   fields: (t) => ({
     id: t.exposeID('id', { description: '`grt_…`' }),
@@ -55,7 +55,7 @@ StandingGrant.implement({
     amountProperty: t.exposeString('amountProperty', {
       nullable: true,
       description:
-        'The numeric property of the input that is summed up to `maxAmount`. A call without it, or with a negative amount, is not covered.',
+        'The numeric property of the input that is summed up to `maxAmount`. A call without this property, or with a negative amount, is not covered.',
     }),
     maxAmount: t.exposeFloat('maxAmount', { nullable: true }),
     usedAmount: t.exposeFloat('usedAmount'),
@@ -148,7 +148,7 @@ builder.mutationFields((t) => ({
   proposeStandingGrant: t.field({
     type: ProposeStandingGrantPayload,
     description:
-      'For approvers of a waiting call: proposes a standing grant, under which calls like it are executed without asking, and approves the grant as the viewer.',
+      'For approvers of a waiting call: proposes a standing grant, under which calls like it are executed without further approval, and approves the grant as the viewer.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
       union: {

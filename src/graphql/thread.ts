@@ -6,13 +6,13 @@ import { Message, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
-  description: 'The replies that hang on a message, and the replies to those. They are messages of the space.',
+  description: 'The replies to a message, and the replies to those. Replies are messages of the space.',
   fields: (t) => ({
-    rootId: t.exposeID('threadRootId', { description: 'The id of the message on which the replies hang.' }),
+    rootId: t.exposeID('threadRootId', { description: 'The id of the first message.' }),
     root: t.field({
       type: Message,
       nullable: true,
-      description: 'That message; null once retention has deleted it.',
+      description: 'The first message; null once retention has deleted it.',
       resolve: ({ threadRootId }, _, { loaders }) => loadOptional(loaders.messages, threadRootId),
     }),
     replyCount: t.exposeInt('replyCount', { description: 'Counted up to 10,000.' }),
@@ -20,14 +20,14 @@ const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
     unreadCount: t.int({
       complexity: 10,
       description:
-        "Number of replies after the viewer's mark of the thread that others sent, among the newest 1,000 replies. `markRead` with a reply moves the mark. 0 if the viewer is not human.",
+        "Number of replies by others after the viewer's read marker of the thread, among the newest 1,000 replies. `markRead` with a reply moves the marker. 0 if the viewer is not human.",
       resolve: ({ threadRootId }, _, { loaders, viewer }) =>
         viewer.scope === 'HUMAN' ? loaders.ofHumans.unreadInThreads.load({ humanId: viewer.id, threadRootId }) : 0,
     }),
     messages: t.connection(
       {
         type: Message,
-        description: 'The replies by `seq`, without the message on which they hang. Arguments as of `Space.messages`.',
+        description: 'The replies by `seq`, without the first message. The arguments are those of `Space.messages`.',
         complexity: sizeOfPage(DEFAULT_MESSAGES),
         async resolve({ threadRootId: parentId }, page, { loaders }) {
           const found = await loaders.replyPages.load({ parentId, request: messagesRequest(page) })
@@ -51,18 +51,17 @@ builder.objectFields(Message, (t) => ({
   threadRoot: t.field({
     type: Message,
     nullable: true,
-    description:
-      'The first message of the thread, on which the replies hang. Null outside of threads, and for that message itself.',
+    description: 'The first message of the thread. Null outside of threads, and for that message itself.',
     resolve: ({ threadRootId }, _, { loaders }) => loadOptional(loaders.messages, threadRootId),
   }),
   threadRootId: t.exposeID('threadRootId', {
     nullable: true,
-    description: 'The id of `threadRoot`, also once retention has deleted that message.',
+    description: 'The id of `threadRoot`, even after retention has deleted that message.',
   }),
   thread: t.field({
     type: Thread,
     nullable: true,
-    description: 'The thread that hangs on this message; null if there is none.',
+    description: 'The thread that this message starts; null if there is none.',
     complexity: { field: 10, multiplier: 1 },
     resolve: ({ id, threadRootId }, _, { loaders }) => (threadRootId === null ? loaders.threads.load(id) : null),
   }),
@@ -74,7 +73,7 @@ builder.objectFields(Space, (t) => ({
     nullable: true,
     complexity: { field: 10, multiplier: 1 },
     description:
-      'The thread on a message of this space, also once retention has deleted that message. Null if it has no replies.',
+      'The thread of a message of this space, even after retention has deleted that message. Null if it has no replies.',
     args: { rootId: t.arg.id({ required: true }) },
     async resolve({ id }, { rootId }, { loaders }) {
       const thread = await loaders.threads.load(rootId)

@@ -178,14 +178,14 @@ builder.objectFields(ToolCall, (t) => ({
     type: StandingGrant,
     nullable: true,
     description:
-      'The standing grant by which the call was executed without asking. Null if there was none, or the viewer may not see it.',
+      'The standing grant by which the call was executed without further approval. Null if there was none, or the viewer may not see it.',
     resolve: ({ grantId }, _, { loaders }) => loadOptional(loaders.visible.standingGrants, grantId),
   }),
   authorization: t.field({
     type: CallAuthorization,
     nullable: true,
     description:
-      'The person who has to connect to an MCP server before the call is made (`McpAuthorization.PERSON`). Null if nobody, and for viewers who do not see `approval`. That person can only deny the call; it goes on once they have connected.',
+      'The person who has to connect to an MCP server before the call is made (`McpAuthorization.PERSON`). Null if nobody has to connect, and for viewers who do not see `approval`. This person can only deny the call; the call continues once they have connected.',
     resolve: (call, _, context) => (connectsTo(call) === null ? null : intoIt(call, () => call, context)),
   }),
   claimedBy: t.field({

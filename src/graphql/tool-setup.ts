@@ -50,7 +50,8 @@ const OpenApiTool = builder.objectRef<shapes.OpenApiTool>('OpenApiTool').impleme
     name: t.exposeString('name', { description: 'Unique among these tools.' }),
     description: t.exposeString('description'),
     url: t.exposeString('url', {
-      description: 'The URL of the operation. It may name inputs: `{id}` in the path, `{?limit,tags*}` in the query.',
+      description:
+        'The URL of the operation. The URL may name inputs: `{id}` in the path, `{?limit,tags*}` in the query.',
     }),
     method: t.exposeString('method', {
       description:
@@ -111,7 +112,7 @@ builder.mutationFields((t) => ({
   tryTool: t.field({
     type: TryToolPayload,
     description:
-      'For admins. The request is really sent, with a time limit of 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
+      'For admins. The request is actually sent, with a time limit of 60 seconds. SPACE and EXTERNAL tools cannot be tried.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: TryToolInput, required: true }) },
     resolve: (_, { input }, { domain, viewer }) => domain.toolSetup.tryTool(viewer, input),

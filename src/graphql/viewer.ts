@@ -19,7 +19,7 @@ Viewer.implement({
   fields: (t) => ({
     id: t.id({
       description:
-        "The viewer's own id (`viw_…`), the same for every request of the same human or token. It differs from `human.id`, because two types must not share an id.",
+        "The viewer's own id (`viw_…`), the same for every request of the same human or token. This id differs from `human.id`, because two types must not share an id.",
       resolve: ({ id }) => id.replace(/^[a-z]+_/, 'viw_'),
     }),
     scope: t.expose('scope', { type: TokenScopeType }),

@@ -26,7 +26,7 @@ const CreateWebhookInput = builder.inputType('CreateWebhookInput', {
   fields: (t) => ({
     agentId: t.id({ required: true }),
     serviceName: t.string({ required: true }),
-    urgent: t.boolean({ description: 'Whether its events are urgent for a persistent agent.' }),
+    urgent: t.boolean({ description: 'Whether events of the webhook are urgent for a persistent agent.' }),
   }),
 })
 

@@ -22,12 +22,12 @@ const WhyStep = builder.objectRef<Step>('WhyStep').implement({
     id: t.exposeID('id', { nullable: true, description: 'Null for HIDDEN and ERASED.' }),
     text: t.exposeString('text', { description: 'One line in words.' }),
     at: t.expose('at', { type: 'DateTime', nullable: true }),
-    causes: t.exposeIntList('causes', { description: 'Indexes into `WhyTrace.steps` of what this came from.' }),
+    causes: t.exposeIntList('causes', { description: 'Indexes into `WhyTrace.steps` of the causes of this step.' }),
   }),
 })
 
 const WhyTrace = builder.objectRef<{ steps: Step[] }>('WhyTrace').implement({
-  description: 'The first step is what is explained.',
+  description: 'The first step is the object to explain.',
   fields: (t) => ({
     steps: t.field({ type: [WhyStep], description: 'At most 500.', complexity: 500, resolve: ({ steps }) => steps }),
   }),

@@ -13,7 +13,7 @@ export function isPublicAddress(address: string): boolean {
   return parsed.kind() === 'ipv4' ? isPublicIPv4(parsed as ipaddr.IPv4) : isPublicIPv6(parsed as ipaddr.IPv6)
 }
 
-/** Public addresses that lead to a cloud's internal services: Azure's platform services. */
+/** Public addresses of a cloud's internal services: Azure's platform services. */
 const METADATA_SERVICES = new Set(['168.63.129.16'])
 
 function isPublicIPv4(address: ipaddr.IPv4): boolean {

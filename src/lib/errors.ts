@@ -1,7 +1,7 @@
 /** The error codes in the result unions of mutations (`ErrorCode` in the contract). */
 export type DomainErrorCode = 'BAD_INPUT' | 'FORBIDDEN' | 'NOT_FOUND' | 'CONFLICT' | 'LIMIT_EXCEEDED' | 'RATE_LIMITED'
 
-/** An expected failure. Clients and models see the message, which says what to do. */
+/** An expected failure. Clients and models see the message, which contains advice. */
 export class DomainError extends Error {
   readonly code: DomainErrorCode
   constructor(code: DomainErrorCode, message: string) {

@@ -4,13 +4,16 @@ import { RateLimitedError } from './errors.ts'
 export interface Requester {
   /** A viewer's id; for an agent's work, the id of the requester of its run. */
   id: string
-  /** If true, its tasks always wait; otherwise a task over the bound is refused. */
+  /** If true, its tasks always wait; otherwise a task above `mostWaiting` is refused. */
   isPatient: boolean
 }
 
 /** Runs tasks one at a time. Requesters take turns, and the tasks of one requester run in the order of the calls. */
 export interface FairQueue {
-  /** Returns the result of the task. @throws RateLimitedError if too many tasks of an impatient requester wait, and the error of the task */
+  /**
+   * Returns the result of the task.
+   * @throws RateLimitedError if too many tasks of the requester wait and it is not patient, or the error of the task
+   */
   run<T>(requester: Requester, task: () => Promise<T>): Promise<T>
 }
 

@@ -1,5 +1,5 @@
 /**
- * The model of an agent that is executed elsewhere: `a2a:<card url>`, an agent on another server, or `mcp:<server>/<tool>`, a
+ * The model name of an agent that runs elsewhere: `a2a:<card url>`, an agent on another server, or `mcp:<server>/<tool>`, a
  * tool of one of the agent's MCP servers that answers messages.
  */
 export type ForeignModel = { type: 'a2a'; cardUrl: string } | { type: 'mcp'; serverName: string; toolName: string }
@@ -10,11 +10,11 @@ export const ASK_REMOTE_AGENT = 'ask_remote_agent'
 /** Providers cannot have these names. */
 export const FOREIGN_PREFIXES: ReadonlySet<string> = new Set(['a2a', 'mcp'])
 
-/** Whether a model name begins like that of a foreign agent, even if the rest of the name is wrong. */
+/** Whether a model name begins like that of a remote agent, even if the rest of the name is wrong. */
 export const isForeignModel = (name: string): boolean =>
   FOREIGN_PREFIXES.has(name.slice(0, Math.max(0, name.indexOf(':'))))
 
-/** Parses the model name of a foreign agent; null for any other name, and for one with a fault. */
+/** Parses the model name of a remote agent; null for any other name, and for an invalid one. */
 export function parseForeignModel(name: string): ForeignModel | null {
   if (name.startsWith('a2a:')) {
     const cardUrl = name.slice('a2a:'.length)
@@ -24,7 +24,7 @@ export function parseForeignModel(name: string): ForeignModel | null {
   return serverName === undefined || toolName === undefined ? null : { type: 'mcp', serverName, toolName }
 }
 
-/** Returns what is wrong with the model name of a foreign agent, as a sentence; null if it can be parsed. */
+/** Returns what is wrong with the model name of a remote agent, as a sentence; null if it can be parsed. */
 export function faultOfForeignModel(name: string): string | null {
   if (parseForeignModel(name) !== null) return null
   if (name.startsWith('mcp:'))

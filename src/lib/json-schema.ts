@@ -59,7 +59,7 @@ export function checkJson(schema: JsonObject, value: unknown, origin?: SchemaOri
   try {
     validate = compiled(schema, origin)
   } catch {
-    return 'The input schema of this tool is not valid JSON Schema: it takes no input. Go on without this tool.'
+    return 'The input schema of this tool is not valid JSON Schema: it accepts no input. Continue without this tool.'
   }
   if (validate(value) === true) return null
   const errors = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if')

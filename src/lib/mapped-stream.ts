@@ -1,4 +1,4 @@
-/** Replaces the chunks of a stream by others. */
+/** Replaces the chunks of a stream with others. */
 export interface ChunkMapping<In, Out> {
   /** Returns what replaces a chunk. If it throws, the stream fails and its source is canceled. */
   push(chunk: In): readonly Out[]
@@ -7,7 +7,7 @@ export interface ChunkMapping<In, Out> {
 }
 
 /**
- * Returns a stream of what the chunks of `source` become. It reads a chunk only when its reader asks for one. Unlike with
+ * Returns a stream of the mapped chunks of `source`. It reads a chunk only when its reader asks for one. Unlike with
  * `pipeThrough` and a TransformStream, a chunk passes without a queue of its own and several promises.
  */
 export function mappedStream<In, Out>(

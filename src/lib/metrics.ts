@@ -44,7 +44,7 @@ export function atMost(most: number): (value: string) => string {
   }
 }
 
-/** The value of a label for everything over the limit. */
+/** The value of a label for everything above the limit. */
 export const OTHER = 'other'
 
 function once<M extends Counter | Gauge | Histogram>(metrics: Metrics, name: string, make: () => M): M {

@@ -28,11 +28,11 @@ const ADVICE: Record<ModelFault, string> = {
   REFUSED: "The model's provider refused the request. An admin can see the reason on the run.",
   FILTERED: "The provider's content filter stopped the model. Rephrase the message and try again.",
   UNAVAILABLE: "The model's provider is not available. Try again later.",
-  BROKEN_OFF: "The model's answer broke off. Try again.",
+  BROKEN_OFF: "The model's stream ended in the middle of its answer. Try again.",
   LIMIT: 'The model reached its output limit. Ask for a shorter answer, or ask an admin to raise the limit.',
   CONFIDENTIAL:
-    'The agent runs on another server, which may not receive what is said in a confidential space. An admin can allow it.',
-  UNCONFIRMED: 'The agent on another server has changed. An admin has to look at it and confirm it.',
+    'The agent runs on another server, which may not receive messages from a confidential space. An admin can allow it.',
+  UNCONFIRMED: 'The card of the agent on another server has changed. An admin has to review and confirm it.',
 }
 
 /** A model cannot be called, because its provider is missing, or has no key. The message is for admins. */
@@ -53,7 +53,7 @@ export class RemoteAgentError extends Error {
   }
 }
 
-/** Returns, for people without access to the provider's words, what failed and what they can do. */
+/** Returns, for people without access to the provider's message, what failed and what they can do. */
 export function adviceOn(fault: ModelFault): string {
   return ADVICE[fault]
 }

@@ -28,7 +28,7 @@ export interface Page<T> {
 const LARGEST_PAGE = 100
 
 /**
- * Checks a connection's arguments. `decode` turns a cursor into the order's key and throws BadInputError on a foreign one.
+ * Checks a connection's arguments. `decode` turns a cursor into the order's key and throws BadInputError on one from elsewhere.
  * @throws BadInputError for `first` with `last`, a size outside 1–100, or an invalid cursor.
  */
 export function pageRequest(

@@ -42,7 +42,7 @@ export class PostgresUrlError extends Error {
 
 const FORM =
   'must be a URL like postgresql://user@host:5432/name, or postgresql://user@/name?host=/var/run/postgresql for a socket'
-const ESCAPES = 'in a user or password write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25'
+const ESCAPES = 'in a user or password, encode @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25'
 
 const SEVERAL_HOSTS = 'names several hosts; name one, such as the address that always leads to the primary server'
 
@@ -61,7 +61,7 @@ const ONLY: Record<string, { values: readonly string[]; remedy: string }> = {
   sslcertmode: { values: ['allow', 'disable'], remedy: 'leave it out' },
   target_session_attrs: {
     values: ['any', 'read-write', 'primary'],
-    remedy: 'Parley writes, so name the primary server',
+    remedy: 'Parley needs to write, so use the primary server',
   },
   client_encoding: { values: ['utf8', 'utf-8', 'UTF8', 'UTF-8', 'auto'], remedy: 'Parley uses UTF8' },
   sslnegotiation: { values: ['postgres', 'direct'], remedy: 'use postgres or direct' },
@@ -72,10 +72,10 @@ const ONLY: Record<string, { values: readonly string[]; remedy: string }> = {
 
 /** Parameters that are not supported at all. */
 const IMPOSSIBLE: Record<string, string> = {
-  hostaddr: 'write the address as host',
+  hostaddr: 'use the address as host',
   service: 'write the connection out',
   servicefile: 'write the connection out',
-  passfile: 'write the password in the URL or in PGPASSWORD, or the name of the file in PGPASSFILE',
+  passfile: 'put the password in the URL or in PGPASSWORD, or the name of the file in PGPASSFILE',
   sslcrl: 'certificate revocation lists are not supported',
   sslcrldir: 'certificate revocation lists are not supported',
   ssl_min_protocol_version: 'set --tls-min-v1.3 in NODE_OPTIONS instead',
@@ -84,7 +84,7 @@ const IMPOSSIBLE: Record<string, string> = {
   requirepeer: 'the user of a socket is not checked',
   require_auth: 'the method of authentication is not checked',
   replication: 'Parley needs an ordinary connection',
-  sslaccept: 'write sslmode=require for accept_invalid_certs, or sslmode=verify-full for strict',
+  sslaccept: 'use sslmode=require for accept_invalid_certs, or sslmode=verify-full for strict',
   sslidentity: 'write sslcert and sslkey',
 }
 
@@ -312,7 +312,7 @@ function faultsOfTls({ sslMode, tlsFiles, isTlsDirect, channelBinding, host }: P
     faults.push('sslmode=verify-ca needs sslrootcert, the file of the CA; use sslmode=verify-full for a public CA')
   if (rootCertificate === 'system' && sslMode !== 'verify-full')
     faults.push('sslrootcert=system needs sslmode=verify-full')
-  if ((certificate === undefined) !== (key === undefined)) faults.push('sslcert and sslkey need each other')
+  if ((certificate === undefined) !== (key === undefined)) faults.push('sslcert and sslkey must be set together')
   if (isTlsDirect && !isRequired) faults.push('sslnegotiation=direct needs sslmode=require or stricter')
   if (channelBinding === 'require' && !isRequired && !host.startsWith('/'))
     faults.push('channel_binding=require needs sslmode=require or stricter')

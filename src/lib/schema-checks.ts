@@ -24,7 +24,7 @@ const MOST_WAITING = 20
 /**
  * Returns why an untrusted schema cannot be a tool's input schema, as a sentence; null if it can. It works
  * like `checkInputSchema` of json-schema.ts, in a thread that is terminated if the check takes too long. All
- * checks of untrusted schemas throw RateLimitedError if too many checks of an impatient requester wait.
+ * checks of untrusted schemas throw RateLimitedError if too many checks of the requester wait and it is not patient.
  */
 export async function checkInputSchema(schema: unknown, requester: Requester): Promise<string | null> {
   return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'input' }, requester)
@@ -224,7 +224,7 @@ async function startThread(): Promise<Worker> {
     execArgv: ['--disable-warning=ExperimentalWarning'],
     resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
   })
-  // The pending request fails by itself; the next request starts a new thread.
+  // The pending request fails automatically; the next request starts a new thread.
   worker.on('error', () => {
     thread = null
   })

@@ -19,7 +19,7 @@ export interface KeptFile {
   mediaType: string
 }
 
-/** Something of a result that was not stored, and why. */
+/** A part of a result that was not stored, and the reason. */
 export interface FileNote {
   note: string
 }

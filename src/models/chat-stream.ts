@@ -65,7 +65,7 @@ function finishChunk(hasCalls: boolean): string {
   return `data: ${JSON.stringify({ object: 'chat.completion.chunk', choices: [choice] })}\n\n`
 }
 
-/** Returns the line's JSON, corrected, and what follows it. A line that is not JSON stays as it is. */
+/** Returns the line's JSON, corrected, and what follows it. A line that is not JSON stays unchanged. */
 function withStringArguments(line: string): string {
   const [json = '', end = ''] = [line.slice(line.indexOf('{')).trimEnd(), /\s*$/.exec(line)?.[0]]
   try {

@@ -13,7 +13,7 @@ type EmbeddingModel = ReturnType<ReturnType<typeof import('@ai-sdk/openai')['cre
 
 const NAMESPACE = 'compatible'
 
-/** Anthropic has no such models, which the check of the settings says. */
+/** Anthropic has no such models, which the check of the settings reports. */
 const PACKAGES: Record<string, (settings: ProviderSettings, modelId: string) => Promise<EmbeddingModel>> = {
   async '@ai-sdk/openai'({ baseUrl, apiKey, headers }, modelId) {
     const { createOpenAI } = await import('@ai-sdk/openai')
@@ -37,7 +37,7 @@ const REFUSALS: readonly ModelFault[] = ['REFUSED', 'TOO_LONG', 'FILTERED']
 
 /**
  * Creates the embedder of PARLEY_EMBEDDINGS, whose provider the environment sets up. Loads the provider's package when it is first
- * used. `redact` removes secrets from the words of providers.
+ * used. `redact` removes secrets from messages of providers.
  */
 export function createEmbedder(
   { metrics }: Pick<Platform, 'metrics'>,
@@ -70,7 +70,7 @@ export function createEmbedder(
         const { embeddings, usage } = await model.doEmbed({ values: [...texts], abortSignal })
         tokens.inc(usage?.tokens ?? 0)
         if (embeddings.length !== texts.length || embeddings.some((vector) => !isVector(vector)))
-          throw new Error('The provider returned something else than a vector for each text.')
+          throw new Error('The provider did not return exactly one vector for each text.')
         return embeddings
       } catch (error) {
         const { words, fault } = readProviderError(error)

@@ -33,7 +33,7 @@ export async function listModels(provider: ProviderSettings, timeoutMs: number):
   } catch (error) {
     if (signal.aborted)
       return { type: 'failed', words: `The provider did not answer within ${Math.round(timeoutMs / 1000)} s.` }
-    return { type: 'failed', words: `There is no connection to the provider: ${causeOf(error)}.` }
+    return { type: 'failed', words: `Could not connect to the provider: ${causeOf(error)}.` }
   }
 }
 
@@ -77,7 +77,7 @@ async function boundedText({ body }: Response): Promise<string | null> {
  */
 function failureOf(status: number, text: string): ModelList {
   if (status !== 401 && status < 500 && !isKeyRefusal(status, text)) return { type: 'reached', models: [] }
-  const words = wordsIn(text) ?? `The provider answered with the HTTP status ${status}.`
+  const words = wordsIn(text) ?? `The provider responded with HTTP status ${status}.`
   return { type: 'failed', words: words.slice(0, LONGEST_WORDS) }
 }
 

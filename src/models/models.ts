@@ -159,7 +159,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
     redact,
     forRun() {
       const begun = registry
-      /** Models whose provider was added, by another process, after this one last looked. */
+      /** Models whose provider was added, by another process, after this one last checked. */
       const registryFor = async (name: string) => {
         if (begun.check(name) === null) return begun
         await tryToReload()
@@ -170,7 +170,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
           const found = await registryFor(name)
           const provider = providerOf(name)
           const isMissing = found.check(name) !== null && found.settingsOf(provider) === undefined
-          // For a provider that everybody knows, the check has said so.
+          // For a well-known provider, the check has already reported this.
           if (isMissing && settingOfPreset(provider) === null)
             throw new ModelNotSetUpError(`${found.check(name)} An admin can also add the provider "${provider}" again.`)
           return found.resolve(name)
@@ -262,7 +262,7 @@ function sayWarningsOnce(logger: Platform['logger'], redact: (text: string) => s
   }
 }
 
-/** Each agent on another server is a provider of its own. */
+/** Each agent on another server is a separate provider. */
 function providerOf(name: string): string {
   if (isForeignModel(name)) return name
   return parseModelName(name)?.provider ?? name

@@ -18,7 +18,7 @@ const FAILED_FOR_MS = 5000
 
 interface Checked {
   list: Promise<ModelList>
-  /** Infinity while the request is under way. */
+  /** Infinity while the request is in progress. */
   validUntil: number
 }
 

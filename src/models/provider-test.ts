@@ -25,7 +25,7 @@ export async function testModel(open: () => Promise<LanguageModelV4>, baseUrl: s
   const signal = AbortSignal.timeout(TIMEOUT_MS)
   try {
     const text = await unlessAborted(signal, answerOf(open, signal))
-    return { ok: true, text: text.trim() === '' ? 'The model answered without text.' : text.trim() }
+    return { ok: true, text: text.trim() === '' ? 'The model responded without text.' : text.trim() }
   } catch (error) {
     if (signal.aborted) return { ok: false, text: `The provider did not answer within ${TIMEOUT_MS / 1000} s.` }
     const { words, status } = readProviderError(error)

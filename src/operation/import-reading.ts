@@ -131,7 +131,7 @@ function createBatch(tx: Tx, leftOut: LeftOutList) {
   return {
     flush,
     async add(row: StagedRow, length: number): Promise<void> {
-      // A batch has rows of one table, so that its counts are about that table.
+      // A batch has rows of one table, so that its counts belong to that table.
       if (rows[0] !== undefined && rows[0].table !== row.table) await flush()
       rows.push(row)
       characters += length

@@ -235,7 +235,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
       WHERE part->>'type' <> 'tool' OR EXISTS (SELECT 1 FROM "ImportedRow" c WHERE c."table" = 'ToolCall' AND c.key = part->>'toolCallId')
         OR EXISTS (SELECT 1 FROM "ToolCall" h WHERE h.id = part->>'toolCallId' AND h."messageId" = t.key AND h."spaceId" = ${spaceId})))
     WHERE t."table" = 'Message' AND t.row->'parts' @? '$[*] ? (@.type == "tool")'`
-  // A file that is not imported leaves its name.
+  // For a file that is not imported, its name remains.
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || jsonb_build_object('parts', (
       SELECT jsonb_agg(CASE

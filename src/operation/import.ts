@@ -38,7 +38,7 @@ export interface NewAgent {
   name: string
   tools: { name: string; execution: string; url: string | null; mayReceiveConfidential: boolean }[]
   mcpServers: { name: string; url: string; mayReceiveConfidential: boolean }[]
-  /** The agent on another server for which it stands. */
+  /** The agent on another server that it represents. */
   remote: { cardUrl: string; mayReceiveConfidential: boolean } | null
 }
 
@@ -142,7 +142,7 @@ async function checkLimits(tx: Tx, spaceId: string): Promise<void> {
   const counts = await countStaged(tx)
   if (counts.Space === undefined)
     throw new Error(
-      `The file has no usable row of its space ${spaceId}: the file is damaged or incomplete. Export the space again.`,
+      `The file has no valid row for its space ${spaceId}: the file is damaged or incomplete. Export the space again.`,
     )
   if ((counts.Entity ?? 0) > MOST_PEOPLE)
     throw new Error(`The file contains ${counts.Entity} people and agents; the maximum is ${MOST_PEOPLE}.`)

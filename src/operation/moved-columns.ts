@@ -179,7 +179,7 @@ export const policy = json((value) => {
   }
   for (const key of ['expiresInSeconds', 'escalateAfterSeconds'] as const)
     if (value[key] != null && !isNatural(value[key])) return `must have whole seconds in ${key}`
-  return value['patient'] === undefined || value['patient'] === true ? null : 'must have patient true or absent'
+  return value['patient'] === undefined || value['patient'] === true ? null : 'must have `patient` true or omitted'
 })
 export const isNatural = (value: unknown) =>
   Number.isInteger(value) && Number(value) >= 1 && Number(value) <= LARGEST_INT

@@ -34,9 +34,9 @@ export async function* bytesOfFile(
   if (waiting.length > 0) yield lineOf(waiting)
 }
 
-/** Lines of an import, of which one can be looked at before it is taken. */
+/** Lines of an import, with a lookahead of one. */
 export interface Lines {
-  /** The number of the last taken line. */
+  /** The number of the last line that was read. */
   readonly number: number
   /** Null at the end. */
   peek(): Promise<string | null>
@@ -81,8 +81,8 @@ async function* takeBytes(lines: Lines): AsyncGenerator<Uint8Array> {
 export type FileRow = Record<string, unknown>
 
 /**
- * Takes the bytes that follow a file's row, stores them, and returns the row with what was found in them; or why the file is left
- * out. Nothing of the row is believed about the bytes: by a hash alone, an import could claim files of others.
+ * Takes the bytes that follow a file's row, stores them, and returns the row with the properties found in them; or why the file is left
+ * out. The row is not trusted about the bytes: with only a hash, an import could claim files of others.
  * @throws StorageUnavailableError
  */
 export async function receiveMovedFile(

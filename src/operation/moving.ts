@@ -31,9 +31,9 @@ const idOf = ({ row }: FoundRow) => String(row['id'])
 /**
  * Yields a space as JSON lines: a heading, rows, and a last line with the number of rows. The export contains the space's
  * current and former members, senders and deciders; the settings of agents but not their knowledge; the messages; and the
- * runs that the space triggered, with their journals. Of other runs that wrote in the space, it contains only the visible
- * calls. Files follow their messages, with their bytes. If a run has content of another confidential space, the export leaves out its journal, its invisible calls and
- * all its texts. Concurrent changes may or may not be included. Holds one batch of rows in memory at a time.
+ * runs that the space triggered, with their journals. For other runs that posted in the space, it contains only the visible calls.
+ * Files follow their messages, with their bytes. If a run has content of another confidential space, the export leaves out its journal, its
+ * invisible calls and all its texts. Concurrent changes may or may not be included. Holds one batch of rows in memory at a time.
  * @throws Error with one readable line if the space does not exist; StorageUnavailableError
  */
 export async function* exportSpace(

@@ -19,15 +19,15 @@ export const RECORDING_VERSION = 1
 export interface RecordingHeading {
   format: typeof RECORDING_FORMAT
   version: number
-  /** The release of Parley that made the recording. */
+  /** The release of Parley that created the recording. */
   release: string
   spaceId: string
-  /** When it was made, by this process's clock. */
+  /** When it was created, by this process's clock. */
   at: string
   limits: RecordedLimits
   /** Whether steps and old versions lack their instructions, because other spaces of the server are confidential. */
   hasOtherConfidential: boolean
-  /** Why the recording cannot be replayed: what decided the course of the space and is not recorded, as sentences. */
+  /** Why the recording cannot be replayed: missing data that influenced the course of the space, as sentences. */
   lacks?: string[]
   /** The tables with knowledge of the agents that comes from other spaces, which is left out. */
   omitted?: KnowledgeTable[]
@@ -48,7 +48,7 @@ export type RecordedLimits = Pick<
 >
 
 /**
- * The tables of a recording besides the rows of an export: versions and notes of the agents, plans and their firings, events
+ * The tables of a recording in addition to the rows of an export: versions and notes of the agents, plans and their firings, events
  * of inboxes, changes by people, and, as `RunVersion`, the version of its agent with which a run began.
  */
 export const RECORDED_TABLES = [
@@ -89,8 +89,8 @@ const ROWS_AT_ONCE = 200
 /**
  * Yields a recording of a space as JSON lines: a heading, the rows of an export with the runs that plans, services and inboxes
  * started for this space only, the tables of RECORDED_TABLES, and a last line with the number of lines and their checksum.
- * Like an export it contains no secrets, addresses or external ids, and nothing of other confidential spaces; of URLs, no values
- * of their queries; and of the agents' knowledge only what comes from this space or no space, or a recorded run was shown.
+ * Like an export it contains no secrets, addresses or external ids, nothing from other confidential spaces, and no query values
+ * of URLs. It contains only knowledge of the agents that comes from this space or no space, or that a recorded run read.
  * @throws Error with one readable line if the space does not exist; StorageUnavailableError
  */
 export async function* recordSpace(
@@ -167,8 +167,8 @@ const withoutValues = (name: string, value: string): string =>
   name === 'url' || isForeignModel(value) ? withoutQueryValues(value) : value
 
 /**
- * A condition on a run `t`: the space triggered it; or a plan, a service or an inbox did, and the run has read and worked nowhere
- * else. A run that has done neither anywhere belongs to the only space in which its agent has ever been.
+ * A condition on a run `t`: the space triggered it; or a plan, a service or an inbox did, and the run has read and posted nowhere
+ * else. A run that did neither anywhere belongs to the only space of which its agent was ever a member.
  */
 export const runsOfSpace = (
   spaceId: string,
@@ -250,8 +250,8 @@ async function lacksOf(
 const SEARCHES = ['search_messages', 'searchMessages']
 
 /**
- * A condition on a row `t` with knowledge of an agent: nothing of it is confidential elsewhere, and it comes from this space or
- * from none, or a recorded run was shown it in its instructions or in a result.
+ * A condition on a row `t` with knowledge of an agent: it is not confidential in another space, and it comes from this space or
+ * from none, or a recorded run read it in its instructions or in a result.
  */
 function isKnownHere(table: KnowledgeTable, spaceId: string): Prisma.Sql {
   const runs = recordedRuns(spaceId)
@@ -295,7 +295,7 @@ async function* furtherRows(
     FROM "Space" s WHERE s.id = ${spaceId})`
   const inForce = Prisma.sql`(t."createdAt" >= ${begun} OR t.number =
     (SELECT max(v.number) FROM "AgentVersion" v WHERE v."agentId" = t."agentId" AND v."createdAt" < ${begun}))`
-  // As in steps: instructions that were written for another space may quote it. The current ones are in the agent's row.
+  // Instructions that were built for another space may quote it, so the current ones of the agent's row replace them.
   const hasOthers = Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.confidential AND s.id <> ${spaceId})`
   const definition = Prisma.sql`CASE WHEN ${hasOthers}
     THEN jsonb_set(t.definition, '{instructions}', to_jsonb(a.instructions)) ELSE t.definition END`

@@ -50,7 +50,7 @@ export interface Plans {
   create(viewer: Viewer, input: CreatePlanInput): Promise<Plan>
   /**
    * Admins only. A changed schedule or time zone takes effect from now on. Enabling a plan skips the slots in between.
-   * @throws ForbiddenError, NotFoundError, BadInputError, also for enabling a finished plan without a new schedule.
+   * @throws ForbiddenError, NotFoundError, BadInputError, including for enabling a finished plan without a new schedule.
    */
   update(viewer: Viewer, input: UpdatePlanInput): Promise<Plan>
   /** Admins only: deletes the plan and all its slots. @throws ForbiddenError, NotFoundError */

@@ -3,7 +3,7 @@ import type { OverBudget } from '../lib/budget.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from './db.ts'
 
-/** The budgets that apply to a generation: those of its agent, of the space to which it counts, of its root, and of the human at the root. */
+/** The budgets that apply to a generation: those of its agent, of the space that it counts for, of its root, and of the human at the root. */
 export interface BudgetState {
   /** Null: none is exhausted. */
   over: OverBudget | null
@@ -30,7 +30,7 @@ export function budgetState({ agentId, spaceId, rootId, humanId = null, requeste
   return Prisma.sql`"budgetState"(${agentId}, ${spaceId}, ${rootId}, ${humanId}::text, ${ids}::text[])`
 }
 
-/** Returns the budgets to which the next generation of a run counts; for a cycle, with the space of its deepest event. */
+/** Returns the budgets that the next generation of a run counts against. A cycle counts against the space of its deepest event. */
 export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSpaceId' | 'rootId' | 'askers'>): Payer {
   const { agentId, deepestSpaceId, triggerSpaceId, rootId, askers } = run
   return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId, requesters: askers }

@@ -16,7 +16,7 @@ export type InboxSeen =
   | { type: 'preview'; text: string; marks: { places: string[]; label: string[]; askers: string[] } }
 
 /**
- * Determines the order of the engine's work in a replay. Without a conductor, which is the rule, each part of the engine
+ * Determines the order of the engine's work in a replay. Without a conductor, as usual, each part of the engine
  * works as soon as it can.
  */
 export interface Conductor {

@@ -44,9 +44,9 @@ export interface Database {
   kind: 'postgres' | 'pglite'
   /** The options with which pg-boss uses the same database, in a schema of its own. */
   bossOptions: Pick<ConstructorOptions, 'db' | 'backend' | 'schema' | 'createSchema'>
-  /** The user who creates the tables of jobs, if that is another one than uses them. */
+  /** The user who creates the tables of jobs, if that is not the user of DATABASE_URL. */
   jobOwner: JobOwner | null
-  /** Connections beside the pool; null for PGlite, which has only one. */
+  /** Connections outside the pool; null for PGlite, which has only one. */
   beside: ConnectionsBeside | null
   /**
    * Runs `work` in a transaction. Repeats it after a serialization failure, a deadlock, or a migration by another
@@ -75,7 +75,7 @@ export interface JobOwner {
   grantTables(pool: pg.Pool): Promise<void>
 }
 
-/** Opens connections to PostgreSQL beside the pool: to the server itself if a setting names it. */
+/** Opens connections to PostgreSQL outside the pool: to the server itself if a setting names it. */
 export interface ConnectionsBeside {
   /** Whether the pool goes through a transaction pooler, and these connections by PARLEY_DIRECT_DATABASE_URL. */
   isPooled: boolean
@@ -336,7 +336,7 @@ async function withRetries<T>(work: () => Promise<T>, onStalePlan = () => {}): P
 const HEALTH_TIMEOUT_MS = 2000
 /** For how long a good result is shared, so that requests to /health/ready cannot cause many writes. */
 const HEALTHY_FOR_MS = 1000
-const SILENT = 'The database does not answer.'
+const SILENT = 'The database does not respond.'
 
 /** Writes a row, and returns why that failed; null if it did not. */
 async function writeFault(prisma: PrismaClient): Promise<string | null> {

@@ -16,7 +16,7 @@ const CREATE_TABLE = `
     migration_name VARCHAR(255) NOT NULL, logs TEXT, rolled_back_at TIMESTAMPTZ, started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     applied_steps_count INTEGER NOT NULL DEFAULT 0)`
 
-/** Grants that two processes give at the same time would fail. Started in a transaction. */
+/** Concurrent grants by two processes would fail. Started in a transaction. */
 export const LOCK_MIGRATIONS_SQL = `SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`
 
 /** The single connection for migrations: PGlite, or a connection to PostgreSQL. */

@@ -117,7 +117,7 @@ interface Reached {
 type Asked = Pick<Reached, 'variable' | 'access'>
 type WithRole = { facts: Pick<Facts, 'role'> }
 
-/** Tries both URLs. Writes nothing. @throws StartFaults with all that is wrong */
+/** Tries both URLs. Writes nothing. @throws StartFaults with all faults */
 export async function inspectPostgres(urls: { url: string; directUrl: string | null }): Promise<InspectedPostgres> {
   const reaching = [reach(MAIN, urls.url), ...(urls.directUrl === null ? [] : [reach(DIRECT, urls.directUrl)])]
   const reached = await Promise.allSettled(reaching)
@@ -276,9 +276,9 @@ export function faultsOfServer({
 function faultsOfPair(main: Reached, direct: Reached): string[] {
   const faults: string[] = []
   const isSame = main.facts.databaseId === direct.facts.databaseId && main.facts.startedAt === direct.facts.startedAt
-  if (!isSame) faults.push(`leads to another database than ${MAIN}: name the same server and database`)
+  if (!isSame) faults.push(`points to another database than ${MAIN}: name the same server and database`)
   if (!direct.access.keepsSession)
-    faults.push('is a transaction pooler too: name the server itself, or a pooler in session mode')
+    faults.push('is a transaction pooler too: use the address of the server itself, or of a pooler in session mode')
   const { schema } = direct.access.url
   if (schema !== null && schema !== (main.access.url.schema ?? main.facts.schema))
     faults.push(`names another schema than ${MAIN}: write the schema in ${MAIN} only`)
@@ -415,7 +415,7 @@ async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {
   const pending = await pendingIn(main, before)
   if (!pending.includes(SCHEMAS_SINCE) || pending.includes(FIRST_MIGRATION)) return []
   return [
-    `${variable}: schema=${schema} has no tables, and ${quoteName(before)} has those of a version that ignored this parameter: remove it to go on with them, or first start this version once without it`,
+    `${variable}: schema=${schema} has no tables, and ${quoteName(before)} has those of a version that ignored this parameter: remove it to continue with them, or first start this version once without it`,
   ]
 }
 

@@ -4,7 +4,7 @@ import type { PostgresUrl } from '../lib/postgres-url.ts'
 // Faults of a database with their remedies, in one line each.
 
 const ESCAPES = 'percent-encode @ : / ? # and % in it'
-const WRITE_PASSWORD = 'write it in the URL, as postgresql://user:password@…'
+const WRITE_PASSWORD = 'put it in the URL, as postgresql://user:password@…'
 
 interface Reported {
   code?: string
@@ -18,8 +18,8 @@ export function connectionFault(url: PostgresUrl, error: unknown): string {
   const address = addressOf(url)
   const user = JSON.stringify(url.user ?? '')
   if (code === 'ECONNREFUSED')
-    return `nothing listens at ${address}: start PostgreSQL or the pooler there, or correct host and port`
-  if (code === 'ENOENT') return `there is no socket ${address}: start PostgreSQL, or correct the folder and port`
+    return `no server listens at ${address}: start PostgreSQL or the pooler there, or correct host and port`
+  if (code === 'ENOENT') return `the socket ${address} does not exist: start PostgreSQL, or correct the folder and port`
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `the host of ${address} is not found: correct its name`
   if (/timeout/i.test(message) || code === 'ETIMEDOUT')
     return `${address} does not answer in time: correct host and port, or let the connection through the firewall`
@@ -57,7 +57,7 @@ function poolerFault(url: PostgresUrl, { code, message }: Required<Reported>): s
   if (/password authentication failed|auth failed/.test(message))
     return url.password === undefined
       ? `the pooler at ${address} asks for the password of the user ${user}: ${WRITE_PASSWORD}`
-      : `the pooler at ${address} refuses the user ${user} or the password: correct them, also in the pooler's list of users, and ${ESCAPES}`
+      : `the pooler at ${address} refuses the user ${user} or the password: correct them, including in the pooler's list of users, and ${ESCAPES}`
   return /not allowed|unsupported/.test(message) ? `the pooler at ${address} refuses the connection (${message})` : null
 }
 

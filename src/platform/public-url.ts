@@ -13,7 +13,7 @@ export interface PublicUrl {
    */
   to(path: string, asked?: string | null): string
   /**
-   * Returns the link to a path for somebody who has sent no request, in an email or a notice; null if the URL by which
+   * Returns the link to a path for a person who has sent no request, in an email or a notice; null if the URL by which
    * they reach the server is unknown: without the setting, unless the server listens on a loopback address only.
    */
   forReader(path: string): string | null

@@ -4,7 +4,7 @@ const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
 /**
  * Returns statements by which the owner of Parley's tables in a schema grants another user the rights to use them. They
- * change nothing if that user has the rights, and pass over what belongs to others. `isJobs`: the schema has only tables
+ * change nothing if that user has the rights, and skip objects of other owners. `isJobs`: the schema has only tables
  * of jobs, whose names are in lower case.
  */
 export function grantTablesSql(schema: string, user: string, { isJobs = false } = {}): string {

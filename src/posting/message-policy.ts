@@ -60,9 +60,9 @@ export interface MessagePolicy {
   check(place: Place): Promise<number | null>
   /** The message for the call's part: the open one, or a new one. */
   at(callId: string, place: Pick<Place, 'spaceId' | 'replyTo'>): OpenMessage
-  /** Whether an open message can go to another place of its space: it has no finished part, and none is open there. */
+  /** Whether an open message can move to another thread of its space: it has no finished part, and none is open there. */
   mayMove(open: OpenMessage, replyTo: string | undefined): boolean
-  /** Sets where an open message goes; its next step writes that. */
+  /** Sets the thread of an open message; its next step writes it. */
   move(open: OpenMessage, replyTo: string | undefined): void
   /** Ends a message: the next part begins another one. */
   close(open: OpenMessage): void
@@ -150,8 +150,8 @@ const PAUSED = 'That agent is paused: nothing wakes it now. Mention another one,
 export const noAgentMember = (): ToolFailure => new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
 
 /**
- * The policy of SPACE_TOOLS: one message per space and place in it, with what the run posts and shows there as parts, in
- * order. A mention, a wait, a pause or the run's end finishes it; the next part begins
+ * The policy of SPACE_TOOLS: one message per space and thread, with everything that the run posts and shows there as
+ * parts, in order. A mention, a wait, a pause or the run's end finishes it; the next part begins
  * another one.
  */
 export function composites(
@@ -224,7 +224,7 @@ export function composites(
   }
 }
 
-/** A space, and a place in it: a map's key. */
+/** A space and a thread in it, as the key of a map. */
 const keyOf = ({ spaceId, replyTo }: Pick<Place, 'spaceId' | 'replyTo'>) =>
   replyTo === undefined ? spaceId : `${spaceId} ${replyTo}`
 
@@ -238,7 +238,7 @@ export function replyIn({ replyTo }: JsonObject): Pick<Place, 'replyTo'> {
   return isId(replyTo) ? { replyTo } : {}
 }
 
-/** The `replyTo` that an earlier attempt of the run must have named for a message; none if it went to the default place. */
+/** The `replyTo` that an earlier attempt of the run must have named for a message; none if it went to the default thread. */
 function replyOf({ replyToId }: Message, byDefault: ReplyPlace): Pick<Place, 'replyTo'> {
   return replyToId === byDefault.replyToId ? {} : { replyTo: replyToId ?? OUTSIDE_OF_THREADS }
 }

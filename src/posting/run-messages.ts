@@ -37,7 +37,7 @@ export interface Beginning {
   /** Idempotency key within the run. */
   postKey: string
   composite: boolean
-  /** The `replyTo` of the call; absent: it goes where the run's messages go in the space. */
+  /** The `replyTo` of the call; absent: the message goes to the default thread of the run in the space. */
   replyTo?: string
   /** It is the run's closing text. */
   fromPlainText?: boolean
@@ -51,7 +51,7 @@ export interface RunMessages {
   /**
    * Begins a message: assigns its `seq`, and status STREAMING, or REQUIRES_ACTION if its call
    * waits. Null: the agent is not a member.
-   * @throws ToolFailure if there is no message to reply to
+   * @throws ToolFailure if the message to reply to does not exist
    */
   begin(beginning: Beginning): Promise<Message | null>
   /**
@@ -78,11 +78,11 @@ export interface RunMessages {
   hasPosted(): boolean
   /** Whether the agent may post in a space, and mention another one there; with the last message of the space. */
   mayWrite(spaceId: string, mention: string | null): Promise<MayWrite>
-  /** Where a message goes in a space: as its call names it, else as the run's messages go. @throws ToolFailure */
+  /** Returns the thread of a message in a space: the one that its call names, else the default of the run. @throws ToolFailure */
   placeOf(spaceId: string, replyTo: string | undefined): Promise<ReplyPlace>
-  /** Whether a thread hangs on a message. */
+  /** Whether a message has a thread. */
   hasReplies(message: Begun): Promise<boolean>
-  /** Checks that the members of the space may read what the run knows. @throws ToolFailure with CONFIDENTIAL */
+  /** Checks that the members of the space may read the content of the run. @throws ToolFailure with CONFIDENTIAL */
   checkHeard(spaceId: string): Promise<void>
 }
 
@@ -92,7 +92,7 @@ const MESSAGE_ENDED = 'MESSAGE_ENDED'
 function messageEnded(): ToolFailure {
   return new ToolFailure(
     MESSAGE_ENDED,
-    'Your message was ended before it was whole: people see what had come of it. Say it again, as far as it still matters.',
+    'Your message was ended before it was complete: people see the part that was written. Post it again if it still matters.',
   )
 }
 
@@ -108,7 +108,7 @@ export interface RunMessagesParts extends Pick<Post, 'post'> {
 /** The reason why the run posts in a space; null if its trigger came from that space. */
 export type OriginIn = (spaceId: string) => MessageOrigin | null
 
-/** Where the run's messages go in a space, unless a call names another place. */
+/** The default thread of the run's messages in a space. */
 export type PlaceIn = (spaceId: string) => ReplyPlace
 
 interface Author {
@@ -316,7 +316,7 @@ export const OUTSIDE_OF_THREADS = 'none'
 const noRepliedMessage = () =>
   new ToolFailure(
     'NOT_FOUND',
-    'There is no message with the id of replyTo in that space: the messages that you read have ids. Leave replyTo out to answer where you were asked.',
+    'There is no message with the id of replyTo in that space: the messages that you read have ids. Omit replyTo to answer where you were asked.',
   )
 const repliedMessageDeleted = () =>
   new ToolFailure('BAD_INPUT', 'The message of replyTo was deleted: reply to another one, or leave replyTo out.')
@@ -332,7 +332,7 @@ export function callPart(toolCallId: string, { isUnfinished }: { isUnfinished: b
 export interface Step {
   /** The new part: a complete text, a shown call, or a file. Absent if the parts already existed. */
   adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall } | { type: 'file'; file: NewFile }
-  /** The message was begun in another place, before the model had written what it replies to. */
+  /** The message was begun in another thread, before the model had written its `replyTo`. */
   moves?: ReplyPlace
   /** The call that is settled in the same write, so that a crash cannot separate the two. */
   result?: ToolResult
@@ -377,7 +377,7 @@ export async function publishStep(
 /** The marks of a run's messages, as the run extends them. */
 export interface MessageMarks {
   /**
-   * The marks of a message after a step, with the condition that its members may read them. An end
+   * The marks of a message after a step, and the condition that all members of its space may read them. An end
    * adds no content, so it changes no marks.
    */
   by(message: Message, step: { isEnd: boolean }): { marks: Marks; isHeard: Prisma.Sql }

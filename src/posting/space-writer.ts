@@ -56,7 +56,7 @@ export interface SpaceWriter extends Speech {
   continued(): string | null
   /** Whether nothing is open: `finish` would have no effect. */
   isQuiet(): boolean
-  /** Called when the run pauses or ends by itself: finishes the messages that are open for more parts. */
+  /** Called when the run pauses or ends normally: finishes the messages that are open for more parts. */
   finish(): Promise<void>
 }
 

@@ -45,7 +45,7 @@ interface Writing {
   refusal: unknown
   /** The text is generated again, perhaps for another space. */
   isRepeated: boolean
-  /** It was begun before the model had written what it replies to. */
+  /** It was begun before the model had written its `replyTo`. */
   isMoved: boolean
 }
 
@@ -149,17 +149,17 @@ export function createStreamingTexts(
     journaled.add(callId)
   }
 
-  /** The message where its call wants it to be, with the change that brings it there. @throws ToolFailure */
+  /** The message in the thread that its call names, with the change that moves it there. @throws ToolFailure */
   async function placed({ isMoved }: Writing, message: Message, { spaceId, replyTo }: Utterance) {
     if (replyTo === undefined && !isMoved) return { message, moves: {} }
     const place = await posting.placeOf(spaceId, replyTo)
     if (place.replyToId === message.replyToId) return { message, moves: {} }
-    // People have replied to the text while it streamed: the message stays, because their thread hangs on it.
+    // People have replied to the text while it streamed: the message stays, because it now has a thread.
     if (message.threadRootId === null && (await posting.hasReplies(message))) return { message, moves: {} }
     return { message: { ...message, ...place }, moves: { moves: place } }
   }
 
-  /** Brings a text to the place that its call has named after it. */
+  /** Moves a text to the thread that its call has named after the text. */
   async function bringTo(callId: string, writing: Writing, replyTo: string | undefined): Promise<void> {
     const { open, stream } = writing
     const message = await writing.message
@@ -168,7 +168,7 @@ export function createStreamingTexts(
       writing.isMoved = true
       return
     }
-    // The message has other parts, which stay where they are, or the place has a message that the text continues.
+    // The message has other parts, which stay in their thread, or the new thread has a message that the text continues.
     writings.delete(callId)
     await writing.saved
     await stream.complete(stream.text())

@@ -21,7 +21,7 @@ type EngineAction = Extract<Action, { type: (typeof OF_ENGINE)[number] }>
 export const isOfEngine = (action: Action): action is EngineAction =>
   (OF_ENGINE as readonly string[]).includes(action.type)
 
-/** Makes an action happen. Returns why it cannot happen, as a sentence; null if it has happened. */
+/** Makes an action happen. Returns why the action cannot happen, as a sentence; null if it has happened. */
 export async function perform(world: World, action: Action): Promise<string | null> {
   if (isOfEngine(action)) return letEngine(world, action)
   try {
@@ -31,7 +31,7 @@ export async function perform(world: World, action: Action): Promise<string | nu
   }
 }
 
-/** Lets the engine continue to an action. */
+/** Lets the engine continue up to an action. */
 async function letEngine(world: World, action: EngineAction): Promise<string | null> {
   const { ids, recording, thinking, app } = world
   const replayed = (id: string | null) => ids.replayedOf(id ?? '')
@@ -59,7 +59,7 @@ async function letEngine(world: World, action: EngineAction): Promise<string | n
       const failure = await passGate(world, gate, reason)
       if (failure !== null) return failure
       const isThere = await waitFor(world, async () => {
-        // An attempt that is refused was refused in the recording, too.
+        // A refused attempt was refused in the recording too.
         world.gates.release(gate())
         return (await prismaOf(world).message.count({ where: { spaceId: recording.heading.spaceId, seq } })) > 0
       })
@@ -69,7 +69,7 @@ async function letEngine(world: World, action: EngineAction): Promise<string | n
       await passGate(world, () => callGate(replayed(action.call.runId), action.call), '')
       return null
     case 'result':
-      // A call that was refused before it left the server has no result from outside.
+      // A call that was refused before it left the server has no external result.
       await passGate(world, () => `result ${action.call.id}`, '')
       return null
   }
@@ -133,7 +133,7 @@ async function actOutside(world: World, action: OutsideAction): Promise<string |
     case 'stop': {
       const { id, stoppedById } = action.run
       const runId = replayed(id)
-      if (runId === undefined) return 'The run that is stopped here does not exist.'
+      if (runId === undefined) return 'The run to stop does not exist in the replay.'
       world.gates.openRun(runId)
       await domain.control.stopRun(stoppedById === null ? ADMIN : personOf(stoppedById), { runId, cascade: false })
       return null
@@ -184,7 +184,7 @@ async function actOnCall(
   const { control } = app.domain
   const { call } = action
   const toolCallId = await replayedCall(world, call)
-  if (toolCallId === null) return `The call of ${call.toolName}, on which somebody acts here, is not made.`
+  if (toolCallId === null) return `The call of ${call.toolName}, on which a person acted at this point, was not made.`
   if (action.type === 'submit') {
     const viewer = call.answeredById === null ? ADMIN : personOf(call.answeredById)
     await control.submitToolResult(viewer, { toolCallId, result: ids.toReplay(call.output) })
@@ -204,7 +204,7 @@ async function actOnCall(
   return isOver ? null : `The time of the call of ${call.toolName} does not end.`
 }
 
-/** Waits for the call of the replay that repeats a recorded one; a candidate may make it at another place. */
+/** Waits for the call of the replay that repeats a recorded one; a candidate may make it at another step. */
 async function replayedCall(world: World, call: Recorded<ToolCall>): Promise<string | null> {
   const { ids, isFree } = world
   const { agentId, toolName, stepIndex, modelCallId } = call
@@ -231,7 +231,7 @@ async function makePlan(world: World, { plan, nextRunAt }: Extract<Action, { typ
 async function firePlan(world: World, { firing, plan }: Extract<Action, { type: 'fire' }>): Promise<void> {
   const id = world.ids.replayedOf(plan.id) ?? plan.id
   await world.app.domain.plans.runNow(ADMIN, { id })
-  // A plan that fires once is over after its slot.
+  // A plan that fires once is finished after its slot.
   if (plan.cron === null && firing.slot !== firing.firedAt) await setNextSlot(prismaOf(world), id, null)
 }
 

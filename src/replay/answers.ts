@@ -17,7 +17,7 @@ async function placeOfGeneration(world: World): Promise<{ runId: string; agentId
   return { runId, agentId, index: run.stepCount }
 }
 
-/** Answers for a model: as the options of the replay say, else as recorded. */
+/** Returns the answer of a model: as the options of the replay specify, else as recorded. */
 export async function answerModel(world: World, model: string, callOptions: CallOptions): Promise<ModelAnswer> {
   const place = await placeOfGeneration(world)
   if (place === null) return { type: 'none' }
@@ -41,9 +41,9 @@ function stepAnswer({ ids, used }: World, model: string, step: Recorded<Step>): 
   return { type: 'failure', error: failed.error, fault: null, hasFallback: true }
 }
 
-const NO_ANSWER = 'The recording has no answer of the model for this step.'
+const NO_ANSWER = 'The recording has no model response for this step.'
 
-/** The answer at a place where the recording has no step: the model failed, the run was stopped, or something is missing. */
+/** The answer where the recording has no step: the model failed, the run was stopped, or something is missing. */
 function answerWithoutStep(
   { isFree, missing, recording }: World,
   run: Recorded<Run> | undefined,
@@ -68,14 +68,14 @@ export async function completeAnswer(world: World): Promise<void> {
   await world.gates.reach(`answer ${place.runId} ${place.index}`, place.runId)
 }
 
-/** Answers a call that would leave the server. */
+/** Returns the result of a call that would leave the server. */
 export async function answerCall(world: World, callId: string): Promise<RecordedAnswer> {
   const { gates, ids, isFree, missing, used } = world
   const call = await prismaOf(world).toolCall.findUniqueOrThrow({ where: { id: callId } })
   const found = recordedCallLike(world, call)
   if (found === undefined) {
-    missing.add(`The recording has no result of ${call.toolName}(${JSON.stringify(call.input)}).`)
-    return { type: 'failure', code: 'NOT_RECORDED', message: 'The recording has no result of this call.' }
+    missing.add(`The recording has no result for ${call.toolName}(${JSON.stringify(call.input)}).`)
+    return { type: 'failure', code: 'NOT_RECORDED', message: 'The recording has no result for this call.' }
   }
   used.add(found.id)
   ids.link(found.id, callId)
@@ -83,7 +83,7 @@ export async function answerCall(world: World, callId: string): Promise<Recorded
   return answerOf(found, ids.toReplay(found.output as Json))
 }
 
-/** Returns the recorded call at the same place; for a candidate, a call with the same input, wherever it was made. */
+/** Returns the recorded call at the same position; for a candidate, a call with the same input at any position. */
 function recordedCallLike({ ids, isFree, recording, used }: World, call: ToolCall): Recorded<ToolCall> | undefined {
   const run = ids.recordedOf(call.runId)
   const isHere = (one: Recorded<ToolCall>) =>

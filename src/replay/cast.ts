@@ -25,7 +25,7 @@ function modelsIn(row: Record<string, unknown>): string[] {
   return names.filter((name): name is string => typeof name === 'string')
 }
 
-/** The settings of a replay's application: its own folder, and the recorded limits. */
+/** The settings of a replay's application: a separate folder, and the recorded limits. */
 export function settingsOf(folder: string, { heading: { limits } }: Recording): Record<string, string> {
   return {
     DATA_DIR: folder,
@@ -75,7 +75,7 @@ export async function writeCast({ app, recording, options }: World): Promise<voi
       table: 'Membership',
       row: { spaceId, entityId, joinedAt: createdAt },
     }))
-  // An import leaves out people and agents without a relation to the space.
+  // An import skips people and agents without a relation to the space.
   const later = entities
     .filter(({ id }) => !initial.includes(id))
     .map(({ id: entityId }) => ({ table: 'FormerMember', row: { spaceId: heading.spaceId, entityId } }))

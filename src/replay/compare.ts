@@ -19,7 +19,7 @@ export type DivergenceKind = 'wake-up' | 'prompt' | 'call' | 'arguments' | 'mess
 /** The first difference between a recording and its replay. */
 export interface Divergence {
   kind: DivergenceKind
-  /** Where, as a sentence: the agent, the run and its step. */
+  /** The location as a sentence: the agent, the run and its step. */
   where: string
   /** Both sides, as text. */
   recorded: string
@@ -34,7 +34,7 @@ export interface Comparison {
   notes: string[]
 }
 
-/** A place at which recording and replay are compared. */
+/** A point at which recording and replay are compared. */
 interface Check {
   at: number
   /** Checks at the same time are in this order. */
@@ -42,7 +42,7 @@ interface Check {
   run(): Divergence | null
 }
 
-/** Compares a replay with its recording, in the order of what happened, up to the first divergence. */
+/** Compares a replay with its recording, in the order of events, up to the first divergence. */
 export function compare(recording: Recording, { rows, ids, stall }: Played): Comparison {
   const notes = new Set(gapsOf(recording, beginOf(recording)))
   const known = new Set([
@@ -144,14 +144,14 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
   return checks
 }
 
-/** Says why an agent was not woken, by the outcome of the message. */
+/** Describes why an agent was not woken, by the outcome of the message. */
 function causeOfSilence({ rows, ids }: Input, run: Recorded<Run>): string {
   const messageId = ids.replayedOf(run.triggerMessageId ?? '')
   const outcome = rows.outcomes.find((one) => one.messageId === messageId && one.agentId === run.agentId)
   if (outcome !== undefined) return `In the replay the outcome of the message for the agent is ${outcomeText(outcome)}.`
   return messageId === undefined && run.triggerMessageId !== null
     ? 'The message that woke the agent does not exist in the replay.'
-    : 'Nothing in the replay woke the agent.'
+    : 'No event in the replay woke the agent.'
 }
 
 const outcomeText = ({ kind, reason }: Pick<Outcome, 'kind' | 'reason'>) =>
@@ -182,12 +182,12 @@ function comparePrompt(
 function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): Divergence {
   const other = replayedRun(run)
   const isOver = other !== undefined && isEndedStatus(other.status)
-  const end = isOver ? `ended ${other.status} (${other.stopReason})` : 'did not come to this step'
+  const end = isOver ? `ended ${other.status} (${other.stopReason})` : 'did not reach this step'
   const isBudget = other?.stopReason === 'OVER_BUDGET' || other?.stopReason === 'TOKEN_BUDGET'
   return {
     kind: isBudget ? 'budget' : 'end',
     where,
-    recorded: 'The run went on.',
+    recorded: 'The run continued.',
     replayed: `The run ${end}.`,
     cause: other?.error ?? 'The run of the replay has fewer steps.',
   }
@@ -199,7 +199,7 @@ const momentaryAt = (recording: Recording, step: Recorded<Step>) => (runId: stri
   return other !== undefined && isMomentary(recording, step, other)
 }
 
-/** A step without instructions has those of the step before it, or they are not in the recording. */
+/** A step without instructions has those of the previous step, or they are not in the recording. */
 function compareStepInstructions(
   { ids, isKnown, notes, recording, rows }: Input,
   { run, step, place: where }: StepPlace,
@@ -207,7 +207,7 @@ function compareStepInstructions(
 ): Divergence | null {
   if (recording.heading.hasOtherConfidential) {
     notes.add(
-      'Instructions are not in the recording, because other spaces of its server are confidential: they were not compared.',
+      'Instructions were not compared: the recording omits them, because its server has other confidential spaces.',
     )
     return null
   }
@@ -243,7 +243,7 @@ function compareStepMessages(
       where,
       recorded: invented,
       replayed: '(nothing)',
-      cause: 'The preview of the inbox shows an event that did not happen.',
+      cause: 'The inbox preview shows an event that does not exist.',
     }
   const difference = compareMessages(step.messagesAdded, replayed.messagesAdded, ids)
   if (difference === null) return null
@@ -273,7 +273,7 @@ function compareTools(
       cause: `The model is not offered ${gone.join(', ')}.`,
     }
   for (const tool of activeTools)
-    if (!step.activeTools.includes(tool)) notes.add(`This release offers models a further tool: ${tool}.`)
+    if (!step.activeTools.includes(tool)) notes.add(`This release offers models an additional tool: ${tool}.`)
   return null
 }
 
@@ -300,7 +300,7 @@ function compareAnswer(
       where: place,
       recorded: names(recorded),
       replayed: names(other),
-      cause: 'The model called other tools.',
+      cause: 'The model called different tools.',
     }
   }
   const index = recorded.calls.findIndex(({ input }, at) => !ids.areSame(input, other.calls[at]?.input))
@@ -310,7 +310,7 @@ function compareAnswer(
       where: `${place}, ${recorded.calls[index]?.toolName}`,
       recorded: json(recorded.calls[index]?.input),
       replayed: json(other.calls[index]?.input),
-      cause: 'The model gave the call other arguments.',
+      cause: 'The model called the tool with different arguments.',
     }
   if (!ids.areSame(recorded.text, other.text))
     return {
@@ -346,7 +346,7 @@ function compareArguments(
     where,
     recorded: json(call.input),
     replayed: json(same.input),
-    cause: 'The call was executed with other arguments.',
+    cause: 'The call was executed with different arguments.',
   }
 }
 
@@ -401,7 +401,7 @@ function compareEnd({ replayedRun }: Input, run: Recorded<Run>, ids: IdMap, wher
     where,
     recorded: textOf(run),
     replayed: textOf(replayed),
-    cause: replayed.error ?? 'The run ended in another way.',
+    cause: replayed.error ?? 'The run ended differently.',
   }
 }
 

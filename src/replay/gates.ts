@@ -5,11 +5,11 @@ import type { Recorded } from './recording.ts'
 export interface Gates {
   /** Resolves when the gate is released. */
   reach(gate: string, runId: string): Promise<void>
-  /** Releases one that waits at the gate. Returns false if none does. */
+  /** Releases one waiting part at the gate. Returns false if none waits. */
   release(gate: string): boolean
-  /** Lets everything of a run pass from now on. */
+  /** Opens all gates for a run from now on. */
   openRun(runId: string): void
-  /** Lets everything pass from now on. */
+  /** Opens all gates from now on. */
   openAll(): void
   isHeld(runId: string): boolean
   /** Resolves when something reaches a gate. */

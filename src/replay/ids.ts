@@ -8,9 +8,9 @@ const IS_TIME = new RegExp(`^${TIME}$`)
 const ID_OR_TIME = new RegExp(`(${ID}|${TIME})`)
 const EACH_ID = new RegExp(ID, 'g')
 
-/** Which id of a replay stands for which recorded id. Ids of people, agents and the space are the same in both. */
+/** Maps recorded ids to the ids of the replay. Ids of people, agents and the space are the same in both. */
 export interface IdMap {
-  /** Records that two ids stand for each other. Returns false if one of them already stands for another. */
+  /** Records that two ids correspond. Returns false if one of them already corresponds to another. */
   link(recorded: string, replayed: string): boolean
   /** Replaces the recorded ids in a value by those of the replay; ids without a counterpart stay. */
   toReplay<T>(value: T): T
@@ -18,7 +18,7 @@ export interface IdMap {
   recordedOf(replayed: string): string | undefined
   /** Whether two values are equal, except for linked ids and for times. Links ids that have no counterpart yet. */
   areSame(recorded: unknown, replayed: unknown): boolean
-  /** Links the ids that stand in the same places of two values, as far as the values have the same shape. */
+  /** Links the ids at the same positions of two values, where the values have the same shape. */
   learn(recorded: unknown, replayed: unknown): void
 }
 

@@ -5,8 +5,8 @@ import { nameIn } from '../lib/json.ts'
 import type { InboxSeen } from '../platform/conductor.ts'
 import type { Recorded, Recording } from './recording.ts'
 
-// Parts of a prompt say what else happens at the same time, and depend on which of it was written some milliseconds earlier.
-// These parts are inputs of a run, like the answers of its model, and no decisions of an agent.
+// Parts of a prompt describe concurrent activity, and depend on which of it was written some milliseconds earlier.
+// These parts are inputs of a run, like the answers of its model, and not decisions of an agent.
 
 /** How far the clocks of a database and a worker may differ. */
 export const CLOCKS_MS = 500
@@ -14,7 +14,7 @@ export const CLOCKS_MS = 500
 const contentsOf = ({ messagesAdded }: Pick<Recorded<Step>, 'messagesAdded'>): unknown[] =>
   (messagesAdded as { role: string; content: unknown }[]).map(({ content }) => content)
 
-/** Returns what a recorded think cycle found in its inbox before a step; null if the recording does not have the step. */
+/** Returns the inbox of a recorded think cycle before a step; null if the recording does not have the step. */
 export function inboxSeen(recording: Recording, run: Recorded<Run>, index: number): InboxSeen | null {
   const step = recording.steps.find((one) => one.runId === run.id && one.index === index)
   if (step === undefined) return null
@@ -33,7 +33,7 @@ export function inboxSeen(recording: Recording, run: Recorded<Run>, index: numbe
 export const showsUrgent = (step: Pick<Recorded<Step>, 'messagesAdded'>): boolean => contentsOf(step).some(isUrgent)
 
 /**
- * Returns the lines of a recorded preview that show a message of this space which nobody has posted; none for a step without
+ * Returns the lines of a recorded preview that show a message of this space that nobody has posted; none for a step without
  * a preview.
  */
 export function inventedInPreview({ space, inboxEvents }: Recording, agentId: string, step: Recorded<Step>): string[] {
@@ -50,8 +50,8 @@ export const withoutPreviews = (messages: unknown): unknown =>
   Array.isArray(messages) ? messages.filter(({ content }: { content: unknown }) => !isPreview(content)) : messages
 
 /**
- * Whether a prompt may list another run, or not, because that run began or ended about when the prompt was built: after the
- * step before it was settled, and before its own time.
+ * Whether a prompt may list another run, or not, because that run began or ended around the time when the prompt was built:
+ * after the previous step was settled, and before the time of this step.
  */
 export function isMomentary(
   { messages, runs, steps, calls }: Recording,

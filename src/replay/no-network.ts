@@ -1,7 +1,7 @@
 import dgram from 'node:dgram'
 import { Socket } from 'node:net'
 
-/** Something in a replay tried to reach the network. */
+/** Code in a replay tried to reach the network. */
 export class NetworkBlockedError extends Error {
   override readonly name = 'NetworkBlockedError'
 }
@@ -19,10 +19,10 @@ export function blockNetwork(): { attempts: string[]; unblock(): void } {
   const refused = (given: unknown[]): NetworkBlockedError => {
     const where = describe(given.flat())
     attempts.push(where)
-    return new NetworkBlockedError(`A replay opens no connections, and something tried to reach ${where}.`)
+    return new NetworkBlockedError(`A replay opens no connections, but something tried to connect to ${where}.`)
   }
   blocks += 1
-  // Fails like a connection that the other side refuses. A pool that got the error in another way would wait for the connection.
+  // Fails like a connection that the peer refuses. A connection pool that gets the error in another way would wait for the connection.
   Socket.prototype.connect = function refuse(this: Socket, ...given: unknown[]) {
     const error = refused(given)
     process.nextTick(() => this.destroy(error))

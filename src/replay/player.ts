@@ -26,7 +26,7 @@ import {
   type World,
 } from './world.ts'
 
-/** The place at which a replay could not follow its recording. */
+/** The action at which a replay could not follow its recording. */
 export interface Stall {
   action: Action
   /** A sentence. */
@@ -42,8 +42,8 @@ export interface Played {
 }
 
 /**
- * Plays a recording on the real engine, in an embedded database of its own: people, plans and services act in the recorded
- * order, models and tools give their recorded answers.
+ * Replays a recording on the real engine, in a separate embedded database: people, plans and services act in the recorded
+ * order, and models and tools return their recorded answers.
  */
 export async function play(recording: Recording, options: PlayOptions = {}): Promise<Played> {
   const stage = await takeStage()
@@ -94,7 +94,7 @@ function openApp({ folder, storage }: Stage, world: World): Promise<Application>
   )
 }
 
-/** Holds the engine at its points until the recorded order allows it to continue; a candidate is only identified. */
+/** Holds the engine at its points until the recorded order allows it to continue; the runs of a candidate are only identified. */
 function conductorOf(world: World): Conductor {
   const { gates, isFree, started, thinking } = world
   return {
@@ -146,7 +146,7 @@ async function playIn(world: World): Promise<Played> {
   return { rows, ids, stall: isFree ? null : stall, missing: [...missing] }
 }
 
-/** Makes everything happen again, in order. Returns the place at which that is not possible; null if it is. */
+/** Repeats all actions in order. Returns the action at which that is impossible; null if it succeeds. */
 async function follow(world: World): Promise<Stall | null> {
   for (const { at, action } of world.schedule) {
     if (world.isFree && isOfEngine(action)) continue
@@ -163,7 +163,7 @@ async function follow(world: World): Promise<Stall | null> {
 async function readRoom({ platform }: Application, spaceId: string): Promise<RoomRows> {
   const tables: Tables = new Map()
   for await (const { table, row } of readMovedRows(platform.db, spaceId, runsOfSpace(spaceId))) {
-    // The same form as a recording: as JSON.
+    // Rows are converted through JSON, as in a recording.
     const value = JSON.parse(JSON.stringify(row)) as Record<string, unknown>
     addRow(tables, table, value)
   }

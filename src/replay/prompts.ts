@@ -14,7 +14,7 @@ const OF_DATA = [
 const HOW_YOU_ACT = '\n\nHOW YOU ACT:'
 const DATA = /"(?:[^"\\\n]|\\.)*"|\b[a-z]{3}_[0-9a-f]{32}\b/g
 
-/** A difference of two prompts. `isWording`: only the server's own words differ. */
+/** A difference of two prompts. `isWording`: only the server's own wording differs. */
 export interface PromptDifference {
   what: string
   recorded: string
@@ -41,7 +41,7 @@ export function compareInstructions(
     mayMiss,
   }: {
     ids: IdMap
-    isKnown(id: string): boolean /** Whether one side may list a recorded run alone. */
+    isKnown(id: string): boolean /** Whether only one side may list a recorded run. */
     mayMiss(runId: string): boolean
   },
 ): PromptDifference[] {
@@ -85,7 +85,7 @@ function runDifferences(
   return differences
 }
 
-/** Pairs what two sides say of the same runs. `id`: the recorded one; undefined for a run that only the replay has. */
+/** Pairs the entries of two sides about the same runs. `id`: the recorded one; undefined for a run that only the replay has. */
 function pairsOf<T>(
   recorded: ReadonlyMap<string, T>,
   replayed: ReadonlyMap<string, T>,
@@ -102,8 +102,8 @@ function pairsOf<T>(
 type ListedRun = Record<'runId' | 'triggerType' | 'triggerSummary' | 'triggerSource' | 'about', unknown>
 
 /**
- * Whether two results of the tool that lists the agent's runs are equal, except for runs of other spaces and what else is an
- * input of that moment.
+ * Whether two results of the tool that lists the agent's runs are equal, except for runs of other spaces and other momentary
+ * inputs.
  */
 export function areSameLists(
   recorded: unknown,
@@ -123,7 +123,7 @@ export function areSameLists(
   })
 }
 
-/** Returns the lines of a section about runs by the run's id, without what the run was doing just then. */
+/** Returns the lines of a section about runs by the run's id, without the progress of the run at that time. */
 function runLines(
   sections: Map<string, string[]>,
   title: string,
@@ -156,7 +156,7 @@ const dataIn = (text: string): string[] => text.match(DATA) ?? []
 function ownInstructions(text: string): string {
   const end = text.indexOf(HOW_YOU_ACT)
   const identity = end === -1 ? text : text.slice(0, end)
-  // The first paragraph is the server's.
+  // The first paragraph was written by the server.
   const begin = identity.indexOf('\n\n')
   return begin === -1 ? '' : identity.slice(begin + 2)
 }

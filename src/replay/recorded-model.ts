@@ -10,7 +10,7 @@ import type { Recorded } from './recording.ts'
 export type ModelAnswer =
   | { type: 'step'; step: Recorded<Step> }
   | { type: 'failure'; error: string; fault: string | null; hasFallback?: true }
-  /** The recording has no answer: nothing is sent until the run is stopped. */
+  /** The recording has no answer: the model sends nothing until the run is stopped. */
   | { type: 'none' }
   /** Another model answers. */
   | { type: 'model'; model: LanguageModelV4 }
@@ -21,7 +21,7 @@ export interface RecordedModelParts {
   complete(): Promise<void>
 }
 
-/** A model that gives recorded answers. Everything but the end of an answer is sent at once. */
+/** A model that returns recorded answers. The answer is sent at once, except for its end. */
 export function createRecordedModel(name: string, { answer, complete }: RecordedModelParts): LanguageModel {
   const model: LanguageModelV4 = {
     specificationVersion: 'v4',
@@ -29,7 +29,7 @@ export function createRecordedModel(name: string, { answer, complete }: Recorded
     modelId: name,
     supportedUrls: {},
     async doGenerate() {
-      throw new Error('A recorded model only streams.')
+      throw new Error('A recorded model supports only streaming.')
     },
     async doStream(options) {
       const found = await answer(name, options)
@@ -122,7 +122,7 @@ function partsOf({
   return [{ type: 'stream-start', warnings: [] }, ...parts, finish]
 }
 
-/** Returns an error that the engine reads as the recorded one, and does not retry. */
+/** Returns an error that the engine treats like the recorded one, and does not retry. */
 function errorOf(error: string, fault: string | null): Error {
   if (fault === 'NOT_SET_UP') return new ModelNotSetUpError(error)
   const [, words = error, status] = /^(.*?)(?: \(HTTP (\d+)\))?$/s.exec(error) ?? []

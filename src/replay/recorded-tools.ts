@@ -7,13 +7,13 @@ export type RecordedAnswer =
   | { type: 'output'; output: Json }
   | { type: 'failure'; code: string; message: string; details?: Json }
 
-/** Answers calls that would leave the server, by the call's id. */
+/** Returns the results of calls that would leave the server, by the call's id. */
 export type AnswerCall = (callId: string) => Promise<RecordedAnswer>
 
 const NOT_A_TOOL: GuardedOutcome = {
   type: 'failure',
   code: 'UNREACHABLE',
-  message: 'A replay sends nothing outside.',
+  message: 'A replay sends no requests to other systems.',
 }
 
 /** HTTP for the tools of a replay: each request is the call that its `Idempotency-Key` names. */
@@ -37,20 +37,20 @@ export function createRecordedHttp(answer: AnswerCall): GuardedHttp {
       }
     },
     async fetch() {
-      throw new TypeError('A replay sends nothing outside.')
+      throw new TypeError('A replay sends no requests to other systems.')
     },
     async close() {},
   }
 }
 
-/** A server's tools, as they were listed last. */
+/** A server's tools, as last listed. */
 export interface StoredListing {
   name: string
   url: string
   listing: { name: string; description: string | null; inputSchema: object; fingerprint: string }[]
 }
 
-/** MCP for a replay: lists what the recording listed. */
+/** MCP for a replay: lists the tools that were listed in the recording. */
 export function createRecordedMcp(answer: AnswerCall, stored: () => readonly StoredListing[]): McpTools {
   return {
     async list(servers) {

@@ -34,7 +34,7 @@ import {
   type RecordingHeading,
 } from '../operation/recording.ts'
 
-/** A file that cannot be replayed. The message names what is wrong, as one sentence, and what to do. */
+/** A file that cannot be replayed. The message states in one sentence what is wrong and what to do. */
 export class UnusableRecordingError extends Error {
   override readonly name = 'UnusableRecordingError'
 }
@@ -44,7 +44,7 @@ export type Recorded<T> = {
   [K in keyof T]: T[K] extends Date ? string : T[K] extends Date | null ? string | null : T[K]
 }
 
-/** The rows of a recording, or of the room that its replay made, by table. */
+/** The rows of a recording, or of the space that its replay created, by table. */
 export interface RoomRows {
   space: Recorded<Space>
   entities: Recorded<Entity>[]
@@ -134,8 +134,8 @@ export function roomOf(tables: Tables): RoomRows {
 }
 
 /**
- * Reads a recording, and checks that it is whole, unchanged, of this format, and that nothing that decided what happened is
- * missing in it. @throws UnusableRecordingError
+ * Reads a recording, and checks that it is complete, unchanged and of this format, and contains everything that influenced
+ * the outcome. @throws UnusableRecordingError
  */
 export function readRecording(name: string, text: string): Recording {
   try {
@@ -201,7 +201,9 @@ function readLines(text: string): { heading: RecordingHeading; values: Record<st
       'The file is an export: `parley import` reads it. Record the space with `parley record`.',
     )
   if (heading === null || heading['format'] !== RECORDING_FORMAT)
-    throw new UnusableRecordingError('The file is not a recording of Parley: its first line is not a heading of one.')
+    throw new UnusableRecordingError(
+      'The file is not a Parley recording: its first line is not the heading of a recording.',
+    )
   const { version } = heading
   if (typeof version !== 'number' || version > RECORDING_VERSION)
     throw new UnusableRecordingError(
@@ -210,7 +212,7 @@ function readLines(text: string): { heading: RecordingHeading; values: Record<st
   const end = parsed(others.at(-1) ?? '')
   if (end?.['end'] !== true)
     throw new UnusableRecordingError(
-      `The file is cut off after line ${lines.length}: its last line is missing. Record the space again.`,
+      `The file is truncated after line ${lines.length}: its last line is missing. Record the space again.`,
     )
   const body = lines.slice(0, -1)
   if (end['lines'] !== body.length)
@@ -241,7 +243,7 @@ function parsed(line: string): Record<string, unknown> | null {
   }
 }
 
-/** Says in one sentence which knowledge the replay may lack, because it comes from other spaces; nothing if it has all. */
+/** Returns a sentence about the knowledge that the replay may lack, because it comes from other spaces; nothing if it lacks none. */
 export function omissionOf({ heading: { omitted = [] } }: Pick<Recording, 'heading'>): string[] {
   const names = omitted.map((table) => OMITTED_NAMES[table])
   return names.length === 0
@@ -256,7 +258,7 @@ const OMITTED_NAMES: Record<KnowledgeTable, string> = { Memory: 'memories', Goal
 /** A message may have been written a little before an earlier one, because transactions overlap. */
 const OVERLAP_MS = 1000
 
-/** Names the rows that retention, deletion or confidentiality has removed, and clocks that were set back. */
+/** Reports rows that retention, deletion or confidentiality has removed, and clocks that were set back. */
 function checkIsComplete(recording: Recording): void {
   const [lack] = recording.heading.lacks ?? []
   if (lack !== undefined) fail(oneLine(lack))
@@ -278,7 +280,7 @@ function fail(reason: string): never {
   throw new UnusableRecordingError(reason)
 }
 
-/** Whether a time lies before another one by more than transactions overlap. */
+/** Whether a time precedes another by more than the overlap of transactions. */
 const isBefore = (at: string, other: string): boolean => Date.parse(at) + OVERLAP_MS < Date.parse(other)
 
 function checkMessages({ castLines, space, messages, runs, outcomes }: Recording): void {
@@ -323,7 +325,7 @@ function checkRun({ id, stepCount, startedAt, finishedAt }: Recorded<Run>, steps
       fail(`The clock jumped: step ${index} of the run ${id} is dated before step ${index - 1}.`)
 }
 
-/** Names MCP tools whose definition is no longer the one that the recorded calls were made with. */
+/** Reports MCP tools whose definition has changed since the recorded calls. */
 function checkTools({ calls, versions, mcpServers }: Recording): void {
   for (const server of mcpServers) {
     const listing = (server.listing ?? []) as unknown as { name: string; fingerprint: string }[]

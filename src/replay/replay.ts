@@ -7,7 +7,7 @@ import { type Recording, readRecording, UnusableRecordingError } from './recordi
 
 /** The result of a replay. */
 export interface Replayed extends Comparison {
-  /** The replay did what the recording says. */
+  /** The replay matches the recording. */
   isEqual: boolean
   /** How many messages and runs were compared. */
   messages: number
@@ -24,9 +24,9 @@ export async function openRecording(file: string): Promise<Recording> {
 
 /**
  * Replays a recording on the real engine, without network, keys or a server: with recorded models and tools, in an embedded
- * database that is deleted afterwards. The file stays as it is. New connections of this process fail meanwhile.
+ * database that is deleted afterwards. The file stays unchanged. New connections of this process fail during the replay.
  * @param file a path, or a recording that was read
- * @throws UnusableRecordingError if the file is cut off, edited, foreign, newer, or misses something that decided what happened
+ * @throws UnusableRecordingError if the file is truncated, edited, not a recording, newer, or lacks something that influenced the outcome
  */
 export async function replay(file: string | Recording): Promise<Replayed> {
   const recording = typeof file === 'string' ? await openRecording(file) : file

@@ -67,7 +67,7 @@ export function firstMembers({ memberships, formerMembers, space, messages, audi
   return { initial: [...before], joined, left }
 }
 
-/** Returns everything that happened, in an order in which it can happen again. */
+/** Returns all actions, in an order in which they can be repeated. */
 export function scheduleOf(recording: Recording): ScheduledAction[] {
   const nodes: Nodes = new Map()
   const add = (key: string, at: string | number, action: Action, after: string[] = []) => {
@@ -165,7 +165,7 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
     const { index, durationMs } = step
     const key = stepKey(run.id, index)
     const startedAt = Date.parse(step.startedAt)
-    // The prompt is built as soon as the results of the step before are there, and before the time that the step records.
+    // The prompt is built as soon as the results of the previous step are available, and before the time that the step records.
     const at = Math.min(startedAt, Math.max(endedAt, settledBy(recording, step)) + 1)
     add(key, at, { type: 'step', run, index, isOptional: false }, [
       ...before(index),
@@ -173,14 +173,14 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
       ...postedBy(recording, run, index - 1),
     ])
     endedAt = startedAt + (durationMs ?? 0)
-    // A wait begins with its call: what is posted from then on is shown after the wait.
+    // A wait begins with its call: later messages are shown after the wait.
     const waited = recording.calls.find(
       (call) => call.runId === run.id && call.stepIndex === index && waitsOutside(call),
     )
     const answeredAt = Math.max(endedAt, waited === undefined ? 0 : Date.parse(waited.createdAt))
     add(answerKey(run.id, index), answeredAt, { type: 'answer', run, index, isOptional: false }, [key])
   }
-  // A step that failed, or that the end of the run cut off, is not in the journal. It may also not have begun.
+  // A step that failed, or that the end of the run interrupted, is not in the journal. It may also not have begun.
   const isCutOff = run.finishedAt !== null && CUTS_OFF.has(run.stopReason ?? '')
   if (!isCutOff || BROKEN_OFF.has(own.at(-1)?.finishReason ?? '')) return
   const index = own.length
@@ -190,7 +190,7 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
     add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index, isOptional: true }, [step])
 }
 
-/** Returns the messages that the calls of a step have begun, or in which they show. */
+/** Returns the messages that the calls of a step have begun, or in which they are shown. */
 function postedBy({ calls, messages }: Recording, run: Recorded<Run>, index: number): string[] {
   const own = calls.filter(({ runId, stepIndex }) => runId === run.id && stepIndex === index)
   return messages
@@ -210,7 +210,7 @@ function urgentIn({ messages, outcomes }: Recording, run: Recorded<Run>, step: R
     .map(messageKey)
 }
 
-/** When the last call of the step before was settled, if that was before this step. */
+/** When the last call of the previous step was settled, if that was before this step. */
 function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<Step>): number {
   const times = calls
     .filter((call) => call.runId === runId && call.stepIndex === index - 1 && call.settledAt !== null)
@@ -277,7 +277,7 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
       add(settleKey(id), settledAt, { type: 'result', call }, [...before, ...decided])
   }
 
-  /** The input as people changed it before they approved the call; null if they did not, or approved another one. */
+  /** The input as people changed it before they approved the call; null if they did not change it, or approved a different input. */
   function editOf(call: Recorded<ToolCall>, { inputDigest }: Recorded<Decision>): JsonObject | null {
     if (digestOf(call.input as JsonObject) !== inputDigest) return null
     const step = steps.find(({ runId, index }) => runId === call.runId && index === call.stepIndex)
@@ -318,7 +318,7 @@ function addCauses(recording: Recording, add: Add): void {
   addServices(recording, add)
 }
 
-/** Adds plans that people made, and the firings that woke an agent for this space. */
+/** Adds plans that people created, and the firings that woke an agent for this space. */
 function addPlans(recording: Recording, add: Add): void {
   const { firings, plans, inboxEvents, runs, calls } = recording
   const made = madeByTools(calls)
@@ -351,20 +351,20 @@ function addServices({ inboxEvents, runs }: Recording, add: Add): void {
   }
 }
 
-/** The ids of plans that agents made with their tools. */
+/** The ids of plans that agents created with their tools. */
 function madeByTools(calls: readonly Recorded<ToolCall>[]): Set<string> {
   const ids = calls.flatMap(({ output }) => JSON.stringify(output ?? null).match(/pln_[0-9a-f]{32}/g) ?? [])
   return new Set(ids)
 }
 
-/** When the space began: what is older is there before the first action. */
+/** When the space began: older rows exist before the first action. */
 export function beginOf({ messages, space, runs }: Recording): number {
   const first = [messages[0]?.createdAt, runs[0]?.queuedAt].flatMap((at) => (at === undefined ? [] : [Date.parse(at)]))
   return first.length === 0 ? Date.parse(space.createdAt) : Math.min(...first)
 }
 
 /**
- * Replaces `settled <run> <step>` by the ends of the calls of that step. A persistent agent does not wait for people and
+ * Replaces `settled <run> <step>` with the ends of the calls of that step. A persistent agent does not wait for people and
  * services: their results come into its inbox.
  */
 function expandSettled({ runs }: Recording, nodes: Nodes): void {

@@ -10,12 +10,12 @@ const POLL_MS = 5
 /** Runs that may be claimed this soon count as moving. */
 const SOON = Prisma.sql`interval '50 milliseconds'`
 
-/** Waits until something waits at a gate, and releases it. Returns `otherwise` if nothing comes to the gate; null if something did. */
+/** Waits until a part of the engine waits at a gate, and releases it. Returns `otherwise` if none arrives at the gate; null if one did. */
 export async function passGate(world: World, gate: () => string, otherwise: string): Promise<string | null> {
   return (await waitFor(world, async () => world.gates.release(gate()))) ? null : otherwise
 }
 
-/** Waits for a fact, as long as the engine is at work. */
+/** Waits for a condition as long as the engine is working. */
 export async function waitFor(world: World, isSo: () => Promise<boolean>): Promise<boolean> {
   const startedAt = performance.now()
   let quietSince: number | null = null

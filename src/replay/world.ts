@@ -12,18 +12,18 @@ import { beginOf, scheduleOf } from './schedule.ts'
 export interface PlayOptions {
   /** Changes agents after they were written: fields of UpdateAgentInput by the agent's id. */
   changes?: ReadonlyMap<string, JsonObject>
-  /** Answers instead of the recording; null for the recorded answer. */
+  /** Overrides the recorded answer; null for the recorded answer. */
   model?(asked: Asked): Promise<ModelAnswer | null>
-  /** Follows the recording only where people, plans and services act, and lets the agents do what they want. */
+  /** Follows the recording only where people, plans and services act, and does not constrain the agents. */
   isFree?: boolean
 }
 
-/** A generation that the engine asks for. */
+/** A generation that the engine requests. */
 export interface Asked {
   model: string
   agentId: string
   options: CallOptions
-  /** The recorded step at the same place; undefined for none. */
+  /** The recorded step at the same position; undefined for none. */
   step: Recorded<Step> | undefined
 }
 
@@ -63,7 +63,7 @@ export async function createWorld(
     options,
     isFree: options.isFree === true,
     get app() {
-      if (app === null) throw new Error('The application of the replay is not open yet.')
+      if (app === null) throw new Error('The application of the replay has not started yet.')
       return app
     },
     ids: createIdMap(),
@@ -96,8 +96,8 @@ export function recordedRunOf({ ids, recording }: World, runId: string): Recorde
 }
 
 /**
- * Returns what names each message in recording and replay: its number; or its sender and how many messages of theirs it
- * completes, for a candidate, where agents that work at the same time may post in another order.
+ * Returns the key of each message in recording and replay: its number, or, for a candidate, its sender and its position
+ * among that sender's messages, because agents that work concurrently may post in another order.
  */
 export function placesOf(
   messages: readonly Pick<Recorded<Message>, 'id' | 'seq' | 'senderId'>[],

@@ -31,7 +31,7 @@ export type ApprovalTerms = {
   connects?: {
     /** The name of the MCP server. */
     serverName: string
-    /** The AskedApproval that the call needs then; null: none. */
+    /** The AskedApproval that the call needs after that; null: none. */
     next: JsonObject | null
   }
 }
@@ -68,7 +68,7 @@ export function waitSecondsOf(
   return expiresInSeconds ?? (patient ? approvalWaitSeconds : toolWaitSeconds)
 }
 
-/** Returns the name of the server to which the approver of a call has to connect; null: the call waits for no such thing. */
+/** Returns the name of the server to which the approver of a call has to connect; null if the call does not wait for a connection. */
 export function connectsTo(call: Pick<ToolCall, 'approval' | 'approvalState'>): string | null {
   return call.approvalState === 'PENDING' ? (termsOf(call)?.connects?.serverName ?? null) : null
 }
@@ -77,12 +77,12 @@ export function connectsTo(call: Pick<ToolCall, 'approval' | 'approvalState'>): 
 export const connectionInWords = (name: string, serverName: string): string =>
   `${name} has to connect to the MCP server "${serverName}" before this call is made.`
 
-/** @throws ConflictError if a call waits for its approver to connect, which is more than a decision */
+/** @throws ConflictError if a call waits for its approver to connect, which a decision cannot replace */
 export function requireNoConnection(call: Pick<ToolCall, 'approval' | 'approvalState'>): void {
   const serverName = connectsTo(call)
   if (serverName !== null)
     throw new ConflictError(
-      `This call goes on once its approver has connected to the MCP server "${serverName}": open ToolCall.authorization.url in a browser, or deny the call.`,
+      `This call continues once its approver has connected to the MCP server "${serverName}": open ToolCall.authorization.url in a browser, or deny the call.`,
     )
 }
 
@@ -255,7 +255,7 @@ export type PendingStep =
   | { type: 'escalate' }
   | { type: 'refuse'; refusal: Refusal }
 
-const NOT_EXECUTED = 'It was not carried out.'
+const NOT_EXECUTED = 'The call was not executed.'
 
 /** Returns the next step of a pending call after a member joined or left, or approval was requested. */
 export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: PendingFacts): PendingStep {
@@ -270,10 +270,10 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
   if (asked < quorum)
     return {
       type: 'refuse',
-      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Go on without it.` },
+      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Continue without it.` },
     }
   const why = 'what you know comes from a confidential space, and the others who are asked may not hear it'
-  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Go on without it.`
+  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Continue without it.`
   return { type: 'refuse', refusal: { state: 'EXPIRED', code: 'CONFIDENTIAL', message } }
 }
 
@@ -281,7 +281,7 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
 export function denialOf(name: string | null, reason: string | null): Refusal {
   const why = reason === null ? '' : `: ${JSON.stringify(reason)}`
   const who = JSON.stringify(oneLine(name ?? 'somebody'))
-  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not call it again with the same input: adapt, or go on without it.`
+  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not call it again with the same input: adapt, or continue without it.`
   return { state: 'DENIED', message }
 }
 

@@ -126,7 +126,7 @@ export function refuseMention(
     return {
       code: 'CIRCULAR_MENTION',
       message:
-        'That agent has already mentioned you in this chain, so you cannot mention it back: it is called back by itself if it waits for you. Say what you have to say, and end.',
+        'That agent has already mentioned you in this chain, so you cannot mention it back: it is called back automatically if it waits for you. Post what you have to say, and end.',
     }
   }
   const tooDeep = refuseByDepth({ depth, replyStack }, { expectReply }, maxChainDepth)
@@ -164,10 +164,10 @@ function refuseByDepth(
   const had = `This chain has had ${depth} of the ${maxChainDepth} runs that it may have`
   const why =
     depth >= maxChainDepth
-      ? ': nobody can be woken any more. Answer with what you have.'
+      ? ': no agent can be woken any more. Answer with what you have.'
       : expectReply && hasRoom(false)
         ? ': you could not be called back. Mention without expectReply, or answer with what you have.'
-        : ', and keeps the others for the agents that wait to be called back. Answer with what you have: they get it.'
+        : ', and keeps the others for the agents that wait to be called back. Answer with what you have: they receive it.'
   return { code: 'LOOP_LIMIT', message: `${had}${why}` }
 }
 

@@ -13,7 +13,7 @@ const LEAST_QUOTED = 40
 /** How many times a quotation may be encoded as JSON within a string. */
 const MOST_LEVELS = 2
 
-/** The fields whose values are keywords of a format, or ids. They quote nobody, and a change would make the row unusable. */
+/** The fields whose values are keywords of a format, or ids. They contain no quotations, and a change would make the row unusable. */
 const STRUCTURE = /^(role|type|kind|change|status|mediaType|toolName|id|.*Ids?)$/
 
 /** Finds and removes deleted texts. */

@@ -1,8 +1,8 @@
-/** The facts that decide whose own authorization a run may use. */
+/** The facts that decide which person's authorization a run may use. */
 export interface RunRequesters {
   /** The humans on whose behalf the run works. */
   readonly askers: readonly string[]
-  /** Somebody acted as the sender of a message that began the run: an admin or the operator wrote, edited or repeated it. */
+  /** An admin or the operator acted as the sender of a message that began the run: they wrote, edited or repeated it. */
   readonly isActed: boolean
   /** The cause of the run, and each event of a think cycle, is a message that a requester wrote to the agent. */
   readonly isOwn: boolean
@@ -11,8 +11,8 @@ export interface RunRequesters {
 export type RunPerson = { type: 'person'; humanId: string } | { type: 'none'; reason: string }
 
 /**
- * Returns the person whose own authorization a run uses: its only requester, if nothing but their own messages began it. Every
- * other cause of a run may contain the words of others.
+ * Returns the person whose authorization a run uses: its only requester, if only their own messages began it. Every
+ * other cause of a run may contain text of others.
  */
 export function personOfRun({ askers, isActed, isOwn }: RunRequesters): RunPerson {
   const [only, ...others] = askers
@@ -23,10 +23,10 @@ export function personOfRun({ askers, isActed, isOwn }: RunRequesters): RunPerso
 }
 
 const NOBODY =
-  'Each person uses this tool with their own authorization, and you work for nobody now: no person has asked for this.'
+  'Each person uses this tool with their own authorization, and this run works for no person: nobody requested it.'
 const SEVERAL =
-  'Each person uses this tool with their own authorization, and you work for several people at once. Ask one of them to write to you about this alone.'
+  'Each person uses this tool with their own authorization, and this run works for several people at once. Ask one of them to write to you about this alone.'
 const ACTED =
-  'Each person uses this tool with their own authorization, and an admin has written in the name of that person. Only what the person writes themself may use it.'
+  'Each person uses this tool with their own authorization, and an admin acted as that person. Only messages that the person wrote themselves may use it.'
 const INDIRECT =
-  'Each person uses this tool with their own authorization, and you work now for more than a message of one person: a plan, a service, a result, or another agent. Ask the person to write to you about this alone.'
+  'Each person uses this tool with their own authorization, and this run has another cause than messages of one person: a plan, a service, a result, or another agent. Ask the person to write to you about this alone.'

@@ -41,8 +41,8 @@ export function hintOn({ summary, plainText }: { summary: string; plainText: str
   if (hasTextCall(summary))
     return `The model wrote a tool call as text, and it was not executed: ${faultOfCall(summary)}`
   if (plainText === 'INTERNAL')
-    return 'The model answered in plain text instead of calling a tool, so nobody was sent the answer. Set plainText to SPOKEN_IF_SILENT to post such answers.'
-  return 'The closing text was not posted: the run had no space for it, or might not post there. The log has the reason.'
+    return 'The model answered in plain text instead of calling a tool, so the answer was not posted. Set plainText to SPOKEN_IF_SILENT to post such answers.'
+  return 'The closing text was not posted: the run had no space for it, or was not allowed to post there. The log has the reason.'
 }
 
 function faultOfCall(summary: string): string {

@@ -2,7 +2,7 @@
 
 export type Presence = 'ONLINE' | 'AWAY' | 'OFFLINE'
 
-/** How long after the last sign of life a connected human is AWAY. */
+/** How long after the last activity a connected human becomes AWAY. */
 export const AWAY_AFTER_MS = 5 * 60_000
 
 /** @param idleMs the time since the human connected or changed something */

@@ -45,7 +45,7 @@ export interface RoutingDecision {
   picked: AgentMember | null
 }
 
-/** Decides whom a message wakes under one routing rule. */
+/** Decides which agents a message wakes under one routing rule. */
 export type Route = (message: RoutableMessage, room: Room) => RoutingDecision
 
 const PAUSED = 'The agent is paused and keeps no inbox.'
@@ -82,7 +82,7 @@ const broadcast: Route = (message, room) => {
     message,
     room,
     (agent) => {
-      if (!isNarrowed) return 'BROADCAST wakes every agent member but the sender.'
+      if (!isNarrowed) return 'BROADCAST wakes every agent member except the sender.'
       return isMentioned(agent) ? 'This agent was mentioned.' : null
     },
     () => 'Another agent was mentioned, and in this space a mention wakes only the mentioned agent.',
@@ -194,7 +194,7 @@ export type Answered = ReadonlyMap<string, string>
 
 const NOBODY: Answered = new Map()
 
-/** Decides whom a message wakes. An agent that waited for the message gets it as the answer, and is not woken. */
+/** Decides which agents a message wakes. An agent that waited for the message gets it as the answer, and is not woken. */
 export function decideWakes(message: RoutableMessage, room: Room, answered: Answered = NOBODY): Decision {
   const { wakes, sleeps, picked } = ROUTES[room.routing](message, room)
   const waited = ({ id }: AgentMember) => answered.has(id)

@@ -29,7 +29,7 @@ export interface Delegated {
   reason: string | null
 }
 
-/** An end that a run reaches by itself. */
+/** An end that a run reaches on its own. */
 export type Completion = Omit<Extract<RunEnding, { status: 'COMPLETED' }>, 'skipped'>
 
 /**

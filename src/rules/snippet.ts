@@ -43,7 +43,7 @@ function matchesIn(text: string, pieces: readonly { text: string }[]): [number, 
   return merged(found).slice(0, MOST_MATCHES)
 }
 
-/** The piece itself, and its words, for a text that separates them differently. */
+/** The piece itself, and each of its words, because a text may separate the words differently. */
 function alternativesOf(piece: string): string[] {
   const { folded } = fold(piece)
   return [folded, ...folded.split(/[^\p{L}\p{N}\p{M}]+/u).filter((word) => word.length > 1)].filter((one) => one !== '')

@@ -1,20 +1,20 @@
 import type { Message } from './message.ts'
 
-// A thread hangs on a message of a space, its root. Replies to a reply join the thread of that reply.
+// A thread belongs to a message of a space, its root. Replies to a reply join the thread of that reply.
 
 /** The message that another one replies to, and the thread that it joins; both null outside of threads. */
 export type ReplyPlace = Pick<Message, 'replyToId' | 'threadRootId'>
 
-/** The place of a message that replies to nothing. */
+/** The place of a message that is not a reply. */
 export const NO_REPLY: ReplyPlace = { replyToId: null, threadRootId: null }
 
 /** A message that is replied to. */
 export interface RepliedMessage extends Pick<Message, 'id' | 'threadRootId' | 'deletedAt'> {
-  /** A thread hangs on it. */
+  /** The message has a thread. */
   isRoot: boolean
 }
 
-/** Returns the place of a reply to a message; null if the message was deleted. The thread of a deleted message goes on. */
+/** Returns the place of a reply to a message; null if the message was deleted. The thread of a deleted message continues. */
 export function placeOfReply({ id, threadRootId, deletedAt, isRoot }: RepliedMessage): ReplyPlace | null {
   if (deletedAt !== null && !isRoot) return null
   return { replyToId: id, threadRootId: threadRootId ?? id }
@@ -33,8 +33,8 @@ interface PlacedRun {
 }
 
 /**
- * Returns where the messages of a run go in a space, unless the run names another place: into the thread of its trigger.
- * Those of a think cycle go into the thread of its events of that space, if all of these come from one thread.
+ * Returns where the messages of a run go in a space, unless a call names another thread: into the thread of its trigger.
+ * Messages of a think cycle go into the thread of its events of that space, if all of these come from one thread.
  */
 export function defaultPlace(run: PlacedRun, spaceId: string): ReplyPlace {
   if (run.triggerType !== 'INBOX') {
@@ -62,7 +62,7 @@ export interface AskingMessage {
   threadRootId: string | null
 }
 
-/** Whether a message is where the reply to a question is expected: in the same thread, or in the one on the question. */
+/** Whether a message is where the reply to a question is expected: in the same thread, or in the thread that the question starts. */
 export function isWhereAsked({ messageId, threadRootId }: AskingMessage, replyThreadId: string | null): boolean {
   return replyThreadId === threadRootId || replyThreadId === messageId
 }

@@ -20,14 +20,14 @@ export const WHY_KINDS = [
 ] as const
 export type WhyKind = (typeof WHY_KINDS)[number]
 
-/** Something that caused something else. */
+/** A cause in a trace. */
 export interface Cause {
-  /** Identifies it among the others. */
+  /** Identifies the cause among the others. */
   key: string
   kind: WhyKind
   text: string
   at: Date | null
-  /** The keys of what it came from. */
+  /** The keys of its own causes. */
   causes: readonly string[]
 }
 
@@ -46,8 +46,9 @@ export const MOST_WHY_STEPS = 500
 export const LONGEST_WHY_TEXT = 600
 
 /**
- * Returns the steps of a trace, in the order of the causes, of which the first one is what is explained. Hidden causes are
- * one step if one came from the other, or both led to the same: their number says nothing. Unknown causes are left out.
+ * Returns the steps of a trace, in the order of the causes, the first of which is the object to explain. Hidden causes are
+ * merged into one step if one came from the other, or both led to the same step, so that their number reveals nothing.
+ * Unknown causes are left out.
  */
 export function stepsOf(causes: readonly Cause[]): WhyStep[] {
   const byKey = new Map(causes.map((cause) => [cause.key, cause]))
@@ -76,10 +77,10 @@ export function stepsOf(causes: readonly Cause[]): WhyStep[] {
 
 const GAPS = {
   HIDDEN: 'Something that you may not see.',
-  ERASED: 'Something that was erased, or has passed its retention.',
+  ERASED: 'Something that was erased, or deleted by retention.',
 }
 
-/** Returns, for each hidden cause, the key of the one that stands for it and its neighbours. */
+/** Returns, for each hidden cause, the key of the one that represents it and its neighbours. */
 function mergedHidden(causes: readonly Cause[], byKey: ReadonlyMap<string, Cause>): Map<string, string> {
   const parent = new Map<string, string>()
   const isHidden = (key: string) => byKey.get(key)?.kind === 'HIDDEN'

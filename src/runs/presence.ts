@@ -101,7 +101,7 @@ const OTHERS_EVERY_MS = 10_000
 
 /**
  * Warns if other processes work on this database while REDIS_URL is not set: at the start, and when one appears. Each
- * process has its events to itself then. Finds workers, by the locks that `keepPresent` holds.
+ * process then sees only its own events. Finds workers, by the locks that `keepPresent` holds.
  */
 export function warnOfOthers(
   { db, logger, worker, config }: Pick<Platform, 'db' | 'logger' | 'worker' | 'config'>,
@@ -121,7 +121,7 @@ export function warnOfOthers(
 
   async function lookAgainAndAgain(): Promise<void> {
     while (!ended.signal.aborted) {
-      // Other parts report that the database is away.
+      // Other parts report that the database is unreachable.
       await look().catch(() => {})
       await sleep(everyMs, ended.signal)
     }

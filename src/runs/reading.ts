@@ -29,7 +29,7 @@ export interface RunReading {
   page(viewer: Viewer, filter: RunFilter, request: PageRequest): Promise<Page<Run>>
   /** Returns, for each id, a page of the runs that this run started and that the viewer may see, oldest first. */
   childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
-  /** Returns the runs that should have answered a space and completed with a closing text, but posted nothing. */
+  /** Returns the runs that should have posted in a space and completed with a closing text, but posted nothing. */
   unheardAmong(runIds: readonly string[]): Promise<Set<string>>
   /**
    * Returns, for each agent, a page of the runs that the viewer may see, newest first; all statuses

@@ -65,7 +65,7 @@ export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
       },
     })
   }
-  figure('parley_database_up', 'Whether the database answers this process within 2 s.', [], (gauge, rows) =>
+  figure('parley_database_up', 'Whether the database responds to this process within 2 s.', [], (gauge, rows) =>
     gauge.set(rows === null ? 0 : 1),
   )
   figure(

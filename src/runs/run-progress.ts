@@ -168,7 +168,7 @@ function callInBrief({ toolName, status, execution, settledAt, state }: ToolCall
   return { toolName, status, execution, isSettled: settledAt !== null, waits }
 }
 
-/** Returns for whom a call waits. */
+/** Returns for which people or agents a call waits. */
 function waitOf({
   toolName,
   status,

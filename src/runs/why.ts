@@ -8,11 +8,11 @@ import { type MessagePart, textOf } from '../rules/message.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { type Cause, MOST_WHY_STEPS, memoryLine, stepsOf, type WhyKind, type WhyStep } from '../rules/why.ts'
 
-/** Explains where something came from. */
+/** Explains the causes of an object. */
 export interface WhyReading {
   /**
    * Returns the causes of a message, tool call, run or memory, back to people, plans and services; null if the viewer may not
-   * see it. A cause that the viewer may not see is hidden, with everything that is known only through it.
+   * see it. A cause that the viewer may not see is hidden, with all causes that are reachable only through it.
    */
   trace(viewer: Viewer, id: string): Promise<{ steps: WhyStep[] } | null>
 }
@@ -25,19 +25,19 @@ interface Found {
   at: Date | null
   causes: string[]
   isVisible: boolean
-  /** The causes that a viewer may know who may not see this one. */
+  /** The causes that may be shown to a viewer who may not see this one. */
   knownCauses?: string[]
 }
 
 const EXPLAINED = ['msg', 'tcl', 'run', 'mem']
 const ERASED = 'erased:'
-/** Messages in one prompt of which the trace continues. */
+/** The messages of a prompt from which the trace continues. */
 const MOST_MESSAGES_OF_STEP = 20
 const MOST_MEMORIES_OF_STEP = 50
-/** The texts of instructions in memory at a time. */
+/** How many texts of instructions are in memory at a time. */
 const TEXTS_AT_ONCE = 5
 
-/** A step, and what its prompt had. */
+/** A step, and the content of its prompt. */
 interface ShownStep {
   id: string
   runId: string
@@ -120,7 +120,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     })
   }
 
-  /** The originals of those calls that were copied with a message and have no run; null: the original is gone. */
+  /** The originals of calls that were copied with a message and have no run; null: the original was deleted. */
   async function originalCalls(ids: readonly string[]): Promise<Map<string, string | null>> {
     const rows = await prisma.$queryRaw<{ id: string; originalId: string | null }[]>`
       SELECT c.id, (
@@ -167,8 +167,8 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   }
 
   /**
-   * The memories and messages that each step was shown: as quoted in its instructions, and by id in its messages and in the
-   * results of the calls before it.
+   * The memories and messages that each step read: as quoted in its instructions, and by id in its messages and in the
+   * results of earlier calls.
    */
   async function promptParts(stepIds: readonly string[]): Promise<Map<string, string[]>> {
     if (stepIds.length === 0) return new Map()
@@ -353,7 +353,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     return rows.map(
       (row): Found => ({
         ...{ key: row.id, text: row.name, at: row.createdAt, causes: [], isVisible: seen.has(row.id) },
-        // An agent without a run: the run has passed its retention.
+        // An agent without a run: retention has deleted the run.
         kind: row.kind === 'HUMAN' && row.goneAt === null ? 'HUMAN' : 'ERASED',
       }),
     )

@@ -216,7 +216,7 @@ function createOriginComparison({ publicUrl, logger }: Platform): (request: Inco
     hasTold = true
     logger.warn(
       { publicUrl: origin, forwarded },
-      'a proxy forwards requests for another address than that of PARLEY_PUBLIC_URL, to which links lead: correct PARLEY_PUBLIC_URL, or X-Forwarded-Proto and X-Forwarded-Host of the proxy',
+      'a proxy forwards requests for an address that differs from PARLEY_PUBLIC_URL, which links use: correct PARLEY_PUBLIC_URL, or X-Forwarded-Proto and X-Forwarded-Host of the proxy',
     )
   }
 }
@@ -245,13 +245,13 @@ interface Endpoint {
   /** The link in an email. */
   mailLink: Handler
   mcpAuthorization: { connect: Handler; callback: Handler }
-  /** Documents that tell clients about the doors, by path. */
+  /** Documents that describe the protocol endpoints to clients, by path. */
   doorDocuments: Record<string, Handler>
   oidc: Handler
   files: Handler
   doors: Doors
   sockets: Sockets
-  /** Ends event streams, and the streams of doors: see EventStreams and Doors. */
+  /** Ends event streams, and the streams of protocol endpoints: see EventStreams and Doors. */
   drainStreams(timeoutMs: number): Promise<void>
   origins: Origins
   close(): Promise<void>

@@ -47,7 +47,7 @@ export function createChangeReading({ db, config }: Pick<Platform, 'db' | 'confi
   const { prisma } = db
   const { historyLimit } = config.limits
 
-  /** The ids of runs that have read the message `m`, before conditions on their time. */
+  /** The ids of runs that may have read the message `m`; conditions on their time follow. */
   const readersSql = Prisma.sql`
     SELECT r.id FROM "Run" r WHERE r."triggerMessageId" = m.id
     UNION SELECT r.id FROM "Message" later JOIN "Run" r ON r."triggerMessageId" = later.id AND r."triggerType" = 'SPACE_MESSAGE'

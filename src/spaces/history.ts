@@ -23,7 +23,7 @@ export interface HistoryLine {
    * text for the agent.
    */
   label?: string[]
-  /** The message on which its thread hangs, for a reply, if messages of several threads are read. */
+  /** The first message of its thread, for a reply, if messages of several threads are read. */
   thread?: string
   /** The files of the message; not part of what the agent reads, because `text` names them. */
   files?: FilePart[]
@@ -46,7 +46,7 @@ interface HistoryRange {
   readerId: Prisma.Sql
   /** Null: up to the last message. */
   upToSeq: Prisma.Sql
-  /** The thread, or what is outside of threads; absent: the whole space. */
+  /** The thread, or the messages outside of threads; absent: the whole space. */
   scope?: HistoryScope
   /** A further condition on a message `m`. */
   condition?: Prisma.Sql
@@ -58,8 +58,8 @@ interface HistoryRange {
 }
 
 /**
- * `outside`: what is no reply; `replies`: those that hang on a message; `root`: that message; `among`: the replies of several
- * threads, also with what is outside of threads.
+ * `outside`: messages that are not replies; `replies`: the replies of a thread; `root`: its first message; `among`: the
+ * replies of several threads, optionally with the messages outside of threads.
  */
 export type HistoryScope =
   | { type: 'outside' }
@@ -185,7 +185,7 @@ function isInScope(scope: HistoryScope | undefined): Prisma.Sql {
     : Prisma.sql`m.id = ${scope.threadRootId}`
 }
 
-/** How far back a truncated text can be read on. Finding out, and reading it, takes a scan of the newer messages. */
+/** How far back the rest of a truncated text can be read. Finding out, and reading it, takes a scan of the newer messages. */
 const FARTHEST_BACK = 10_000
 
 /**

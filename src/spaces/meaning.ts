@@ -18,9 +18,9 @@ export interface QueryVector {
   distanceSql(vector: Prisma.Sql): Prisma.Sql
 }
 
-/** A search does not wait longer for a provider; its words find something too. */
+/** A search does not wait longer for a provider, because it also finds texts by words. */
 const TIMEOUT_MS = 3000
-/** After a failure, searches do without the provider for this time. */
+/** After a failure, searches do not use the provider for this time. */
 const REST_MS = 5000
 /** The pages of a search use the same vector. */
 const MOST_CACHED = 200
@@ -37,7 +37,7 @@ export async function openMeaning(
   return found === null ? null : createMeaning({ logger }, embedder, found)
 }
 
-/** Returns the schema of the extension, quoted; null if it is not there. */
+/** Returns the schema of the extension, quoted; null if it is not installed. */
 async function findExtension(db: Platform['db']): Promise<string | null> {
   const [row] = await db.prisma.$queryRaw<{ schema: string }[]>`
     SELECT quote_ident(n.nspname) AS schema FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace

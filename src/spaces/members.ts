@@ -3,9 +3,9 @@ import type { Platform } from '../platform/platform.ts'
 
 /** Reads memberships of spaces. */
 export interface Members {
-  /** The members of each space in join order. A space without any is left out. */
+  /** The members of each space in join order. Spaces without members are omitted. */
   listMany(spaceIds: readonly string[]): Promise<Map<string, Entity[]>>
-  /** The agents of each space that are in other spaces too, in join order. A space without any is left out. */
+  /** The agents of each space that are in other spaces too, in join order. Spaces without such agents are omitted. */
   agentsElsewhere(spaceIds: readonly string[]): Promise<Map<string, Entity[]>>
   /** The spaces of an entity, newest first. */
   spacesOf(entityId: string): Promise<string[]>

@@ -19,7 +19,7 @@ interface Neighbour {
 
 /** Sends messages to the other processes: numbered changes of the people of this process, and the full list on request. */
 export interface PresenceExchange {
-  /** Sends the changes since the last call; without any, only that this process is alive. */
+  /** Sends the changes since the last call; without changes, only that this process is alive. */
   send(changes: Omit<PresenceSignal & { type: 'presence' }, 'type' | 'by' | 'seq'>): void
   /** Removes processes that have died. */
   sweep(now: number): void

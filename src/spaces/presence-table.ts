@@ -4,14 +4,14 @@ import { type Presence, presenceOf } from '../rules/presence.ts'
 interface Person {
   /** The processes with an open connection of the human. */
   at: Set<string>
-  /** The last sign of life, in ms of this process's monotonic clock. */
+  /** The last activity, in ms of this process's monotonic clock. */
   activeAt: number
   /** The presence at the last change or sweep. */
   known: Presence
 }
 
 /**
- * The connected people by process, their last signs of life, and the spaces in which they type, as far as this process knows. All
+ * The connected people by process, their last activity, and the spaces in which they type, as far as this process knows. All
  * times are in ms of its monotonic clock.
  */
 export class PresenceTable {
@@ -30,7 +30,7 @@ export class PresenceTable {
     return person === undefined ? 'OFFLINE' : presenceOfPerson(person, now)
   }
 
-  /** Records a connection to a process, and a sign of life at `activeAt`. */
+  /** Records a connection to a process, and activity at `activeAt`. */
   connect(humanId: string, processId: string, { activeAt, now }: { activeAt: number; now: number }): void {
     const person = this.#people.get(humanId) ?? { at: new Set<string>(), activeAt, known: 'OFFLINE' as const }
     this.#people.set(humanId, person)
@@ -46,7 +46,7 @@ export class PresenceTable {
   }
 
   /**
-   * Records a sign of life of a connected human.
+   * Records activity of a connected human.
    * @returns the time since the last one, in ms; null if the human is not connected
    */
   noteActive(humanId: string, { activeAt, now }: { activeAt: number; now: number }): number | null {
@@ -58,12 +58,12 @@ export class PresenceTable {
     return idleMs
   }
 
-  /** How long a human has given no sign of life, in ms. */
+  /** How long a human has been inactive, in ms. */
   idleMs(humanId: string, now: number): number {
     return now - (this.#people.get(humanId)?.activeAt ?? now)
   }
 
-  /** Records that a human types in a space until this time; a time in the past ends the typing. */
+  /** Records that a human is typing in a space until this time; a time in the past ends the typing. */
   setTyping(humanId: string, spaceId: string, until: number, now: number): void {
     const spaces = this.#typing.get(humanId) ?? new Map<string, number>()
     if (until > now) spaces.set(spaceId, until)
@@ -84,14 +84,14 @@ export class PresenceTable {
     for (const [humanId, { at }] of this.#people) if (at.has(processId)) yield humanId
   }
 
-  /** Replaces the state of a process: its connected humans, each with the last sign of life. */
+  /** Replaces the state of a process: its connected humans, each with the time of the last activity. */
   replaceProcess(processId: string, people: ReadonlyMap<string, number>, now: number): void {
     for (const humanId of [...this.peopleOf(processId)])
       if (!people.has(humanId)) this.disconnect(humanId, processId, now)
     for (const [humanId, activeAt] of people) this.connect(humanId, processId, { activeAt, now })
   }
 
-  /** Finds people who have become AWAY, and removes people who are gone and typing that has ended. */
+  /** Finds people who have become AWAY, and removes disconnected people and typing that has ended. */
   sweep(now: number): void {
     for (const [humanId, person] of this.#people) this.#check(humanId, person, now)
     for (const [humanId, spaces] of this.#typing) {

@@ -33,13 +33,13 @@ export interface SpacePresence {
   notifyAgain(): void
 }
 
-/** Presence and typing of people. Nothing of it is stored. */
+/** Presence and typing of people. Nothing is stored. */
 export interface PresenceService {
   /** Joins the exchange with other processes. Returns a function that leaves it. */
   open(): () => Promise<void>
   /** Records an open connection of the viewer, if it is a human, and no admin acts as them. Returns a function to call when it is closed. */
   connect(viewer: Viewer): () => void
-  /** Records a sign of life of a human, unless an admin acts as them. */
+  /** Records activity of a human, unless an admin acts as them. */
   noteActive(viewer: Viewer): void
   /** `shownPresence` decides who sees the presence of a human. */
   of(humanId: string): Presence
@@ -56,9 +56,9 @@ export interface PresenceService {
 
 /** A lost connection is often restored after a moment, so the human stays present for this time. */
 const BACK_WITHIN_MS = 5000
-/** How often a process reports that it is alive, and looks for people who became AWAY. */
+/** How often a process reports that it is alive, and checks for people who became AWAY. */
 const BEAT_MS = 5000
-/** Signs of life within this time of the last one change nothing. */
+/** Activity within this time of the last one changes nothing. */
 const ACTIVE_EVERY_MS = 60_000
 /** The minimum pause between two messages to the other processes, and between two events of a space. */
 const SEND_EVERY_MS = 250

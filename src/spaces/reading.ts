@@ -43,7 +43,7 @@ export interface ReadOutcome {
   closing: string | null
 }
 
-/** A thread, by the message on which it hangs. */
+/** A thread, identified by its first message. */
 export interface Thread {
   threadRootId: string
   spaceId: string
@@ -57,7 +57,7 @@ export interface HumanInThread {
   threadRootId: string
 }
 
-/** A page of messages; with `rootsOnly`, only those that are no replies. */
+/** A page of messages; with `rootsOnly`, only those that are not replies. */
 export type MessagesRequest = PageRequest & { rootsOnly?: boolean }
 
 /**
@@ -79,11 +79,11 @@ export interface Reading {
    * place of a page if `after` or `before` is not a message of that space.
    */
   pageMany(spaceIds: readonly string[], request: MessagesRequest): Promise<(Page<Message> | BadInputError)[]>
-  /** The threads on these messages, by the message; a message without replies is left out. */
+  /** The threads of these messages, by the message; a message without replies is left out. */
   threadsMany(messageIds: readonly string[]): Promise<Map<string, Thread>>
   /** A page of the replies of each thread by `seq`, in the order of the ids. As `pageMany`. */
   repliesMany(threadRootIds: readonly string[], request: PageRequest): Promise<(Page<Message> | BadInputError)[]>
-  /** By human and thread, the replies of others after the human's mark of the thread, among the newest 1,000 replies. */
+  /** By human and thread, the replies of others after the human's read marker of the thread, among the newest 1,000 replies. */
   unreadInThreads(asked: readonly HumanInThread[]): Promise<Map<string, Map<string, number>>>
   /** By human and space, the threads with replies that `unreadOfMany` counts, the newest reply first; at most 20. */
   unreadThreadsOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, string[]>>>
@@ -97,7 +97,7 @@ export interface Reading {
   /** The unread messages in all of the human's spaces. */
   unreadTotal(humanId: string): Promise<Unread>
   /**
-   * Moves a human's read marker forward to a message, never back; for a reply, only the human's mark of its thread.
+   * Moves a human's read marker forward to a message, never back; for a reply, only the human's read marker of its thread.
    * Publishes `read` if it moved.
    * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space
    * of others, or a message of another space
@@ -128,8 +128,8 @@ const MOST_THREADS = 1000
 /** How many of the newest replies of a thread are counted as unread. */
 const MOST_OF_THREAD = 1000
 /**
- * The unread replies that count for the membership `marker`. The limits are those of the rows read, not of those that
- * count: a human may have taken part in any number of threads, and a thread may go on for years without them.
+ * The unread replies that count for the membership `marker`. The limits apply to the rows read, not to the rows that
+ * count: a human may have taken part in any number of threads, and a thread may continue for years without them.
  */
 const unreadReplies = (columns: Prisma.Sql) => Prisma.sql`
   SELECT ${columns} FROM (
@@ -372,7 +372,7 @@ function fetchRoots(platform: Platform, spaceIds: readonly string[], request: Pa
   return fetchFiltered(platform, { parents, isOfWindow, count: spaceIds.length }, request)
 }
 
-/** Reads pages of the replies of threads. Retention may have deleted the messages on which they hang. */
+/** Reads pages of the replies of threads. Retention may have deleted their first messages. */
 function fetchReplies(platform: Platform, rootIds: readonly string[], request: PageRequest): Promise<FilteredRow[]> {
   const parents = Prisma.sql`
     SELECT root.id AS "windowId", s.* FROM unnest(${[...rootIds]}::text[]) AS root(id)
@@ -382,7 +382,7 @@ function fetchReplies(platform: Platform, rootIds: readonly string[], request: P
   return fetchFiltered(platform, { parents, isOfWindow, count: rootIds.length }, request)
 }
 
-/** As `fetchWindows`, with a search for what precedes and follows the page. `parents` has the columns of a space `s`. */
+/** As `fetchWindows`, with a check for messages before and after the page. `parents` has the columns of a space `s`. */
 async function fetchFiltered(
   { db }: Platform,
   { parents, isOfWindow, count }: { parents: Prisma.Sql; isOfWindow: Prisma.Sql; count: number },

@@ -30,7 +30,7 @@ export type UnderWay = Map<string, number>
 
 export interface SearchedWait {
   spaceId: string
-  /** The asking message: a reply is expected in its thread, or in the thread on it. */
+  /** The asking message: a reply is expected in its thread, or in the thread that it starts. */
   asking: AskingMessage
   /** Only messages after this one count: the waiting agent's own. */
   afterSeq: number

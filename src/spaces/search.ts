@@ -76,7 +76,7 @@ const MOST_RANKED = 10_000
 const ENOUGH_WORDS = 1_000
 /**
  * The number of the newest texts that are compared by meaning. 20,000 vectors of 1,536 numbers take 0.2 s on PostgreSQL. PGlite is
- * slower, has no timeouts, and blocks the process meanwhile.
+ * slower, has no timeouts, and blocks the process during the comparison.
  */
 const MOST_COMPARED = { postgres: 20_000, pglite: 4_000 }
 /** The number of hits by meaning. */
@@ -103,8 +103,8 @@ interface Place {
   /** Whether this search includes parts of words. */
   withParts: boolean
   /**
-   * Set if this search is by meaning too: the newest message in the spaces that it searches when it began. Ranks are places in a list,
-   * which newer messages would move.
+   * Set if this search is by meaning too: the newest message in the spaces that it searches when it began. Ranks are positions in a
+   * list, which newer messages would shift.
    */
   upTo: string | null
 }
@@ -146,7 +146,7 @@ export function createSearch(
     }
   }
 
-  /** Returns the vector of a query in words; null for words in quotation marks, which are meant literally. */
+  /** Returns the vector of a query in words; null for words in quotation marks, which must match literally. */
   async function vectorOf(query: string, pieces: readonly QueryPiece[]): Promise<QueryVector | null> {
     const isLiteral = pieces.length === 0 || pieces.some(({ isQuoted }) => isQuoted)
     return meaning === null || isLiteral ? null : meaning.vectorOf(query.toWellFormed().trim())
@@ -334,8 +334,8 @@ function hitsSql(reach: Reach, { terms, isBest, near, place, size, mostCompared 
 }
 
 /**
- * The newest texts of the spaces, which are compared by meaning. The filters apply to them later: a filter that few texts pass would have all
- * texts read here.
+ * The newest texts of the spaces, which are compared by meaning. The filters apply to them later: a filter that few texts pass would read all
+ * texts here.
  */
 function recentSql({ spaces, isEverySpace }: Reach, isOld: readonly Prisma.Sql[], most: number): Prisma.Sql {
   const columns = Prisma.sql`t."messageId", t."fileId", t."spaceId", t."senderId", t."at"`
@@ -361,7 +361,7 @@ const byMeaningSql = ({ model, dimension, distanceSql }: QueryVector, conditions
     ) near
   ) compared WHERE distance < ${FARTHEST}::float8 ORDER BY distance, "messageId" DESC, "fileId" DESC LIMIT ${MOST_BY_MEANING}`
 
-/** Fuses two lists by reciprocal rank: a hit counts by its places in them. */
+/** Fuses two lists by reciprocal rank: a hit is scored by its positions in them. */
 function fusedSql(byText: Prisma.Sql, byMeaning: Prisma.Sql, order: Prisma.Sql): Prisma.Sql {
   const placed = (hits: Prisma.Sql) =>
     Prisma.sql`SELECT "messageId", "fileId", 1.0 / (${FUSION}::int + row_number() OVER (ORDER BY ${order})) AS score FROM (${hits}) hits`

@@ -26,7 +26,7 @@ import { ENDED_RUNS_SQL, OPEN_CALLS_SQL } from './status-sql.ts'
 //   streams)                      │             │ showCallSql,                │ settleWaitingCall: answered (DONE), or past
 //           │                     ▼             │ awaitAnswerSql              │ its deadline (TIMED_OUT)
 //           │     FAILED: unknown tool,         │  └────▶ WAITING ────────────┘
-//           │     or the input is no JSON       │            │
+//           │     or the input is not JSON       │            │
 //           └─ stream broke off ──▶ CANCELED ◀─ end of the run, except external calls of a think cycle
 //
 // A call that needs approval first:
@@ -265,7 +265,7 @@ export function awaitAnswerSql(toolCallId: string, wait: NewWait): Prisma.Sql {
     FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".*`
 }
 
-/** Makes a locked PENDING call wait for another approval than before. */
+/** Makes a locked PENDING call wait for a different approval. */
 export async function askAgain(tx: Tx, toolCallId: string, approval: NewApproval): Promise<ToolCall> {
   const wait = waitSql({ waitMs: approval.expiresInSeconds * 1000, approval })
   const [call] = await tx.$queryRaw<ToolCall[]>`UPDATE "ToolCall" SET ${wait} WHERE id = ${toolCallId} RETURNING *`
@@ -303,7 +303,7 @@ export function cancelStreamingCallsSql(runId: string): Prisma.Sql {
     FROM held WHERE "ToolCall"."runId" = ${runId} AND status = 'STREAMING' RETURNING "ToolCall".id`
 }
 
-/** Records that a standing grant, which `used` returns, has approved a call, so that nobody is asked. */
+/** Records that a standing grant, which `used` returns, has approved a call, so that nobody is asked for approval. */
 export function letThroughSql(
   toolCallId: string,
   { hidesOutput, grantDigest = null }: Pick<NewApproval, 'hidesOutput' | 'grantDigest'>,
@@ -554,7 +554,7 @@ export function readableCallsSql(messageId: Prisma.Sql): Prisma.Sql {
     FROM "ToolCall" c WHERE c."messageId" = ${messageId}`
 }
 
-/** Writes copies of calls as those of a run. A copy that exists already comes to belong to the run. */
+/** Writes copies of calls as those of a run. An existing copy is assigned to the run. */
 export async function adoptCalls(tx: Tx, calls: readonly ToolCall[], runId: string): Promise<void> {
   if (calls.length > 0) await tx.$queryRaw(insertionOf('ToolCall', calls))
   const ids = calls.map(({ id }) => id)

@@ -11,7 +11,7 @@ interface Parties {
 
 const ofParties = ({ humanId, agentId }: Parties) => `${humanId} ${agentId} `
 
-/** Returns the key of a conversation. `thread`: what identifies it for the client, of any length. */
+/** Returns the key of a conversation. `thread`: the client's identifier of the conversation, of any length. */
 export const conversationKey = (parties: Parties, thread: string): string =>
   ofParties(parties) + createHash('sha256').update(thread).digest('base64url')
 
@@ -36,7 +36,7 @@ export async function lockConversation(tx: Tx, key: string): Promise<void> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${key}, 0))`
 }
 
-/** Records the space of a conversation, instead of an earlier one. */
+/** Records the space of a conversation, replacing an earlier one. */
 export async function putConversation(tx: Tx, key: string, spaceId: string): Promise<void> {
   await tx.conversation.upsert({ where: { key }, create: { key, spaceId }, update: { spaceId } })
 }
@@ -64,7 +64,7 @@ const MOST_SPACES = 50
 const MOST_MESSAGES = 100
 
 /**
- * Returns the ends of the newest open conversations of only the two, in which the human wrote this text last or before their
+ * Returns the ends of the newest open conversations of only the two, in which this text is the human's last or second to
  * last message: the messages from there on, in their order.
  */
 export async function conversationsAfter(

@@ -22,8 +22,8 @@ interface NewCopy {
 }
 
 /**
- * Records a copy of an agent, space or root. Forgets relatives without copies that are gone, have no journals and have used nothing
- * today, so that a family stays small.
+ * Records a copy of an agent, space or root. Removes deleted originals and copies that have no copies of their own, no journals and
+ * no usage today, so that a family stays small.
  */
 export async function recordCopy(tx: Tx, { id, ofId, ownerId }: NewCopy): Promise<void> {
   await tx.$executeRaw`

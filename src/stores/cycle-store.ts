@@ -31,7 +31,7 @@ export async function deleteCyclesOfAgent(tx: Tx, agentId: string): Promise<void
   await tx.cycle.deleteMany({ where: { agentId } })
 }
 
-/** Deletes the cycles in which agents were given messages of a space. */
+/** Deletes the cycles in which agents received messages of a space. */
 export async function deleteCyclesOfSpace(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`DELETE FROM "Cycle" WHERE "agentId" = ANY(${agentIds}::text[]) AND ${spaceId} = ANY(places)`
 }

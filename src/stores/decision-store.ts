@@ -152,7 +152,7 @@ export interface DecisionKey {
   inputDigest: string
 }
 
-/** Records a decision, in place of an earlier one of the human on the same input. */
+/** Records a decision, replacing an earlier one of the human on the same input. */
 export async function recordDecision(
   tx: Tx,
   { toolCallId, humanId, inputDigest }: DecisionKey,

@@ -80,7 +80,7 @@ export async function endDeletion(tx: Tx, messageId: string): Promise<void> {
   await removeDone(tx)
 }
 
-/** Deletes what is done and not referred to: first the copies, then their originals. */
+/** Deletes finished rows without references: first the copies, then their originals. */
 async function removeDone(tx: Tx): Promise<void> {
   await tx.$executeRaw`DELETE FROM "MessageDeletion" WHERE "isDone" AND "textsOfId" IS NOT NULL`
   await tx.$executeRaw`

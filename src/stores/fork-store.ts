@@ -8,10 +8,11 @@ import { OPEN_MESSAGES_SQL, SETTLED_CALLS_SQL } from './status-sql.ts'
 import { insertCopiedSteps } from './step-store.ts'
 
 // The statements that copy the rows of a space and its agents into a new space: one INSERT … SELECT for each table. A column
-// without a rule is copied as it is, so a new column with an id of a copied row needs a rule here; test/stores/fork-store.test.ts
+// without a rule is copied unchanged,
+// so a new column with an id of a copied row needs a rule here; test/stores/fork-store.test.ts
 // fails until it has one, or is listed as kept.
 
-/** A copy in the making. */
+/** A copy that is being created. */
 export interface Fork {
   /** The original. */
   fromId: string
@@ -46,7 +47,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
   const copiedColumn = (name: string) => copied(column(name))
   const entity = (value: Prisma.Sql) =>
     Prisma.sql`CASE WHEN ${value} = ANY(${[...agentIds]}::text[]) THEN ${copied(value)} ELSE ${value} END`
-  /** Everything that was posted in the original comes from there. */
+  /** All messages of the original have it as their source. */
   const marks = {
     places: Prisma.sql`CASE WHEN t.places = '{}' THEN ARRAY[${fromId}::text] WHEN ${fromId} = ANY(t.places) THEN t.places
       ELSE ARRAY(SELECT DISTINCT unnest(t.places || ${fromId}::text) ORDER BY 1) END`,
@@ -70,7 +71,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       cycleCount: Prisma.sql`0`,
       firstCycle: Prisma.sql`0`,
       restsUntil: NULL,
-      // Those who have the copy may copy it again, and nobody else finds it useful.
+      // Members of the copy may copy it again; for anybody else it has no use.
       addableBy: Prisma.sql`CASE t."addableBy" WHEN 'EVERYONE' THEN 'SHARES_SPACE' ELSE t."addableBy" END`,
       cycle: Prisma.sql`replace(t.cycle::text, ${fromId}, ${intoId})::jsonb`,
     },
@@ -92,7 +93,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       rootId: copiedColumn('rootId'),
       replyToId: copiedColumn('replyToId'),
       threadRootId: copiedColumn('threadRootId'),
-      // Deletion and erasure find this text by the run, which a copy does not have.
+      // Deletion and erasure find this text by its run, and copies have no runs.
       origin: Prisma.sql`t.origin - 'triggerMessage'`,
       routedAt: Prisma.sql`coalesce(t."routedAt", t."createdAt")`,
       ...marks,
@@ -141,14 +142,14 @@ function copySql(fork: Fork, table: CopiedTable, rows: Prisma.Sql): Prisma.Sql {
     SELECT ${Prisma.join(columns.map((name) => rules[name] ?? column(name)))} FROM ${rows}`
 }
 
-/** Where copied notes come from: the spaces that the copy holds. A note from another space is left out. */
+/** The sources of copied notes: the spaces that are locked for the copy. A note from another space is left out. */
 export interface CopiedNotes {
   isReadable: Prisma.Sql
   heldIds: readonly string[]
 }
 
 /**
- * Copies the rows of agents, with those notes of theirs that a human may read. `named` are copies of their entities, which
+ * Copies the rows of agents, with those of their notes that a human may read. `named` are copies of their entities, which
  * the caller has inserted; tools follow, because their headers are encrypted for one agent.
  */
 export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }: CopiedNotes, at: Date): Promise<void> {
@@ -165,7 +166,7 @@ export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }:
 
 /**
  * Copies the messages of a space, with files, reactions, earlier texts and the calls that they show. Only messages after
- * `unindexedSeq` can be found by search at once.
+ * `unindexedSeq` can be found by search immediately.
  */
 export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unindexedSeq: number }): Promise<void> {
   const { fromId, intoId, atSeq } = fork
@@ -243,7 +244,7 @@ async function holdSpaces(tx: Tx, ids: Prisma.Sql): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Holds the people of a space against erasure. Returns whether an erasure of one of them is under way. */
+/** Holds the people of a space against erasure. Returns whether one of them is being erased. */
 export async function holdPeople(tx: Tx, spaceId: string): Promise<boolean> {
   const people = await tx.$queryRaw<{ isBeingErased: boolean }[]>`
     SELECT e.kind = 'HUMAN' AND e."goneAt" IS NOT NULL AND e.formerly IS NOT NULL AS "isBeingErased" FROM "Entity" e
@@ -252,13 +253,13 @@ export async function holdPeople(tx: Tx, spaceId: string): Promise<boolean> {
   return people.some(({ isBeingErased }) => isBeingErased)
 }
 
-/** A locked copy of a message. With a run: a repeated run has written on, so the copy differs from the original. */
+/** A locked copy of a message. With a run: a repeated run has continued the text, so the copy differs from the original. */
 export type LockedCopy = Pick<Message, 'id' | 'runId'>
 
 /**
- * Locks the copies of a message that still have content: in copies of its space that were made after it, in copies of these, and
- * so on, also where a space in between was deleted. Locks the space and its copies too, in the order of their ids, which lets
- * copies in the making finish, and looks for new copies until there are none. As everywhere, messages are locked before spaces.
+ * Locks the copies of a message that still have content: in later copies of its space, in copies of these, and so on, even if a
+ * space in between was deleted. Locks the space and its copies too, in the order of their ids, which waits for copies that are
+ * being created, and repeats until there are no new copies. As everywhere, messages are locked before spaces.
  */
 export async function lockCopiesOfMessage(
   tx: Tx,
@@ -294,7 +295,7 @@ export async function indexMessages(
   spaceId: string,
   { after, upTo }: { after: number; upTo: number },
 ): Promise<void> {
-  // Locked: the text of a message that is deleted or erased meanwhile must not come back.
+  // Locked, because the text of a message that is deleted or erased at the same time must not reappear.
   await tx.$executeRaw`
     WITH m AS MATERIALIZED (
       SELECT id, "spaceId", "senderId", "createdAt", parts FROM "Message"

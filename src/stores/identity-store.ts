@@ -40,7 +40,7 @@ export interface ProviderLogin {
   /** Names one session at the provider; null: all of the account. */
   sid: string | null
   subject: string
-  /** When the provider issued the token that says so, by its clock, in seconds. */
+  /** When the provider issued the logout token, by its clock, in seconds. */
   issuedAt: number
 }
 

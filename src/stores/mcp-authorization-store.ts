@@ -69,10 +69,10 @@ export async function deleteUnusedAuthorizations(tx: Tx, agentId: string): Promi
       SELECT 1 FROM "McpServer" s WHERE s."agentId" = p."agentId" AND s.name = p.name AND s.url = p.url AND s.oauth = 'PERSON')`
 }
 
-/** Returns the facts that decide whose own authorization a run may use. Null: the run was deleted. */
+/** Returns the facts that decide which person's authorization a run may use. Null: the run was deleted. */
 export async function readRunRequesters(tx: Tx, runId: string): Promise<RunRequesters | null> {
-  // The message of a human is the root of what it starts. Reruns, plans and services have other roots, turns and delegations
-  // have `wokenBy`. The events of a cycle whose rows are gone, or belong to another cycle, are missing from the count.
+  // The message of a human is the root of the runs that it starts. Reruns, plans and services have other roots, turns and delegations
+  // have `wokenBy`. Events of a cycle whose rows were deleted, or belong to another cycle, are missing from the count.
   const ofAsker = (by: 'r' | 'e') => {
     const row = Prisma.raw(by)
     return Prisma.sql`coalesce(jsonb_typeof(${row}."wokenBy"), 'null') = 'null' AND ${row}."rootId" = m.id AND m."rootId" = m.id

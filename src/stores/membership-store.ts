@@ -64,7 +64,7 @@ export async function setNotifyLevel(tx: Tx, { spaceId, entityId }: Member, leve
 }
 
 /**
- * Records who is named in a copied space without being a member: they stay visible in it, and an erasure finds their
+ * Records the people who are named in a copied space without being members: they stay visible in it, and an erasure finds their
  * messages. `memberIds` are the members of the copy.
  */
 export async function recordFormerMembers(tx: Tx, spaceId: string, memberIds: readonly string[]): Promise<void> {

@@ -8,8 +8,9 @@ import type { ReplyPlace } from '../rules/threads.ts'
 import { deleteFilesOfMessages } from './file-store.ts'
 import type { Fork } from './fork-store.ts'
 
-// The statements that write "Message", "MessageVersion" and "MessageReaction". Those that end in `Sql` are parts of a WITH clause, so that callers can add their own
-// writes. Bulk work of operation/ that processes many tables by name (import, retention, redaction) does not use this file.
+// The statements that write "Message", "MessageVersion" and "MessageReaction". Functions whose name ends in `Sql` are parts of a WITH
+// clause, so that callers can add their own writes. Bulk work of operation/ that processes many tables by name (import, retention,
+// redaction) does not use this file.
 
 export type MessageRow = Prisma.MessageGetPayload<object>
 
@@ -33,7 +34,7 @@ export interface NewMessage {
   actingAdminId?: string | null
   acted?: boolean
   origin?: MessageOrigin | null
-  /** Absent: it replies to nothing. */
+  /** Absent: the message is not a reply. */
   replyToId?: string | null
   threadRootId?: string | null
   /** For a message of an agent. */
@@ -86,7 +87,7 @@ export interface MessageChange {
   parts: MessagePart[]
   /** The current marks of its content. */
   marks: Marks
-  /** It was begun elsewhere: its text was streamed before the model named what it replies to. */
+  /** The message was begun in another thread: its text was streamed before the model wrote its `replyTo`. */
   place?: ReplyPlace
   /**
    * If absent, the message stays open. Each status finishes it; if `waits` is true it becomes
@@ -185,7 +186,7 @@ export async function rewriteMessage(
   return { ...messageOfRow(row), editedAt: row.editedAt }
 }
 
-/** Marks a message of a human as one for which somebody acted as its sender. */
+/** Marks a message of a human as posted by an admin who acted as its sender. */
 export async function markActed(tx: Tx, id: string): Promise<void> {
   await tx.$executeRaw`UPDATE "Message" SET acted = true WHERE id = ${id}`
 }
@@ -281,7 +282,7 @@ export interface AdoptedMessage {
   parts: MessagePart[]
 }
 
-/** Makes the copies of what a run has posted messages of the run that continues it. */
+/** Assigns the copies of a run's messages to the run that continues it. */
 export async function adoptMessages(
   tx: Tx,
   { fromId, intoId, atSeq }: Pick<Fork, 'fromId' | 'intoId' | 'atSeq'>,

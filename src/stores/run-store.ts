@@ -231,7 +231,7 @@ export async function resumeRunOfCalls(tx: Tx, runId: string): Promise<void> {
       AND NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE "runId" = ${runId} AND ${WAITS_OUTSIDE_RUN_SQL})`
 }
 
-/** Makes active think cycles of these agents forget, when they end, everything that they were given in the space. */
+/** Makes active think cycles of these agents forget, when they end, everything that they received in the space. */
 export async function forgetSpaceInCycles(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" r SET forgets = array_append(r.forgets, ${spaceId})
@@ -255,7 +255,7 @@ export interface Spending extends Usage {
   costNanos: number | null
 }
 
-/** The day (UTC) to which usage now counts. */
+/** The UTC day on which usage is now counted. */
 export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 
 /** Changes to the run's row: counts the usage of its generation, and releases its reservation. */
@@ -380,8 +380,8 @@ export function runOfJson(row: Run): Run {
 }
 
 /**
- * Makes a new run continue a journal of so many steps: as if a worker had claimed it before, so that the next one reads the
- * journal. Records that it has written in the space, if it has messages.
+ * Makes a new run continue a journal of so many steps: as if a worker had already claimed it, so that the next one reads
+ * the journal. Records that the run has posted in the space, if it has messages.
  */
 export async function beginAt(
   tx: Tx,

@@ -114,7 +114,7 @@ export async function removeSpace(prisma: Database['prisma'], id: string): Promi
 
 const HAS_COPIES_SQL = Prisma.sql`EXISTS (SELECT 1 FROM "Space" c WHERE c."forkOfId" = "Space".id)`
 
-/** Removes the rows that remained of spaces with copies, once these are gone too. */
+/** Removes the rows that remained of spaces with copies, after the copies were deleted too. */
 export async function forgetForks(prisma: Database['prisma']): Promise<void> {
   let removed: number
   do {
@@ -136,7 +136,7 @@ export async function insertRemains(tx: Tx, ids: readonly string[], deletedAt: D
 }
 
 /**
- * Records where the messages of the space begin once the messages with the ids of `deleted` are gone. New messages come
+ * Records where the messages of the space begin after the messages with the ids of `deleted` were deleted. New messages come
  * after the `lastSeq` that this statement sees. Another process may have deleted more messages than this statement sees.
  */
 export function beginAfterSql(spaceId: string, deleted: Prisma.Sql): Prisma.Sql {
@@ -148,7 +148,7 @@ export function beginAfterSql(spaceId: string, deleted: Prisma.Sql): Prisma.Sql 
     WHERE id = ${spaceId}`
 }
 
-/** Locks a copy of a space, and returns up to which message it is not in the search index yet; 0 if it is, or is gone. */
+/** Locks a copy of a space, and returns the last message that is not in the search index yet; 0 if there is none, or the copy was deleted. */
 export async function lockUnindexed(tx: Tx, id: string): Promise<number> {
   const [space] = await tx.$queryRaw<{ unindexedSeq: number | null }[]>`
     SELECT "unindexedSeq" FROM "Space" WHERE id = ${id} FOR NO KEY UPDATE`

@@ -11,8 +11,8 @@ import type { Turn } from './space-store.ts'
 // locks could deadlock with deletions of messages.
 
 /**
- * Part of a WITH: the humans for whom replies of the thread of the part `message` count as unread from now on: who wrote
- * the reply or the thread's first message, and who is mentioned.
+ * Part of a WITH: the humans for whom replies in the thread of the part `message` count as unread from now on: the
+ * senders of the reply and of the thread's first message, and the mentioned people.
  */
 export const insertThreadReadersSql = Prisma.sql`
   INSERT INTO "ThreadReader" ("threadRootId", "humanId", "spaceId", "takesPart")
@@ -26,7 +26,7 @@ export const insertThreadReadersSql = Prisma.sql`
   ON CONFLICT ("threadRootId", "humanId") DO UPDATE SET "takesPart" = true
     WHERE EXCLUDED."takesPart" AND NOT "ThreadReader"."takesPart"`
 
-/** Moves a human's mark of a thread forward. Returns false if it was already there or further. */
+/** Moves a human's read marker of a thread forward. Returns false if it was already there or further. */
 export async function moveThreadMark(
   tx: Tx,
   { threadRootId, spaceId, humanId }: { threadRootId: string; spaceId: string; humanId: string },
@@ -62,7 +62,7 @@ export async function takeTurnInThread(
 
 /**
  * Parts of a WITH: delete the state of threads of which no message remains, once the messages are deleted whose ids the
- * subquery returns. A thread goes on without its first message.
+ * subquery returns. A thread continues without its first message.
  */
 export const deleteThreadsSql = (messageIds: Prisma.Sql): Prisma.Sql[] =>
   ['ThreadReader', 'ThreadTurn'].map((table) => {
@@ -74,7 +74,7 @@ export const deleteThreadsSql = (messageIds: Prisma.Sql): Prisma.Sql[] =>
         AND m.id NOT IN (${messageIds}))`
   })
 
-/** Gives a copy of a space the turns of its threads, and to a human the marks of them, everything read up to `upTo`. */
+/** Copies the turns of the threads of a space, and gives a human read markers for the copied threads, with everything up to `upTo` read. */
 export async function copyThreadState(
   tx: Tx,
   {
@@ -106,12 +106,12 @@ export async function deleteThreadsOfSpace(prisma: Pick<Tx, 'threadReader' | 'th
   await prisma.threadTurn.deleteMany({ where: { spaceId } })
 }
 
-/** Forgets what an erased human has read of threads. */
+/** Deletes the read markers of an erased human in threads. */
 export async function deleteThreadReader(tx: Tx, humanId: string): Promise<void> {
   await tx.threadReader.deleteMany({ where: { humanId } })
 }
 
-/** Whether a thread hangs on a message. */
+/** Whether a message has a thread. */
 export async function isThreadRoot(db: Pick<Database, 'query'>, messageId: string): Promise<boolean> {
   const [row] = await db.query<{ isRoot: boolean }>(
     Prisma.sql`SELECT EXISTS (SELECT 1 FROM "Message" WHERE "threadRootId" = ${messageId}) AS "isRoot"`,
@@ -122,7 +122,7 @@ export async function isThreadRoot(db: Pick<Database, 'query'>, messageId: strin
 /** The place of a reply, or why there is none. */
 export type FoundPlace = { type: 'place'; place: ReplyPlace } | { type: 'unknown' } | { type: 'deleted' }
 
-/** As `findReplied`. Nothing is known in a space of which the entity is no member. */
+/** As `findReplied`. Returns nothing for a space of which the entity is not a member. */
 export function findReplyPlace(
   db: Pick<Database, 'query'>,
   { entityId, ...reply }: { spaceId: string; entityId: string; replyToId: string },
@@ -132,7 +132,7 @@ export function findReplyPlace(
 
 /**
  * Returns the place of a reply to a message of a space that the sender may see, or to the first message of a thread
- * that goes on after retention has deleted it.
+ * that continues after retention has deleted that message.
  */
 export async function findReplied(
   db: Pick<Database, 'query'>,

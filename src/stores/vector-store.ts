@@ -1,13 +1,13 @@
 import { Prisma, type SearchModel } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "SearchVector" and "SearchModel", besides the trigger `followSearchText` (migration `search_vectors`).
+// The statements that write "SearchVector" and "SearchModel", except the trigger `followSearchText` (migration `search_vectors`).
 
 /** A text without a vector. */
 export interface PendingText {
   messageId: string
   fileId: string
-  /** Identifies the text: a change raises it. */
+  /** The revision of the text: a change increments it. */
   revision: number
   /** The beginning of the text, of a message or of a file's name and text. */
   text: string
@@ -16,13 +16,13 @@ export interface PendingText {
 /** The vector of a pending text; empty if the provider refused the text. */
 export type TextVector = Omit<PendingText, 'text'> & { vector: readonly number[] }
 
-/** Returns the model that computes vectors now, and how far it has come; null if there is none. */
+/** Returns the model that currently computes vectors, and its progress; null if there is none. */
 export async function searchModelOf(tx: Tx): Promise<SearchModel | null> {
   return tx.searchModel.findUnique({ where: { id: 1 } })
 }
 
 /**
- * Sets the model that computes vectors. For another model than before, all texts are looked at again. Waits for the
+ * Sets the model that computes vectors. If the model differs from the previous one, all texts are processed again. Waits for the
  * transactions that are adding texts, whose triggers have not seen the model.
  */
 export async function setSearchModel(tx: Tx, name: string): Promise<void> {
@@ -32,7 +32,7 @@ export async function setSearchModel(tx: Tx, name: string): Promise<void> {
   await tx.searchModel.upsert({ where: { id: 1 }, create: data, update: data })
 }
 
-/** Ends the computing of vectors. Those of unchanged texts stay. */
+/** Ends the computing of vectors. Vectors of unchanged texts stay. */
 export async function clearSearchModel(tx: Tx): Promise<void> {
   await tx.searchModel.deleteMany()
   await tx.$executeRaw`DELETE FROM "SearchVector" WHERE vector IS NULL`
@@ -46,7 +46,7 @@ export const pendingTextsSql = (most: number, characters: number): Prisma.Sql =>
   FROM (SELECT * FROM "SearchVector" WHERE vector IS NULL ORDER BY "messageId" DESC, "fileId" DESC LIMIT ${most}) v
     JOIN "Message" m ON m.id = v."messageId"`
 
-/** Stores vectors of a model, unless the text has changed or is gone, or another model was set in the meantime. */
+/** Stores vectors of a model, unless the text has changed or was deleted, or another model was set in the meantime. */
 export const storeVectorsSql = (model: string, vectors: readonly TextVector[]): Prisma.Sql => Prisma.sql`
   UPDATE "SearchVector" v SET vector = given.vector::real[], model = ${model}
   FROM unnest(${vectors.map(({ messageId }) => messageId)}::text[], ${vectors.map(({ fileId }) => fileId)}::text[],
@@ -56,15 +56,15 @@ export const storeVectorsSql = (model: string, vectors: readonly TextVector[]): 
     AND EXISTS (SELECT FROM "SearchModel" WHERE name = ${model})`
 
 /**
- * Looks at the texts of the next messages, from the newest to the oldest: those without a vector of the model become
- * pending. Returns whether there may be more.
+ * Processes the texts of the next messages, from the newest to the oldest: texts without a vector of the model
+ * become pending. Returns whether there may be more.
  */
 export async function backfillVectors(tx: Tx, model: string, messages: number): Promise<boolean> {
   const [state] = await tx.$queryRaw<SearchModel[]>`SELECT * FROM "SearchModel" WHERE name = ${model} FOR UPDATE`
   if (state === undefined || state.backfillBefore === '') return false
   const { backfillBefore } = state
   const isBefore = backfillBefore === null ? Prisma.sql`true` : Prisma.sql`t."messageId" < ${backfillBefore}`
-  // Locked: a text that is deleted meanwhile cannot be referred to.
+  // Locked, because a row must not refer to a text that is deleted at the same time.
   const [batch] = await tx.$queryRaw<{ oldest: string | null }[]>`
     WITH ids AS MATERIALIZED (
       SELECT t."messageId" FROM "SearchText" t WHERE ${isBefore} GROUP BY 1 ORDER BY 1 DESC LIMIT ${messages}

@@ -21,7 +21,7 @@ export interface NewVersion extends ChangeNote {
 /** The number of versions that an agent keeps. */
 const MOST_VERSIONS = 1000
 
-/** Writes a version, and deletes the oldest one over the limit. Returns its id. */
+/** Writes a version, and deletes the oldest one above the limit. Returns its id. */
 export async function insertVersion(tx: Tx, version: NewVersion): Promise<string> {
   const id = newId('agv')
   const { agentId, number } = version

@@ -19,7 +19,7 @@ import type { RunContext, RunExecution, ToolEffects } from './run-context.ts'
 
 /**
  * A failure that the model receives as the call's result, `{ "error": { "code", "message" } }`. The message
- * says what to do.
+ * contains advice.
  */
 export class ToolFailure extends Error {
   readonly code: string
@@ -207,7 +207,7 @@ export interface CompositeSpeech {
 export interface Utterance {
   spaceId: string
   text: string
-  /** The `replyTo` of the call; absent: the text goes where the run's messages go in the space. */
+  /** The `replyTo` of the call; absent: the text goes to the default thread of the run in the space. */
   replyTo?: string
   /** An agent member to wake. A mention finishes the message. */
   mention: string | null

@@ -30,7 +30,7 @@ describe('the directory of people', () => {
     }
   }
 
-  test('everyone: people find each other by name and may add each other, and see no more before they share a space', async () => {
+  test('everyone: people find each other by name and may add each other, but see nothing more before they share a space', async () => {
     const { zoe, found, addMember, after } = await lookUp('everyone')
     const listed = { ...zoe, kind: 'HUMAN', picture: 'https://example.com/zoe.png' }
     expect(found.humans.edges).toEqual([{ node: listed }])
@@ -44,7 +44,7 @@ describe('the directory of people', () => {
     expect([found.humans.edges, found.node, addMember.__typename]).toEqual([[], null, 'NotFoundError'])
   })
 
-  test('a new installation shows everyone; one with people when it is upgraded keeps its privacy, once and for all', async () => {
+  test('a new installation defaults to everyone; an upgraded one that has people keeps shared, permanently', async () => {
     const parley = await startTestServer({ worker: false, isFresh: true })
     try {
       const { prisma } = parley.app.platform.db

@@ -57,7 +57,7 @@ describe.each(RULE_STACKS)('logout by an identity provider, on the %s stack', (s
   }
 
   test.each(['sid', 'sub'] as const)(
-    'one that arrives before the session is open leaves none behind (%s)',
+    'a logout that arrives before the session is open leaves no session behind (%s)',
     async (by) => {
       const login = account(provider, `Ann ${by}`.replace(' ', ''))
       const first = await signIn(login)
@@ -82,7 +82,7 @@ describe.each(RULE_STACKS)('logout by an identity provider, on the %s stack', (s
     },
   )
 
-  test('a token that is forged, for somebody else, too old or used ends nothing', async () => {
+  test('a logout token that is forged, expired, already used or for another client ends no session', async () => {
     const login = account(provider, 'Cora')
     const { jar } = await signIn(login)
     const now = Math.floor(Date.now() / 1000)
@@ -122,7 +122,7 @@ describe.each(RULE_STACKS)('logout by an identity provider, on the %s stack', (s
 
   // An embedded server has one process.
   test.runIf(stack === 'postgres')(
-    'of two processes one begins a sign-in, the other ends it, and a logout at one ends the session at both',
+    'a sign-in that begins at one process completes at another, and a logout at one ends the session at both',
     async () => {
       const other = await startTestServer({ stack, worker: false, beside: parley, settings: settingsOf(provider) })
       const jar = createCookieJar()
@@ -150,7 +150,7 @@ describe.each(RULE_STACKS)('logout by an identity provider, on the %s stack', (s
 })
 
 describe('sign-in by OpenID Connect', () => {
-  test('works under a path, whose cookies no other server of the host gets', async () => {
+  test('works under a path prefix, and its cookies are sent to no other application of the host', async () => {
     const provider = await startIdentityProvider()
     const port = await freePort()
     const base = `http://127.0.0.1:${port}/team`
@@ -172,7 +172,7 @@ describe('sign-in by OpenID Connect', () => {
     await provider.close()
   }, 30_000)
 
-  test('a response of one provider does not end a sign-in at another, which gets no code', async () => {
+  test('a response of one provider neither ends a sign-in at another provider nor sends it a code', async () => {
     const [honest, evil] = [await startIdentityProvider(), await startIdentityProvider()]
     const listed = {
       name: 'evil',

@@ -54,7 +54,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     return ((await answer.json()) as any).data?.viewer
   }
 
-  test('a person is created at the first sign-in, and is the same at the second, with the new name', async () => {
+  test('the first sign-in creates a person; the second finds that person and updates the name', async () => {
     const picture = 'https://example.com/ada.png'
     const login = account('Ada', { picture })
     const { jar, location } = await signIn(login, { to: '/waiting' })
@@ -86,7 +86,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     expect(human.email).toBeNull()
   })
 
-  test('the admin claim gives the role, and its absence takes only a role that it gave', async () => {
+  test('the admin claim grants the role, and its absence revokes only a role that it granted', async () => {
     const login = account('Dan', { groups: ['staff', 'admins'] })
     const { jar } = await signIn(login)
     const { human } = await me(jar)
@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     ['a domain that ends like an allowed one', { email: 'eve@notexample.com' }, 'not in a domain'],
     ['a subdomain', { email: 'eve@sub.example.com' }, 'not in a domain'],
     ['no address', { email: undefined }, 'Verify your address'],
-  ])('a person with %s reads whom to ask, and does not exist', async (_, claims, text) => {
+  ])('a person with %s reads whom to ask, and is not created', async (_, claims, text) => {
     const { answer, page, jar } = await signIn(account('Eve', claims))
     expect([answer.status, jar.valueOf('parley_session')]).toEqual([403, null])
     expect(page).toContain(text)
@@ -122,7 +122,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     expect(await answer.text()).toContain('Try again')
   })
 
-  test('a response works once, and only in the browser that began', async () => {
+  test('a response works once, and only in the browser that began the sign-in', async () => {
     const jar = createCookieJar()
     const callback = await signInAtProvider(jar, start(), { login: account('Gil') })
     const thief = createCookieJar()
@@ -185,7 +185,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     await until('the session has ended', async () => (await me(jar)) === undefined)
   })
 
-  test('an erased person is not linked any more, and signs in as somebody new', async () => {
+  test('an erased person is no longer linked, and signs in as a new person', async () => {
     const login = account('Max')
     const { jar } = await signIn(login)
     const { human } = await me(jar)
@@ -194,7 +194,7 @@ describe.each(RULE_STACKS)('sign-in by OpenID Connect, on the %s stack', (stack)
     expect((await me((await signIn(login)).jar)).human.id).not.toBe(human.id)
   })
 
-  test('an unknown provider, other methods and previews', async () => {
+  test('refuses unknown providers, other methods and link previews', async () => {
     expect((await fetch(`${parley.origin}/auth/oidc/other`)).status).toBe(404)
     expect((await fetch(start(), { method: 'POST' })).status).toBe(405)
     expect((await fetch(start(), { method: 'HEAD', redirect: 'manual' })).headers.getSetCookie()).toEqual([])

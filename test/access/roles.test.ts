@@ -92,7 +92,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
     return { closed: () => closed }
   }
 
-  test('counts in sessions and JWTs, and never in access tokens', async () => {
+  test('applies to sessions and JWTs, and never to access tokens', async () => {
     const ada = await adminHuman('Ada')
     expect(await mayCreateAgents(await sessionOf(ada))).toBe(true)
     expect(await mayCreateAgents(await jwtOf(ada))).toBe(true)
@@ -102,7 +102,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
     expect(await mayCreateAgents(await jwtOf(bob))).toBe(false)
   })
 
-  test('lets a person do what the operator may, and post as themselves', async () => {
+  test('lets a person do what the operator may do, and post as themselves', async () => {
     const ada = await adminHuman('Ada')
     const cookie = await sessionOf(ada)
     const bob = await parley.human('Bob')
@@ -161,7 +161,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
     socket.close()
   })
 
-  test('another role ends the sessions and sockets of the human, and not those of an access token', async () => {
+  test('a change of role ends the sessions and sockets of the human, but not those of an access token', async () => {
     await adminHuman('Other admin')
     const ada = await adminHuman('Ada')
     const [cookie, jwt, token] = [await sessionOf(ada), await jwtOf(ada), bearer(await parley.tokenOf(ada))]
@@ -175,7 +175,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
     expect(await mayCreateAgents(await sessionOf(ada))).toBe(false)
   })
 
-  test('only admins give roles, and create humans with one', async () => {
+  test('only admins grant roles, and create humans with a role', async () => {
     const bob = await parley.human('Bob')
     for (const headers of [await sessionOf(bob), bearer(await parley.tokenOf(bob))])
       expect(await typeOf(SET_ROLE, headers, { id: bob.id, role: 'ADMIN' })).toBe('ForbiddenError')
@@ -186,7 +186,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
     expect(data.createHuman.human.role).toBe('ADMIN')
   })
 
-  test('the last person with the role ADMIN loses it only by the operator', async () => {
+  test('only the operator may revoke the role of the last person who is ADMIN', async () => {
     const { prisma } = parley.app.platform.db
     await prisma.entity.updateMany({ where: { role: 'ADMIN' }, data: { role: 'MEMBER' } })
     const ada = await adminHuman('Ada')
@@ -226,7 +226,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
       return bearer(data.actAs.secret)
     }
 
-    test('messages carry the admin, who is in the audit log; the person sees the session and ends it', async () => {
+    test('messages carry the admin, who is in the audit log; the person sees the session and can end it', async () => {
       const [ada, bob] = [await adminHuman('Ada'), await parley.human('Bob')]
       const space = await parley.space(bob, [])
       const asBob = await acting(await sessionOf(ada), bob.id)
@@ -248,7 +248,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
       await refused(asBob)
     })
 
-    test('the operator acts without being a person: the audit log and the name of the session say so', async () => {
+    test('the operator acts without being a person, and is named as the operator in the audit log and the session', async () => {
       const bob = await parley.human('Bob')
       const space = await parley.space(bob, [])
       const asBob = await acting(await operator(), bob.id)
@@ -261,7 +261,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
       expect(session).toMatchObject({ device: 'The operator, acting as you', current: true, actingAdmin: null })
     })
 
-    test('is for admins only, and for humans that exist', async () => {
+    test('is available to admins only, and only for humans that exist', async () => {
       const bob = await parley.human('Bob')
       expect(await typeOf(ACT_AS, await sessionOf(bob), { humanId: bob.id })).toBe('ForbiddenError')
       const ada = await adminHuman('Ada')
@@ -271,7 +271,7 @@ describe.each(RULE_STACKS)('the role of a human, on the %s stack', (stack) => {
         expect(await typeOf(ACT_AS, await sessionOf(ada), { humanId })).toBe('NotFoundError')
     })
 
-    test('gives no rights of an admin, decides nothing, makes no tokens and changes no settings', async () => {
+    test('gives no admin rights: the session cannot decide on calls, create tokens or change settings', async () => {
       const [ada, bob] = [await adminHuman('Ada'), await adminHuman('Bob')]
       const asBob = await acting(await sessionOf(ada), bob.id)
       expect(await mayCreateAgents(asBob)).toBe(false)

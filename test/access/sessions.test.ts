@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
 
   const list = async (cookie: string) => (await ask(LIST, page({ cookie }))).data?.viewer as { sessions: Listed[] }
 
-  test('a token opens a session by a cookie that scripts cannot read', async () => {
+  test('a token opens a session with a cookie that scripts cannot read', async () => {
     const answer = await post('/auth/token', { token: await parley.tokenOf(human) }, page())
     const { pair, attributes } = cookieIn(answer)
     expect(await answer.json()).toEqual({ scope: 'HUMAN' })
@@ -88,7 +88,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect(cookieIn(answer).attributes).toContain('Secure')
   })
 
-  test('a request that does not tell whether it came by https leaves the renewal to the next one that does', async () => {
+  test('a request that does not reveal whether it arrived over https leaves the renewal to the next one that does', async () => {
     const own = await parley.human('Nora')
     const origin = parley.origin.replace('http:', 'https:')
     const cookie = await signIn(await parley.tokenOf(own), { origin })
@@ -104,7 +104,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     [200, 'of the same origin', { 'sec-fetch-site': 'same-origin' }],
     [403, 'of another site', { 'sec-fetch-site': 'cross-site' }],
     [403, 'of another origin', { origin: 'https://evil.example' }],
-  ])('a GET by cookie gets %i if it is %s', async (status, _, headers) => {
+  ])('a GET with a session cookie gets %i if it is %s', async (status, _, headers) => {
     const cookie = await signIn(await parley.tokenOf(human))
     const sent = { headers: { cookie, 'x-parley-csrf': '1', ...(headers as Record<string, string>) } }
     expect((await fetch(`${parley.origin}/auth/session`, sent)).status).toBe(status)
@@ -114,7 +114,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     ['without the header', { origin: 'own' }],
     ['from a page of another site', { origin: 'https://evil.example', 'x-parley-csrf': '1' }],
     ['without an origin', { 'x-parley-csrf': '1' }],
-  ])('a request with the cookie %s is refused, and a bearer token needs neither', async (_, given) => {
+  ])('a request with a session cookie is refused %s; with a bearer token it is accepted', async (_, given) => {
     const token = await parley.tokenOf(human)
     const cookie = await signIn(token)
     const headers: Record<string, string> = { 'content-type': 'application/json', ...given }
@@ -126,7 +126,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect(bearer.data?.viewer).toMatchObject({ scope: 'HUMAN' })
   })
 
-  test('a page of another site cannot sign a browser in, and a wrong token says what to do', async () => {
+  test('a page of another site cannot sign a browser in, and the error for a wrong token says what to do', async () => {
     const token = await parley.tokenOf(human)
     const foreign = await post('/auth/token', { token }, page({ origin: 'https://evil.example' }))
     expect([foreign.status, foreign.headers.getSetCookie()]).toEqual([403, []])
@@ -162,7 +162,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect((await ask(LIST, page({ authorization }))).status).toBe(401)
   })
 
-  test('a page learns whether its browser has a session without an error', async () => {
+  test('a page can check without an error whether its browser has a session', async () => {
     const cookie = await signIn(await parley.tokenOf(human))
     const scopeOf = async (headers: Record<string, string>) =>
       (await (await fetch(`${parley.origin}/auth/session`, { headers })).json()) as object
@@ -185,7 +185,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect((await list(second)).sessions).toHaveLength(1)
   })
 
-  test('sessions are listed with their device, and ended one by one or all but this one', async () => {
+  test('sessions are listed with their device, and can be ended one by one, or all except the current one', async () => {
     const own = await parley.human('Dora')
     const token = await parley.tokenOf(own)
     const [here, there, elsewhere] = [await signIn(token), await signIn(token), await signIn(token)]
@@ -217,7 +217,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect((await list(victim)).sessions).toHaveLength(1)
   })
 
-  test('signing out ends the session and its socket; revoking the token that opened one ends it too', async () => {
+  test('signing out ends the session and its socket; so does revoking the token that opened the session', async () => {
     const own = await parley.human('Finn')
     const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: own.id } })
     const [first, second] = [await signIn(secret), await signIn(secret)]
@@ -234,7 +234,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect((await ask(LIST, page({ cookie: second }))).status).toBe(401)
   })
 
-  test('a token that is revoked while it opens a session leaves none, and a session ends with its human', async () => {
+  test('a token that is revoked while it opens a session leaves no session, and a session ends with its human', async () => {
     const own = await parley.human('Ida')
     const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: own.id } })
     const viewer = await parley.app.domain.tokens.authenticate(secret)
@@ -248,7 +248,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect((await ask(LIST, page({ cookie }))).status).toBe(401)
   })
 
-  test("another admin token ends the operator's sessions, which are no longer listed", async () => {
+  test('changing the admin token ends the operator’s sessions, which are no longer listed', async () => {
     const { platform, domain } = parley.app
     const operator = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expiresAt: null } as const
     const { secret } = await domain.sessions.open(operator, { userAgent: undefined, replaced: [] })
@@ -262,7 +262,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect([await rotated.list(operator), await rotated.getMany(operator, ids)]).toEqual([[], [null]])
   })
 
-  test('another secret of JWTs ends the sessions that were opened with one', async () => {
+  test('changing the JWT secret ends the sessions that were opened with a JWT', async () => {
     const { platform, domain } = parley.app
     const viewer = { scope: 'HUMAN', id: human.id, tokenId: null, expiresAt: null } as const
     const { secret } = await domain.sessions.open(viewer, { userAgent: undefined, replaced: [] })
@@ -272,7 +272,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect(await rotated.authenticate(secret, { renews: true })).toBeNull()
   })
 
-  test('a human may sign in without a token: the session is new, is audited, and ends with the human', async () => {
+  test('a human may sign in without a token: the session is new and audited, and ends with the human', async () => {
     const own = await parley.human('Lea')
     const { sessions } = parley.app.domain
     const before = await signIn(await parley.tokenOf(own))
@@ -309,7 +309,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     })
   })
 
-  test('a sign-in deletes some expired sessions, and announces none of them', async () => {
+  test('a sign-in deletes some expired sessions, and publishes no events for them', async () => {
     const { prisma } = parley.app.platform.db
     const own = await parley.human('Mona')
     const times = { createdAt: new Date(0), lastUsedAt: new Date(0), expiresAt: new Date(1000) }
@@ -323,7 +323,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     await prisma.session.deleteMany({ where: { hash: { startsWith: 'former-' } } })
   })
 
-  test('a client that goes away in the middle of its sign-in is no error', async () => {
+  test('a client that disconnects in the middle of its sign-in causes no error', async () => {
     const auth = createAuthHandlers({ origins: { allows: () => true }, bodies: createAuthBodies() } as never)[
       '/auth/token'
     ]
@@ -361,7 +361,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     await parley.app.platform.db.prisma.session.updateMany({ where: { viewerId: id }, data })
   }
 
-  test('a session that is used lives on, and the browser keeps its cookie for longer', async () => {
+  test('a session that is used is extended, and the browser keeps its cookie for longer', async () => {
     const own = await parley.human('Hal')
     const cookie = await signIn(await parley.tokenOf(own))
     const { prisma } = parley.app.platform.db
@@ -375,7 +375,7 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect((await list(reread)).sessions).toHaveLength(1)
   })
 
-  test('a use within a day of the last renewal is noted, and sets no cookie that could outlive a sign-out', async () => {
+  test('a use within a day of the last renewal is recorded, and sets no cookie that could outlive a sign-out', async () => {
     const own = await parley.human('Kim')
     const cookie = await signIn(await parley.tokenOf(own))
     await age(own, { expiresInMs: 29.5 * DAY_MS })

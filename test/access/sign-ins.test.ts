@@ -20,7 +20,7 @@ function accepted(counter: ReturnType<typeof signIns>, addresses: readonly strin
 const times = (count: number, addressOf: (index: number) => string) =>
   Array.from({ length: count }, (_, i) => addressOf(i))
 
-test('an address may request 60 mails within a minute, beside any number of mails to others', () => {
+test('one email address may request 60 mails a minute, independent of mails to other addresses', () => {
   const counter = signIns()
   expect(
     accepted(
@@ -40,7 +40,7 @@ test('the addresses of one IPv6 network count as one', () => {
   ).toBe(60)
 })
 
-test('all addresses together may request 1,200, and refused requests of one do not use those of others up', () => {
+test('all addresses together may request 1,200, and refused requests of one do not count against the others', () => {
   const counter = signIns()
   accepted(
     counter,

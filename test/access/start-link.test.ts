@@ -8,7 +8,7 @@ import type { Read } from '../support/stage.ts'
 const MINUTE_MS = 60_000
 const REDEEMED = `{ auditLog { edges { node { action actor { id } targetId } } } }`
 
-describe.each(RULE_STACKS)('the link that a start prints, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the sign-in link that is printed at startup, on the %s stack', (stack) => {
   let parley: TestServer
   const open = async (settings: Record<string, string> = {}) => {
     parley = await startTestServer({ stack, settings, worker: false, isFresh: true })
@@ -26,7 +26,7 @@ describe.each(RULE_STACKS)('the link that a start prints, on the %s stack', (sta
     vi.spyOn(parley.app.platform.clock, 'now').mockImplementation(() => later)
   }
 
-  test('signs an admin in, once of many attempts at the same time, and is in the audit log', async () => {
+  test('signs one admin in, once even with concurrent attempts, and is recorded in the audit log', async () => {
     const path = await create()
     expect(path).toMatch(/^\/sign-in\/[\w-]{43}$/)
     const answers = await Promise.all(Array.from({ length: 10 }, () => post(path)))
@@ -47,7 +47,7 @@ describe.each(RULE_STACKS)('the link that a start prints, on the %s stack', (sta
     expect([hours > 11.9, hours <= 12]).toEqual([true, true])
   })
 
-  test('is not used by opening, prefetching or probing it, nor by another site', async () => {
+  test('is not consumed by opening, prefetching or probing it, nor by another site', async () => {
     const path = await create()
     for (const init of [{}, { headers: { 'sec-purpose': 'prefetch' } }, { method: 'HEAD' }, { method: 'PUT' }])
       await fetch(parley.origin + path, init)
@@ -67,7 +67,7 @@ describe.each(RULE_STACKS)('the link that a start prints, on the %s stack', (sta
     expect((await post(other)).status).toBe(200)
   })
 
-  test('still works if the database failed when it was used', async () => {
+  test('still works if the database failed during its first use', async () => {
     const path = await create()
     vi.spyOn(parley.app.platform.db, 'transaction').mockRejectedValueOnce(new Error('The database is away.'))
     expect([(await post(path)).status, (await post(path)).status, (await post(path)).status]).toEqual([500, 200, 404])
@@ -78,7 +78,7 @@ describe.each(RULE_STACKS)('the link that a start prints, on the %s stack', (sta
     expect([(await post(first)).status, (await post(second)).status]).toEqual([404, 200])
   })
 
-  test('does not work once there is a human, also an erased one, and is not made then', async () => {
+  test('is neither valid nor printed once a human has existed, even an erased one', async () => {
     const path = await create()
     const { id } = await parley.human('Ada')
     expect((await post(path)).status).toBe(404)
@@ -88,7 +88,7 @@ describe.each(RULE_STACKS)('the link that a start prints, on the %s stack', (sta
   })
 
   test.each([{ HOST: '0.0.0.0' }, { HOST: '::' }, { PARLEY_ROLE: 'worker' }])(
-    'is not made with %j',
+    'is not printed with %j',
     async (settings) => {
       const { config } = parley.app.platform
       const { HOST, PARLEY_ROLE } = { HOST: config.host, PARLEY_ROLE: config.role, ...settings }

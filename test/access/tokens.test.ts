@@ -103,7 +103,7 @@ describe.skipIf(!hasPostgres)('access tokens', () => {
     expect(await domain.tokens.stands(viewer!)).toBe(false)
   })
 
-  test('a revoked token is invalid, the revocation is published, and its first time stays', async () => {
+  test('a revoked token is invalid, the revocation is published, and repeating it keeps the first time', async () => {
     const { accessToken, secret } = await domain.tokens.create(domain.admin, { grant: { humanId: ada.id } })
     const viewer = await domain.tokens.authenticate(secret)
     const heard: SignalPayload[] = []

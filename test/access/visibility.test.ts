@@ -133,7 +133,7 @@ describe.each(RULE_DATABASES)('visibility on the %s stack', (database) => {
       expect(readers.map((viewer) => runThoughts(viewer, inAdas))).toEqual([true, false, false, false])
     })
 
-    test('a call is visible to those who see its run; its content only if it is a visible part and does not ask by a message', async () => {
+    test('a call is visible to those who see its run; its content only if it is a visible part and needs no decision in a message', async () => {
       const { toolCalls, toolCallContents } = domain.visibility
       const hidden = call(writesInShared)
       const own = { execution: 'INTERNAL' } as const
@@ -162,7 +162,7 @@ describe.each(RULE_DATABASES)('visibility on the %s stack', (database) => {
       expect(await toolCalls(service, calls)).toEqual(set(external.id, ofOther.id))
     })
 
-    test('many checks are batched, in any number', async () => {
+    test('many checks are batched, and their number is not limited', async () => {
       const runs = await Promise.all(Array.from({ length: 30 }, () => domain.run(helper.id, { triggerSpaceId: adas })))
       expect((await domain.visibility.runs(ada, runs)).size).toBe(30)
       const calls = runs.map((run) => call(run))

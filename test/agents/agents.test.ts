@@ -91,7 +91,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
           ],
         },
       ],
-    ])('a bad %s is refused by name: %j', async (field, input) => {
+    ])('an invalid %s is refused by name: %j', async (field, input) => {
       await expect(domain.agent('Some agent', input)).rejects.toMatchObject(fault(field))
     })
 
@@ -150,7 +150,7 @@ describe.skipIf(!hasPostgres)('agents', () => {
       )
     })
 
-    test('only existing humans and spaces count as urgent', async () => {
+    test('urgentFrom accepts only existing humans and spaces', async () => {
       const { id: spaceId } = await domain.space(domain.admin)
       const { id } = await domain.agent('Thinker', { mind: 'PERSISTENT' })
       expect((await update(id, { cycle: { urgentFrom: [spaceId] } })).cycle?.urgentFrom).toEqual([spaceId])

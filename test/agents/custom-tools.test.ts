@@ -79,7 +79,7 @@ describe.skipIf(!hasPostgres)('the tools and MCP servers of agents', () => {
       }
     })
 
-    test('a list replaces the previous one, in its order', async () => {
+    test('replacing the list keeps its order', async () => {
       const { id } = await domain.agent('Toolbox', { tools: ['a', 'b', 'c'].map(internal) })
       await change(id, { tools: ['d', 'c', 'a'].map(internal) })
       expect((await toolsOf(id)).map(({ name }) => name)).toEqual(['d', 'c', 'a'])
@@ -114,7 +114,7 @@ describe.skipIf(!hasPostgres)('the tools and MCP servers of agents', () => {
       expect(await headersIn(id)).toEqual([{}, { C: '3' }])
     })
 
-    test('cannot be opened for another tool', async () => {
+    test('a sealed header value cannot be opened for another tool', async () => {
       const { id } = await domain.agent('Caller', { tools: [http('a', { headers: { A: '1' } })] })
       const [tool] = await toolsOf(id)
       expect(() => openHeaders('tool', { ...tool!, name: 'b' }, domain.platform.secretBox)).toThrow()
@@ -160,7 +160,7 @@ describe.skipIf(!hasPostgres)('the tools and MCP servers of agents', () => {
       ])
     })
 
-    test('headers stay when absent, as with tools', async () => {
+    test('headers stay when omitted, as with tools', async () => {
       const { id } = await domain.agent('Connected', { mcpServers: [jira({ headers: { Authorization: SECRET } })] })
       await change(id, { mcpServers: [jira({ allowedTools: ['a'] })] })
       const [server] = await serversOf(id)

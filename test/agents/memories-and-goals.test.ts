@@ -24,7 +24,7 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
     Object.fromEntries(((await memories.listMany([agentId])).get(agentId) ?? []).map(({ key, value }) => [key, value]))
 
   describe('memories', () => {
-    test('are written key by key: a new one is added, an existing one replaced', async () => {
+    test('are written by key: a new key is added, an existing one replaced', async () => {
       const id = await agent()
       await memories.set(id, [
         { key: 'name', value: 'Ada' },
@@ -59,7 +59,7 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
       expect(await recalled(id)).toEqual({})
     })
 
-    test('a bad one is named, and none of the others is written', async () => {
+    test('an invalid entry is named, and none of the others is written', async () => {
       const id = await agent()
       const bad = [
         { key: ' ', value: 'x' },
@@ -95,7 +95,7 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
     const full = <T>(make: (index: number) => T) => Array.from({ length: 500 }, (_, index) => make(index))
     const inTx = <T>(work: (tx: Tx) => Promise<T>) => domain.platform.db.transaction(work)
 
-    test('do not count towards the limits of its memories and goals: nobody fills them up for others', async () => {
+    test('do not count towards the limits of its memories and goals, so others cannot use up its limit', async () => {
       const id = await agent()
       const hidden = await confidential()
       const key = (index: number) => ({ key: `key ${index}`, value: '' })
@@ -118,7 +118,7 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
   describe('goals', () => {
     const pursued = async (agentId: string) => (await goals.listMany([agentId])).get(agentId) ?? []
 
-    test('a new one is ACTIVE, an existing one changes in the given fields', async () => {
+    test('a new goal is ACTIVE, and an update changes only the given fields', async () => {
       const id = await agent()
       const [goal] = await goals.set(id, [{ description: 'Tidy up' }])
       expect(goal).toMatchObject({ description: 'Tidy up', status: 'ACTIVE' })
@@ -174,7 +174,7 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
     })
   })
 
-  test('only admins edit either, and an agent that does not exist has none', async () => {
+  test('only admins edit memories and goals, and an agent that does not exist has none', async () => {
     const agentId = await agent()
     for (const viewer of others) {
       const input = { agentId, memories: [], keys: [], goals: [], ids: [] }

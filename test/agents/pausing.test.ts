@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     return Object.fromEntries(message.outcomes.map(({ agent, kind }: Read) => [agent.name, kind]))
   }
 
-  test('does not wake, and each message gets that outcome; later it wakes again', async () => {
+  test('does not wake, and each message gets the outcome PAUSED; after resuming it wakes again', async () => {
     const husam = await stage.person('Husam')
     const [ada, bob] = [await stage.bot('Ada'), await stage.bot('Bob')]
     const space = await stage.space('Team', [husam, ada, bob], { routing: 'BROADCAST' })
@@ -49,7 +49,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     await Promise.all([stage.endedRuns(ada, 1), stage.endedRuns(bob, 2)])
   })
 
-  test('finishes its running work, and queued runs wait until it resumes', async () => {
+  test('finishes its running work; its queued runs wait until it resumes', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { maxConcurrentRuns: 1 })
     const bob = await stage.bot('Bob')
@@ -96,7 +96,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     await stage.endedRuns(ada, 2)
   })
 
-  test('with a persistent mind reads the events of the pause after it resumes', async () => {
+  test('an agent with a persistent mind reads the events of the pause after it resumes', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const bob = await stage.bot('Bob')
@@ -112,7 +112,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     )
   })
 
-  test('is skipped by turns, and people and agents get an error for mentioning it', async () => {
+  test('is skipped when turns are assigned, and mentioning it is an error for people and agents', async () => {
     const husam = await stage.person('Husam')
     const [ada, bob] = [await stage.bot('Ada'), await stage.bot('Bob')]
     const chain = await stage.space('Chain', [husam, ada, bob], { routing: 'MENTION_CHAIN' })
@@ -140,22 +140,25 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     }
     expect(refusals.map(({ code }) => code)).toEqual(['AGENT_PAUSED', 'AGENT_PAUSED', 'AGENT_PAUSED'])
     // Bob himself is not a possible target.
-    for (const { message } of refusals.slice(1)) expect(message).toContain('There is no other agent here')
+    for (const { message } of refusals.slice(1)) expect(message).toContain('No other agent here')
   })
 
-  test.each(['STATELESS', 'PERSISTENT'])('returns to a repeated service call the same as before: %s', async (mind) => {
-    const ada = await stage.bot('Ada', { mind })
-    const input = { agentId: ada.id, serviceName: 'Jira', payload: { issue: 7 }, idempotencyKey: 'once' }
-    const first = await stage.ask(stage.admin, TRIGGER, { input })
-    expect(first).toMatchObject({ __typename: 'TriggerAgentPayload' })
-    await stage.endedRuns(ada, 1)
-    await pause(ada)
-    expect(await stage.ask(stage.admin, TRIGGER, { input })).toEqual(first)
-    const other = { input: { ...input, idempotencyKey: 'twice' } }
-    expect(await stage.ask(stage.admin, TRIGGER, other)).toMatchObject({ __typename: 'ConflictError' })
-  })
+  test.each(['STATELESS', 'PERSISTENT'])(
+    'gives the same response to a repeated service call as before the pause: %s',
+    async (mind) => {
+      const ada = await stage.bot('Ada', { mind })
+      const input = { agentId: ada.id, serviceName: 'Jira', payload: { issue: 7 }, idempotencyKey: 'once' }
+      const first = await stage.ask(stage.admin, TRIGGER, { input })
+      expect(first).toMatchObject({ __typename: 'TriggerAgentPayload' })
+      await stage.endedRuns(ada, 1)
+      await pause(ada)
+      expect(await stage.ask(stage.admin, TRIGGER, { input })).toEqual(first)
+      const other = { input: { ...input, idempotencyKey: 'twice' } }
+      expect(await stage.ask(stage.admin, TRIGGER, other)).toMatchObject({ __typename: 'ConflictError' })
+    },
+  )
 
-  test('does not wake by services, webhooks, plans or a retry, which get an error', async () => {
+  test('is not woken by services, webhooks, plans or a retry, which get an error', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada')
     const space = await stage.space('Team', [husam, ada])
@@ -189,7 +192,7 @@ describe.each(RULE_STACKS)('a paused agent, on the %s stack', (stack) => {
     expect(await stage.runsOf(ada)).toHaveLength(1)
   })
 
-  test('a plan can be run now besides its slots, and its inbox events do not pile up', async () => {
+  test('a plan can be run manually between its slots, and its inbox events do not pile up', async () => {
     const [bob, ada] = [await stage.bot('Bob'), await stage.bot('Ada', { mind: 'PERSISTENT' })]
     const husam = await stage.person('Husam')
     const space = await stage.space('Thoughts', [husam, ada], { routing: 'BROADCAST' })

@@ -31,7 +31,7 @@ function cycleOf(index: number, tokens: number): ModelMessage[] {
   ]
 }
 
-describe.skipIf(!hasPostgres)('the part of a consciousness in a prompt', () => {
+describe.skipIf(!hasPostgres)('the part of the consciousness that a prompt includes', () => {
   let domain: Domain
   let recalling: ReturnType<typeof createRecalling>
 
@@ -64,7 +64,7 @@ describe.skipIf(!hasPostgres)('the part of a consciousness in a prompt', () => {
   const inboxesIn = ({ messages }: Recalled) =>
     messages.filter(({ role, content }) => role === 'user' && String(content).startsWith('INBOX')).length
 
-  test('for many cycles and raised limits, no more than fits is read', async () => {
+  test('no more cycles are read than fit, even with many cycles and raised limits', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     await db().$executeRaw`INSERT INTO "Cycle" ("agentId", index, "runId", messages, summary, "tokenEstimate")
       SELECT ${agent.id}, n, 'run_none', '[]', 'I did.', 5 FROM generate_series(0, 7999) n`
@@ -128,7 +128,7 @@ describe.skipIf(!hasPostgres)('the part of a consciousness in a prompt', () => {
     expect(compactions).toBeLessThan(12)
   })
 
-  test('an agent with a higher budget gets omitted cycles back; with an unchanged one, the start stays', async () => {
+  test('an agent with a higher budget gets omitted cycles back; with an unchanged budget, the start stays the same', async () => {
     const agent = await domain.agent('Ada', { mind: 'PERSISTENT' })
     for (let n = 0; n < 6; n++) await think(agent.id, 100, null)
     const less = await recalling.choose(agent.id, within(200, 1))

@@ -40,7 +40,7 @@ describe.each(RULE_DATABASES)('a service on %s', (database) => {
     platform.db.prisma.inboxEvent.findMany({ where: { agentId: id }, orderBy: { id: 'asc' } })
   const countRuns = () => platform.db.prisma.run.count()
 
-  test('with the agent granted starts a run of it, with the payload and in no space', async () => {
+  test('that has a grant for the agent starts a run of it, with the payload and without a space', async () => {
     const run = await runOf()
     expect(run).toMatchObject({
       agentId,
@@ -59,11 +59,11 @@ describe.each(RULE_DATABASES)('a service on %s', (database) => {
     expect((await claimNext(platform, 1)).claims).toMatchObject([{ run: { id: run.id }, kind: 'started' }])
   })
 
-  test('keeps its own name, even if the request has another', async () => {
+  test('keeps its own name, even if the request contains another', async () => {
     expect(await runOf({ serviceName: 'GitHub' })).toMatchObject({ triggerName: 'Jira' })
   })
 
-  test('without the agent granted does not find it, as for an unknown id', async () => {
+  test('that has no grant for the agent gets the same error as for an unknown id', async () => {
     const other = await domain.service('Other', [thinkerId])
     const notFound = { code: 'NOT_FOUND', message: 'There is no such agent.' }
     await expect(trigger({}, other)).rejects.toMatchObject(notFound)

@@ -73,7 +73,7 @@ describe.each(RULE_STACKS)('versions of an agent, on the %s stack', (stack) => {
     expect(versions[0]?.diff).toContain('+instructions: Be thorough.\n')
   })
 
-  test('pausing an agent, and a change that changes nothing, make none', async () => {
+  test('pausing an agent creates none, nor does an update that changes nothing', async () => {
     const { id } = await parley.agent('Iris', { instructions: 'Same.' })
     await update(id, { paused: true })
     await update(id, { instructions: 'Same.' })
@@ -90,7 +90,7 @@ describe.each(RULE_STACKS)('versions of an agent, on the %s stack', (stack) => {
     expect((await internals(id)).instructions).toBe('First.')
   })
 
-  test('a version whose headers are gone cannot be restored, and says whose', async () => {
+  test('a version whose headers were deleted cannot be restored, and the error names their owner', async () => {
     const { id } = await parley.agent('Iris', { tools: [{ ...CALL, headers: { 'x-key': 'canary-1234' } }] })
     await update(id, { tools: [] })
     const first = (await internals(id)).versions[1]!
@@ -102,7 +102,7 @@ describe.each(RULE_STACKS)('versions of an agent, on the %s stack', (stack) => {
     expect((await internals(id)).versions).toHaveLength(2)
   })
 
-  test('a draft changes nothing until it is published, and gathers several changes and their headers', async () => {
+  test('a draft changes nothing until it is published, and collects several changes and their headers', async () => {
     const { id } = await parley.agent('Iris', { instructions: 'Now.' })
     await update(id, { asDraft: true, instructions: 'Later.' })
     await update(id, { asDraft: true, tools: [{ ...CALL, headers: { 'x-key': 'canary-5678' } }], versionNote: 'Tools' })
@@ -121,7 +121,7 @@ describe.each(RULE_STACKS)('versions of an agent, on the %s stack', (stack) => {
     expect(await ask(PUBLISH, { agentId: id })).toMatchObject({ __typename: 'ConflictError' })
   })
 
-  test('a draft is refused if it is wrong, or if the agent has changed since', async () => {
+  test('a draft is refused if it is invalid, or if the agent has changed since the draft began', async () => {
     const { id } = await parley.agent('Iris', { instructions: 'Now.' })
     expect(await update(id, { asDraft: true, maxSteps: 0 })).toMatchObject({ __typename: 'BadInputError' })
     expect(await update(id, { asDraft: true, paused: true })).toMatchObject({ __typename: 'BadInputError' })

@@ -110,7 +110,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     })
   })
 
-  test('counts a delivery once by its id, however often it arrives and with any body', async () => {
+  test('processes a delivery once by its id, however often it arrives and with any body', async () => {
     const deliveries = await Promise.all([deliver(), deliver(), deliver({ body: 'another' })])
     domain.clock.set(NOW + 4 * MINUTE_MS)
     deliveries.push(await deliver({ sentAt: NOW + 4 * MINUTE_MS }))
@@ -166,7 +166,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     ['text', 'deploy #287 failed', 'deploy #287 failed'],
     ['nothing', '', ''],
     ['what PostgreSQL cannot hold', '"a\\u0000\\ud800"', 'a\ufffd'],
-  ])('passes on a body of %s', async (_, body, payload) => {
+  ])('forwards a body of %s', async (_, body, payload) => {
     expect(await runOf(await deliver({ body }))).toMatchObject({ triggerPayload: payload })
   })
 
@@ -177,7 +177,7 @@ describe.skipIf(!hasPostgres)('a webhook', () => {
     expect(await countRuns()).toBe(0)
   })
 
-  test('that does not exist is not found, with any signature', async () => {
+  test('a webhook that does not exist is not found, with any signature', async () => {
     for (const to of [newId('whk'), agentId, 'nonsense\0']) {
       await expect(deliver({ to })).rejects.toMatchObject({ code: 'NOT_FOUND' })
     }

@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('the audit log, on the %s stack', (stack) => {
     expect(await entries({ targetId: `agt_${'0'.repeat(32)}` })).toEqual([])
   })
 
-  test('records what an agent does to the server by a tool, with the tool and without the content', async () => {
+  test('records what an agent changes by a tool, with the name of the tool and without the content', async () => {
     const { human, agent, space } = await parley.room('Ada')
     parley.models.script(
       steps([

@@ -92,7 +92,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(seen.budget).toMatchObject({ tokensPerDay: 500, ...spent })
   })
 
-  test('a budget of a human holds for everything of which they are the root, and for nobody else', async () => {
+  test('a budget of a human applies to every root message of that human, and to nobody else’s', async () => {
     const { human, space } = await parley.room('Ada')
     const other = await parley.human('Bea')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
@@ -116,7 +116,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(await ended(again.runs[0]?.id)).toMatchObject({ status: 'COMPLETED' })
   })
 
-  test('events of a human without budget wait in the inbox while others are answered, until an admin raises the budget', async () => {
+  test('events of a human without budget wait in the inbox while others are processed, until an admin raises the budget', async () => {
     const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT' })
     const other = await parley.human('Bea')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
@@ -230,7 +230,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect(kinds.length + stopped).toBeGreaterThan(0)
   })
 
-  test("a persistent agent's events wait for the next day or a higher budget; events of a spent root are done", async () => {
+  test('a persistent agent’s events wait for the next day or a higher budget; events of a root without budget are discarded', async () => {
     const { human, agent, space } = await parley.room('Ada', { mind: 'PERSISTENT' })
     const client = await parley.clientOf(human)
     const send = async (text: string) => (await ask(SEND, { input: { spaceId: space.id, text } }, client)).sentMessage
@@ -259,7 +259,7 @@ describe.each(RULE_STACKS)('budgets, on the %s stack', (stack) => {
     expect((await thinking.inboxOf(agent)).length).toBe(3)
   })
 
-  test('under a limit in USD, a model without a known price does not run; a priced fallback and demo do', async () => {
+  test('under a limit in USD, a model without a known price does not run; a fallback with a price and the demo model do', async () => {
     const { human, agent, space } = await parley.room('Ada', { model: 'openai.chat:unpriced' })
     await budgetOf(agent, { usdPerDay: 1 })
     parley.models.script(steps(done))

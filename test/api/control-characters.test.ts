@@ -60,7 +60,7 @@ describe.each(RULE_STACKS)('control characters, on the %s stack', (stack) => {
       () => ({ agentId: agent.id, memories: [{ key: BAD_NAME, value: 'x' }] }),
       'input.memories.0.key',
     ],
-  ])('%s refuses a name with one: %s', async (mutation, kind, variables, field) => {
+  ])('%s refuses a name with a control character: %s', async (mutation, kind, variables, field) => {
     const result = await stage.ask(stage.admin, input(mutation, kind), { input: variables() })
     expect(result).toEqual({ __typename: 'BadInputError', message: expect.stringMatching(REFUSED_NAME), field })
   })

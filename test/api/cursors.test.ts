@@ -158,7 +158,7 @@ describe('resume points and pages', () => {
     ])
   })
 
-  test('every other connection is paged too', async () => {
+  test('every other connection is paginated in the same way', async () => {
     const agents = []
     for (const name of ['One', 'Two', 'Three']) agents.push(await parley.agent(`Paged ${name}`))
     const space = await parley.space(ada, [agents[0]?.id ?? ''])

@@ -42,7 +42,7 @@ describe.each(RULE_STACKS)('failed jobs, on the %s stack', (stack) => {
     await jobs.fail(FIRE_PLAN, { ...job!, retryCount: job!.retryLimit }, new Error(reason))
   }
 
-  test('are listed for admins, newest first, with what they are about and why they failed', async () => {
+  test('are listed for admins, newest first, with their subject and their error', async () => {
     for (const n of [1, 2, 3]) await fail(`pln_${n}`, `Reason ${n}.`)
     const { jobs } = await failed()
     expect(jobs).toMatchObject(
@@ -54,7 +54,7 @@ describe.each(RULE_STACKS)('failed jobs, on the %s stack', (stack) => {
     expect((await failed({ first: 2, after: first.pageInfo.endCursor })).jobs).toEqual(jobs.slice(2))
   })
 
-  test('are retried with all their attempts, unless the same job is queued already', async () => {
+  test('are retried with all their attempts, unless the same job is already queued', async () => {
     const { jobs: app } = parley.app.platform
     const [newest] = (await failed()).jobs
     expect(await ask(RETRY, { id: newest.id })).toEqual({ __typename: 'RetryJobPayload', retriedJobId: newest.id })
@@ -78,7 +78,7 @@ describe.each(RULE_STACKS)('failed jobs, on the %s stack', (stack) => {
     expect(edges).toEqual([{ node: { action: 'deleteJob', targetId: one.id, refused: false } }])
   })
 
-  test('are nobody else’s: people see none, and change none', async () => {
+  test('are visible to admins only: people neither see nor change them', async () => {
     const { human } = await parley.room('Iris')
     const client = await parley.clientOf(human)
     const [job] = (await failed()).jobs

@@ -33,7 +33,7 @@ describe('models of any provider over GraphQL', () => {
   const create = (input: object) =>
     mutate('createAgent', { name: 'Ada', instructions: '', model: 'claude:opus', ...input })
 
-  test('admins see the providers, but never a key; others see none', async () => {
+  test('admins see the providers, but never a key; others see no providers', async () => {
     const query = '{ modelProviders { name api baseUrl hasKey restsUntil } }'
     const { data } = await admin.ask(query)
     expect(data).toEqual({
@@ -105,14 +105,14 @@ describe('models of any provider over GraphQL', () => {
     [{ modelSettings: { reasoningEffort: 'huge' } }, 'modelSettings.reasoningEffort', /one of none, minimal, low/],
     [{ modelSettings: { serviceTier: 7 } }, 'modelSettings.serviceTier', /one of auto/],
     [{ phases: [{ fromStep: 0, modelSettings: { topP: 2 } }] }, 'phases.0.modelSettings.topP', /between 0 and 1/],
-  ])('%j is refused with the field at fault', async (input, field, message) => {
+  ])('%j is refused with the name of the invalid field', async (input, field, message) => {
     const answer = { __typename: 'BadInputError', field: `input.${field}`, message: expect.stringMatching(message) }
     expect(await create(input)).toEqual(answer)
     const { agent } = await create({})
     expect(await mutate('updateAgent', { id: agent.id, ...input })).toEqual(answer)
   })
 
-  test('a fallback can become the model only if the same update sets the fallbacks', async () => {
+  test('a fallback can become the main model only if the same update changes the fallbacks', async () => {
     const { agent } = await create({ fallbackModels: ['demo'] })
     const alone = await mutate('updateAgent', { id: agent.id, model: 'demo' })
     expect(alone).toMatchObject({ __typename: 'BadInputError', field: 'input.model' })

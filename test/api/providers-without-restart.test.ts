@@ -79,7 +79,7 @@ describe('model providers without a restart', () => {
     return { agent, human, space }
   }
 
-  test('an admin adds a key, tests it, and an agent answers with it at once', async () => {
+  test('an admin adds a key and tests it, and an agent uses the provider immediately', async () => {
     expect(await mutate('setModelProvider', mine())).toEqual({
       __typename: 'SetModelProviderPayload',
       modelProvider: {
@@ -105,7 +105,7 @@ describe('model providers without a restart', () => {
     ['openai', (server: ModelServer) => server.baseUrl, 'responses'],
     ['anthropic', (server: ModelServer) => server.baseUrl, 'anthropic'],
     ['google', (server: ModelServer) => server.googleUrl, 'google'],
-  ] as const)('providers may speak the API %s', async (api, urlOf, endpoint) => {
+  ] as const)('providers may use the API %s', async (api, urlOf, endpoint) => {
     provider.script(() => [{ text: 'Hello.' }])
     const { modelProvider } = await mutate('setModelProvider', mine({ api, baseUrl: urlOf(provider) }))
     expect(modelProvider).toMatchObject({ ready: true, notReadyReason: null, models: ['large:8b', 'tiny'] })
@@ -117,7 +117,7 @@ describe('model providers without a restart', () => {
     expect(provider.refusals).toEqual([])
   })
 
-  test('a wrong key is not ready and fails the test with the words of the provider, without the key', async () => {
+  test('a wrong key is not ready and fails the test with the provider’s message, without the key', async () => {
     const apiKey = 'sk-another-key-that-is-wrong'
     const { modelProvider } = await mutate('setModelProvider', mine({ apiKey }))
     expect(modelProvider).toMatchObject({ hasKey: true, ready: false, models: [] })
@@ -129,7 +129,7 @@ describe('model providers without a restart', () => {
     expect(await providerOf('mine')).toMatchObject({ ready: true })
   })
 
-  test('a provider whose address lacks the version fails the test with a question about that', async () => {
+  test('a provider whose address lacks the version fails the test with a hint about the version', async () => {
     const baseUrl = `${provider.baseUrl.replace(/\/v1$/, '')}/nowhere`
     await mutate('setModelProvider', mine({ baseUrl }))
     expect(await mutate('testModelProvider', { name: 'mine', model: 'tiny' })).toMatchObject({
@@ -138,7 +138,7 @@ describe('model providers without a restart', () => {
     })
   })
 
-  test('a provider that is down, or that never answers, says so within a bounded time', async () => {
+  test('a provider that is down, or never responds, is reported within a bounded time', async () => {
     const closed = await startModelServer()
     await closed.close()
     const { modelProvider } = await mutate('setModelProvider', mine({ baseUrl: closed.baseUrl }))
@@ -154,7 +154,7 @@ describe('model providers without a restart', () => {
     silent.close()
   })
 
-  test('a server of one’s own needs no key, and is ready when it answers', async () => {
+  test('a self-hosted server needs no key, and is ready when it responds', async () => {
     const local = await startModelServer()
     local.listed.models = ['qwen3']
     local.script(() => [{ text: 'Hi.' }])
@@ -171,7 +171,7 @@ describe('model providers without a restart', () => {
     await local.close()
   })
 
-  test('absent fields stay, and a stored key is never sent to another address', async () => {
+  test('omitted fields stay, and a stored key is never sent to another address', async () => {
     await mutate('setModelProvider', mine())
     const same = await mutate('setModelProvider', { name: 'mine', api: 'openai-chat' })
     expect(same.modelProvider).toMatchObject({ hasKey: true, baseUrl: provider.baseUrl, ready: true })
@@ -200,12 +200,12 @@ describe('model providers without a restart', () => {
     [{ baseUrl: `http://user:${KEY}@example.com/v1` }, 'input.baseUrl'],
     [{ apiKey: '' }, 'input.apiKey'],
     [{ apiKey: `${KEY}\nx-header: 1` }, 'input.apiKey'],
-  ])('input %# is refused with its field', async (change, field) => {
+  ])('input %# is refused with the name of the field', async (change, field) => {
     expect(await mutate('setModelProvider', mine(change))).toMatchObject({ __typename: 'BadInputError', field })
     expect(await providerOf('mine')).toBeUndefined()
   })
 
-  test('what the environment sets, and what is built in, is read-only; the empty place of OpenAI is not', async () => {
+  test('providers from the environment and built-in ones are read-only; the unused entry of OpenAI is not', async () => {
     expect(await providerOf('fixed')).toMatchObject({ fromEnvironment: true, hasKey: true })
     for (const name of ['fixed', 'demo']) {
       expect(await mutate('setModelProvider', mine({ name }))).toMatchObject({ __typename: 'ConflictError' })
@@ -257,7 +257,7 @@ describe('model providers without a restart', () => {
     expect(provider.requests).toEqual([])
   })
 
-  test('a run goes on with the provider with which it began; after the deletion the next one says what to do', async () => {
+  test('a run keeps the provider with which it began; after the deletion the next run fails with advice', async () => {
     await mutate('setModelProvider', mine())
     const { agent, human, space } = await agentOf('mine:tiny')
     const deleted = Promise.withResolvers<void>()
@@ -327,7 +327,7 @@ describe('model providers without a restart', () => {
     expect(() => reader.open(after?.keySealed ?? '', `provider:mine:openai-chat:${provider.baseUrl}`)).toThrow()
   })
 
-  test('a second process learns of a change at once, and uses a provider whose signal it missed', async () => {
+  test('a second process applies a change at once, and also finds a provider whose signal it missed', async () => {
     const beside = await startTestServer({ beside: parley, worker: false })
     const other = await beside.clientOf(beside.admin)
     await mutate('setModelProvider', mine())

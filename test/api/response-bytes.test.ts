@@ -3,7 +3,7 @@ import { auditSchema, auditTable } from '../support/response-audit.ts'
 
 const MOST_RESPONSE_BYTES = 8 * 1024 * 1024
 
-describe('content in a response that others can make long', () => {
+describe('content in a response that other users can make long', () => {
   const audit = auditSchema()
 
   test('is classified for every field of the schema, with the limit that bounds it', () => {

@@ -200,7 +200,7 @@ describe.skipIf(!hasPostgres)('the round trips to PostgreSQL and Redis', () => {
     costs = await countRoundTrips()
   })
 
-  test.for(Object.entries(BOUNDS))('of %s stay within their bound', ([what, bound]) => {
+  test.for(Object.entries(BOUNDS))('the round trips of %s stay within their bound', ([what, bound]) => {
     const cost = costs.find((one) => one.what === what)
     expect(cost, `${cost?.statements} statements, ${cost?.commands} commands`).toSatisfy(
       (one: Cost) => one.statements <= bound.statements && one.commands <= bound.commands,

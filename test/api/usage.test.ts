@@ -75,7 +75,7 @@ describe.each(RULE_STACKS)('the cost of runs, on the %s stack', (stack) => {
     expect(await ask(MESSAGE, { id: replies[1]?.id })).toEqual({ message: { rootUsage: null } })
   })
 
-  test("a message's usage includes the runs that its agents triggered, also in other spaces, and its viewers get an update", async () => {
+  test('a message’s usage includes the runs that its agents triggered, even in other spaces, and its viewers get an update', async () => {
     const human = await parley.human('Husam')
     const [ada, bea] = [await parley.agent('Ada'), await parley.agent('Bea')]
     const space = await parley.space(human, [ada.id])
@@ -200,7 +200,7 @@ describe.each(RULE_STACKS)('the cost of runs, on the %s stack', (stack) => {
     ])
   })
 
-  test('usage by human counts for the sender of the root message, also in what agents cause; services count for nobody', async () => {
+  test('usage by human is charged to the sender of the root message, including what agents trigger; services are charged to nobody', async () => {
     const { human, agent, space } = await parley.room('Ada')
     const other = await parley.human('Bea')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
@@ -262,7 +262,7 @@ describe.skipIf(!hasPostgres)('the ledger of many runs', () => {
     expect(rows.reduce((sum, { runs }) => sum + runs, 0)).toBe(LEDGER_SPACES * 50_000)
   })
 
-  test('gets a query plan for the requested days each time, however often it was summed before', async () => {
+  test('has an efficient query plan for the requested days each time, however often it was summed before', async () => {
     const database = await createTestDatabase()
     const db = await openDatabase({ url: database.url, dataDirectory: '', poolSize: 1 })
     const usage = createUsageReading({ db, log: parley.app.platform.log })
@@ -276,7 +276,7 @@ describe.skipIf(!hasPostgres)('the ledger of many runs', () => {
     expect(kept).toEqual([{ forAnyDays: 0, forTheseDays: 8 }])
   })
 
-  test('is returned by day and agent; a result over 10,000 rows is refused with advice', async () => {
+  test('is returned by day and agent; a result of over 10,000 rows is refused with advice', async () => {
     const shown = await admin.ask<{ usage: unknown[] }>(COUNTS, {
       from,
       to: '2025-01-11T00:00:00Z',

@@ -53,7 +53,7 @@ describe('objects that a viewer may not see do not exist for that viewer', () =>
     return { scope: 'SERVICE', id: accessToken.id, name: 'hook', agentIds, tokenId: accessToken.id, expiresAt: null }
   }
 
-  test('node and nodes agree with the other fields: foreign, unknown and malformed ids are null, each on its own', async () => {
+  test('node and nodes agree with the other fields: inaccessible, unknown and malformed ids each give null', async () => {
     const ids = [
       spaceId,
       messageId,
@@ -119,7 +119,7 @@ describe('objects that a viewer may not see do not exist for that viewer', () =>
     })
   })
 
-  test('only admins read the reasons of outcomes, and only the sender the idempotency key', async () => {
+  test('only admins read the reasons of outcomes, and only the sender reads the idempotency key', async () => {
     const { message } = await parley.app.domain.sending.send(ada, { spaceId, text: 'Again', idempotencyKey: 'key-1' })
     const query = 'query ($id: ID!) { message(id: $id) { idempotencyKey outcomes { kind reason agent { name } } } }'
     const seenBy = async (viewer: Viewer) => (await ask<{ message: object }>(viewer, query, { id: message.id })).message
@@ -133,7 +133,7 @@ describe('objects that a viewer may not see do not exist for that viewer', () =>
     })
   })
 
-  test('a run is visible in another space without its trigger', async () => {
+  test('a run is visible in another space, without its trigger', async () => {
     const other = await parley.space(eve, [agentId])
     const { prisma } = parley.app.platform.db
     await prisma.runSpace.create({ data: { runId, spaceId: other.id } })

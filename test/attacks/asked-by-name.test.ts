@@ -24,7 +24,7 @@ const PUBLIC_OF_CALL = [
   ...['approval', 'inputSchema', 'claimedBy'],
 ]
 
-describe.each(RULE_STACKS)('an approver who is named and not a member of the space, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a named approver who is not a member of the space, on the %s stack', (stack) => {
   const play = playDecisions(stack)
 
   /** Every field of one object, because a query for all types at once would exceed the limits. */
@@ -103,7 +103,7 @@ describe.each(RULE_STACKS)('an approver who is named and not a member of the spa
     expect(JSON.stringify(await nodesFor(alice.client, [call.id]))).toContain(SECRET)
   })
 
-  test('loses access once others have decided, after the event that says so', async () => {
+  test('loses access once others have decided, after receiving the event of the decision', async () => {
     const { eve, fay, call } = await begin()
     const settled: Read[] = []
     const events = fay.client.subscribe<Read, object>({ toString: () => SETTLED } as never, {}, (event) =>
@@ -127,7 +127,7 @@ describe.each(RULE_STACKS)('an approver who is named and not a member of the spa
     events.stop()
   })
 
-  test('may do nothing with the run but decide', async () => {
+  test('may only decide, and do nothing else with the run', async () => {
     const { eve, call } = await begin()
     const { run } = (await play.deciders.callFor({ client: play.stage.admin }, call.id)) as Read
     const events = eve.client.subscribe<Read, object>(`subscription { runEvents(runId: "${run.id}") { at } }`, {})

@@ -57,7 +57,7 @@ describe('a client without a token', () => {
     await until('the body is refused', async () => unsigned.heard.startsWith('HTTP/1.1 401'))
   })
 
-  describe('and sends an unfinished body', () => {
+  describe('whose body never ends', () => {
     const servers: Server[] = []
     afterAll(() => {
       for (const server of servers) server.closeAllConnections()
@@ -78,7 +78,7 @@ describe('a client without a token', () => {
       return (server.address() as AddressInfo).port
     }
 
-    test('is disconnected after a time', async () => {
+    test('is disconnected after the time limit', async () => {
       const slow = say(await serve({ timeoutMs: 50 }), `${head('/hooks/agents/whk_x', 1000)}half`)
       await until('the sender is disconnected', async () => slow.isClosed)
     })
@@ -100,7 +100,7 @@ describe('a client without a token', () => {
     })
   })
 
-  test('a literal of thousands of lists, or a name that is not text, causes no 500', async () => {
+  test('a literal of thousands of nested lists, or a name that is not text, causes no 500', async () => {
     const ask = (authorization: string, query: string) =>
       fetch(`${parley.origin}/graphql`, {
         method: 'POST',

@@ -8,7 +8,7 @@ const ADD = `mutation ($spaceId: ID!, $entityId: ID!) { addMember(input: { space
 const UPDATE = `mutation ($input: UpdateAgentInput!) { updateAgent(input: $input) {
   __typename ... on BadInputError { field message } } }`
 
-describe('objects that belong to others', () => {
+describe('other people’s objects', () => {
   let parley: TestServer
 
   beforeAll(async () => {
@@ -29,7 +29,7 @@ describe('objects that belong to others', () => {
     ['EVERYONE', 'CreateSpacePayload', 'CreateSpacePayload'],
     ['SHARES_SPACE', 'ForbiddenError', 'CreateSpacePayload'],
     ['ADMINS', 'ForbiddenError', 'ForbiddenError'],
-  ] as const)('nobody else can add an agent that is addable by %s to a space', async (addableBy, stranger, known) => {
+  ] as const)('nobody else can add to a space an agent that is addable by %s', async (addableBy, stranger, known) => {
     const agent = await parley.agent('Confidant', { addableBy })
     const alice = await someone('Alice')
     const mallory = await someone('Mallory')

@@ -92,7 +92,7 @@ describe('a hostile web page and a client that guesses secrets', () => {
     expect(await refusedSignIns()).toBe(before + 2)
   })
 
-  describe('with too many rejected credentials within a minute', () => {
+  describe('too many rejected credentials from one address within a minute', () => {
     const viewer = { scope: 'HUMAN', id: 'hum_1', tokenId: null, expiresAt: null } as const
     const authenticate = vi.fn(async (token: string) => (token === 'valid' ? viewer : null))
     const open = () =>
@@ -107,7 +107,7 @@ describe('a hostile web page and a client that guesses secrets', () => {
       )
     const LIMITED = { code: 'RATE_LIMITED', retryAfterMs: expect.any(Number) }
 
-    test('an address is limited for invalid ones only: a flood behind a proxy signs nobody out', async () => {
+    test('limit only further invalid credentials of the address: a flood behind a proxy signs nobody out', async () => {
       const signIns = open()
       const redeem = vi.fn(async () => null)
       for (let n = 0; n < 300; n += 1) await signIns.redeem('203.0.113.1', redeem)
@@ -122,7 +122,7 @@ describe('a hostile web page and a client that guesses secrets', () => {
       expect(signIns.refused()).toBe(5304)
     })
 
-    test('all addresses of an IPv6 network (/64) count as one', async () => {
+    test('count together for all addresses of an IPv6 network (/64)', async () => {
       const signIns = open()
       for (let n = 0; n < 300; n += 1) await signIns.signIn('guess', `2001:db8:0:1::${n.toString(16)}`)
       await expect(signIns.signIn('guess', '2001:db8:0:1:ffff::')).rejects.toMatchObject(LIMITED)
@@ -150,7 +150,7 @@ describe('a hostile web page and a client that guesses secrets', () => {
     }
   })
 
-  describe('a site of the same domain that sets a session cookie of its own', () => {
+  describe('a site of the same parent domain that sets its own session cookie', () => {
     const page = (cookie: string) => ({ origin: parley.origin, 'x-parley-csrf': '1', cookie })
     const signIn = async (cookie = '') => {
       const body = JSON.stringify({ token })
@@ -160,7 +160,7 @@ describe('a hostile web page and a client that guesses secrets', () => {
     }
     const sessionOf = (cookie: string) => fetch(`${parley.origin}/auth/session`, { headers: page(cookie) })
 
-    test('cannot make a browser use that one: requests and sockets are refused until the cookies are cleared', async () => {
+    test('cannot make a browser use that cookie: requests and sockets are refused until the cookies are cleared', async () => {
       const [own, tossed] = [await signIn(), await signIn()]
       const both = `${tossed}; theme=dark; ${own}`
       const refused = await sessionOf(both)

@@ -20,7 +20,7 @@ interface Seen {
   text: string
 }
 
-describe('a stranger at the doors', () => {
+describe('a stranger at the protocol endpoints', () => {
   let parley: TestServer
   let ids: Record<string, string>
   const strangers: Stranger[] = []
@@ -86,7 +86,7 @@ describe('a stranger at the doors', () => {
     return seen
   }
 
-  test('MCP: no tool, task, resource, prompt or stream shows or does anything', async () => {
+  test('MCP: no tool, task, resource, prompt or stream reveals or changes anything', async () => {
     const capabilities = { ...TASKS, ...FORMS }
     /** An input with the id in each place that takes a text. */
     const inputOf = ({ inputSchema }: (typeof TOOL_LIST)[number], id: string) => {
@@ -129,7 +129,7 @@ describe('a stranger at the doors', () => {
         expect(JSON.stringify(await rawClient(parley, token).ask(method))).not.toContain(SECRET)
   })
 
-  test('AG-UI: no path, rejoin or answer shows or does anything', async () => {
+  test('AG-UI: no path, rejoin or response reveals or changes anything', async () => {
     const runOf = (more: object) => ({
       ...{ threadId: 'stolen', runId: 'r', state: {}, tools: [], context: [], messages: [] },
       ...more,
@@ -156,7 +156,7 @@ describe('a stranger at the doors', () => {
     ])
   })
 
-  test('Open Responses: no model, response or conversation shows or does anything', async () => {
+  test('Open Responses: no model, response or conversation reveals or changes anything', async () => {
     const seen = await tryAll((stranger, id) => {
       const response = `resp_${id.split('_')[1]}`
       return [
@@ -169,7 +169,7 @@ describe('a stranger at the doors', () => {
     expect(seen.filter(({ status }) => status < 400)).toEqual([])
   })
 
-  test('A2A: no card, task or configuration shows or does anything', async () => {
+  test('A2A: no card, task or configuration reveals or changes anything', async () => {
     const headers = { 'a2a-version': '1.0' }
     const methods: [method: string, params: (id: string) => object][] = [
       ['GetTask', (id) => ({ id })],

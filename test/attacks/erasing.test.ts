@@ -12,7 +12,7 @@ const ERASE = `mutation ($input: EraseHumanInput!) {
 /** After a backslash, the first characters of the last names form a JSON escape sequence. */
 const NAMES = ['nora', 'bob', 'tom', 'robert', 'frank', 'uma', 'Ann "A" Lee', 'back\\slash', '$& $1 (.*)+[', '李 🦊']
 
-describe.each(RULE_STACKS)('text that is meant to prevent an erasure, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('text that is designed to prevent an erasure, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   beforeAll(async () => {
@@ -142,7 +142,7 @@ describe.each(RULE_STACKS)('text that is meant to prevent an erasure, on the %s 
     expect(await unfinished(first)).toBeNull()
   })
 
-  test('an erasure with messages empties all of them, also more than one batch', async () => {
+  test('an erasure that includes messages empties all of them, even if they exceed one batch', async () => {
     const [zoe, eve] = [await stage.person('Zoe Writer'), await stage.person('Eve')]
     const space = await stage.space('Long', [zoe, eve])
     await stage.say(zoe, space, 'First')

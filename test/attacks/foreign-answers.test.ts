@@ -44,19 +44,22 @@ describe('responses that the database cannot store', () => {
     return parley.runWhen(runs[0]?.id ?? '')
   }
 
-  test.each(['/json', '/text', '/json-500', '/text-500'])('of an HTTP tool cost one request: %s', async (at) => {
-    const theirs = { name: 'theirs', description: '', inputSchema: { type: 'object' }, execution: 'HTTP' as const }
-    const run = await runWith({ tools: [{ ...theirs, url: urlOf(at) }] }, [{ toolCall: 'theirs', input: {} }])
-    expect(run).toMatchObject({ status: 'COMPLETED', attempt: 1 })
-    const [call] = await callsOf(parley, run.id)
-    expect(call?.status).toBe(at === '/text' ? 'DONE' : 'FAILED')
-    expect(received).toEqual([{ path: at, key: call?.id }])
-  })
+  test.each(['/json', '/text', '/json-500', '/text-500'])(
+    'such responses of an HTTP tool fail one call: %s',
+    async (at) => {
+      const theirs = { name: 'theirs', description: '', inputSchema: { type: 'object' }, execution: 'HTTP' as const }
+      const run = await runWith({ tools: [{ ...theirs, url: urlOf(at) }] }, [{ toolCall: 'theirs', input: {} }])
+      expect(run).toMatchObject({ status: 'COMPLETED', attempt: 1 })
+      const [call] = await callsOf(parley, run.id)
+      expect(call?.status).toBe(at === '/text' ? 'DONE' : 'FAILED')
+      expect(received).toEqual([{ path: at, key: call?.id }])
+    },
+  )
 
   test.each<[string, object]>([
     ['a result that says it failed', { isError: true, content: [{ type: 'text', text: 'a\0\ud800' }] }],
     ['a result', { content: [{ type: 'text', text: 'a\0\ud800' }] }],
-  ])('of an MCP tool fails at most one call, which has a key: %s', async (_, answer) => {
+  ])('such responses of an MCP tool fail at most one call, which has a key: %s', async (_, answer) => {
     const mcp = await startMcpServer([{ name: 'pay', answer: () => answer }])
     const run = await runWith({ mcpServers: [{ name: 'bank', url: mcp.url }] }, [{ toolCall: 'bank__pay', input: {} }])
     expect(run).toMatchObject({ status: 'COMPLETED', attempt: 1 })
@@ -66,7 +69,7 @@ describe('responses that the database cannot store', () => {
     await mcp.close()
   })
 
-  test('of a provider fail the run at its first request, and reveal no key', async () => {
+  test('such responses of a model provider fail the run at its first request, and reveal no key', async () => {
     const key = 'azurekey0a1b2c3d4e5f60718293a4b5c6d7e8'
     const run = await runWith({}, [{ error: `bad \0\ud800 key ${key}`, status: 400 }])
     expect(run).toMatchObject({ status: 'FAILED', attempt: 1 })

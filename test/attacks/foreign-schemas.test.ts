@@ -56,7 +56,7 @@ describe('a tool schema from an untrusted source', () => {
     return (await callsOf(parley, run.id))[0]
   }
 
-  test('is refused if it cannot be checked synchronously, and an older one accepts no input', async () => {
+  test('is refused if it cannot be checked synchronously; an older tool with such a schema accepts no input', async () => {
     const schema = { $async: true, ...string({}) }
     const refused = { code: 'BAD_INPUT', field: 'input.tools.0.inputSchema' }
     await expect(parley.agent('Async', { tools: [tool(schema)] })).rejects.toMatchObject(refused)
@@ -96,12 +96,12 @@ describe('a tool schema from an untrusted source', () => {
     expect(await callWith(tree, { of: { of: { name: 1 } } })).toMatchObject({ status: 'FAILED' })
   })
 
-  test('is refused if it is too long to be sent to a model every time', async () => {
+  test('is refused if it is too long to be included in each model request', async () => {
     const long = { type: 'object', description: 'x'.repeat(70_000) }
     await expect(parley.agent('Long', { tools: [tool(long)] })).rejects.toMatchObject({ code: 'BAD_INPUT' })
   })
 
-  test('of an MCP server is checked only if the tool is trusted: new tools wait for an admin', async () => {
+  test('a schema of an MCP server is checked only if the tool is trusted: new tools wait for an admin', async () => {
     const server: McpServer = await startMcpServer([{ name: 'add' }])
     const { human, agent, space } = await parley.room('Ada', { mcpServers: [{ name: 'odd', url: server.url }] })
     const offered = async () => {

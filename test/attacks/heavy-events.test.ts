@@ -44,7 +44,7 @@ describe('expensive events', () => {
     return data?.viewer.rateLimits.find(({ name }) => name === 'requests')?.remaining ?? 0
   }
 
-  test('are paced, from any sender, and are not charged to the rates of the subscribers', async () => {
+  test('are paced, with any sender, and are not charged to the rates of the subscribers', async () => {
     const [mallory, bob, carol] = [
       await parley.human('Mallory'),
       await parley.human('Bob'),
@@ -73,7 +73,7 @@ describe('expensive events', () => {
     await until('the other viewer gets the rest', async () => heavy.posted() === 4)
   })
 
-  test('of a list of spaces are not charged either, however long the last messages are', async () => {
+  test('the events of a list of spaces are not charged either, however long the last messages are', async () => {
     const [mallory, bob] = [await parley.human('Mallory'), await parley.human('Bob')]
     const input = { name: 'Hall', routing: 'BROADCAST' as const, memberIds: [mallory.id, bob.id] }
     const { id: spaceId } = await parley.app.domain.spaces.create(parley.admin, input)
@@ -91,7 +91,7 @@ describe('expensive events', () => {
     expect(await remainingOf(client)).toBe(before - 1)
   })
 
-  test('a socket over its rate is read more slowly, and its operations are still answered', async () => {
+  test('a socket that exceeds its rate is read more slowly, and its operations still get responses', async () => {
     const token = await parley.tokenOf(await parley.human('Mallory'))
     const socket = new WebSocket(`${parley.origin.replace('http', 'ws')}/graphql`, 'graphql-transport-ws')
     const refused: number[] = []

@@ -72,7 +72,7 @@ describe.each(RULE_STACKS)('text that the database cannot store, on the %s stack
   afterAll(() => parley?.close())
 
   test.each(Object.entries(TEXTS))(
-    '%s gets an ordinary response in every field that takes an id or text',
+    '%s gets an ordinary response in every field that accepts an id or text',
     async (_, text) => {
       const operations = operationsWith(text)
       expect(operations.length).toBeGreaterThan(80)

@@ -168,7 +168,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     expect((await stage.ask(stage.admin, INTERNALS, { id: bare.id })).internals).toEqual({ tools: [], mcpServers: [] })
   })
 
-  test('does not lift confidentiality: a confidential space that was deleted is confidential again', async () => {
+  test('cannot lift confidentiality: a deleted confidential space is still confidential after the import', async () => {
     const [eve, space] = [await stage.person('Eve'), await stage.space('Diary', [mallory], { confidential: true })]
     await stage.say(mallory, space, 'for me')
     const lines = await textsOf(exportSpace(platform(), space.id))
@@ -178,7 +178,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     expect(await stage.ask(eve.client, SPACE, { id: space.id })).toBeNull()
   })
 
-  test('creates no human who signs in by an external id: such a human refuses the import, and new ones get no externalId', async () => {
+  test('creates no human who signs in by an external id: such a human makes the import fail, and new ones get no externalId', async () => {
     const { space, lines } = await fileOfMallory()
     await parley.app.domain.humans.update(parley.admin, { id: alice.id, externalId: `alice-${stack}` })
     const [entity, future] = [newId('hum'), newId('hum')]
@@ -286,7 +286,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     [
       'without its space',
       (lines) => lines.map((line) => line.replace('"table":"Space"', '"table":"Spaces"')),
-      'no usable row of its space',
+      'no valid row for its space',
     ],
     [
       'with a malformed space id',
@@ -300,7 +300,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     expect(await dump()).toEqual(before)
   })
 
-  test('is refused wherever it is truncated, changes nothing, and is imported completely afterwards', async () => {
+  test('is refused wherever it is truncated, changes nothing, and can afterwards be imported completely', async () => {
     const { space, lines } = await fileOfMallory()
     const before = await dump()
     for (let kept = 0; kept < lines.length; kept++) await expect(load(lines.slice(0, kept))).rejects.toThrow()
@@ -366,7 +366,7 @@ describe.each(RULE_STACKS)('a hostile file that claims to be the export of one s
     }
   })
 
-  test('files: a hash gives nobody bytes, and damaged, missing and large ones are left out', async () => {
+  test('a file’s hash gives nobody access to its bytes; damaged, missing and large files are left out', async () => {
     const { domain } = parley.app
     const stored = Buffer.from('The plans of Alice, which Mallory knows only by their hash.')
     const hash = createHash('sha256').update(stored).digest('hex')
@@ -461,7 +461,7 @@ describe.each(RULE_STACKS)('an export, on the %s stack', (stack) => {
   })
   afterAll(() => Promise.all([from?.close(), to?.close()]))
 
-  test('contains no confidential text of other spaces, and its rows keep labels whose space is missing', async () => {
+  test('contains no confidential text of other spaces, and its rows keep labels that name missing spaces', async () => {
     const [here, there] = [await openStage(from), await openStage(to)]
     const [alice, bob] = [await here.person('Alice'), await here.person('Bob')]
     const ada = await here.bot('Ada')
@@ -518,7 +518,7 @@ describe.each(RULE_STACKS)('an export, on the %s stack', (stack) => {
 })
 
 describe('lines of a file', () => {
-  test('are read one by one from any chunks, and refused beyond a length', async () => {
+  test('are read one by one from any chunks, and refused above a maximum length', async () => {
     const text = 'first\r\nsécond 🦊\n\nlast'
     for (const size of [1, 2, 3, 7, 100]) {
       const bytes = Buffer.from(text)

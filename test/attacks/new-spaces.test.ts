@@ -34,7 +34,7 @@ describe.each(RULE_STACKS)('spaces that one human creates in a day, on the %s st
   }
   const typesOf = (results: readonly Created['createSpace'][]) => results.map(({ __typename }) => __typename).sort()
 
-  test('are limited by the setting, also if many are created at once over several processes', async () => {
+  test('are limited by the setting, even if several processes create many at once', async () => {
     const { human, clients } = await person('Busy')
     const results = await Promise.all(
       Array.from({ length: 20 }, (_, index) => create(clients[index % clients.length]!)),
@@ -50,7 +50,7 @@ describe.each(RULE_STACKS)('spaces that one human creates in a day, on the %s st
     expect((await create(others.clients[0]!)).__typename).toBe('CreateSpacePayload')
   })
 
-  test('count after they are deleted, for one day', async () => {
+  test('count for one day, even after they are deleted', async () => {
     const { human, clients } = await person('Tidy')
     const asAdmin = await first().clientOf(first().admin)
     const [client] = clients

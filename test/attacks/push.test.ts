@@ -22,7 +22,7 @@ describe.each(RULE_STACKS)('push messages as a way in, on the %s stack', (stack)
       return row?.count === 0
     })
 
-  test('an endpoint inside the network is refused, and a name that leads there is never connected to', async () => {
+  test('an endpoint inside the network is refused, and a name that resolves to one is never connected to', async () => {
     const [, bob, mention] = await couple()
     const { input } = play.push.browser()
     for (const endpoint of ['http://push.example.com/', 'https://127.0.0.1/', 'https://localhost/', 'https://[::1]/'])
@@ -40,7 +40,7 @@ describe.each(RULE_STACKS)('push messages as a way in, on the %s stack', (stack)
     expect(play.push.received.length).toBe(before)
   })
 
-  test('redirects are not followed; unknown subscriptions are removed, and refused messages sent again later', async () => {
+  test('redirects are not followed; unknown subscriptions are removed, and refused messages are retried later', async () => {
     const [, bob, mention] = await couple()
     const [moved, gone, busy] = [await play.browser(bob), await play.browser(bob), await play.browser(bob)]
     const at = ({ input }: typeof moved) => new URL(input.endpoint).pathname
@@ -73,7 +73,7 @@ describe.each(RULE_STACKS)('push messages as a way in, on the %s stack', (stack)
     expect(await play.remove(alice, own.input.endpoint)).toMatchObject({ removedEndpoint: own.input.endpoint })
   })
 
-  test('somebody who has left, has read the message or has signed out gets no push', async () => {
+  test('a person who has left, has read the message or has signed out gets no push', async () => {
     const [alice, bob] = await couple()
     const rooms = [1, 2].map(() => play.stage.space('Room', [alice, bob], { routing: 'BROADCAST' }))
     const [left, read] = await Promise.all(rooms)

@@ -11,7 +11,7 @@ const SEND = `mutation ($spaceId: ID!) { sendMessage(input: { spaceId: $spaceId,
 const RATES = '{ viewer { rateLimits { name limit remaining resetsAt } } }'
 const HEAVY = `{ ${Array.from({ length: 20 }, (_, n) => `a${n}: spaces(first: 100) { edges { node { id name } } }`).join(' ')} }`
 
-describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stack) => {
+describe.each(STACKS.slice(-1))('a client that exceeds its rate, on the %s stack', (stack) => {
   let parley: TestServer
 
   beforeAll(async () => {
@@ -35,7 +35,7 @@ describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stac
       }
     ).viewer.rateLimits
 
-  test('of messages learns when to retry, and others can still post', async () => {
+  test('exceeding the rate of messages returns a retry time, and others can still post', async () => {
     const { client, spaceId } = await someone('Ada')
     const results: { __typename: string; retryAfterMs?: number }[] = []
     for (let n = 0; n < 7; n += 1) {
@@ -59,7 +59,7 @@ describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stac
     expect(await limitsOf(await parley.clientOf(parley.admin))).toEqual([])
   })
 
-  test('of requests, weighed by complexity, gets 429 with Retry-After, or RateLimitedError from a mutation that lists it', async () => {
+  test('exceeding the rate of requests, weighted by complexity, gets 429 with Retry-After, or RateLimitedError from a mutation that lists it', async () => {
     const { human, client, spaceId } = await someone('Eve')
     const other = await someone('Fay')
     const token = await parley.tokenOf(human)
@@ -119,7 +119,7 @@ describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stac
     expect(JSON.stringify(await bySocket.ended)).toContain('RATE_LIMITED')
   })
 
-  test('of triggers gets an error, as a service and as a webhook', async () => {
+  test('exceeding the rate of triggers is an error, for a service and for a webhook', async () => {
     const agent = await parley.agent('Hooked', { mind: 'PERSISTENT' })
     const service = await parley.clientOf({
       scope: 'SERVICE',
@@ -156,7 +156,7 @@ describe.each(STACKS.slice(-1))('a client over its rate, on the %s stack', (stac
     expect(Number((await deliver('d-5')).headers.get('retry-after'))).toBeGreaterThan(0)
   })
 
-  test.skipIf(stack === 'embedded')('is over its rate in every process of the deployment', async () => {
+  test.skipIf(stack === 'embedded')('the rate is limited across all processes of the deployment', async () => {
     const { client, human } = await someone('Gil')
     await client.ask(HEAVY)
     const beside = await startTestServer({

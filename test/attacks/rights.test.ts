@@ -62,7 +62,7 @@ describe('a stranger', () => {
     expect(JSON.stringify(found)).toContain(SECRET)
   })
 
-  test('reads nothing by any field of any type', async () => {
+  test('reads nothing through any field of any type', async () => {
     for (const { client } of strangers) {
       for (const id of instances()) {
         const { data } = await client.ask<{ nodes: ({ __typename: string } | null)[] }>(NODES, { ids: [id] })

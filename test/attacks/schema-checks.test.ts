@@ -46,7 +46,7 @@ describe.each(RULE_STACKS)('input checks against slow schemas, on the %s stack',
     await play.parley.runWhen(runId!)
   })
 
-  test('that take too long pause for the author of the schema, not for the person who answers', async () => {
+  test('checks that take too long pause for the author of the schema, not for the person who answers', async () => {
     const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
     const call = await play.deciders.asked(alice)
     const tooLong = { __typename: 'BadInputError', message: expect.stringContaining('takes too long') }
@@ -94,7 +94,7 @@ describe.each(RULE_STACKS)('input checks against slow schemas, on the %s stack',
     await play.parley.runWhen(runId!)
   })
 
-  test('of one approver are answered or refused, and delay another human by at most one check', async () => {
+  test('checks of one approver are answered or refused, and delay another human by at most one check', async () => {
     const { alice, runId } = await play.room([order({ approverIds: ['@alice'] })], asksFor(items(1)))
     const call = await play.deciders.asked(alice)
     // Each input is checked and found invalid, so nothing is decided.

@@ -43,7 +43,7 @@ describe('the subscriptions of one human', () => {
     ... on SpaceSnapshot { space { ${Array.from({ length: 25 }, (_, a) => `a${a}: messages(last: 100) { edges { node { id text sender { id } } } }`).join(' ')} } }
     ... on MessagePosted { message { space { ${Array.from({ length: 25 }, (_, a) => `a${a}: messages(last: 100) { edges { node { id text sender { id } } } }`).join(' ')} } } } } }`
 
-  test('with different expensive selections are limited to a few; the same selection may be open often', async () => {
+  test('only a few subscriptions may have different expensive selections; many may have the same selection', async () => {
     const { spaceId, token } = await someone()
     const client = socketOf(token)
     const results: string[] = []
@@ -78,7 +78,7 @@ describe('the subscriptions of one human', () => {
     await until('another one is accepted again', async () => (await standing(one, light)) === 'stands')
   })
 
-  test('to viewerEvents follow at most two hundred spaces in total', async () => {
+  test('subscriptions to viewerEvents follow at most two hundred spaces in total', async () => {
     const { token } = await someone()
     const sockets = [socketOf(token), socketOf(token), socketOf(token)]
     const watched = Array.from({ length: 201 }, (_, n) =>
@@ -88,7 +88,7 @@ describe('the subscriptions of one human', () => {
     expect(JSON.stringify(refused)).toContain('RATE_LIMITED')
   })
 
-  test('that wait when their socket closes cause no internal error', async () => {
+  test('waiting subscriptions whose socket closes cause no internal error', async () => {
     const { token } = await someone()
     const logged = vi.spyOn(parley.app.platform.logger, 'error')
     const client = createParleyClient({ origin: parley.origin, token })

@@ -11,11 +11,11 @@ const EVENTS = `subscription ($id: ID!) { runEvents(runId: $id) { __typename
   ... on RunToolInputDelta { toolName } } }`
 const STEPS = 'query ($id: ID!) { run(id: $id) { internals { steps { edges { node { response } } } } } }'
 
-describe.each(RULE_STACKS)('a call of a tool that there is not, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a call of a tool that does not exist, on the %s stack', (stack) => {
   const play = {} as { parley: TestServer; stage: Stage }
   playScenarios(stack, (opened) => Object.assign(play, opened))
 
-  test('is shown to members without the words that the model wrote for its name; the model and admins have them', async () => {
+  test('is shown to members without the name that the model wrote, which only the model and admins see', async () => {
     const { stage, parley } = play
     const [alice, bob] = [await stage.person('Alice'), await stage.person('Bob')]
     const agent = await stage.bot('Spy', { toolset: 'ACTIVE_SPACE' })

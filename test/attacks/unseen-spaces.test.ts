@@ -148,7 +148,7 @@ describe.each(RULE_STACKS)(`a space that a viewer may not see, on the %s stack, 
     }
   }
 
-  test('is named in no event, neither by id nor by name, and in no answer about what the viewer may see', async () => {
+  test('is named in no event, neither by id nor by name, nor in any response about what the viewer may see', async () => {
     const grant = { scope: 'SERVICE', id: 'x', name: 'ci', agentIds: agents.map(({ id }) => id) }
     const viewers: Viewer[] = [...people, { id: 'x', name: 'ci', client: await parley.clientOf(grant as never) }]
     for (const viewer of viewers) watchSpaces(viewer)

@@ -13,7 +13,7 @@ const DECIDE = `mutation ($approve: Boolean!) {
 const STOP = `mutation { result: stopRun(input: { runId: "run_1" }) { __typename } }`
 const RELEASE = `mutation { result: claimToolCall(input: { toolCallId: "tcl_1", release: true }) { __typename } }`
 
-describe('a viewer who has spent the rate of requests', () => {
+describe('a viewer who has used up the request rate', () => {
   let parley: TestServer
   beforeAll(async () => {
     parley = await startTestServer({ worker: false, settings: { PARLEY_RATE_REQUESTS: '200' } })
@@ -35,7 +35,7 @@ describe('a viewer who has spent the rate of requests', () => {
     return data?.result.__typename ?? errors?.[0]?.extensions?.['code']
   }
 
-  test('still leaves a space, denies, stops and gives back, and may do nothing else', async () => {
+  test('can still leave a space, deny, stop and release a claim, but do nothing else', async () => {
     const { human, bob, client, spaceId } = await spent()
     expect(await resultOf(client, STOP)).toBe('NotFoundError')
     expect(await resultOf(client, RELEASE)).toBe('NotFoundError')
@@ -45,7 +45,7 @@ describe('a viewer who has spent the rate of requests', () => {
     expect(await resultOf(client, REMOVE, { spaceId, entityId: human.id })).toBe('RemoveMemberPayload')
   })
 
-  test('may do so sixty times a minute', async () => {
+  test('can do so sixty times a minute', async () => {
     const { client } = await spent()
     const results: unknown[] = []
     for (let n = 0; n < 62; n++) results.push(await resultOf(client, STOP))
@@ -54,7 +54,7 @@ describe('a viewer who has spent the rate of requests', () => {
   })
 })
 
-describe('an operation goes through past a rate', () => {
+describe('such an operation exceeds the rate without an error', () => {
   const viewer = { scope: 'HUMAN', id: 'hum_1', tokenId: null, expiresAt: null } as const
   const heavy = `__typename ... on StopRunPayload { stoppedRuns { id children(first: 100) { edges { node { id } } } } }`
 

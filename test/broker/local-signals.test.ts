@@ -26,7 +26,7 @@ async function heardBy(signals: Signals, channel: string) {
   return { heard, stop }
 }
 
-test('the publisher receives the signal at once and only once, all others after Redis returns it', async () => {
+test('the publisher receives its signal at once and only once; all others receive it when Redis returns it', async () => {
   const { here, there, deliver } = twoProcesses()
   const own = await heardBy(here, 'jobs')
   const other = await heardBy(there, 'jobs')

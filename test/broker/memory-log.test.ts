@@ -15,7 +15,7 @@ describe('in process: expiry', () => {
     return { time, log: createMemoryLog({ now: () => time.now }) }
   }
 
-  test('an idle topic is dropped 24 hours after its last event', async () => {
+  test('an idle topic is removed 24 hours after its last event', async () => {
     const { time, log } = openAt()
     await log.append('space:one', { type: 'SpaceUpdated' })
     time.now += 23 * HOUR_MS
@@ -27,7 +27,7 @@ describe('in process: expiry', () => {
     expect((await log.read('space:one', head!, 10)).type).toBe('gap')
   })
 
-  test('a follower of it then gets a gap, and continues', async () => {
+  test('a follower of the removed topic then gets a gap, and continues', async () => {
     const { time, log } = openAt()
     const follower = startFollower(log, 'space:one')
     await log.append('space:one', { type: 'SpaceUpdated' })
@@ -40,7 +40,7 @@ describe('in process: expiry', () => {
     await follower.stop()
   })
 
-  test('a draft is kept for 60 s after its end, and for 24 hours without one', async () => {
+  test('a draft is kept for 60 s after its end, and for 24 hours if it never ends', async () => {
     const { time, log } = openAt()
     for (const messageId of ['msg_1', 'msg_2']) {
       await log.appendDelta('space:one', { messageId, partIndex: 0, offset: 0, delta: 'text' }, () => 'text')

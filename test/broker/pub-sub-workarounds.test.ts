@@ -70,7 +70,7 @@ describe.skipIf(!canStartRedis())('RedisPubSub with its workarounds', () => {
     return { received, stop: await pubSub.subscribe(channel, (payload) => received.push(payload)) }
   }
 
-  test('1: a refused SUBSCRIBE ends nothing, and is repeated until Redis allows it', async () => {
+  test('1: a refused SUBSCRIBE ends no other subscription, and is repeated until Redis allows it', async () => {
     await allowChannels(false)
     const pending = [receive('a'), receive('a')]
     await until('the refusal is logged', () => warnings.includes('Redis refused a channel subscription'))
@@ -80,7 +80,7 @@ describe.skipIf(!canStartRedis())('RedisPubSub with its workarounds', () => {
     await until('both listeners receive it', () => one?.received.length === 1 && two?.received.length === 1)
   })
 
-  test('1: a refused channel does not disturb the others', async () => {
+  test('1: a refused channel does not affect the others', async () => {
     await admin.call('ACL', 'SETUSER', 'app', 'resetchannels', '&allowed*')
     const first = await receive('allowed 1')
     void receive('refused').catch(() => {})
@@ -130,7 +130,7 @@ describe.skipIf(!canStartRedis())('RedisPubSub with its workarounds', () => {
     expect(all.map(({ received }) => received)).toEqual([[], [], [], []])
   })
 
-  test('5: the last listeners may end each other', async () => {
+  test('5: the last two listeners of a channel may end the subscriptions of each other', async () => {
     const stops: (() => void)[] = []
     let calls = 0
     const endAll = () => {
@@ -185,7 +185,7 @@ describe.skipIf(!canStartRedis())('RedisPubSub with its workarounds', () => {
     await until('it receives messages', () => received.length === 1)
   })
 
-  test('8: a channel that was left while the connection was lost is not restored', async () => {
+  test('8: a channel that was left during the outage is not restored', async () => {
     const [{ stop }] = await Promise.all([receive('left'), receive('kept')])
     await server.kill()
     await until('the connection is lost', () => subscriber.redis.status !== 'ready')

@@ -55,7 +55,7 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
     return { ...signals, close }
   })
 
-  test.skipIf(!hasPostgres)('Parley itself runs on it', async () => {
+  test.skipIf(!hasPostgres)('Parley itself runs on a cluster', async () => {
     const parley = await startTestServer({ stack: 'postgres', worker: false, settings: { REDIS_URL: cluster.url } })
     const ada = await parley.human('Ada')
     const spaces = await Promise.all(indexes(6).map(() => parley.space(ada, [])))
@@ -91,14 +91,14 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
       return followers
     }
 
-    test('topics are spread over all masters, and each has all of its keys on one', async () => {
+    test('topics are spread over all masters, and all keys of a topic are on one master', async () => {
       const all = await followAll()
       for (const topic of TOPICS) {
         await writer.log.append(topic, posted(1), { once: 'a', unlessSealed: 'run:1' })
         const delta = { messageId: 'msg_1', partIndex: 0, offset: 0, delta: 'text' }
         await writer.log.appendDelta(topic, delta, () => 'text', { unlessSealed: 'run:1' })
       }
-      // An impatient call may be deferred if Redis is slow to respond.
+      // A call with a short deadline may be deferred if Redis is slow to respond.
       const patient = await Promise.all([open(prefix, PATIENT), open(prefix, PATIENT)])
       await patient[0].log.seal('run:1', TOPICS)
       for (const follower of all) await follower.hasEntries(2)
@@ -159,7 +159,7 @@ describe.skipIf(!hasRedis)('a Redis Cluster', () => {
       await until('the follower continues', () => last(follower) === 'msg_3')
     })
 
-    test('while the whole cluster hangs no publisher waits long, and events arrive in order', async () => {
+    test('while the whole cluster hangs, no publisher waits long, and events arrive in order', async () => {
       const all = await followAll()
       await tell(0)
       for (const { freeze } of cluster.nodes) freeze()

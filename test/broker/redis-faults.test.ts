@@ -50,7 +50,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
 
   const healthy = () => until('both are healthy', async () => (await writer.healthy()) && (await reader.healthy()))
 
-  test('dropped subscriber connections lose nothing', async () => {
+  test('dropped subscriber connections lose no events', async () => {
     const follower = await startStanding()
     for (const index of indexes(300)) {
       await writer.log.append(TOPIC, posted(index))
@@ -97,7 +97,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     await follower.stop()
   })
 
-  test('deltas of several processes have one order', async () => {
+  test('deltas of several processes have a single order', async () => {
     const follower = await startStanding()
     await Promise.all(
       [writer, reader].map(async ({ log }, process) => {
@@ -115,7 +115,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     await follower.stop()
   })
 
-  test('a flush during streaming is a gap, and the text is complete again', async () => {
+  test('a flush during streaming causes a gap, after which the text is complete again', async () => {
     await writer.log.append(TOPIC, posted(5), { ordinal: 5 })
     const follower = await startStanding()
     const text = startTextReader(reader.log, TOPIC, 'msg_1')
@@ -139,7 +139,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     }
   }
 
-  test('a killed and restarted Redis is a gap, and everything continues', async () => {
+  test('a killed and restarted Redis causes a gap, and all subscriptions continue', async () => {
     const follower = await startStanding()
     const text = startTextReader(reader.log, TOPIC, 'msg_1')
     let heard = 0
@@ -164,7 +164,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     await follower.stop()
   })
 
-  test('a Redis that returns with an older state is a gap, not a wrong continuation', async () => {
+  test('a Redis that returns with an older state causes a gap, and no wrong continuation', async () => {
     const follower = await startStanding()
     await Promise.all(indexes(10).map((index) => writer.log.append(TOPIC, posted(index))))
     await breaker.save()
@@ -187,7 +187,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     await breaker.save()
   })
 
-  test('while Redis is away no publisher of a committed event waits for it', async () => {
+  test('while Redis is unreachable, no publisher of a committed event waits for it', async () => {
     const follower = await startStanding()
     await server.kill()
     const since = Date.now()
@@ -234,7 +234,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     await follower.stop()
   })
 
-  test('if the buffer overflows, its oldest events are dropped, and that is a gap', async () => {
+  test('if the buffer overflows, its oldest events are dropped, which causes a gap', async () => {
     const follower = await startStanding()
     const text = posted(-1)
     await writer.log.append(TOPIC, text)
@@ -264,7 +264,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     expect((await toldTopics()).size).toBeLessThanOrEqual(kept)
   })
 
-  test('while Redis is away deltas and reads fail after about 5 s, and followers wait', async () => {
+  test('while Redis is unreachable, deltas and reads fail after about 5 s, and followers wait', async () => {
     const follower = await startStanding()
     await server.kill()
     const since = Date.now()
@@ -286,7 +286,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     await follower.stop()
   })
 
-  test('followers and listeners that start while Redis is away work when it is back', async () => {
+  test('followers and listeners that start while Redis is unreachable work once it returns', async () => {
     await server.kill()
     const waiting = startFollower(reader.log, TOPIC)
     const impatient = startFollower(reader.log, TOPIC)
@@ -331,7 +331,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
     expect((await writer.log.heads([TOPIC])).length).toBe(1)
   })
 
-  test('closes while Redis is away, without waiting for it', async () => {
+  test('closes while Redis is unreachable, without waiting for it', async () => {
     const realtime = await createBroker({ redisUrl: server.url })
     const follower = startFollower(realtime.log, TOPIC)
     await until('the follower is active', () => follower.gaps() === 1)
@@ -363,7 +363,7 @@ describe.skipIf(!canStartRedis())('opening Redis', () => {
     expect(Date.now() - since).toBeLessThan(5000)
   })
 
-  test('fails at once if it refuses the password', async () => {
+  test('fails immediately if Redis refuses the password', async () => {
     const server = await startThrowawayRedis(['--requirepass', 'right'])
     const wrong = `redis://:s3cret@127.0.0.1:${server.port}`
     const error = await createBroker({ redisUrl: wrong }).then(String, (failure: Error) => failure.message)
@@ -376,7 +376,7 @@ describe.skipIf(!canStartRedis())('opening Redis', () => {
     await server.dispose()
   })
 
-  test('waits while it is still starting', async () => {
+  test('waits while Redis is still starting', async () => {
     const server = await startThrowawayRedis()
     await server.kill()
     const opening = createBroker({ redisUrl: server.url })

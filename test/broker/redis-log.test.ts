@@ -119,7 +119,7 @@ describe.skipIf(redis === null)('with Redis', () => {
       }
     }
 
-    test('foreign messages on a channel that are not JSON or not a signal do no harm', async () => {
+    test('messages of other applications on a channel that are not JSON or not a signal do no harm', async () => {
       const follower = startFollower(two.log, TOPIC)
       await until('the follower is active', () => follower.gaps() === 1)
       for (const text of ['{', 'null', '"a text"', '']) await redis!.client.publish(`${prefix}log:{${TOPIC}}`, text)
@@ -173,7 +173,7 @@ describe.skipIf(redis === null)('with Redis', () => {
       }
     })
 
-    test('a finished draft and an ended topic expire sooner, and appending does not prolong that', async () => {
+    test('a finished draft and an ended topic expire sooner, and appending does not extend their lifetime', async () => {
       await one.log.append(TOPIC, { type: 'SpaceUpdated' }, { once: 'a' })
       await one.log.appendDelta(TOPIC, delta, () => 'text')
       await one.log.finishDraft(TOPIC, 'msg_1')
@@ -189,7 +189,7 @@ describe.skipIf(redis === null)('with Redis', () => {
       }
     })
 
-    test('a part whose text was evicted is written whole again', async () => {
+    test('a part whose text was evicted is written again in full', async () => {
       await one.log.appendDelta(TOPIC, delta, () => 'text')
       await redis!.client.del(`${prefix}draft:{${TOPIC}}:msg_1:0`)
       await one.log.appendDelta(TOPIC, { ...delta, offset: 4, delta: '!' }, () => 'text!')
@@ -211,23 +211,26 @@ describe.skipIf(redis === null)('with Redis', () => {
     test.each([
       ['by who wrote it', () => one],
       ['by who knows nothing of it', () => three],
-    ])('a log that returned to an older state under an open connection is a gap, written on %s', async (_, writer) => {
-      const follower = startFollower(two.log, TOPIC)
-      await until('the follower is active', () => follower.gaps() === 1)
-      for (let index = 1; index <= 10; index += 1) await one.log.append(TOPIC, posted(index))
-      await follower.hasEntries(10)
-      const cursor = follower.cursor()!
-      await rewind(5)
-      const appends = Array.from({ length: 7 }, (_, index) => writer().log.append(TOPIC, posted(101 + index)))
-      await Promise.all(appends)
-      await until('a gap', () => follower.gaps() === 2)
-      await writer().log.append(TOPIC, posted(200))
-      await until('the follower continues', () => textsOf(follower).at(-1) === 'msg_200')
-      expect((await two.log.read(TOPIC, cursor, 100)).type).toBe('gap')
-      await follower.stop()
-    })
+    ])(
+      'a log that returned to an older state under an open connection causes a gap, written on %s',
+      async (_, writer) => {
+        const follower = startFollower(two.log, TOPIC)
+        await until('the follower is active', () => follower.gaps() === 1)
+        for (let index = 1; index <= 10; index += 1) await one.log.append(TOPIC, posted(index))
+        await follower.hasEntries(10)
+        const cursor = follower.cursor()!
+        await rewind(5)
+        const appends = Array.from({ length: 7 }, (_, index) => writer().log.append(TOPIC, posted(101 + index)))
+        await Promise.all(appends)
+        await until('a gap', () => follower.gaps() === 2)
+        await writer().log.append(TOPIC, posted(200))
+        await until('the follower continues', () => textsOf(follower).at(-1) === 'msg_200')
+        expect((await two.log.read(TOPIC, cursor, 100)).type).toBe('gap')
+        await follower.stop()
+      },
+    )
 
-    test('a log that returned to an older state is a gap for a resuming reader, even before a write', async () => {
+    test('a log that returned to an older state causes a gap for a resuming reader, even before a write', async () => {
       const follower = startFollower(two.log, TOPIC)
       await until('the follower is active', () => follower.gaps() === 1)
       for (let index = 1; index <= 10; index += 1) await one.log.append(TOPIC, posted(index))
@@ -259,7 +262,7 @@ describe.skipIf(redis === null)('with Redis', () => {
       await follower.stop()
     })
 
-    test('a topic whose entries were evicted is a gap, and continues', async () => {
+    test('a topic whose entries were evicted has a gap, and continues', async () => {
       const [head] = await one.log.heads([TOPIC])
       await one.log.append(TOPIC, { type: 'SpaceUpdated' })
       await redis!.client.del(`${prefix}log:{${TOPIC}}`)

@@ -51,7 +51,7 @@ describe.skipIf(!canStartRedis())('Redis behind Sentinels', () => {
   })
   afterAll(() => sentinel?.dispose())
 
-  test('a master that the Sentinels do not know, and Sentinels that do not respond, stop the start', async () => {
+  test('startup fails with a master that the Sentinels do not know, and with Sentinels that do not respond', async () => {
     expect(await errorOf(sentinel.url.replace(MASTER_NAME, 'other'))).toMatch(
       /^REDIS_URL: the Redis master other of the Sentinels at [\d.:,]+ cannot be used: .*set \?name= to the name that the Sentinels have/,
     )
@@ -60,14 +60,14 @@ describe.skipIf(!canStartRedis())('Redis behind Sentinels', () => {
     )
   })
 
-  test('one Sentinel that is away, the first one named, is not needed', async () => {
+  test('startup needs no more than one of the Sentinels, even if the first is down', async () => {
     const [first] = sentinel.sentinels
     await first?.kill()
     expect(await errorOf(sentinel.url)).toBe('')
     await first?.start()
   })
 
-  test('in a planned failover events arrive in order, and the log says so in a few lines', async () => {
+  test('during a planned failover events arrive in order, and the log reports it in a few lines', async () => {
     const lines: string[] = []
     const note = (_: object, message: string) => void lines.push(message)
     const before = await sentinel.master()
@@ -139,7 +139,7 @@ describe.skipIf(!canStartRedis())('Redis behind Sentinels', () => {
 })
 
 describe.skipIf(!canStartRedis())('Sentinels and servers with passwords', () => {
-  test('each has its own in the URL, and a missing one is named', async () => {
+  test('take their passwords from the URL, and a missing password is named', async () => {
     const sentinel = await startThrowawaySentinel({
       serverOptions: ['--requirepass', 'master%1', '--masterauth', 'master%1'],
       sentinelOptions: ['--requirepass', 'sentinel/2', '--sentinel', 'sentinel-pass', 'sentinel/2'],
@@ -152,7 +152,7 @@ describe.skipIf(!canStartRedis())('Sentinels and servers with passwords', () => 
     expect(await errorOf(sentinel.url.replace(/&sentinel_password=.*/, ''))).toMatch(
       /NOAUTH.*; set sentinel_password \(and sentinel_username\) in the URL$/,
     )
-    expect(await errorOf(sentinel.url.replace(':master%251@', ''))).toMatch(/NOAUTH.*; write the password into the URL/)
+    expect(await errorOf(sentinel.url.replace(':master%251@', ''))).toMatch(/NOAUTH.*; put the password in the URL/)
     await sentinel.dispose()
   })
 })

@@ -22,7 +22,7 @@ async function refusalOf(redisUrl: string): Promise<string> {
 }
 
 describe.skipIf(!canStartRedis())(
-  'a Redis that refuses something stops the start, with one line that says what to do',
+  'a Redis that refuses a command stops the start, with one line that says what to do',
   () => {
     let server: ThrowawayRedis
     let admin: Redis
@@ -63,7 +63,7 @@ describe.skipIf(!canStartRedis())(
       expect(refusal).not.toMatch(/s3cret|\n/)
     })
 
-    test('a user with these rights alone can serve, without INFO, CONFIG and CLIENT', async () => {
+    test('a user with only these rights can serve, without INFO, CONFIG and CLIENT', async () => {
       await admin.flushall()
       const rights = [...EVERYTHING, '-@dangerous', '-@admin', '-info', '-config', '-client']
       await admin.call('ACL', 'SETUSER', 'app', 'reset', 'on', '>s3cret', ...rights)
@@ -110,7 +110,7 @@ describe.skipIf(!canStartRedis())(
       await admin.config('SET', 'maxmemory', '0')
     })
 
-    test('a node of a cluster, named as a single server', async () => {
+    test('a cluster node that is configured as a single server', async () => {
       const cluster = await startThrowawayCluster()
       expect(await refusalOf(cluster.nodes[0]?.url ?? '')).toMatch(
         /^REDIS_URL: .*list its nodes, redis:\/\/a:7000,b:7001$/,
@@ -120,7 +120,7 @@ describe.skipIf(!canStartRedis())(
 
     test('nodes of no cluster', async () => {
       const url = `redis://127.0.0.1:${server.port},127.0.0.1:${server.port}`
-      expect(await refusalOf(url)).toMatch(/^REDIS_URL: the cluster at .*cluster support disabled; .*name one address$/)
+      expect(await refusalOf(url)).toMatch(/^REDIS_URL: the cluster at .*cluster support disabled; .*give one address$/)
     })
   },
 )
@@ -149,19 +149,19 @@ describe.skipIf(!canStartRedis())('TLS', () => {
     rmSync(folder, { recursive: true })
   })
 
-  test('redis:// to a port that expects TLS names rediss://', async () => {
+  test('redis:// to a port that expects TLS: the error suggests rediss://', async () => {
     expect(await refusalOf(`redis://127.0.0.1:${port}`)).toMatch(
       /if it expects TLS, write rediss:\/\/ instead of redis/,
     )
   })
 
-  test('rediss:// to a port without TLS names redis://', async () => {
+  test('rediss:// to a port without TLS: the error suggests redis://', async () => {
     expect(await refusalOf(`rediss://127.0.0.1:${server.port}`)).toMatch(
-      /ETIMEDOUT; if it does not expect TLS, write redis:\/\//,
+      /ETIMEDOUT; if it does not expect TLS, use redis:\/\//,
     )
   })
 
-  test('an unknown certificate names the setting that trusts it', async () => {
+  test('an unknown certificate: the error names the setting that trusts it', async () => {
     expect(await refusalOf(`rediss://localhost:${port}`)).toMatch(
       /name the certificate of its authority in NODE_EXTRA_CA_CERTS/,
     )
@@ -169,7 +169,7 @@ describe.skipIf(!canStartRedis())('TLS', () => {
 })
 
 describe.skipIf(!canStartRedis())('a master that becomes a replica while Parley runs', () => {
-  test('is logged a few times with the reason, is not healthy, and is used again as a master', async () => {
+  test('is logged a few times with the reason, is reported unhealthy, and is used again once it is a master', async () => {
     const [server, other] = [await startThrowawayRedis(), await startThrowawayRedis()]
     const admin = new Redis(server.url)
     const lines: { message: string; error?: unknown }[] = []

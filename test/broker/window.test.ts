@@ -12,8 +12,8 @@ const entries = (first: number, last: number) =>
   Array.from({ length: last - first + 1 }, (_, index) => entry(first + index))
 const open = (kept: number | 'needed') => new PublicationWindow({ epoch: EPOCH, offset: 0 }, kept)
 
-describe('the window over a topic', () => {
-  test('keeps only what a position still needs', () => {
+describe('the window of cached entries of a topic', () => {
+  test('keeps only what a reading position still needs', () => {
     const window = open('needed')
     const [quick, late] = [window.attach({ epoch: EPOCH, offset: 0 })!, window.attach({ epoch: EPOCH, offset: 0 })!]
     window.push(entries(1, 10))
@@ -30,7 +30,7 @@ describe('the window over a topic', () => {
     expect(window.held).toBe(0)
   })
 
-  test('keeps more with many positions, so that concurrent resumes need no log', () => {
+  test('keeps more entries with many positions, so that concurrent resumes need no read of the log', () => {
     const window = open('needed')
     const positions = Array.from({ length: 100 }, () => window.attach({ epoch: EPOCH, offset: 0 })!)
     for (let n = 1; n <= 2000; n += 1) {
@@ -43,7 +43,7 @@ describe('the window over a topic', () => {
     expect(window.held).toBe(8)
   })
 
-  test('accepts entries from the log before its first one, once', () => {
+  test('adds entries from the log before its first one, once', () => {
     const window = open('needed')
     window.jump(100)
     expect(window.attach({ epoch: EPOCH, offset: 90 })).toBeNull()
@@ -60,7 +60,7 @@ describe('the window over a topic', () => {
     })
   })
 
-  test('delivers no more bytes at a time than fit, but always one entry', () => {
+  test('delivers no more bytes at a time than fit, but at least one entry', () => {
     const window = open('needed')
     const position = window.attach({ epoch: EPOCH, offset: 0 })!
     const large = (n: number, bytes: number): SizedPublication => ({ ...entry(n), bytes })
@@ -69,7 +69,7 @@ describe('the window over a topic', () => {
     expect([taken(), taken(), taken()]).toEqual([2, 1, 1])
   })
 
-  test('does not wait for a position that is far behind', () => {
+  test('does not hold entries for a position that is far behind', () => {
     const window = open('needed')
     const position = window.attach({ epoch: EPOCH, offset: 0 })!
     for (let n = 1; n <= 5000; n += 1) window.push([entry(n)])
@@ -77,7 +77,7 @@ describe('the window over a topic', () => {
     expect(window.take(position)).toBe('behind')
   })
 
-  test('keeps the last entries, however many positions there are', () => {
+  test('keeps the last entries, regardless of the number of positions', () => {
     const window = open(100)
     for (let n = 1; n <= 1000; n += 1) window.push([entry(n)])
     expect(window.held).toBe(100)
@@ -89,7 +89,7 @@ describe('the window over a topic', () => {
     })
   })
 
-  test('gives a position ahead of its entries only those beyond it', () => {
+  test('gives a position that is ahead of its entries only later entries', () => {
     const window = open('needed')
     const position = window.attach({ epoch: EPOCH, offset: 0 })!
     window.advance(position, 5)
@@ -99,7 +99,7 @@ describe('the window over a topic', () => {
     expect(window.take(position)).toMatchObject({ publications: [{ cursor: 'c6' }, { cursor: 'c7' }] })
   })
 
-  test('sends a position that was advanced past its entries to the log', () => {
+  test('makes a position that is past its entries read the log', () => {
     const window = open('needed')
     const position = window.attach({ epoch: EPOCH, offset: 0 })!
     window.push(entries(1, 3))
@@ -121,7 +121,7 @@ describe('the window over a topic', () => {
     expect(window.held).toBe(1)
   })
 
-  test('sends all positions to the log after a jump', () => {
+  test('makes all positions read the log after a jump', () => {
     const window = open('needed')
     const position = window.attach({ epoch: EPOCH, offset: 0 })!
     window.push(entries(1, 3))

@@ -32,7 +32,7 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
     return { id }
   }
 
-  test('lists who did what to whom, marks refusals, and is paged', async () => {
+  test('lists who did what to whom, marks refused actions, and is paginated', async () => {
     const { id } = await play(60)
     const { page, violations } = await openAs(parley.admin, '/audit')
     const rows = page.getByRole('main').getByRole('listitem')
@@ -75,7 +75,7 @@ describe.skipIf(!hasBrowser)('the audit log in the console', () => {
     await page.getByRole('heading', { name: 'There is no page at this address' }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('shows jobs that have failed for good above it, which are retried or deleted there', async () => {
+  test('lists failed jobs above the log, where they are retried or deleted', async () => {
     const { jobs, db } = parley.app.platform
     await parley.app.stopWorker(0)
     for (const planId of ['pln_1', 'pln_2']) {

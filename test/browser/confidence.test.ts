@@ -23,7 +23,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     return page.getByRole('dialog').getByRole('region', { name: 'Confidentiality' })
   }
 
-  test('a person makes a new space confidential and sees what that means; only an admin can lift it', async () => {
+  test('a person makes a new space confidential and sees the consequences; only an admin can undo it', async () => {
     const { human, agent, space } = await parley.room('Iris', {}, { name: 'Kitchen' })
     const ada = await openAs(human, `/spaces/${space.id}`, { width: 360, height: 740 })
     await ada.page.getByRole('heading', { name: 'Kitchen', exact: true }).waitFor(PATIENCE)
@@ -56,7 +56,7 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     await lineOf(ada).waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
-  test('a member makes a space confidential, everyone in it sees so at once, and a refusal is shown in place', async () => {
+  test('a member makes a space confidential, all members see the change at once, and a refusal is shown in place', async () => {
     const { human, agent, space } = await parley.room('Solo', {}, { name: 'Attic' })
     const bob = await parley.human('Bob')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })

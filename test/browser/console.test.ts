@@ -31,7 +31,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     return shown
   }
 
-  test('Try it plays a scene: each suggestion does what it says, once, and an order waits for the approval', async () => {
+  test('Try it plays a scene: each suggestion does what its label says, once, and an order waits for approval', async () => {
     const { page, signIn, message, violations } = await open()
     await signIn(await parley.tokenOf(parley.admin))
     await page.getByLabel('Their model').selectOption('demo', PATIENCE)
@@ -75,7 +75,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByText('Open its run').first().waitFor(PATIENCE)
   }, 90_000)
 
-  test('a text streams in two browsers alike, and a stop in the second ends it', async () => {
+  test('a text streams in two browsers alike, and stopping it in the second ends it', async () => {
     const { human, agent, space } = await parley.room('Slow')
     const said = { toolCall: 'send_message', chunks: ['{"text":"', 'The first half', new Promise(() => {}), '"}'] }
     parley.models.script(forAgent(agent.name, steps([said])))
@@ -112,7 +112,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByRole('dialog').getByText(attack).first().waitFor(PATIENCE)
   }, 90_000)
 
-  test('a failure is shown in place, with what a person can do, and can be retried', async () => {
+  test('a failure is shown in place, with what the user can do, and can be retried', async () => {
     const { human, agent, space } = await parley.room('Broken')
     parley.models.script(forAgent(agent.name, () => [{ error: 'Incorrect API key provided', status: 401 }]))
     const { page, message, say } = await openSpace(human, space)
@@ -144,7 +144,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
   }, 90_000)
 
-  test('a person creates a space with an agent by keyboard alone, and mentions it by name', async () => {
+  test('a person creates a space with an agent by keyboard only, and mentions the agent by name', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const agent = await parley.agent('Quick')
@@ -183,7 +183,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByLabel('Token').waitFor(PATIENCE)
   }, 90_000)
 
-  test('the composer says whom a message wakes, and mentions people and agents', async () => {
+  test('the composer shows whom a message wakes, and mentions people and agents', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const agents = [await parley.agent('Iris'), await parley.agent('Jo')]
     const memberIds = [human, bob, ...agents].map(({ id }) => id)

@@ -14,7 +14,7 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     parley = started
   })
 
-  test('a message is explained by a path to click, which can be exported; its space is copied, and its run repeated', async () => {
+  test('a message is explained by a path of links, which can be exported; its space is copied, and its run repeated', async () => {
     const { human, agent, space } = await parley.room('Iris')
     parley.models.script(forAgent(agent.name, steps([{ toolCall: 'send_message', input: { text: 'Good day.' } }])))
     const { runs } = await parley.send(human, space.id, 'Hello?')

@@ -90,7 +90,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
   }, 90_000)
 
-  test("an edit on top of another person's unseen edit is refused with an explanation", async () => {
+  test('an edit that would overwrite another person’s unseen edit is refused with an explanation', async () => {
     const { first, second, bob } = await play('Hasty')
     await call(first).getByRole('button', { name: 'Edit first…' }).press('Enter', PATIENCE)
     await call(first).getByLabel('quantity').fill('3', PATIENCE)
@@ -120,7 +120,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     return { human, agent, space, run }
   }
 
-  test('calls that are alike are decided on at once; a denied one is called denied, once', async () => {
+  test('similar calls are decided together; a denied call is shown as denied, once', async () => {
     const { human, space, run } = await roomWith(1, [order('Fleece', 1), order('Foil', 2), order('Twine', 3)])
     const shown = await openAs(human, `/spaces/${space.id}`)
     const runId = await run()
@@ -141,7 +141,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     expect(await shown.page.getByText('failed').count()).toBe(0)
   }, 90_000)
 
-  test('calls like a waiting one are allowed within bounds, which past inputs show; the grant is shown where it applies, and revoked', async () => {
+  test('similar calls are allowed within bounds, which past inputs preview; the grant is shown where it applies, and revoked', async () => {
     const { human, agent, space, run } = await roomWith(
       1,
       [order('Fleece', 1), order('Foil', 1), order('Fleece', 9)],
@@ -197,7 +197,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await waiting.getByText('1', { exact: true }).waitFor(PATIENCE)
   }, 120_000)
 
-  test('a grant for a tool that needs two people waits for the second, who decides on it', async () => {
+  test('a grant for a tool that needs two approvals waits for the second person, who decides on it', async () => {
     const { human, space, run } = await roomWith(2, [order('Fleece', 1)])
     const bob = await parley.human('Bob')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })

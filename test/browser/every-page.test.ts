@@ -101,7 +101,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     '/': [{ address: '/', shows: heading(LONG) }],
     '/notifications': [{ address: '/notifications', shows: heading('Notifications') }],
     '/search': [
-      { address: '/search', shows: anywhere('Write what you look for') },
+      { address: '/search', shows: anywhere('Enter what you are looking for') },
       { address: '/search?q=Order%20some', shows: (page) => page.locator('mark').first() },
     ],
     '/waiting': [{ address: '/waiting', shows: anywhere('Nothing is waiting for you') }],
@@ -145,7 +145,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     300_000,
   )
 
-  test('also the sign-in and invitation pages', async () => {
+  test('fits on the sign-in and invitation pages too', async () => {
     for (const [address, text] of [
       ['/', 'Rooms for people and agents'],
       ['/invitations/unknown', 'You are invited'],

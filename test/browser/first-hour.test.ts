@@ -33,7 +33,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       .filter((line) => line !== '' && !line.startsWith('{'))
   }
 
-  test('the start prints the console first, a link that signs in after a click, once, and the place of the token', async () => {
+  test('startup prints the console first, a sign-in link that works after a click, once, and the file of the token', async () => {
     const lines = await printed()
     const [, port] = parley.origin.split(/:(?=\d)/)
     expect(lines[0]).toBe(`Parley console  http://localhost:${port}/`)
@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
     expect(parley.output().split(link.slice(-43))).toHaveLength(2)
   }, 90_000)
 
-  test('a later start, on a server with people, prints no link', async () => {
+  test('a later startup, on a server with people, prints no link', async () => {
     await parley.stop()
     parley = await start()
     const text = (await printed()).join('\n')
@@ -77,7 +77,7 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
     expect(text).not.toContain('sign-in')
   }, 90_000)
 
-  test('from an empty server, by what the screen says: two agents talk, an order is approved, and a silent agent gives its reason, in 60 s', async () => {
+  test('from an empty server, following the screen: two agents talk, an order is approved, and a silent agent gives its reason, in 60 s', async () => {
     const empty = await startParley()
     const page = await browser.newPage({ viewport: { width: 1200, height: 760 } })
     try {
@@ -104,10 +104,10 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       // The line below the person's order says who stayed silent, and a click on it why.
       const line = said('Order two rolls of fleece')
         .first()
-        .getByRole('button', { name: /read this and said nothing/ })
+        .getByRole('button', { name: /read this and stayed silent/ })
       steps += 1
       await line.click(PATIENCE)
-      const silent = page.getByRole('listitem').filter({ hasText: 'read this and said nothing' }).first()
+      const silent = page.getByRole('listitem').filter({ hasText: 'read this and stayed silent' }).first()
       const reason = silent.locator('.why')
       await reason.waitFor(PATIENCE)
       const seconds = (performance.now() - beginning) / 1000

@@ -14,7 +14,7 @@ describe.skipIf(!hasBrowser)('the first load of the console', () => {
     parley = started
   })
 
-  test('transfers at most 250 kB, compressed, until a message shows and the composer works', async () => {
+  test('transfers at most 250 kB, compressed, before a message shows and the composer works', async () => {
     const { human, space } = await parley.room('Iris')
     await parley.send(human, space.id, 'Hello!')
     const { page, message } = await openAs(human, `/spaces/${space.id}`)

@@ -159,7 +159,7 @@ describe.skipIf(!hasBrowser)('hostile text in the console', () => {
     expect(await broken.count()).toBe(0)
   }, 90_000)
 
-  test('links and images show their host in every spelling, and nothing is loaded from it', async () => {
+  test('links and images show their host in any spelling, and nothing is loaded from that host', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const addresses = [

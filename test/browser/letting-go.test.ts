@@ -47,7 +47,7 @@ describe.skipIf(!hasBrowser)('eviction of old messages in the console', () => {
   const drawn = async (page: Page) =>
     (await page.getByRole('article').allTextContents()).map((text) => Number(/Word (\d+)\./.exec(text)?.[1]))
 
-  test('at the end of the transcript the newest messages stay, and scrolling up loads all others in order', async () => {
+  test('the newest messages stay at the end of the transcript, and scrolling up loads all others in order', async () => {
     const { page, message, say } = await openAttic({ said: 3 })
     await beginning(page).waitFor(PATIENCE)
     await say(200)
@@ -69,7 +69,7 @@ describe.skipIf(!hasBrowser)('eviction of old messages in the console', () => {
     expect(seen.size).toBe(403)
   }, 120_000)
 
-  test('a reader who scrolled up keeps the loaded messages in place until jumping back to the end', async () => {
+  test('a reader who scrolled up keeps the loaded messages in place until they jump to the end', async () => {
     const { page, message, say } = await openAttic({ said: 60 })
     await wheelUp(page, 400)
     const toEnd = page.getByRole('button', { name: 'To the end' })
@@ -90,7 +90,7 @@ describe.skipIf(!hasBrowser)('eviction of old messages in the console', () => {
     await until('the old messages are removed', async () => (await heightOf(page)) < height * 2)
   }, 120_000)
 
-  test('a link to an evicted message, and the jump to the first unread one, load it again', async () => {
+  test('following a link to an evicted message, or jumping to the first unread one, loads it again', async () => {
     const { page, message, say, ids } = await openAttic({ said: 130, before: 20 })
     await page.getByRole('button', { name: 'First unread' }).click(PATIENCE)
     await message('Word 1.').waitFor(PATIENCE)
@@ -107,7 +107,7 @@ describe.skipIf(!hasBrowser)('eviction of old messages in the console', () => {
     await page.locator(`.message.target[id="${ids[4]}"]`).waitFor(PATIENCE)
   }, 120_000)
 
-  test('a tall window loads earlier messages until it is filled', async () => {
+  test('a tall window loads earlier messages until it is full', async () => {
     const { page, message } = await openAttic({ said: 120, size: { width: 1000, height: 3000 } })
     await until('the page can scroll', () => conversation(page).evaluate((box) => box.scrollHeight > box.clientHeight))
     await message('Word 120.').waitFor(PATIENCE)
@@ -118,7 +118,7 @@ describe.skipIf(!hasBrowser)('eviction of old messages in the console', () => {
     await message('Word 1.').waitFor(PATIENCE)
   }, 120_000)
 
-  test('fast posting does not lose the end, and scrolling up leaves it', async () => {
+  test('fast posting does not lose the scroll position at the end, and scrolling up leaves it', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [])
     const prose = 'Cover the tomatoes, it will be **cold** tonight.\n\n'

@@ -6,7 +6,7 @@ import type { TestServer } from '../support/served.ts'
 
 const hasBrowser = hasBrowserFor('the test of changing messages')
 
-describe.skipIf(!hasBrowser)('what people do with messages in the console', () => {
+describe.skipIf(!hasBrowser)('editing, reacting, quoting and deleting in the console', () => {
   let parley: TestServer
   const { openAs } = playConsole((started) => {
     parley = started
@@ -23,7 +23,7 @@ describe.skipIf(!hasBrowser)('what people do with messages in the console', () =
     return { ada, bob, space }
   }
 
-  test('by keyboard: ↑ edits the last own message, and the menu quotes, reacts and deletes; others see it at once', async () => {
+  test('by keyboard: ↑ edits the user’s last message, and the menu quotes, reacts and deletes; others see the change at once', async () => {
     const { ada, bob, space } = await twoPeople()
     await parley.send(bob, space.id, 'Frost tonight?')
     await parley.send(ada, space.id, 'Yes, bad frost.')
@@ -92,7 +92,7 @@ describe.skipIf(!hasBrowser)('what people do with messages in the console', () =
     expect(await violations()).toEqual([])
   }, 120_000)
 
-  test('on a phone: the menu is in reach of a finger, and a copied link opens the message in its place', async () => {
+  test('on a phone: the menu can be reached with one finger, and a copied link opens its message in the transcript', async () => {
     const { ada, bob, space } = await twoPeople()
     const sent = await parley.send(bob, space.id, 'The first message')
     for (let at = 1; at <= 70; at++) await parley.send(bob, space.id, `Number ${at}.`)

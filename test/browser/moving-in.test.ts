@@ -19,7 +19,7 @@ const ORDER = {
   approval: { quorum: 1 },
 }
 
-// One story, in the order of a team's first day: each test goes on where the one before it ended.
+// One story, in the order of a team's first day: each test continues where the previous one ended.
 describe.skipIf(!hasBrowser)('a team moves in', () => {
   let browser: Browser
   let parley: TestServer
@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
   const isSignedInAs = (page: Page, name: string) => page.getByText(`You are ${name}`).waitFor(PATIENCE)
   const personNamed = (name: string) => parley.app.platform.db.prisma.entity.findFirstOrThrow({ where: { name } })
 
-  test('one person comes by an invitation of the operator, one by the identity provider', async () => {
+  test('the operator invites one person, and the other signs in through the identity provider', async () => {
     const operator = await browser.newContext()
     const admin = await open(operator, '/people')
     await admin.getByLabel('Token').fill(await parley.tokenOf(parley.admin))
@@ -90,7 +90,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     expect(new URL(bob.url()).origin).toBe(parley.origin)
   }, 90_000)
 
-  test('both close their tabs and come back, in one or two tabs, still signed in', async () => {
+  test('both close their tabs and return, in one or two tabs, still signed in', async () => {
     for (const [context, name] of [
       [ofAda, 'Ada'],
       [ofBob, 'Bob'],
@@ -101,7 +101,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     }
   }, 60_000)
 
-  test('they find one another and make a space with two agents; one is away, gets a push and a mail, taps, and approves', async () => {
+  test('they find each other and create a space with two agents; one leaves, gets a push and a mail, opens the link, and approves', async () => {
     const [iris, noor] = [await parley.agent('Iris'), await parley.agent('Noor', { tools: [ORDER] })]
     const order = [{ toolCall: 'order_fleece', input: { rolls: 2 } }]
     parley.models.script(forAgent(noor.name, steps(order, [{ toolCall: 'send_message', input: { text: 'Ordered.' } }])))
@@ -115,7 +115,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await bob.goto(`${parley.origin}/notifications`)
     await bob.getByRole('heading', { name: 'Notifications' }).waitFor(PATIENCE)
     await bob.evaluate(subscribingTo({ endpoint, keys }))
-    await bob.getByRole('button', { name: 'Turn on on this device' }).click(PATIENCE)
+    await bob.getByRole('button', { name: 'Enable on this device' }).click(PATIENCE)
     await bob.getByText('This device receives push messages.').waitFor(PATIENCE)
     for (const page of ofBob.pages()) await page.goto('about:blank')
 
@@ -129,7 +129,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await ada.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
     await ada.getByRole('button', { name: 'About this space' }).click()
     await ada.getByLabel('Add a person').fill('Zed', PATIENCE)
-    await ada.getByText('Nobody that you can see has this name. Create a join link').waitFor(PATIENCE)
+    await ada.getByText('No person that you can see has this name. Create a join link').waitFor(PATIENCE)
     await ada.keyboard.press('Escape')
     await ada.getByRole('textbox', { name: 'Message' }).fill('@Bob and @Noor, order two rolls of fleece')
     await ada.getByRole('button', { name: 'Send' }).click(PATIENCE)
@@ -161,7 +161,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await bob.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('by a link in a mail, a person signs in on another device, and signs out everywhere from there', async () => {
+  test('a link in a mail signs a person in on another device, where they can sign out everywhere', async () => {
     const { id } = await personNamed('Ada')
     await parley.app.domain.humans.update(parley.admin, { id, email: 'ada@example.com' })
     const phone = await browser.newContext({ viewport: { width: 390, height: 780 } })

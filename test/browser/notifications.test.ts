@@ -67,12 +67,12 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     })
   }, 60_000)
 
-  test('a person turns push on for this device, changes the channels and the level of a space', async () => {
+  test('a person enables push on this device, and changes the channels and the level of a space', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const { page, violations } = await openAs(ada, '/notifications')
     await page.evaluate(WITH_PUSH)
-    await page.getByRole('button', { name: 'Turn on on this device' }).click(PATIENCE)
+    await page.getByRole('button', { name: 'Enable on this device' }).click(PATIENCE)
     await page.getByText('This device receives push messages.').waitFor(PATIENCE)
     expect(await subscriptions(ada.id)).toMatchObject([{ endpoint: SUBSCRIPTION.endpoint, ...keys }])
     const form = page.getByRole('form', { name: 'Channels' })
@@ -84,7 +84,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     expect(await settings()).toEqual({ push: true, mail: true, notifyAfterMinutes: 60 })
     expect(await violations()).toEqual([])
 
-    await page.getByRole('button', { name: 'Turn off on this device' }).click()
+    await page.getByRole('button', { name: 'Disable on this device' }).click()
     await page.getByText('This device receives no push messages.').waitFor(PATIENCE)
     await until('the subscription is removed', async () => (await subscriptions(ada.id)).length === 0)
 
@@ -97,7 +97,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     })
   }, 60_000)
 
-  test('a mention shows a notice with a link, unless its space is in front', async () => {
+  test('a mention shows a notice with a link, unless its space is in the foreground', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [ada.id, bob.id]
     const space = await parley.app.domain.spaces.create(parley.admin, { name: 'Room', routing: 'BROADCAST', memberIds })

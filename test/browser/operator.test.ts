@@ -39,7 +39,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.locator('mark').getByText('Frost tonight').first().waitFor(PATIENCE)
     await page.getByLabel('Search the model input').fill('')
     const second = page.locator('#prompt-2')
-    await second.getByText('Compared with the step before: 2 new messages').waitFor(PATIENCE)
+    await second.getByText('Compared with the previous step: 2 new messages').waitFor(PATIENCE)
     await second.getByText('calls send_message').waitFor(PATIENCE)
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: parley.origin })
     const copied = () => page.evaluate<string>('navigator.clipboard.readText()')
@@ -70,7 +70,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.getByRole('heading', { name: 'Tom’s run' }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('of a run, people see what they may, with the reason for the rest; of a failure, what they can do', async () => {
+  test('people see the parts of a run that they may see, and why the rest is hidden; for a failure they see what they can do', async () => {
     const { human, agent, space } = await parley.room('Wary')
     const secret = { toolCall: 'set_memories', input: { memories: [{ key: 'a', value: 'b' }] } }
     const said = { toolCall: 'send_message', input: { text: 'Noted.' } }
@@ -82,7 +82,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const address = `/runs/${runs[0]?.id}`
     const { page, violations } = await openAs(human, address)
     await page.getByText('You see what the agent did.').waitFor(PATIENCE)
-    await page.getByText('You do not see what it was called with').first().waitFor(PATIENCE)
+    await page.getByText('You cannot see its input').first().waitFor(PATIENCE)
     await page.getByText('An admin has to correct the key').waitFor(PATIENCE)
     await page.getByText('Only admins see how long each step').waitFor(PATIENCE)
     await page.getByRole('region', { name: 'Cause' }).getByText('Note it.').waitFor(PATIENCE)
@@ -170,7 +170,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     expect(await page.getByLabel('Top P').inputValue()).toBe('')
   }, 90_000)
 
-  test('a mind is inspected: inbox events are dropped, the consciousness is reset, and goals are added, completed and removed', async () => {
+  test('the memory of a persistent agent is inspected: inbox events are dropped, the consciousness is reset, and goals are added, completed and removed', async () => {
     const thinking = thinkingOn(parley)
     const { human, agent, space } = await parley.room('Iris', { mind: 'PERSISTENT' })
     parley.models.script(() => [{ text: 'I have covered them.' }])

@@ -15,7 +15,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     parley = started
   })
 
-  test('a draft is kept; unread messages are counted until they are read; a removed member is notified', async () => {
+  test('a draft is kept; unread messages are counted until they are read; a removed member gets a notice of the removal', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const garden = await parley.space(human, [], { name: 'Garden' })
     const { spaces, members } = parley.app.domain
@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await line.waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
-  test('a pending call is shown as a browser notification, if allowed, which links to it', async () => {
+  test('a pending call is shown as a browser notification with a link, if the person allowed notifications', async () => {
     const { human, agent, space } = await parley.room('Asker', {
       tools: [{ name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }],
     })
@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await page.getByRole('heading', { name: 'Waiting for you' }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('the text above a streaming answer can be read; a screen reader announces a message once, when it is complete', async () => {
+  test('the text above a streaming answer stays readable; a screen reader announces a message once, when it is complete', async () => {
     const { human, agent, space } = await parley.room('Slow')
     const gate = Promise.withResolvers<void>()
     const chunks = ['{"text":"', 'The first half', gate.promise, ' and the second."}']
@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await log.getByText('Slow: The first half and the second.').waitFor({ ...PATIENCE, state: 'attached' })
   }, 90_000)
 
-  test('visible messages are marked as read, however fast more arrive', async () => {
+  test('visible messages are marked as read, even if more arrive quickly', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [human.id, bob.id]
     const attic = await parley.app.domain.spaces.create(parley.admin, {

@@ -31,7 +31,7 @@ describe.skipIf(!hasBrowser)('a console whose server is killed', () => {
     await removeData?.()
   })
 
-  test('during an answer shows the outage, resumes when the server is back, and repeats nothing', async () => {
+  test('during an answer shows the outage, resumes when the server returns, and repeats nothing', async () => {
     const ada = await parley.person('Ada')
     const spaceId = await createSpace(ada.at(0), [await parley.agent('Iris', 'openai.chat:test')])
     const never = new Promise<void>(() => {})

@@ -22,7 +22,7 @@ describe.skipIf(!hasBrowser)('a scratch space beside an agent’s settings', () 
       where: { deletedAt: null, memberships: { some: { entityId: agentId } } },
     })
 
-  test('an agent is tried, changed and tried again; the space is found again, and emptied', async () => {
+  test('an agent is tried, changed and tried again; the space can be found again, and emptied', async () => {
     const agent = await parley.agent('Iris')
     const isShort = ({ instructions }: ModelRequest) => instructions.includes('very briefly')
     parley.models.script(
@@ -50,7 +50,7 @@ describe.skipIf(!hasBrowser)('a scratch space beside an agent’s settings', () 
     await page.getByText('You are the operator').waitFor(PATIENCE)
   }, 90_000)
 
-  test('its pending calls can be answered there, as the chosen person, on a phone too', async () => {
+  test('its pending calls can be answered there, as the selected person, on a phone too', async () => {
     const bob = await parley.human('Bob')
     const approval = { name: 'ask_approval', description: 'Asks.', inputSchema: { type: 'object' } }
     const agent = await parley.agent('Asker', { tools: [{ ...approval, execution: 'SPACE' as const }] })

@@ -12,7 +12,7 @@ describe.skipIf(!hasBrowser)('search in the console', () => {
     parley = started
   })
 
-  test('Ctrl K finds words, the page of results filters them, and a click opens the message in its place', async () => {
+  test('Ctrl K finds words, the results page filters them, and a click opens the message in the transcript', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [ada.id, bob.id]
     const { spaces } = parley.app.domain

@@ -22,7 +22,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     return tab
   }
 
-  test('a person is signed in in each tab, also later, until the session ends', async () => {
+  test('a person stays signed in, in all tabs and later ones, until the session ends', async () => {
     const human = await parley.human('Ada')
     // The requests of the other tab are refused once the session has ended.
     const { page } = await openAs(human, '/', {}, { mayComplain: true })
@@ -63,7 +63,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     await tab.getByLabel('Token').waitFor(PATIENCE)
   })
 
-  test('a person makes a join link, and another one signs in by it and joins', async () => {
+  test('a person creates a join link, and another person signs in with it and joins', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const space = await parley.space(ada, [], { name: 'Garden' })
     const { page } = await openAs(ada, `/spaces/${space.id}`)

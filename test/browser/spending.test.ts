@@ -16,7 +16,7 @@ describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
     parley = started
   })
 
-  test('an agent’s budget is set and shown with its usage; a message names the agents that it keeps from running', async () => {
+  test('an agent’s budget is set and shown with its usage; a message names the agents whose budget is used up because of it', async () => {
     const { human, agent, space } = await parley.room('Iris', {}, { name: 'Kitchen' })
     parley.models.script(
       forAgent(
@@ -78,7 +78,7 @@ describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
     expect(await member.page.getByRole('form', { name: 'Budget' }).count()).toBe(0)
   }, 90_000)
 
-  test('a plan is created, run at once, turned off and on, and each firing shows its result', async () => {
+  test('a plan is created, run manually, disabled and enabled, and each firing shows its result', async () => {
     const agent = await parley.agent('Noor')
     parley.models.script(forAgent('Noor', () => [{ text: 'Done.' }]))
     const { page, violations } = await openAs(parley.admin, `/agents/${agent.id}/plans`)

@@ -32,7 +32,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
   }
   const focused = 'document.activeElement?.getAttribute("aria-label")'
 
-  test('by keyboard: a reply begins a thread, others see it counted and as new, and reading it makes the space read', async () => {
+  test('by keyboard: a reply begins a thread, others see its count and that it is new, and reading the thread makes the space read', async () => {
     const { ada, bob, space } = await twoPeople()
     const { message: root } = await parley.send(bob, space.id, 'Frost tonight?')
     await parley.send(bob, space.id, 'And tomorrow?')
@@ -114,7 +114,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await panel.waitFor({ ...PATIENCE, state: 'detached' })
   }, 120_000)
 
-  test('an agent that is asked in a thread streams its answer there', async () => {
+  test('an agent that is mentioned in a thread streams its answer there', async () => {
     const { human, agent, space } = await parley.room('Iris')
     const gate = Promise.withResolvers<void>()
     const chunks = ['{"text":"', 'The first half', gate.promise, ' and the second."}']
@@ -135,7 +135,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     expect(await page.getByRole('region', { name: 'Conversation' }).getByText('The first half').count()).toBe(0)
   }, 90_000)
 
-  test('on a phone: a search result and a notice that lead to a reply open its thread over the whole screen', async () => {
+  test('on a phone: a search result and a notice for a reply open its thread full-screen', async () => {
     const { ada, bob, space } = await twoPeople()
     const attic = await parley.space(ada, [], { name: 'Attic' })
     const { message: root } = await parley.send(bob, space.id, 'What grows?')
@@ -172,7 +172,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     expect(new URL(page.url()).search).toBe(`?thread=${root.id}`)
   }, 120_000)
 
-  test('new replies are found and read, also where the first message is far up or was deleted', async () => {
+  test('new replies can be found and read, even if the first message is far up or was deleted', async () => {
     const { ada, bob, space } = await twoPeople()
     const { message: far } = await parley.send(ada, space.id, 'Far up')
     const { message: gone } = await parley.send(ada, space.id, 'Gone')
@@ -202,7 +202,7 @@ describe.skipIf(!hasBrowser)('threads in the console', () => {
     await page.getByText(/with new replies/).waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
-  test('a reply that cannot be sent waits in its thread, and an address without a thread says so', async () => {
+  test('a reply that cannot be sent waits in its thread, and a URL without a thread says so', async () => {
     const { ada, bob, space } = await twoPeople()
     const { message: root } = await parley.send(bob, space.id, 'Are you there?')
     const { page } = await openAs(ada, `/spaces/${space.id}?thread=${root.id}`, {}, { mayComplain: true })

@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
     }
   }, 180_000)
 
-  test('messages that could not be sent wait, also over a reload, and are sent once and in order by themselves', async () => {
+  test('messages that could not be sent wait, even across a reload, and are then sent once and in order automatically', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const { page, message, say, fail } = await openFailing(human, `/spaces/${space.id}`)
@@ -94,7 +94,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
     expect(await page.evaluate('Object.keys(localStorage).filter((key) => key.startsWith("parley.kept"))')).toEqual([])
   }, 90_000)
 
-  test('a machine without internet still sends requests, because the server may run on it', async () => {
+  test('a machine without internet access still sends requests, because the server may run on that machine', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
     const { page, message, say } = await open({ path: `/spaces/${space.id}` })
@@ -108,7 +108,7 @@ describe.skipIf(!hasBrowser)('the console without a response', () => {
     await message('Are you there?').waitFor(PATIENCE)
   }, 90_000)
 
-  test('the list of spaces is shown as empty only after a response', async () => {
+  test('the list of spaces is shown as empty only after a successful response', async () => {
     const human = await parley.human('Ada')
     const { page } = await open()
     const { promise: asked, resolve: onAsked } = Promise.withResolvers<void>()

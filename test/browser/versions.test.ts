@@ -13,7 +13,7 @@ describe.skipIf(!hasBrowser)('versions of an agent in the console', () => {
     parley = started
   })
 
-  test('a change is listed with its note and difference; a draft is kept, published, and undone by restoring', async () => {
+  test('a change is listed with its note and difference; a draft is kept, published, and undone by restoring the earlier version', async () => {
     const { human, agent, space } = await parley.room('Iris')
     parley.models.script(forAgent(agent.name, steps([{ text: 'ok' }])))
     const { runs } = await parley.send(human, space.id, 'Hello?')
@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('versions of an agent in the console', () => {
     await versions.nth(1).waitFor(PATIENCE)
     expect(await versions.locator('b').allTextContents()).toEqual(['Version 2', 'Version 1'])
     await versions.first().getByText('Politer', { exact: true }).waitFor(PATIENCE)
-    await versions.first().getByText('Changes from the version before').click()
+    await versions.first().getByText('Changes from the previous version').click()
     await versions.first().locator('.added').getByText('You greet people.').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
     await draft.getByRole('button', { name: 'Publish' }).click()

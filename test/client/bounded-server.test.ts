@@ -37,7 +37,7 @@ function connectionTo(ask: (variables: Record<string, unknown>) => unknown) {
 describe('a server that bounds its responses', () => {
   afterEach(() => vi.useRealTimers())
 
-  test('returns fewer messages than requested: pageInfo says whether there are more', async () => {
+  test('returns fewer messages than requested: pageInfo says whether more exist', async () => {
     const pages = [pageOf([3], true), pageOf([1, 2], false)]
     const { connection, send } = connectionTo(() => ({ space: { messages: pages.shift() } }))
     const live = liveSpace(connection, { spaceId: 'spc_1', withActivity: false })
@@ -50,7 +50,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState().hasEarlier).toBe(false)
   })
 
-  test('refuses a page as too large: the client requests a smaller one, down to one message', async () => {
+  test('refuses a page as too large: the client requests smaller ones, down to one message', async () => {
     const sizes: unknown[] = []
     const { connection, send } = connectionTo(({ last }) => {
       sizes.push(last)
@@ -66,7 +66,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState()).toMatchObject({ hasEarlier: true, isLoadingEarlier: false })
   })
 
-  test('refuses even one message: the error says so, and the client can retry', async () => {
+  test('refuses even one message: the client reports the error, and can retry', async () => {
     let isRefusing = true
     const { connection, send } = connectionTo(() => {
       if (isRefusing) throw TOO_COMPLEX
@@ -83,7 +83,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState().messages).toHaveLength(2)
   })
 
-  test('limits the rate while spaces are listed: the list continues after the wait, with smaller pages if needed', async () => {
+  test('limits the rate while spaces are listed: the list continues after a wait, with smaller pages if needed', async () => {
     vi.useFakeTimers()
     const asked: unknown[] = []
     const { connection, send } = connectionTo(({ after, first }) => {
@@ -103,7 +103,7 @@ describe('a server that bounds its responses', () => {
     expect(live.getState().spaces).toHaveLength(2)
   })
 
-  test('sends unknown kinds of events and parts: the known ones stay', () => {
+  test('sends unknown kinds of events and parts: the client keeps the known ones', () => {
     const { connection, send } = connectionTo(() => ({}))
     const live = liveSpace(connection, { spaceId: 'spc_1', withActivity: false })
     live.subscribe(() => {})
@@ -129,7 +129,7 @@ describe('an event that cannot be read', () => {
     await parley?.close()
   })
 
-  test('is skipped: its subscription and the others of the socket continue', async () => {
+  test('is skipped: its subscription and the other subscriptions of the socket continue', async () => {
     const said = vi.spyOn(console, 'error').mockImplementation(() => {})
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])

@@ -22,26 +22,26 @@ describe('the url of a connection', () => {
   })
 
   test.each([
-    ['localhost:4000', 'Write http:// or https:// before it.'],
-    ['127.0.0.1:4000/graphql', 'Write http:// or https:// before it.'],
-    ['parley.example', 'Write http:// or https:// before it.'],
-    ['/parley', 'Write http:// or https:// before it.'],
+    ['localhost:4000', 'Put http:// or https:// before it.'],
+    ['127.0.0.1:4000/graphql', 'Put http:// or https:// before it.'],
+    ['parley.example', 'Put http:// or https:// before it.'],
+    ['/parley', 'Put http:// or https:// before it.'],
     ['file:///parley', 'The address must begin with https:// or http://.'],
     ['http://', 'The address is not valid.'],
     ['http://ada:secret@parley.example', 'The address must not contain a user'],
     ['http://parley.example/graphql?token=1', 'The address must not contain a user, a password, a query'],
     ['', 'The url is missing.'],
     [undefined, 'The url is missing.'],
-  ])('%s is refused at once, in words', (url, words) => {
+  ])('%s is refused immediately, with a readable error', (url, words) => {
     expect(() => createConnection({ ...(url === undefined ? {} : { url }), token: 'x' })).toThrow(words)
   })
 
-  test('in a page, it is the origin of the page by default, and may be relative', () => {
+  test('is by default the origin of the page in a browser, and may be relative', () => {
     inPage('https://example.com/parley/console?x=1#y')
     expect(endpointOf(undefined)).toBe('https://example.com/graphql')
     expect(endpointOf('/parley')).toBe('https://example.com/parley/graphql')
     expect(endpointOf('./graphql')).toBe('https://example.com/parley/graphql')
     expect(endpointOf('//api.example')).toBe('https://api.example/graphql')
-    expect(() => endpointOf('localhost:4000')).toThrow('Write http:// or https://')
+    expect(() => endpointOf('localhost:4000')).toThrow('Put http:// or https://')
   })
 })

@@ -137,7 +137,7 @@ describe('the live client', () => {
     ])
   })
 
-  test('a viewer who loses access to a space gets the reason', async () => {
+  test('a viewer who loses access to a space is given the reason', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const { spaces, members } = parley.app.domain
     const memberIds = [ada.id, bob.id]
@@ -150,7 +150,7 @@ describe('the live client', () => {
     await expect(live.send({ text: 'Hello?' })).rejects.toMatchObject({ name: 'ParleyError', code: 'NOT_FOUND' })
   })
 
-  test('edits, reactions and deletion change the message in place; presence comes by the same subscription, also after a reconnect', async () => {
+  test('edits, reactions and deletion change the message in place; presence uses the same subscription, even after a reconnect', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [ada.id, bob.id]
     const { spaces, messageChanges, presence } = parley.app.domain
@@ -184,7 +184,7 @@ describe('the live client', () => {
     await when(live, ({ presence }) => presence.get(ada.id)?.presence === 'ONLINE')
   })
 
-  test('a run is followed from its first step to its end, also across a reconnect', async () => {
+  test('a run is followed from its first step to its end, even across a reconnect', async () => {
     const { human, agent, space } = await parley.room()
     const gate = Promise.withResolvers<void>()
     const second = [{ text: 'Thinking aloud.', chunks: ['Thinking ', gate.promise, 'aloud.'] }]
@@ -204,7 +204,7 @@ describe('the live client', () => {
     expect(JSON.parse(told[0]?.inputs[0]?.json ?? '')).toEqual({ text: 'Hello.' })
   })
 
-  test('the viewer has its spaces by activity, unread counts, and pending calls', async () => {
+  test('the viewer view has the spaces by activity, unread counts, and pending calls', async () => {
     const tool = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }
     const { human, agent, space } = await parley.room('Asker', { tools: [tool] })
     const other = await parley.space(human, [], { name: 'Attic' })
@@ -228,7 +228,7 @@ describe('the live client', () => {
     await when(live, ({ pendingToolCalls }) => pendingToolCalls.length === 0)
   })
 
-  test("the AI SDK's chat works in a space: streaming text, calls with results, failures, and a stop", async () => {
+  test('the AI SDK’s chat works in a space: streaming text, calls with results, failures, and stopping', async () => {
     const card = {
       name: 'card',
       description: 'Shows.',

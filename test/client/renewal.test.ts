@@ -8,7 +8,7 @@ import { when } from '../support/live-state.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-describe('a connection whose token ends', () => {
+describe('a connection whose token expires', () => {
   let parley: TestServer
   let ada: HumanViewer
   let spaceId: string
@@ -76,7 +76,7 @@ describe('a connection whose token ends', () => {
   const textsOf = ({ messages }: { messages: readonly { parts: readonly object[] }[] }) =>
     messages.map(({ parts }) => (parts[0] as { text: string }).text)
 
-  test('continues all views with a new token, from their cursors, as often as tokens end', async () => {
+  test('continues all views with a new token, from their cursors, however often tokens expire', async () => {
     let current = await issue()
     const { space, viewer, statuses } = follow(() => current.secret)
     await Promise.all([when(space, ({ status }) => status === 'live'), when(viewer, ({ status }) => status === 'live')])
@@ -98,7 +98,7 @@ describe('a connection whose token ends', () => {
     expect(sockets.filter(({ readyState }) => readyState === WebSocket.OPEN)).toHaveLength(1)
   })
 
-  test('continues if the token ended while the socket was lost: the server closes the next one with 4403', async () => {
+  test('continues if the token expired while the socket was disconnected: the server closes the next socket with 4403', async () => {
     const [ended, next] = [await issue(), await issue()]
     const tokens: string[] = []
     const { space } = follow(() => {
@@ -136,7 +136,7 @@ describe('a connection whose token ends', () => {
     expect({ calls: calls - before.calls, sockets: sockets.length - before.sockets }).toEqual({ calls: 1, sockets: 1 })
   })
 
-  test('tries a first token that is refused once more, but a token that cannot change not again', async () => {
+  test('retries once if its first token is refused, but never retries with a token that cannot change', async () => {
     const good = await issue()
     const tokens = ['nonsense', good.secret]
     const renewed = follow(() => tokens.shift() ?? good.secret)
@@ -179,7 +179,7 @@ describe('a connection whose token ends', () => {
     warn.mockRestore()
   })
 
-  test('continues if the token function rejects, on a network where the closing of a socket takes long', async () => {
+  test('continues if the token function rejects, on a network where closing a socket takes long', async () => {
     const warn = vi.spyOn(console, 'warn').mockReturnValue()
     const { secret } = await issue()
     let calls = 0
@@ -195,7 +195,7 @@ describe('a connection whose token ends', () => {
     warn.mockRestore()
   })
 
-  test('calls a token function again that does not settle', async () => {
+  test('calls a token function that does not settle a second time', async () => {
     const warn = vi.spyOn(console, 'warn').mockReturnValue()
     const { secret } = await issue()
     let calls = 0
@@ -219,7 +219,7 @@ describe('a connection whose token ends', () => {
     warn.mockRestore()
   })
 
-  test('says in a runtime without WebSocket what it needs, and requests need nothing', async () => {
+  test('without WebSocket in the runtime reports what it needs, and requests work without it', async () => {
     const { secret } = await issue()
     vi.stubGlobal('WebSocket', undefined)
     connection = createConnection({ url: parley.origin, token: secret })

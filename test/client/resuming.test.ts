@@ -49,7 +49,7 @@ describe('a subscription to a space that the server ended with an error', () => 
   const posted = () => events().flatMap(({ message }) => message?.parts[0]?.text ?? [])
   const fail = () => vi.spyOn(parley.app.domain.reading, 'getMany').mockRejectedValue(new Error('the database is away'))
 
-  test('resumes at its cursor as often as needed, with all events once and in order', async () => {
+  test('resumes at its cursor as often as needed, with each event once and in order', async () => {
     const space = await parley.space(ada, [])
     const live = liveSpace(connection, { spaceId: space.id, withActivity: false })
     const statuses = new Set<string>()

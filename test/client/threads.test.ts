@@ -59,7 +59,7 @@ describe('threads in the live client', () => {
   const reply = async (viewer: Human, spaceId: string, replyToId: string, text: string) =>
     (await parley.app.domain.sending.send(viewer, { spaceId, text, replyToId })).message
 
-  test('the messages are those outside of threads; replies are counted, before and after the snapshot and a lost connection', async () => {
+  test('the messages are those outside threads; replies are counted, before and after the snapshot and a lost connection', async () => {
     const { ada, bob, space } = await twoPeople()
     const { message: root } = await parley.send(ada, space.id, 'root')
     for (let at = 1; at <= 60; at++) await reply(bob, space.id, root.id, `${at}`)
@@ -86,7 +86,7 @@ describe('threads in the live client', () => {
     expect(live.getState().threads.get(other?.id ?? '')?.unreadCount).toBe(0)
   })
 
-  test('a thread is read by pages, and follows the events of its space, also after a lost connection', async () => {
+  test('a thread is read page by page, and follows the events of its space, even after a lost connection', async () => {
     const { ada, bob, space } = await twoPeople()
     const { message: root } = await parley.send(ada, space.id, 'root')
     const { message: other } = await parley.send(ada, space.id, 'other')
@@ -122,7 +122,7 @@ describe('threads in the live client', () => {
     await when(none, ({ status }) => status === 'ended')
   })
 
-  test('a thread that cannot be loaded again after lost events says so, applies none of the later ones, and is loaded in the end', async () => {
+  test('a thread that cannot be reloaded after lost events reports that, applies no later events, and is loaded eventually', async () => {
     const { ada, bob, space } = await twoPeople()
     const { message: root } = await parley.send(ada, space.id, 'root')
     await reply(bob, space.id, root.id, '1')
@@ -156,7 +156,7 @@ describe('threads in the live client', () => {
     expect([again.status, textsOf(again.replies)]).toEqual(['live', ['1', '2']])
   }, 20_000)
 
-  test('a thread goes on without its first message; a reply, and a message of another space, have none', async () => {
+  test('a thread continues without its first message; a reply, and a message of another space, have no thread', async () => {
     const { ada, bob, space } = await twoPeople()
     const other = await parley.space(ada, [], { name: 'Attic' })
     const { message: elsewhere } = await parley.send(ada, other.id, 'elsewhere')
@@ -180,7 +180,7 @@ describe('threads in the live client', () => {
     }
   })
 
-  test('an answer that streams in a thread grows there; one that moves into the thread while it streams leaves the space', async () => {
+  test('an answer that streams in a thread grows there; one that moves into a thread while it streams leaves the list of the space', async () => {
     const { human, agent, space } = await parley.room('Iris')
     const { message: root } = await parley.send(human, space.id, 'root')
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]

@@ -63,14 +63,14 @@ describe("the client's state of a space", () => {
     transcript = createTranscript()
   })
 
-  test('a message grows by its deltas, and ends as the server returns it', () => {
+  test('a message grows by its deltas, and in the end equals what the server returns', () => {
     take(posted(message('STREAMING')), delta(0, 'Hello'), delta(5, ' Ada'))
     expect(texts()).toEqual(['Hello Ada'])
     take(finished(message('COMPLETE', 'Hello Ada!')))
     expect(texts()).toEqual(['Hello Ada!'])
   })
 
-  test('repeated events change nothing, not even object identity, and overlaps are dropped', () => {
+  test('repeated events change nothing, not even object identity, and overlaps are discarded', () => {
     take(posted(message('STREAMING')), delta(0, 'Hello'))
     const before = transcript.messages()
     take(delta(0, 'Hello'), delta(2, 'llo'))
@@ -99,7 +99,7 @@ describe("the client's state of a space", () => {
     expect(texts()).toEqual(['Hello'])
   })
 
-  test('a replacement and what follows it wait for the text before them, in their order', () => {
+  test('a replacement and the deltas after it wait for the text before them, in order', () => {
     take(
       posted(message('STREAMING')),
       delta(0, 'Hello'),

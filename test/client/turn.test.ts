@@ -29,7 +29,7 @@ const QUESTION: Message = {
   parts: [],
 }
 
-test('a run whose end arrives before its FAILED outcome has failed, with the reason in one line', async () => {
+test('a run that ends before its FAILED outcome arrives is shown as failed, with a one-line reason', async () => {
   const space = {
     getState: () => ({ status: 'live', messages: [QUESTION], error: null }),
     subscribe: () => () => {},

@@ -56,7 +56,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
       )
       .map(({ messages, instructions }) => instructions + messages.map(({ text }) => text).join('\n'))
 
-  test('is refused where an outsider may read it, and the model gets the names', async () => {
+  test('is refused where an outsider may read it, and the model is given the names of the outsiders', async () => {
     const { agent, confided, team } = await world()
     parley.models.script(steps([enter(team.id)], [say(SECRET)], [enter(confided.id), say('So it stays here.')]))
     await parley.send(alice, confided.id, SECRET)
@@ -89,7 +89,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
     expect((await textsIn(confided.id)).at(-1)).toContain('Here.')
   })
 
-  test('reaches no external tool, unless the tool is marked', async () => {
+  test('reaches no external tool that is not marked for it', async () => {
     const tool = (name: string, more: object) => ({
       ...{ name, description: 'A tool.', inputSchema: { type: 'object' }, execution: 'EXTERNAL' as const },
       ...more,
@@ -121,7 +121,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
     }
   })
 
-  test('is recalled only where all may read it; the same key elsewhere is another memory', async () => {
+  test('is recalled only where all members may read it; the same key elsewhere is a separate memory', async () => {
     const { agent, confided, team } = await world()
     const isOf =
       (words: string) =>
@@ -146,7 +146,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
     expect(sentWith('third').join()).toContain('"plan": "none"')
   })
 
-  test("is in a persistent agent's memory where all may read it, and not elsewhere", async () => {
+  test('is in a persistent agent’s memory where all members may read it, and not elsewhere', async () => {
     const bot = await thinking.bot('Ben')
     const confided = await parley.space(alice, [bot.id], { name: 'Alice', confidential: true })
     const team = await parley.space(alice, [bob.id, bot.id], { name: 'Team' })
@@ -161,7 +161,7 @@ describe.each(RULE_STACKS)('content of a confidential space, on the %s stack', (
     expect(sentWith('And you?')[0]).toContain(SECRET)
   })
 
-  test('shares a cycle only with events of the same label', async () => {
+  test('shares a cycle only with events that have the same label', async () => {
     const bot = await thinking.bot('Cleo')
     const confided = await parley.space(alice, [bot.id], { name: 'Alice', confidential: true })
     const team = await parley.space(alice, [bob.id, bot.id], { name: 'Team' })

@@ -43,7 +43,7 @@ describe.each(RULE_STACKS)('confidential content in delegations and replies, on 
   const callsIn = async (agent: Named, runs: number): Promise<Read[]> =>
     (await play.stage.endedRuns(agent, runs)).at(-1).toolCalls
 
-  test('is refused in a mention and a delegation if someone there may not read it', async () => {
+  test('is refused in a mention and a delegation if a member of the target space may not read it', async () => {
     const { ada, ben, diary, team } = await world()
     plays(ada, [[enter(team), mentions(ben, SECRET)], [delegates(ben, SECRET)]])
     await asks(diary, SECRET, ada)
@@ -101,7 +101,7 @@ describe.each(RULE_STACKS)('confidential content in delegations and replies, on 
     expect((await callsIn(ada, 1))[3]).toMatchObject(REFUSED)
   })
 
-  test('is omitted where another run lists the run that has it', async () => {
+  test('is omitted when another run lists the run that contains it', async () => {
     const { ada, diary, team } = await world()
     const held = gate()
     plays(ada, [[{ gate: held.promise }, say('Done with it.')]], [[{ toolCall: 'get_my_runs', input: {} }]])
@@ -123,7 +123,7 @@ describe.each(RULE_STACKS)('confidential content in delegations and replies, on 
     await play.parley.runWhen(runs[0].id)
   })
 
-  test('does not show in a run list that another run requests for its space', async () => {
+  test('does not appear in a list of runs that another run requests for its space', async () => {
     const { ada, diary, team } = await world({ toolset: 'SPACE_TOOLS' })
     const held = gate()
     const look = (spaceId: string) => ({ toolCall: 'getMyRuns', input: { triggerSpaceId: spaceId } })
@@ -140,7 +140,7 @@ describe.each(RULE_STACKS)('confidential content in delegations and replies, on 
     await play.parley.runWhen(runs[0].id)
   })
 
-  test('does not show in the partial text of a run that read it a moment ago', async () => {
+  test('does not appear in the partial text of a run that has just read it', async () => {
     const { ada, diary, team } = await world({ toolset: 'SPACE_TOOLS' })
     const office = await play.stage.space('Office', [alice, ada], TOGETHER)
     const held = gate()

@@ -51,7 +51,7 @@ describe.each(RULE_STACKS)('the stored knowledge of an agent, on the %s stack', 
     play.parley.models.requests.find((request) => promptOf(request).includes(words) && request.step === step)
   const db = () => play.parley.app.platform.db.prisma
 
-  test('includes goals and plans only where all may read them', async () => {
+  test('includes goals and plans only where all members may read them', async () => {
     script([[setGoals({ description: SECRET }), setPlans('later', SECRET), setMemories('what', SECRET)]], [], [])
     await asks(alice, diary, 'first')
     await asks(bob, team, 'second')
@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)('the stored knowledge of an agent, on the %s stack', 
     expect(there?.split(SECRET)).toHaveLength(4)
   })
 
-  test('excludes a confidential note that is written while the prompt is built', async () => {
+  test('excludes a confidential note that is written while the prompt is being built', async () => {
     script([[setMemories('what', SECRET)]], [])
     await asks(alice, diary, 'first')
     await asks(bob, team, 'second')
@@ -87,7 +87,7 @@ describe.each(RULE_STACKS)('the stored knowledge of an agent, on the %s stack', 
     ])
   })
 
-  test('has separate plans for the same name under different labels, and hidden ones do not exist', async () => {
+  test('has separate plans for the same name under different labels, and acts as if hidden ones did not exist', async () => {
     script([[setGoals({ description: SECRET }), setPlans('later', SECRET)]])
     await asks(alice, diary, 'first')
     const goal = await db().goal.findFirstOrThrow({ where: { agentId: agent.id } })
@@ -125,7 +125,7 @@ describe.each(RULE_STACKS)('the stored knowledge of an agent, on the %s stack', 
     expect(sentFor('third')?.instructions).not.toContain(SECRET)
   })
 
-  test('a plan that a run creates works for the requester of that run, starts in no space, and keeps its label', async () => {
+  test('a plan that a run creates works on behalf of that run’s requester, starts in no space, and keeps its label', async () => {
     script([[setPlans('later', SECRET), setMemories('what', 'of the diary')]])
     await asks(alice, diary, 'first')
     const [plan] = (await play.stage.ask(play.stage.admin, PLANS, { id: agent.id })).internals.plans
@@ -148,7 +148,7 @@ describe.each(RULE_STACKS)('the stored knowledge of an agent, on the %s stack', 
     expect(recalls).toEqual([false, false, false, true, true])
   })
 
-  test('an admin’s plan works for nobody: it may enter all spaces of the agent, and sees only name and id of a confidential one', async () => {
+  test('an admin’s plan works on behalf of nobody: it may enter all spaces of the agent, and sees only name and id of a confidential one', async () => {
     const create = `mutation ($input: CreatePlanInput!) { createPlan(input: $input) { ... on CreatePlanPayload { plan { id } } } }`
     const input = { agentId: agent.id, name: 'daily', instruction: 'Look.', schedule: { afterSeconds: 9000 } }
     const { plan } = await play.stage.ask(play.stage.admin, create, { input })

@@ -41,7 +41,7 @@ describe.each(RULE_STACKS)('viewers of a run with confidential content, on the %
   const runFor = (client: ParleyClient, id: string): Promise<Read> => play.stage.ask(client, RUN, { id })
   const callNamed = ({ toolCalls }: Read, name: string) => toolCalls.find(({ toolName }: Read) => toolName === name)
 
-  test('a named approver without access to a call sees the run, but no content of the call', async () => {
+  test('a named approver without access to a call sees the run, but not the content of the call', async () => {
     const { alice, bob, agent, diary, team } = await world((a, b) => [
       refundTool(play.service, { approverIds: [a.id, b.id] }, { mayReceiveConfidential: true }),
     ])
@@ -108,7 +108,7 @@ describe.each(RULE_STACKS)('viewers of a run with confidential content, on the %
     },
   )
 
-  test('a service that executes a marked tool gets its input, and that of no other tool', async () => {
+  test('a service that executes a marked tool gets the input of that tool, and of no other', async () => {
     const { alice, agent, diary } = await world(() => [external('plain'), external('marked', MARKED)])
     const given = { said: SECRET }
     takesTurns(play.parley.models, agent.name, [
@@ -167,7 +167,7 @@ describe.each(RULE_STACKS)('viewers of a run with confidential content, on the %
     expect(JSON.stringify(messages)).not.toContain(SECRET)
   })
 
-  test('an admin sees a run’s label grow step by step, and what the run was not shown', async () => {
+  test('an admin sees a run’s label grow step by step, and what was withheld from the run', async () => {
     const { alice, bob, agent, diary, team } = await world()
     const noted = { toolCall: 'set_memories', input: { memories: [{ key: 'plan', value: SECRET }] } }
     takesTurns(play.parley.models, agent.name, [[noted]], [[enter(diary)], []])
@@ -187,7 +187,7 @@ describe.each(RULE_STACKS)('viewers of a run with confidential content, on the %
     expect(await play.stage.ask(bob.client, INTERNALS, { id: runs[0].id })).toEqual({ error: null, internals: null })
   })
 
-  test('everybody in a space sees which of its agents also belong elsewhere', async () => {
+  test('all members of a space see which of its agents also belong to other spaces', async () => {
     const { alice, agent, diary } = await world()
     const here = await play.stage.bot('Ben')
     const desk = await play.stage.space('Desk', [alice, agent, here], ALONE)

@@ -46,7 +46,7 @@ describe.each(RULE_STACKS)('external tools, on the %s stack', (stack) => {
     for (const one of refused) expect(one).toMatchObject(REFUSED)
   })
 
-  test('get no input that became confidential while people decided', async () => {
+  test('get no input that became confidential while an approval was pending', async () => {
     play.service.calls.length = 0
     const alice = await play.stage.person('Alice')
     const agent = await play.stage.bot('Ada', {

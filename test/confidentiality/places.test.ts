@@ -10,7 +10,7 @@ const noted = (key: string) => ({ toolCall: 'set_memories', input: { memories: [
 const enter = (spaceId: string) => ({ toolCall: 'enter_space', input: { spaceId } })
 const say = (text: string) => ({ toolCall: 'send_message', input: { text } })
 
-describe.each(RULE_STACKS)('the sources that rows store, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the sources that are stored with rows', (stack) => {
   let parley: TestApplication
   let thinking: Thinking
   playMinds(stack, (opened) => {
@@ -20,7 +20,7 @@ describe.each(RULE_STACKS)('the sources that rows store, on the %s stack', (stac
   const db = () => parley.app.platform.db.prisma
   const sorted = (...spaces: { id: string }[]) => spaces.map(({ id }) => id).sort()
 
-  test("a run's rows have the space that woke it and those it has entered so far", async () => {
+  test('a run’s row has the space that woke it and the spaces it has entered so far', async () => {
     const { human, agent, space } = await parley.room()
     const other = await parley.space(human, [agent.id], { name: 'Support' })
     parley.models.script(
@@ -63,7 +63,7 @@ describe.each(RULE_STACKS)('the sources that rows store, on the %s stack', (stac
     ])
   })
 
-  test('a persistent agent stores with each event, cycle and result its sources and requesters', async () => {
+  test('a persistent agent stores the sources and requesters with each event, cycle and result', async () => {
     const human = await parley.human('Husam')
     const bot = await thinking.bot('Ada', {}, { tools: [ASK] })
     const [space, other] = [await parley.space(human, [bot.id]), await parley.space(human, [bot.id])]
@@ -86,7 +86,7 @@ describe.each(RULE_STACKS)('the sources that rows store, on the %s stack', (stac
     expect((await thinking.cyclesOf(bot)).at(-1)).toMatchObject(both)
   })
 
-  test('a run that an agent triggered works for the human whose message began it, and has only the space as source', async () => {
+  test('a run that an agent triggered works on behalf of the human whose message began it, and has only the space as source', async () => {
     const human = await parley.human('Husam')
     const [ada, ben] = [await parley.agent('Ada', TOOLS), await parley.agent('Ben', TOOLS)]
     const [space, other] = [await parley.space(human, [ada.id]), await parley.space(human, [ada.id, ben.id])]

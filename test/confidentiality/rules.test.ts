@@ -7,7 +7,7 @@ import { playConfidences } from '../support/random-confidences.ts'
 const seed = Math.floor(Date.now() / 86_400_000)
 
 describe('the rules of confidential spaces, under random people and agents', () => {
-  test('nobody reads what they may not', () => {
+  test('nobody reads content that they may not read', () => {
     expect(
       playConfidences(RULES, { seed, steps: runsOf({ usual: 100_000, nightly: 1_000_000 }) }),
       `seed ${seed}`,

@@ -7,7 +7,7 @@ import { startTestServer, type TestServer } from '../support/served.ts'
 
 const seed = Date.now() % 1_000_000_000
 
-describe.skipIf(!hasPostgres)('agents whose model tries to carry everything everywhere', () => {
+describe.skipIf(!hasPostgres)('agents whose model tries to leak all content everywhere', () => {
   let parley: TestServer
 
   beforeAll(async () => {

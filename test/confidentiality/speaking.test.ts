@@ -23,7 +23,7 @@ const CHART = {
   visible: true,
 }
 
-describe.each(RULE_STACKS)('changes while a text streams, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('access changes while a text streams, on the %s stack', (stack) => {
   const play = playDecisions(stack)
 
   async function world(more: object = {}) {
@@ -43,7 +43,7 @@ describe.each(RULE_STACKS)('changes while a text streams, on the %s stack', (sta
   })
   const REST = `${SECRET} And so on, word by word, for as long as it takes to look who hears it now.`
 
-  test('a new member who may not read it interrupts the text: INTERRUPTED, and the model gets an error', async () => {
+  test('a new member who may not read the text interrupts it: INTERRUPTED, and the model gets an error', async () => {
     const { alice, bob, agent } = await world()
     const diary = await play.stage.space('Diary', [alice, agent], ALONE)
     const desk = await play.stage.space('Desk', [alice, agent], TOGETHER)
@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)('changes while a text streams, on the %s stack', (sta
     expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'CONFIDENTIAL' } } })
   })
 
-  test('a space that becomes confidential interrupts texts elsewhere that come from it', async () => {
+  test('a space that becomes confidential interrupts texts in other spaces that use its content', async () => {
     const { alice, bob, agent } = await world()
     const aside = await play.stage.space('Aside', [alice, agent], TOGETHER)
     const team = await play.stage.space('Team', [alice, bob, agent], TOGETHER)
@@ -88,7 +88,7 @@ describe.each(RULE_STACKS)('changes while a text streams, on the %s stack', (sta
     expect(said.text).not.toContain(SECRET)
   })
 
-  test('the input of a displayed call is hidden from a member who joined while it was written', async () => {
+  test('the input of a displayed call is hidden from a member who joined while it was generated', async () => {
     const { alice, bob, agent } = await world({ tools: [CHART] })
     const diary = await play.stage.space('Diary', [alice, agent], ALONE)
     const desk = await play.stage.space('Desk', [alice, agent], TOGETHER)
@@ -143,7 +143,7 @@ describe.each(RULE_STACKS)('changes while a text streams, on the %s stack', (sta
     expect(await lastIn(team)).toMatchObject({ status: 'COMPLETE', text: 'I am here.' })
   })
 
-  test('a message of several parts has the sources of all its parts', async () => {
+  test('a message with several parts has the sources of all its parts', async () => {
     const { alice, agent } = await world({ toolset: 'SPACE_TOOLS' })
     const diary = await play.stage.space('Diary', [alice, agent], ALONE)
     const desk = await play.stage.space('Desk', [alice, agent], TOGETHER)
@@ -182,7 +182,7 @@ describe.each(RULE_STACKS)('changes while a text streams, on the %s stack', (sta
     expect(await play.stage.ask(play.stage.admin, CALL, { id })).toMatchObject({ output: SECRET })
   })
 
-  test('membership is checked at each use: a new member is included, a former one is not, and an admin may lift it', async () => {
+  test('membership is checked at each use: a new member is included, a former one is not, and an admin may remove the label', async () => {
     const { alice, bob, agent } = await world()
     const diary = await play.stage.space('Diary', [alice, agent], ALONE)
     const team = await play.stage.space('Team', [alice, bob, agent], TOGETHER)
@@ -206,7 +206,7 @@ describe.each(RULE_STACKS)('changes while a text streams, on the %s stack', (sta
     expect(await tells()).toBe('DONE')
   })
 
-  test('a message that is stopped midway has all sources that its run was shown', async () => {
+  test('a message that is stopped midway has all sources that its run had read', async () => {
     const { alice, agent } = await world()
     const diary = await play.stage.space('Diary', [alice, agent], ALONE)
     const desk = await play.stage.space('Desk', [alice, agent], TOGETHER)

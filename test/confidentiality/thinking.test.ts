@@ -56,7 +56,7 @@ describe.each(RULE_STACKS)('a persistent agent in a confidential space, on the %
     return { bot, diary, team, meanwhile }
   }
 
-  test('sees in its preview the number of events, and content only of its own label', async () => {
+  test('sees the number of events in its preview, and only content of its own label', async () => {
     const open = await thinksAbout('How are you?')
     await parley.send(bob, open.team.id, 'How are you?')
     const seen = await open.meanwhile()

@@ -35,7 +35,7 @@ describe('the settings of mail', () => {
     'smtp://u:secret%@smtp.example.com',
     'smtp://u:secret@smtp.example.com?socket=x',
     'smtp://u:secret@smtp.example.com?requireTLS=yes',
-  ])('a server that cannot be used is a fault without the password: %s', (PARLEY_SMTP_URL) => {
+  ])('an unusable server is reported without the password: %s', (PARLEY_SMTP_URL) => {
     const faults = faultsOf({ ...FROM, PARLEY_SMTP_URL })
     expect(faults).toEqual([expect.stringMatching(/^PARLEY_SMTP_URL: /)])
     expect(faults.join()).not.toContain('secret')
@@ -49,14 +49,14 @@ describe('the settings of mail', () => {
     expect(readConfig({ PARLEY_SMTP_URL: 'smtp://mail', PARLEY_MAIL_FROM }).mail?.from).toEqual(from)
   })
 
-  test('take the sender from the user of the server, if that is an address', () => {
+  test('use the user name of the mail server as the sender, if it is an address', () => {
     const settings = readConfig({ PARLEY_SMTP_URL: 'smtp://bot%40example.com:p@mail' })
     expect(settings.mail?.from.address).toBe('bot@example.com')
     expect(faultsOf({ PARLEY_SMTP_URL: 'smtp://mail' })).toEqual([expect.stringMatching(/^PARLEY_MAIL_FROM: required/)])
   })
 
   test.each(['nobody', 'A <b@c>, D <e@f>', 'A\nB <a@b>', '<>'])(
-    'a sender that is none is a fault: %j',
+    'an invalid sender is an error: %j',
     (PARLEY_MAIL_FROM) => {
       expect(faultsOf({ PARLEY_SMTP_URL: 'smtp://mail', PARLEY_MAIL_FROM })).toEqual([
         expect.stringMatching(/^PARLEY_MAIL_FROM: must be an address/),

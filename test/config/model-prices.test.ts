@@ -11,7 +11,7 @@ import { makeScratchFolder } from '../support/scratch.ts'
 const MINI = { input: 0.25, cachedInput: 0.025, output: 2 }
 
 describe('the prices of models', () => {
-  test('are JSON, or in a file; cached input costs as much as other input by default', async () => {
+  test('are given as JSON or in a file; cached input costs as much as other input by default', async () => {
     const folder = await makeScratchFolder('parley-prices-')
     const file = path.join(folder, 'prices.json')
     const text = JSON.stringify({ 'openai:gpt-5-mini': MINI, 'ollama:llama3.1:8b': { input: 1, output: 2 } })
@@ -28,7 +28,7 @@ describe('the prices of models', () => {
     await rm(folder, { recursive: true })
   })
 
-  test('of well-known models are shipped with a date; the setting overrides single ones, or all with "off"', () => {
+  test('are shipped for well-known models, with a date; the setting overrides single prices, or disables all with "off"', () => {
     const shipped = readModelPrices(undefined).prices
     expect(shipped.get('openai:gpt-5-mini')).toEqual(MINI)
     expect(shipped.get('openai.chat:gpt-5-mini')).toEqual(MINI)
@@ -57,7 +57,7 @@ describe('the prices of models', () => {
     )
   })
 
-  test('apply to a million tokens of each kind', () => {
+  test('apply to a million tokens of each type', () => {
     const tokens = { inputTokens: 2_000_000, cachedInputTokens: 1_000_000, outputTokens: 1_000_000 }
     expect(usdOf(costOf(MINI, tokens))).toBe(2.275)
     expect(usdOf(costOf(MINI, { inputTokens: 1, cachedInputTokens: 1, outputTokens: 0 }))).toBe(0.000000025)

@@ -17,7 +17,7 @@ const named = (providers: unknown, environment?: Record<string, string>) =>
   read(providers, environment).providers.filter(({ name }) => !name.startsWith('openai'))
 
 describe('the providers of models', () => {
-  test('without the setting, there is OpenAI', () => {
+  test('without the setting, OpenAI is the provider', () => {
     expect(readModelProviders({ OPENAI_API_KEY: SECRET, OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' })).toEqual({
       faults: [],
       warnings: [],
@@ -62,7 +62,7 @@ describe('the providers of models', () => {
     ['MISTRAL_API_KEY', 'mistral', COMPATIBLE, 'https://api.mistral.ai/v1', 'mistral-small-latest'],
     ['DEEPSEEK_API_KEY', 'deepseek', COMPATIBLE, 'https://api.deepseek.com/v1', 'deepseek-chat'],
     ['XAI_API_KEY', 'xai', COMPATIBLE, 'https://api.x.ai/v1', 'grok-4-fast-non-reasoning'],
-  ])('%s alone makes %s known, with a small model as the default', (variable, name, needed, baseUrl, model) => {
+  ])('%s alone enables %s, with a small model as the default', (variable, name, needed, baseUrl, model) => {
     const config = readConfig({ [variable]: SECRET })
     const [provider] = config.modelProviders.filter((one) => one.apiKey !== null)
     expect(provider).toMatchObject({ name, package: needed, baseUrl, apiKey: SECRET, lacks: null, isLocal: false })
@@ -81,7 +81,7 @@ describe('the providers of models', () => {
     expect(() => readConfig(elsewhere)).toThrow(/AZURE_RESOURCE_NAME: must be the name/)
   })
 
-  test('a bad key of a usual variable stops the start, by its name and without its value', () => {
+  test('an invalid key in a usual variable stops the start with the name of the variable, not the value', () => {
     const bad = { GROQ_API_KEY: 'gsk\nline', AZURE_API_KEY: 'ü', AZURE_RESOURCE_NAME: 'team' }
     expect(readModelProviders(bad).faults).toEqual([
       'GROQ_API_KEY: must be printable ASCII',
@@ -129,7 +129,7 @@ describe('the providers of models', () => {
     expect(keyless.warnings).toEqual(['PARLEY_PROVIDERS: openrouter needs an apiKey, or OPENROUTER_API_KEY'])
   })
 
-  test('a key or header may be the name of a variable, and a file may hold the whole list', async () => {
+  test('a key or header may be the name of a variable, and the whole list may be in a file', async () => {
     const scratch = await makeScratchFolder('parley-')
     const file = path.join(scratch, 'providers.json')
     const claude = { api: 'anthropic', apiKey: 'env:CLAUDE_KEY', headers: { 'x-team': 'env:TEAM', 'x-plain': 'yes' } }
@@ -197,7 +197,7 @@ describe('the providers of models', () => {
     expect(faults.join()).not.toContain(SECRET)
   })
 
-  test('all faults are listed at once, with those of other settings', () => {
+  test('all errors are listed at once, with those of other settings', () => {
     const PARLEY_PROVIDERS = JSON.stringify({ a: { api: 'x' }, b: { api: 'google', apiKey: 'env:NOT_THERE' } })
     const start = () => readConfig({ PARLEY_PROVIDERS, PORT: 'x', OPENAI_BASE_URL: `http://me:${SECRET}@x` })
     expect(start).toThrow('Invalid settings')

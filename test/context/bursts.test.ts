@@ -16,7 +16,7 @@ describe.each(RULE_STACKS)('a burst of events, on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('100 messages make at most 10 cycles, the first of which starts at once; in order, and each is read once', async () => {
+  test('100 messages cause at most 10 cycles, the first of which starts at once; in order, and each message is read once', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada')
     const space = await parley.space(human, [agent.id])

@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
 
   const inboxesOf = ({ messages }: ModelRequest) => messages.filter(({ text }) => text.startsWith('INBOX')).length
 
-  test('beyond its budget, is sent as summaries and its last cycles, never above the budget', async () => {
+  test('a consciousness beyond its budget is sent as summaries and its last cycles, never above the budget', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 3000, minRecentCycles: 2 })
     const space = await parley.space(human, [agent.id])
@@ -68,7 +68,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(inboxesOf(parley.models.requests.at(-1) as ModelRequest)).toBe(2)
   })
 
-  test('with a budget smaller than one cycle, leaves the inbox, and the agent continues', async () => {
+  test('a cycle that is larger than the whole budget leaves the inbox, and the agent continues', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 1, minRecentCycles: 10 })
     const space = await parley.space(human, [agent.id])
@@ -99,7 +99,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(last.messages.map(({ role, text }) => [role, text]).slice(2, 3)).toEqual([['assistant', 'I said 42.']])
   })
 
-  test('with content that a provider refuses does not block the agent for good', async () => {
+  test('content that a provider refuses does not block the agent permanently', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 4000 })
     const space = await parley.space(human, [agent.id])
@@ -119,7 +119,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(runs.at(-1)?.status).toBe('COMPLETED')
   })
 
-  test('omits and names a message that a provider refuses: the agent reads others, also those of the same time', async () => {
+  test('omits and names a message that a provider refuses: the agent reads others, including those of the same time', async () => {
     const [eve, bob] = [await parley.human('Eve'), await parley.human('Bob')]
     const agent = await thinking.bot('Ada')
     const [public_, own] = [
@@ -177,7 +177,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
   test.each([
     ['cannot be reached or takes no key', 401, 1],
     ['breaks', 503, 2],
-  ])('loses nothing for long when a provider %s', async (_, status, until) => {
+  ])('loses no content for long when a provider %s', async (_, status, until) => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 4000 })
     const space = await parley.space(human, [agent.id])
@@ -201,7 +201,7 @@ describe.each(RULE_STACKS)('a consciousness, on the %s stack', (stack) => {
     expect(JSON.stringify((parley.models.requests.at(-1) as ModelRequest).messages)).toContain('Unheard 6')
   })
 
-  test('with a larger budget from an admin, has whole cycles again instead of summaries', async () => {
+  test('after an admin raises the budget, whole cycles are sent again instead of summaries', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', { maxConsciousnessTokens: 1 })
     const space = await parley.space(human, [agent.id])

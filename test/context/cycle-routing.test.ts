@@ -36,7 +36,7 @@ describe.each(RULE_STACKS)('persistent agents in every routing, on the %s stack'
     })
   })
 
-  test("BROADCAST: a message has as origin the event that it answers: none in the event's own space, else the common fields", async () => {
+  test('BROADCAST: a message has the event that it answers as its origin: none in the event’s own space, else the common fields', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada')
     const [first, second] = [await parley.space(human, [agent.id]), await parley.space(human, [agent.id])]
@@ -67,7 +67,7 @@ describe.each(RULE_STACKS)('persistent agents in every routing, on the %s stack'
     })
   })
 
-  test('BROADCAST: a message has the kind of an event without a space: a service by name, a result, and several kinds as none', async () => {
+  test('BROADCAST: a message has the kind of its event: a service by name, a result, and none for several kinds', async () => {
     const human = await parley.human('Husam')
     const ask = { name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'EXTERNAL' as const }
     const agent = await thinking.bot('Ada', {}, { tools: [ask] })
@@ -123,7 +123,7 @@ describe.each(RULE_STACKS)('persistent agents in every routing, on the %s stack'
     },
   )
 
-  test('BROADCAST: a tool that another agent shows arrives with its name and result; a waiting one after its answer', async () => {
+  test('BROADCAST: a tool that another agent shows arrives with its name and result; a waiting one after it was answered', async () => {
     const human = await parley.human('Husam')
     const tool = (name: string, execution: 'INTERNAL' | 'SPACE') => ({
       ...{ name, description: 'Shows.', inputSchema: { type: 'object' }, visible: true },
@@ -174,7 +174,7 @@ describe.each(RULE_STACKS)('persistent agents in every routing, on the %s stack'
     ])
   })
 
-  test('a cycle for one event gets no urgent events: it only sees that they wait', async () => {
+  test('a cycle for one event claims no urgent events, and only lists them as waiting', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada')
     const space = await parley.space(human, [agent.id], { routing: 'ADMIN' })

@@ -54,7 +54,7 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
     ])
   })
 
-  test('strategy 2, preview: sender, space and the first 50 characters, less than 50 tokens for two events, for that step only', async () => {
+  test('strategy 2, preview: sender, space and the first 50 characters, fewer than 50 tokens for two events, for that step only', async () => {
     const { human, agent, space, go, requests } = await heldCycle({ urgentInjection: false })
     const long = `Actually cancel that, I changed my mind about everything${' and more'.repeat(20)}`
     await parley.send(human, space.id, long)
@@ -89,7 +89,7 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
     expect(lines[10]).toContain('Message 10...')
   })
 
-  test('strategy 3, full injection: urgent events whole, claimed from the inbox, kept at their position', async () => {
+  test('strategy 3, full injection: urgent events in full, claimed from the inbox, kept at their position', async () => {
     const { agent, go, requests } = await heldCycle({ inboxPreview: false })
     await call(agent.id, { server: 'db-1', state: 'down' }, true)
     await call(agent.id, { server: 'db-2', state: 'slow' })
@@ -242,7 +242,7 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
       expect(run?.stepCount).toBe(2)
     })
 
-    test('a budget that is exactly used is not exceeded', async () => {
+    test('a budget that is used exactly is not exceeded', async () => {
       const human = await parley.human('Husam')
       const agent = await thinking.bot('Ada', {}, { tokenBudget: 600 })
       const space = await parley.space(human, [agent.id])
@@ -269,7 +269,7 @@ describe.each(RULE_STACKS)('between the steps of a cycle, on the %s stack', (sta
       expect(run).toMatchObject({ stepCount: 2, summary: 'That is all.' })
     })
 
-    test('none of them prevents a skip', async () => {
+    test('none of them prevents the agent from skipping', async () => {
       const human = await parley.human('Husam')
       const agent = await thinking.bot('Ada', { stopWhenAllAnswered: true }, { maxSteps: 1, tokenBudget: 1 })
       const space = await parley.space(human, [agent.id])

@@ -5,7 +5,7 @@ import { inboxIn, type Thinking, thinkingOn } from '../support/thinking.ts'
 import { enter } from '../support/turns.ts'
 import { until } from '../support/until.ts'
 
-describe('a result that arrives after its wait ended', () => {
+describe('a result that arrives after its wait has ended', () => {
   let parley: TestApplication
   let thinking: Thinking
 

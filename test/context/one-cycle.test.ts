@@ -75,7 +75,7 @@ describe.skipIf(!hasPostgres)('one agent on two worker processes', () => {
     expect(next).toMatchObject({ status: 'COMPLETED', summary: 'Read.' })
   })
 
-  test('gets no second unfinished cycle: the database refuses it', async () => {
+  test('gets no second unfinished cycle: the database refuses a second one', async () => {
     const agent = await thinking.bot('Ada')
     const cycle = (status: 'QUEUED' | 'RUNNING' | 'WAITING_TOOL' | 'COMPLETED') => {
       const id = newId('run')

@@ -11,7 +11,7 @@ const REMOVE = `mutation ($id: ID!) { removeInboxEvent(input: { id: $id }) { __t
 const LEAVE = `mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }`
 const RETRY = `mutation ($runId: ID!) { retryRun(input: { runId: $runId }) { __typename ... on Error { message } } }`
 
-describe('an event of a persistent agent that failed by an outage of the provider', () => {
+describe('an event of a persistent agent that failed because of a provider outage', () => {
   let parley: TestServer
   let stage: Stage
   playScenarios(DEFAULT_STACK, (opened) => {
@@ -47,7 +47,7 @@ describe('an event of a persistent agent that failed by an outage of the provide
     return row?.seconds ?? 0
   }
 
-  test('waits in the inbox for 1, 5 and 30 minutes, each time like a new one; then it is FAILED', async () => {
+  test('waits in the inbox for 1, 5 and 30 minutes, each time like a new event; then it is FAILED', async () => {
     const { ann, ada, space } = await room()
     parley.models.script(() => OUT)
     await stage.say(ann, space, 'Hello')
@@ -70,7 +70,7 @@ describe('an event of a persistent agent that failed by an outage of the provide
     expect(asked.every((inbox) => inbox.includes('"Hello"'))).toBe(true)
   })
 
-  test('gets its answer once the provider is back, at once when another cycle succeeds', async () => {
+  test('is answered once the provider is back, and at once when another cycle succeeds', async () => {
     const { ann, ada, space } = await room()
     parley.models.script((request) =>
       inboxIn(request).includes('"One"') && parley.models.requests.length < 2 ? OUT : answer('Here.')(request),
@@ -90,7 +90,7 @@ describe('an event of a persistent agent that failed by an outage of the provide
     expect(JSON.stringify(parley.models.requests.at(-1)?.messages)).not.toContain('This cycle failed')
   })
 
-  test('after a partial message, comes with a note that the cycle failed and that its events return', async () => {
+  test('an event is read again after a partial message, with a note that the cycle failed and its events returned', async () => {
     const { ann, ada, space } = await room()
     let isOut = true
     parley.models.script((request) => (request.step === 2 && isOut ? OUT : answer('Half an answer.')(request)))
@@ -105,7 +105,7 @@ describe('an event of a persistent agent that failed by an outage of the provide
     expect((await stage.messagesIn(space)).map(({ text }) => text)).toEqual(['Go', 'Half an answer.'])
   })
 
-  test('is dropped when its agent leaves, removed by an admin, and retried at once on request', async () => {
+  test('is dropped when its agent leaves, or removed by an admin, and retried at once on request', async () => {
     const { ann, ada, space } = await room()
     const other = await stage.space('Other', [ann, ada], { routing: 'BROADCAST' })
     parley.models.script(() => OUT)
@@ -132,7 +132,7 @@ describe('an event of a persistent agent that failed by an outage of the provide
     expect(last === undefined ? '' : inboxIn(last)).toMatch(/^INBOX \(1 event.*\n.*"Important"$/)
   })
 
-  test('keeps its turn in a chain until the last retry', async () => {
+  test('keeps its turn in a chain until the last attempt', async () => {
     const [ann, ada, bob] = [await stage.person('Ann'), await mind('Ada'), await stage.bot('Bob')]
     const space = await stage.space('Chain', [ann, bob, ada], { routing: 'MENTION_CHAIN' })
     const ask = { targetAgentEntityId: ada.id, reason: 'How much?', expectReply: true }

@@ -6,7 +6,7 @@ import { newId } from '../../src/lib/ids.ts'
 import { insertEvents } from '../../src/stores/inbox-store.ts'
 import { RULE_STACKS, startApplication, type TestApplication } from '../support/application.ts'
 
-describe.each(RULE_STACKS)('a turn in a chain without budget for a cycle, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a turn in a chain when no budget is left for a cycle, on the %s stack', (stack) => {
   let parley: TestApplication
 
   beforeAll(async () => {
@@ -58,7 +58,7 @@ describe.each(RULE_STACKS)('a turn in a chain without budget for a cycle, on the
   }
   const SPENT = { status: 'FAILED', stopReason: 'OVER_BUDGET', error: 'Spent.' } as const
 
-  test('waits with its event, if others have spent the rest of the day before it began', async () => {
+  test('waits with its event, if other runs have used up the day’s budget before it began', async () => {
     const turn = await turnOf({ tokensPerDay: 100 })
     const claim = await turn.claim()
     await turn.spend()
@@ -68,7 +68,7 @@ describe.each(RULE_STACKS)('a turn in a chain without budget for a cycle, on the
     expect(await turn.outcome()).toEqual({ kind: 'OVER_BUDGET' })
   })
 
-  test('is passed on, if its root has spent its budget: as its cycle ends, and before one begins', async () => {
+  test('is passed on, if its root has used up its budget: when its cycle ends, and before one begins', async () => {
     const begun = await turnOf({ tokensPerRoot: 100 })
     const claim = await begun.claim()
     await begun.spend()

@@ -38,7 +38,7 @@ describe('the size of a prompt', () => {
   const resultsIn = ({ messages }: ModelRequest) =>
     messages.filter(({ role }) => role === 'tool').map(({ text }) => text)
 
-  test('is less than 250 kB in a space of fifty messages of 32,000 characters, of which it has the newest', async () => {
+  test('is less than 250 kB in a space of fifty messages of 32,000 characters, and contains the newest messages', async () => {
     const { human, space } = await parley.room()
     await say(
       space.id,
@@ -136,7 +136,7 @@ describe('the size of a prompt', () => {
     },
   )
 
-  test("cuts a tool's result at 50,000 characters, and the record keeps all", async () => {
+  test('cuts a tool’s result at 50,000 characters, and the record keeps the whole result', async () => {
     const { human, space } = await parley.room('Ada', {
       tools: [{ name: 'echo', description: 'Echoes.', inputSchema: { type: 'object' }, execution: 'INTERNAL' }],
     })
@@ -160,7 +160,7 @@ describe('the instructions of the steps of a run', () => {
   })
   afterAll(() => parley?.close())
 
-  test('stay the same while nothing has changed, even beside an unfinished run, and read none of its reasoning', async () => {
+  test('stay the same while nothing has changed, even beside an unfinished run, and do not include its reasoning', async () => {
     const { human, agent, space } = await parley.room('Ada', { toolset: 'SPACE_TOOLS' })
     const other = await parley.space(human, [agent.id], { name: 'Elsewhere' })
     const hold = Promise.withResolvers<void>()

@@ -20,7 +20,7 @@ describe.each(['STATELESS', 'PERSISTENT'] as const)('the instructions of a later
   const instructionsAt = async (step: number) =>
     (await parley.models.request((request) => request.step === step)).instructions
 
-  test('include what it noted in earlier steps, and not what it deleted', async () => {
+  test('include notes from earlier steps, and no deleted ones', async () => {
     const { human, agent, space } = await room()
     await parley.app.domain.memories.set(agent.id, [{ key: 'colour', value: 'green' }])
     const [plan] = await parley.app.domain.plans.setOwn(agent.id, [
@@ -51,7 +51,7 @@ describe.each(['STATELESS', 'PERSISTENT'] as const)('the instructions of a later
     expect(third).toMatch(/- "Look" \(id: pln_\w+, once, at 2040-01-31T06:00:00\.000Z\): "Look again\."/)
   })
 
-  test('name the spaces that it belongs to at that time', async () => {
+  test('instructions name the agent’s current spaces', async () => {
     const { human, agent, space } = await room()
     const joined = await parley.space(human, [], { name: 'Support' })
     parley.models.script(async (request) => {

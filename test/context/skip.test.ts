@@ -36,7 +36,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     await thinking.rest(agent)
     const [request] = parley.models.requests as [ModelRequest]
     const tool = request.body.tools.find((entry: { function: { name: string } }) => entry.function.name === 'skip')
-    expect(tool.function.description).toContain('another agent or a human will deal with it')
+    expect(tool.function.description).toContain('another agent or a human will handle it')
     expect(tool.function.parameters.properties.reason.type).toBe('string')
     expect(tool.function.parameters.required ?? []).toEqual([])
     expect(request.instructions).toContain(
@@ -69,7 +69,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     expect(JSON.stringify(next.messages)).not.toContain('lunch?')
   })
 
-  test('its run publishes its start, and ends with RunCanceled; operators find its reason in the log', async () => {
+  test('its run publishes its start, and ends with RunCanceled; operators find the reason in the log', async () => {
     const { human, agent, space } = await room()
     const gate = createDeferred()
     parley.models.script(() => [{ gate: gate.promise }, ...skip('Not for me.')])
@@ -101,7 +101,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'INBOX' })
   })
 
-  test('at a later step, before any message, it rolls the whole cycle back', async () => {
+  test('at a later step, before any message, it rolls back the whole cycle', async () => {
     const { human, agent, space } = await room()
     parley.models.script((request) =>
       steps(
@@ -117,7 +117,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     expect(await thinking.outcomeOf(message, agent)).toMatchObject({ kind: 'SKIPPED', reason: 'I see.' })
   })
 
-  test('after a message it is an ordinary end', async () => {
+  test('after a message it ends the cycle normally', async () => {
     const { human, agent, space } = await room()
     parley.models.script(answer('Hello Husam.', skip('That is all.')))
     const { message } = await parley.send(human, space.id, 'Hello')
@@ -148,7 +148,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
       ['delete_memories', '"notFound":[]', () => ({ keys: [NOTE.key] })],
       ['delete_goals', '"notFound":[]', () => ({ ids: [known.goal] })],
       ['delete_plans', '"notFound":[]', () => ({ names: [PLAN.name] })],
-    ])('%s, it is an ordinary end: the change stays on record', async (toolName, output, inputOf) => {
+    ])('%s, it ends the cycle normally: the change is kept', async (toolName, output, inputOf) => {
       const url = `${parley.models.baseUrl}/ticket`
       const ticket = { name: 'make_ticket', description: 'Makes a ticket.', inputSchema: { type: 'object' }, url }
       const tools = [{ ...ticket, execution: 'HTTP' as const }]
@@ -211,7 +211,7 @@ describe.each(RULE_STACKS)('skip, on the %s stack', (stack) => {
     expect(await thinking.runsOf(agent)).toHaveLength(1)
   })
 
-  test('an event that arrived during the skip gets its cycle', async () => {
+  test('an event that arrived during the skip gets a cycle of its own', async () => {
     const { human, agent, space } = await room()
     const gate = createDeferred()
     parley.models.script((request) =>

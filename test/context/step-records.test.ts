@@ -14,7 +14,7 @@ describe('the steps of a run, for admins', () => {
   })
   afterAll(() => parley?.close())
 
-  test('are read up to the end of the page, with whole prompts, and not the whole journal', async () => {
+  test('are read only for the requested page, with whole prompts, and not from the whole journal', async () => {
     const { human, space } = await parley.room()
     parley.models.script(steps(...Array.from({ length: 5 }, () => [{ toolCall: 'read_messages', input: {} }])))
     const { runs } = await parley.send(human, space.id, 'Read five times.')

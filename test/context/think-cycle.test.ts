@@ -60,7 +60,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(there).toMatchObject([{ text: 'We want the report' }])
   })
 
-  test('004 "What Happens Inside": the events of its run, in order, with one end', async () => {
+  test('004 "What Happens Inside": the events of its run, in order, with a single end event', async () => {
     const { human, agent, space } = await room()
     parley.models.script(answer('Hi Husam!'))
     await parley.send(human, space.id, 'Hello')
@@ -127,7 +127,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(inboxIn(second as ModelRequest)).toContain('"Two"')
   })
 
-  test('004 "After the Cycle": the consciousness continues; the instructions are rebuilt and never come from before', async () => {
+  test('004 "After the Cycle": the consciousness continues; the instructions are rebuilt and never reused', async () => {
     const { human, agent, space } = await room()
     parley.models.script(answer('The number is 42.', [{ text: 'I told Husam the number.' }]))
     await parley.send(human, space.id, 'Pick a number')
@@ -156,7 +156,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(await thinking.cycleCountOf(agent)).toBe(2)
   })
 
-  test('no active space at the start and no history block: the consciousness is the history', async () => {
+  test('no active space at the start and no history block: the consciousness serves as the history', async () => {
     const { human, agent, space } = await room()
     parley.models.script(() => [{ text: 'Read.' }])
     await parley.send(human, space.id, 'An earlier message')
@@ -171,7 +171,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(last.instructions).not.toContain('[ACTIVE] —')
   })
 
-  test('a step record shows the consciousness of its prompt, though it is stored once', async () => {
+  test('a step record shows the consciousness of its prompt, although it is stored once', async () => {
     const { human, agent, space } = await room()
     parley.models.script(answer('Hi.'))
     await parley.send(human, space.id, 'One')
@@ -207,7 +207,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(parley.models.requests).toHaveLength(1)
   })
 
-  test('a stop during streaming is recorded, balanced, and the next cycle continues', async () => {
+  test('stopping during streaming is recorded, the record is balanced, and the next cycle continues', async () => {
     const { human, agent, space } = await room()
     parley.models.script((request) =>
       steps(
@@ -234,7 +234,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(await thinking.cyclesOf(agent)).toHaveLength(2)
   })
 
-  test('a failed cycle is recorded, its events are done, and the next one works', async () => {
+  test('a failed cycle is recorded, its events are closed, and the next one works', async () => {
     const { human, agent, space } = await room()
     parley.models.script(() => [{ error: 'The model is overloaded.', status: 400 }])
     await parley.send(human, space.id, 'Hello')
@@ -250,7 +250,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect((await thinking.inboxOf(agent)).every(({ doneAt }) => doneAt !== null)).toBe(true)
   })
 
-  test('at most 100 events come into one cycle, in order', async () => {
+  test('a cycle contains at most 100 events, in order', async () => {
     const { human, agent, space } = await room()
     const gate = createDeferred()
     parley.models.script((request) =>
@@ -272,7 +272,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(lines[100]).toMatch(/"100"$/)
   })
 
-  test('`wait` keeps the cycle open; the reply is also done in the inbox', async () => {
+  test('`wait` keeps the cycle open; the reply is also marked as done in the inbox', async () => {
     const human = await parley.human('Husam')
     const agent = await thinking.bot('Ada', {}, { toolset: 'SPACE_TOOLS' })
     const space = await parley.space(human, [agent.id])
@@ -296,7 +296,7 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
     expect(JSON.stringify(parley.models.requests[1]?.messages.at(-1))).toContain('Green')
   })
 
-  test('agents that always respond to each other stop at the greatest depth', async () => {
+  test('agents that always respond to each other stop at the maximum depth', async () => {
     const human = await parley.human('Husam')
     const bots = [await thinking.bot('Ada'), await thinking.bot('Bob')]
     const space = await parley.space(

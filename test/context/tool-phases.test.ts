@@ -23,7 +23,7 @@ describe('a tool that a phase does not offer', () => {
   const room = (mind: 'STATELESS' | 'PERSISTENT') => parley.room('Ada', { mind, phases: [OBSERVE, ACT] as never })
 
   test.each(['STATELESS', 'PERSISTENT'] as const)(
-    'is not executed, streams to nobody, and the model gets an error (%s)',
+    'is not executed, streams to no subscriber, and the model gets an error (%s)',
     async (mind) => {
       const { human, agent, space } = await room(mind)
       parley.models.script((request) =>

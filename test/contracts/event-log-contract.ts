@@ -73,7 +73,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(at).toBeLessThanOrEqual(Date.now())
       })
 
-      test('an event is stored as it was at its append', async () => {
+      test('an event is stored as it was when it was appended', async () => {
         const [head] = await log.heads([TOPIC])
         const event = { type: 'RunFailed', error: 'a "quoted" \n line, 😀 and \ud83d', absent: undefined }
         const appended = log.append(TOPIC, event)
@@ -109,7 +109,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         }
       })
 
-      test('a head taken before the first entry can be resumed from', async () => {
+      test('a head that was read before the first entry can be resumed from', async () => {
         const [empty, other] = await log.heads([TOPIC, 'space:two'])
         expect(empty).not.toBe(other)
         expect(await log.heads([TOPIC])).toEqual([empty])
@@ -131,7 +131,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(await log.read(TOPIC, cursors[4]!, 3)).toEqual({ type: 'publications', publications: [] })
       })
 
-      test('a follower of an old cursor reads page by page up to the live entries', async () => {
+      test('a follower with an old cursor reads page by page up to the live entries', async () => {
         const [head] = await log.heads([TOPIC])
         await fill(2500)
         const follower = follow(head)
@@ -144,7 +144,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     })
 
     describe('gaps', () => {
-      test('a cursor of another topic, or of a removed topic, is a gap to the head', async () => {
+      test('a cursor of another topic, or of a removed topic, causes a gap to the head', async () => {
         const [foreign] = await log.heads(['space:two'])
         await fill(3)
         const [head] = await log.heads([TOPIC])
@@ -156,7 +156,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect((await follower.hasEntries(1))[0]!.event).toEqual(posted(3))
       })
 
-      test('a cursor beyond the last entry is a gap', async () => {
+      test('a cursor beyond the last entry causes a gap', async () => {
         await fill(3)
         const [head] = await log.heads([TOPIC])
         const [epoch] = Buffer.from(head!, 'base64url').toString().split('.')
@@ -167,7 +167,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(follower.cursor()).toBe(head)
       })
 
-      test('the last 10,000 entries are kept; an older cursor is a gap', async () => {
+      test('the last 10,000 entries are kept; an older cursor causes a gap', async () => {
         const [head] = await log.heads([TOPIC])
         const cursors = await fill(10_400)
         const end = cursors.at(-1)
@@ -251,7 +251,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     })
 
     describe('forgetting', () => {
-      test('an event that forgets is the first of its topic: caught-up followers receive it, older cursors are a gap', async () => {
+      test('an event with `forgets` removes earlier ones: older cursors cause a gap', async () => {
         const [head] = await log.heads([TOPIC])
         const follower = follow()
         await until('the follower is active', () => follower.gaps() === 1)
@@ -275,7 +275,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(await readAll(end!)).toMatchObject({ publications: [{ event: posted(21) }] })
       })
 
-      test('what is appended at the same time keeps its order, and nothing from before is read again', async () => {
+      test('concurrent appends keep their order, and no earlier entry is read again', async () => {
         const [head] = await log.heads([TOPIC])
         const follower = follow()
         await until('the follower is active', () => follower.gaps() === 1)
@@ -294,7 +294,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     })
 
     describe('drafts', () => {
-      test('a replaced text is published from where it changes, and the draft has all of it', async () => {
+      test('a replaced text is published from its first changed character, and the draft has the whole text', async () => {
         const [head] = await log.heads([TOPIC])
         const part = { messageId: 'msg_1', partIndex: 0 }
         await Promise.all([
@@ -358,7 +358,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         })
       })
 
-      test('any text is returned unchanged, wherever it was cut', async () => {
+      test('any text is returned unchanged, however it was split', async () => {
         const text = 'Zeile\r\n\t"\\u0041" \\ 😀👩‍👩‍👧 ﷽ \u2028 \u0001 ü\u0308 %s {0} é'
         await write('msg_1', 0, text.split(''))
         await write('msg_2', 0, [text.repeat(500)])
@@ -376,7 +376,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect((await log.drafts(TOPIC, ['msg_1'])).get('msg_1')?.get(0)).toBe('abcdef')
       })
 
-      test('after the loss of a draft, the whole text is appended from offset 0', async () => {
+      test('after a draft is lost, the whole text is appended from offset 0', async () => {
         const [head] = await log.heads([TOPIC])
         await log.appendDelta(TOPIC, { messageId: 'msg_1', partIndex: 0, offset: 3, delta: 'def' }, () => 'abcdef')
         await write('msg_1', 0, ['ghi'], 'abcdef')
@@ -435,7 +435,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
     describe('leaving', () => {
       const nobody = { topics: 0, followers: 0 }
 
-      test('an abort ends waiting followers, and leaves nothing behind', async () => {
+      test('an abort ends waiting followers, and leaves no resources behind', async () => {
         const controller = new AbortController()
         const { signal } = controller
         const iterations = indexes(20).map(() => log.follow(TOPIC, { signal }))
@@ -448,7 +448,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(getEventListeners(signal, 'abort')).toEqual([])
       })
 
-      test('an iteration that never started, or started too late, costs nothing', async () => {
+      test('an iteration that never started, or started after an abort, uses no resources', async () => {
         const controller = new AbortController()
         const { signal } = controller
         const iteration = log.follow(TOPIC, { signal })
@@ -477,7 +477,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(getEventListeners(signal, 'abort')).toEqual([])
       })
 
-      test('waiting a thousand times adds no listener to the signal', async () => {
+      test('waiting a thousand times adds no listener to the abort signal', async () => {
         const controller = new AbortController()
         const iteration = log.follow(TOPIC, { signal: controller.signal })
         await iteration.next()
@@ -517,7 +517,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         return { iteration, found, stop: () => controller.abort() }
       }
 
-      test('is cut off beyond 1,000 waiting entries, and does not slow others', async () => {
+      test('is disconnected beyond 1,000 waiting entries, and does not slow others', async () => {
         const quick = follow()
         const stuck = await startStuck()
         await until('the follower is active', () => quick.gaps() === 1)
@@ -535,7 +535,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         expect(log.stats()).toEqual({ topics: 0, followers: 0 })
       })
 
-      test('is cut off beyond 4 MiB', async () => {
+      test('is disconnected beyond 4 MiB', async () => {
         const stuck = await startStuck()
         const large = { type: 'RunTextDelta', step: 0, delta: 'x'.repeat(1024 * 1024) }
         for (const _ of indexes(5)) await log.append(TOPIC, large)

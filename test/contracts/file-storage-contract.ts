@@ -47,7 +47,7 @@ export function describeFileStorage(name: string, open: () => Promise<FileStorag
       await storage.close()
     })
 
-    test('deletes an object, and does not mind if there is none', async () => {
+    test('deletes an object, and succeeds if it does not exist', async () => {
       const storage = await open()
       await storage.put('objects/cc/1', Buffer.from('gone soon'))
       await storage.delete('objects/cc/1')

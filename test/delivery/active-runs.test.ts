@@ -86,7 +86,7 @@ describe('the runs of a followed agent', () => {
     expect(shown()).toBeUndefined()
   })
 
-  test('ignore events from before the read', async () => {
+  test('ignore events that are older than the read', async () => {
     const { board, tell, shown } = stage()
     await board.watch(AGENT, () => {})
     await tell(newsOf('run_1', 'RUNNING', 2))
@@ -99,7 +99,7 @@ describe('the runs of a followed agent', () => {
     expect(shown()).toEqual([])
   })
 
-  test('use events from during the read if they are newer', async () => {
+  test('use events that arrive during the read if they are newer', async () => {
     const { board, rows, tell, shown, hold, lookAgain } = stage()
     for (const id of ['run_1', 'run_2']) rows.set(id, newsOf(id, 'RUNNING', 1))
     await board.watch(AGENT, () => {})
@@ -129,7 +129,7 @@ describe('the runs of a followed agent', () => {
     expect(shown()).toEqual(['run_2 QUEUED', 'run_1 RUNNING'])
   })
 
-  test('are read once more for all events during a read', async () => {
+  test('are read once more after a read during which several events arrived', async () => {
     const { board, rows, tell, shown, hold, looked } = stage()
     let changes = 0
     await board.watch(AGENT, () => changes++)
@@ -185,7 +185,7 @@ describe('the runs of a followed agent', () => {
     expect([shown(), changes]).toEqual([['run_1 RUNNING'], 1])
   })
 
-  test('are found by the next read if no event came, and followers are notified', async () => {
+  test('are corrected by the next read if no event arrived, and followers are notified', async () => {
     const { board, rows, shown, lookAgain } = stage()
     rows.set('run_1', newsOf('run_1', 'RUNNING', 1))
     let changes = 0
@@ -200,7 +200,7 @@ describe('the runs of a followed agent', () => {
     expect([shown(), changes]).toEqual([['run_2 QUEUED'], 1])
   })
 
-  test('are published again if something else of the agent changed', async () => {
+  test('are published again if another property of the agent changed', async () => {
     const { board, tell, looked } = stage()
     let changes = 0
     await board.watch(AGENT, () => changes++)

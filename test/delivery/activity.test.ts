@@ -57,7 +57,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       return (await parley.clientOf(viewer)).subscribe<Activity, object>(AGENT_ACTIVITY, { spaceId })
     }
 
-    test('first has every agent member, then each change of their runs', async () => {
+    test('first publishes every agent member, then each change of their runs', async () => {
       const gate = Promise.withResolvers<void>()
       const [busy, idle] = [await parley.agent('Busy'), await parley.agent('Idle')]
       const human = await parley.human('Ada')
@@ -83,7 +83,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       live.stop()
     })
 
-    test('includes an agent that joins, and runs elsewhere without their content', async () => {
+    test('includes an agent that joins, and runs in other spaces without their content', async () => {
       const agent = await parley.agent('Guest')
       const human = await parley.human('Ada')
       const other = await parley.human('Bob')
@@ -150,7 +150,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       live.stop()
     })
 
-    test('merges the changes of one space to two per second, and never loses the last', async () => {
+    test('merges the changes of one space to two per second, and never loses the last change', async () => {
       const human = await parley.human('Ada')
       const bob = await parley.human('Bob')
       const space = await parley.space(human, [])
@@ -165,7 +165,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       live.stop()
     })
 
-    test('an admin gets spaces that others create and delete', async () => {
+    test('an admin receives the spaces that others create and delete', async () => {
       const live = await watch(parley.admin)
       await live.first(is('ViewerSnapshot'))
       const ada = await parley.human('Ada')
@@ -182,7 +182,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       live.stop()
     })
 
-    test('members get calls that wait for them, and their results', async () => {
+    test('members receive calls that wait for them, and their results', async () => {
       const human = await parley.human('Ada')
       const agent = await parley.agent('Asker', { tools: [ASK_COLOR] })
       const space = await parley.space(human, [agent.id])
@@ -209,7 +209,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       live.stop()
     })
 
-    test('a new member gets the calls that wait for an answer there', async () => {
+    test('a new member receives the calls that wait for an answer there', async () => {
       const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
       const agent = await parley.agent('Asker', { tools: [ASK_COLOR] })
       const space = await parley.space(human, [agent.id])
@@ -249,7 +249,7 @@ describe.each(RULE_STACKS)('on the %s stack', (stack) => {
       return { client, live, human, runId: runs[0]?.id ?? '' }
     }
 
-    test('a service gets the EXTERNAL calls of its agents', async () => {
+    test('a service receives the EXTERNAL calls of its agents', async () => {
       const { client, live, runId } = await served({})
       const { toolCall } = (await live.first(is('ViewerToolCallWaiting'))).viewerEvents
       await client.ask('mutation ($input: SubmitToolResultInput!) { submitToolResult(input: $input) { __typename } }', {

@@ -235,7 +235,7 @@ describe.each(RULE_STACKS)('subscriptions on the %s stack', (stack) => {
     return pairs.map(({ sides }, index) => ({ seen: sides.map(({ seen }) => [...seen]), ended: ends[index] ?? [] }))
   }
 
-  test('send each subscriber the same events, in the same order and with the same end, as if its operation ran for it alone', {
+  test('send each subscriber the same events, in the same order and with the same end, as if its operation were executed separately', {
     timeout: 30_000 + 6000 * RUNS,
   }, async () => {
     const property = fc.asyncProperty(fc.array(action, { minLength: 5, maxLength: 25 }), async (actions) => {

@@ -21,7 +21,7 @@ interface Watcher {
   seen: any[]
 }
 
-describe(`${SOCKETS} sockets that reconnect at once`, () => {
+describe(`${SOCKETS} sockets that reconnect at the same time`, () => {
   let parley: TestServer
   let spaceId: string
   let token: string
@@ -88,7 +88,7 @@ describe(`${SOCKETS} sockets that reconnect at once`, () => {
     }
   }
 
-  test('get missed events a few per tick, and the server handles other work in between', async () => {
+  test('get missed events a few at a time, and the server handles other work in between', async () => {
     const { cursor } = watchers[0]!.seen[0]
     const delta = { type: 'MessageTextDelta', messageId: newId('msg'), partIndex: 0, delta: '.' }
     for (let offset = 0; offset < MISSED; offset++)
@@ -104,7 +104,7 @@ describe(`${SOCKETS} sockets that reconnect at once`, () => {
     for (const { seen } of watchers) expect(seen.map(({ offset }) => offset)).toEqual(offsets)
   })
 
-  test('get the snapshot that all of them waited for a few per tick too', async () => {
+  test('get the snapshot that they all wait for a few at a time too', async () => {
     const { log } = parley.app.platform
     for (const watcher of watchers) stop(watcher)
     await until('there are no subscribers', () => log.stats().followers === 0)

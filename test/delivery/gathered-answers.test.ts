@@ -35,7 +35,7 @@ function tellingNames(failing: string[] = []) {
   return { ask, executed }
 }
 
-describe('a lookup with a personal result that others request too', () => {
+describe('a lookup with a personal result, when others request the same lookup', () => {
   test('is batched with them, and each gets its own result', async () => {
     const { ask, executed } = tellingNames()
     const names = ['a', 'b', 'c', 'd', 'e']
@@ -45,7 +45,7 @@ describe('a lookup with a personal result that others request too', () => {
     for (const name of names) expect(executed.get(name)).toBe(1)
   })
 
-  test('does not wait for one with a failed result, which is retried alone', async () => {
+  test('does not wait for a lookup that failed, which is retried alone', async () => {
     const { ask, executed } = tellingNames(['c'])
     const names = ['a', 'b', 'c', 'd', 'e']
     const [, ...others] = await Promise.all(['first', ...names].map((id) => ask(id)))

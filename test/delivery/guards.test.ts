@@ -37,7 +37,7 @@ function deafSignals() {
   }
 }
 
-describe('an end whose process died before it could publish it', () => {
+describe('an end that was never published because the process died', () => {
   let parley: TestApplication
   let guards: Guards
   let recheck: PeriodicRecheck
@@ -63,7 +63,7 @@ describe('an end whose process died before it could publish it', () => {
     return () => end
   }
 
-  test.each(['HUMAN', 'ADMIN'] as const)('of a deleted space is detected for %s', async (scope) => {
+  test.each(['HUMAN', 'ADMIN'] as const)('the unpublished end of a deleted space is detected for %s', async (scope) => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const viewer = scope === 'HUMAN' ? ada : parley.admin
@@ -72,7 +72,7 @@ describe('an end whose process died before it could publish it', () => {
     expect(await ended()).toBe('NotFoundError')
   })
 
-  test('of a membership, a token or a human is detected too', async () => {
+  test('the unpublished end of a membership, a token or a human is detected too', async () => {
     const [ada, eve] = [await parley.human('Ada'), await parley.human('Eve')]
     const space = await parley.space(ada, [])
     const { accessToken } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })
@@ -126,7 +126,7 @@ describe('while signals are lost', () => {
     expect(deaf.counts.listeners).toBe(0)
   })
 
-  test('a revoked token is detected too, also for a subscriber that starts meanwhile', async () => {
+  test('a revoked token is detected too, even for a subscriber that starts at the same time', async () => {
     const ada = await parley.human('Ada')
     const { accessToken } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })
     const viewer: Viewer = { ...ada, tokenId: accessToken.id }
@@ -141,7 +141,7 @@ describe('while signals are lost', () => {
     expect(deaf.counts.listeners).toBe(0)
   })
 
-  test('a database that is away is polled until it responds', async () => {
+  test('a database that does not respond is polled until it does', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const { live, ended } = watching()
@@ -162,7 +162,7 @@ describe('while signals are lost', () => {
     expect(await ended).toBe('ForbiddenError')
   })
 
-  test('a subscriber that started while the database was away leaves nothing behind', async () => {
+  test('a subscriber that started while the database was unreachable leaves no resources behind', async () => {
     const ada = await parley.human('Ada')
     const { accessToken } = await parley.app.domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })
     const { tokens } = parley.app.domain

@@ -38,7 +38,7 @@ function createSink() {
 }
 
 test.for(['shared', 'personal'] as const)(
-  'an event between two slices reaches the subscribers that read nothing more during the first (%s)',
+  'an event between two slices reaches the subscribers that had no more to read during the first (%s)',
   async (kind) => {
     const hub = createHub(new Registry())
     const window = new PublicationWindow({ epoch: '0'.repeat(16), offset: 0 }, 'needed')

@@ -47,7 +47,7 @@ describe('the cache of payloads is bounded by their own size, not by that of the
     expect(answered.batchAt({ offset: 6 })).toBeNull()
   })
 
-  test('a payload is reused until too much has followed', async () => {
+  test('a payload is reused until too many entries have followed', async () => {
     const size = 2 * MEBI
     const tell = vi.fn(() => 'x'.repeat(size))
     const answers = answersOfField('text', { scope: 'HUMAN', id: 'hum_1', tokenId: null, expiresAt: null })

@@ -38,7 +38,7 @@ describe('a shared watch', () => {
     return { watch: createSharedWatch<string>(opened, options), emitters, opened, closed }
   }
 
-  test('opens once for many, notifies all, and closes after the last', async () => {
+  test('opens once for many users, notifies all of them, and closes after the last one', async () => {
     const { watch, emitters, opened, closed } = watched()
     const [one, two] = [vi.fn(), vi.fn()]
     const leave = await Promise.all([watch.join('k', one), watch.join('k', two)])
@@ -65,7 +65,7 @@ describe('a shared watch', () => {
   })
 })
 
-test('the pace publishes a first change at once, merges the rest, and keeps the last', () => {
+test('publishes a first change at once, merges later ones, and keeps the last', () => {
   vi.useFakeTimers()
   const told: string[] = []
   const pace = createSpacePace((spaceId) => told.push(spaceId), 500)

@@ -19,7 +19,7 @@ const text = (messageId: string, offset: number, delta: string, partIndex = 0) =
   delta,
 })
 
-describe('the events that wait for a subscriber beyond its pace', () => {
+describe('the waiting events of a subscriber that exceeds its pace', () => {
   test('consecutive deltas of one text become one, with the cursor of the last', () => {
     expect(merged(text('a', 0, 'One '), text('a', 4, 'two '), text('a', 8, 'three'))).toEqual([
       { ...text('a', 0, 'One two three'), cursor: '3' },
@@ -39,7 +39,7 @@ describe('the events that wait for a subscriber beyond its pace', () => {
     expect(merged(text('a', 0, 'A'), text('b', 0, 'B'), text('a', 1, 'A'), text('b', 1, 'B'))).toHaveLength(4)
   })
 
-  test('deltas of a run are merged within one step, call and label', () => {
+  test('deltas of a run are merged only within one step, call and label', () => {
     const delta = (step: number, confidential?: true) => ({
       type: 'RunTextDelta',
       step,
@@ -58,7 +58,7 @@ describe('the events that wait for a subscriber beyond its pace', () => {
     expect(merged(text('a', 0, long), text('a', 5000, long))).toHaveLength(2)
   })
 
-  test('of many changes of one object the first and the last stay, at their positions', () => {
+  test('the first and the last of many changes of one object are kept, at their positions', () => {
     const change = { type: 'MessagePartChanged', messageId: 'a', partIndex: 0 }
     const other = { type: 'MessagePartChanged', messageId: 'a', partIndex: 1 }
     expect(merged(change, change, other, change, change).map(({ cursor }) => cursor)).toEqual(['1', '3', '5'])

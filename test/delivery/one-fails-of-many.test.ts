@@ -57,7 +57,7 @@ describe('an event whose payload fails once for one of many subscribers', () => 
     for (const { stop } of live) stop()
   })
 
-  test('reaches all who resume with it once and in order', async () => {
+  test('reaches all who resume with it, once and in order', async () => {
     const [first] = await watchAll()
     const { cursor } = (await first!.first(() => true)).spaceMessages
     await parley.app.platform.log.append(`space:${spaceId}`, { type: 'SpaceUpdated' })

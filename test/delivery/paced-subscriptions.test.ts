@@ -13,7 +13,7 @@ const PACING = { burst: 30_000, perSecond: (100_000 - 16_384 - 15_000) / (RELEAS
 
 type Event = { __typename: string; cursor: string; offset?: number; delta?: string }
 
-describe('a subscription beyond the pace of its viewer', () => {
+describe('a subscription that exceeds the pace of its viewer', () => {
   let parley: TestServer
   const sockets: WebSocket[] = []
   beforeAll(async () => {

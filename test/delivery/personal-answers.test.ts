@@ -110,7 +110,7 @@ describe.skipIf(!hasPostgres)(`an event for ${VIEWERS} viewers of a space`, () =
     return { most: Math.max(...taken), least: Math.min(...taken) }
   }
 
-  test('takes three statements for personal payloads, or a few more, not one for each', async () => {
+  test('takes three statements for personal payloads, or a few more, but not one for each viewer', async () => {
     const { least, most } = await tell({ type: 'MessagePosted', messageId })
     expect(answers()).toEqual([POSTED])
     expect(least).toBeLessThanOrEqual(3)
@@ -121,7 +121,7 @@ describe.skipIf(!hasPostgres)(`an event for ${VIEWERS} viewers of a space`, () =
   /** The personal lookup: unread messages. */
   const counts = () => statements.filter((sql) => sql.includes('"lastReadSeq"'))
 
-  test('takes a few statements if all resume at once to missed events', async () => {
+  test('takes a few statements if all resume with missed events at the same time', async () => {
     const { cursor } = viewers[0]!.seen.at(-1)!
     for (let times = 0; times < 3; times++)
       await parley.app.platform.log.append(`space:${spaceId}`, { type: 'MessagePosted', messageId })
@@ -142,7 +142,7 @@ describe.skipIf(!hasPostgres)(`an event for ${VIEWERS} viewers of a space`, () =
     expect(counts().length).toBeLessThanOrEqual(20)
   })
 
-  test('takes no access check for a call that is shown there', async () => {
+  test('takes no access check for a call that is shown in the space', async () => {
     const { prisma } = parley.app.platform.db
     const [agent] = await prisma.entity.findMany({ where: { kind: 'AGENT' } })
     const [runId, toolCallId] = [newId('run'), newId('tcl')]

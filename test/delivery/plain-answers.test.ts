@@ -154,7 +154,7 @@ test('a delta is built from the event, even if other events of the operation nee
   )
 })
 
-test('fields that need a lookup, or do not match their type, are left to execution', () => {
+test('fields that need a lookup, or do not match their type, are left to full execution', () => {
   expect(plainOf('... on MessageTextDelta { delta part { text } }')).toBeNull()
   expect(plainOf('cursor', { ...delta, cursor: null })).toBeNull()
   expect(plainOf('... on MessageTextDelta { offset }', { ...delta, offset: 'far' })).toBeNull()

@@ -92,7 +92,7 @@ describe.each(RULE_STACKS)('runEvents on the %s stack', (stack) => {
     expect(forAdmin.seen.at(-1)?.runEvents['run'].summary).toBe('I greeted.')
   })
 
-  test('a late client gets all events, a resuming one what it missed, and one that saw the end nothing', async () => {
+  test('a late client gets all events, a resuming client what it missed, and one that saw the end gets nothing', async () => {
     const { human, runId, goOn } = await begunRun('Three')
     goOn()
     await parley.runWhen(runId)
@@ -139,7 +139,7 @@ describe.each(RULE_STACKS)('runEvents on the %s stack', (stack) => {
     expect(typesOf(late.seen)).toEqual(['RunCanceled'])
   })
 
-  test('a run whose log is gone is summarised, and completes', async () => {
+  test('a run whose log was deleted is summarised, and the stream completes', async () => {
     const { human, runId, goOn } = await begunRun('Four')
     goOn()
     await parley.runWhen(runId)

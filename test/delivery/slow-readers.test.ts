@@ -117,7 +117,7 @@ describe('clients that do not read', () => {
 })
 
 describe('a client that stops reading', () => {
-  test("is closed with 1013 within 10 s, even if its unread bytes fit into the system's buffers", {
+  test('is closed with 1013 within 10 s, even if its unread bytes fit into the system’s buffers', {
     timeout: 60_000,
   }, async () => {
     const parley = await startTestServer({ stack: 'embedded', worker: false })
@@ -143,8 +143,8 @@ describe('a client that stops reading', () => {
   })
 })
 
-describe('a client that the server itself is late to serve', () => {
-  test('gets everything, however many events come at once', { timeout: 60_000 }, async () => {
+describe('a client whose events the server itself delays', () => {
+  test('gets every event, however many arrive at once', { timeout: 60_000 }, async () => {
     const parley = await startTestServer({ stack: 'embedded', worker: false })
     const human = await parley.human('Ada')
     const space = await parley.space(human, [])
@@ -179,8 +179,8 @@ describe('a client that the server itself is late to serve', () => {
   })
 })
 
-describe('a client that is slow to read why it was closed', () => {
-  test('still gets 1013 when it reads on, long after its ping', {
+describe('a client that is slow to read the close code', () => {
+  test('still gets 1013 when it continues to read, long after its ping', {
     timeout: 60_000,
   }, async () => {
     const parley = await startTestServer({ stack: 'embedded', worker: false, keepAliveMs: 4000 })

@@ -186,7 +186,7 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
     expect(await bad.ended).toMatchObject([{ extensions: { code: 'BAD_USER_INPUT' } }])
   })
 
-  test('a query of streamCursor and messages and a subscription after it have everything', async () => {
+  test('a query of streamCursor and messages and a subscription after it miss no event', async () => {
     const { human, space, client, watch } = await room()
     await parley.send(human, space.id, 'first')
     const { data } = await client.ask<{ space: { streamCursor: string; messages: { edges: unknown[] } } }>(
@@ -257,7 +257,7 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
     staying.stop()
   })
 
-  test('a member that was removed and returned resumes across its own leaving', async () => {
+  test('a member who was removed and returned resumes across their own leaving', async () => {
     const { human, space, watch } = await room()
     const other = await parley.human('Bob')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: other.id })
@@ -276,7 +276,7 @@ describe.each(STACKS)('spaceMessages on the %s stack', (stack) => {
     seen.stop()
   })
 
-  test('ends with UNAUTHENTICATED when the token is revoked; nothing new starts on that socket', async () => {
+  test('ends with UNAUTHENTICATED when the token is revoked; no operation starts on that socket afterwards', async () => {
     const { human, space } = await room()
     const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, {
       grant: { humanId: human.id },
@@ -333,7 +333,7 @@ describe.skipIf(!hasPostgres)('two processes that share a database and a Redis',
     await one?.close()
   })
 
-  test('events of one reach the other, and so does the end of a membership and of a token', async () => {
+  test('events of one reach the other, and so does the end of a membership or of a token', async () => {
     const human = await one.human('Ada')
     const space = await one.space(human, [])
     const client = await two.clientOf(human)

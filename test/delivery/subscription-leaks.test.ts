@@ -81,7 +81,7 @@ describe.each(RULE_STACKS)('subscriptions on the %s stack that start and end', (
 })
 
 describe('subscribers who share payloads', () => {
-  test('keep nothing of the first of them, who has left', async () => {
+  test('keep no data of their first subscriber, who has left', async () => {
     const parley = await startTestServer({ stack: 'embedded', worker: false })
     const human = await parley.human('Ada')
     const authorization = `Bearer ${await parley.tokenOf(human)}`

@@ -6,7 +6,7 @@ import { probeOf } from '../../src/delivery/viewer-probe.ts'
 
 const VIEWER: Viewer = { scope: 'HUMAN', id: 'hum_1', tokenId: 'acc_1', expiresAt: null }
 
-test('a probe reports once that an operation read more than the scope, however it read it', () => {
+test('a probe reports once that an operation read more than the scope, by whichever path', () => {
   const ways: ((viewer: Viewer) => unknown)[] = [
     ({ id }) => id,
     (viewer) => ({ ...viewer }),

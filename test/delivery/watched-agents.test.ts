@@ -107,7 +107,7 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     expect(looks).toBeGreaterThan(MOST_LOOKS)
   })
 
-  test('shares its payload with all that select the same', async () => {
+  test('shares its payload with all subscribers that have the same selection', async () => {
     const agentsRead = vi.spyOn(parley.app.domain.entities, 'getMany')
     const { running, told } = await watchARun('agent { name } runs { id status }')
     expect(running?.status).toBe('RUNNING')
@@ -116,7 +116,7 @@ describe.skipIf(!hasPostgres)('a subscriber to the activity of agents', () => {
     expect(agentsRead.mock.calls.length).toBeLessThanOrEqual((answers * 2) / 3)
   })
 
-  test('gets no more of a human who was erased while the event waited', async () => {
+  test('gets no further data of a human who was erased while the event waited', async () => {
     const ask = { name: 'ask', description: 'Asks', inputSchema: { type: 'object' }, execution: 'EXTERNAL' as const }
     const { ada, agent, space, lives } = await threeWhoWatch('runs { id status triggerSummary }', [ask])
     const told: SignalPayload[] = []

@@ -47,7 +47,7 @@ describe('push notifications of A2A tasks', () => {
     configuration: { returnImmediately: true, ...configuration },
   })
 
-  test('a task that ends is notified of once, with the secrets of its client, and its configuration is removed', async () => {
+  test('the end of a task is sent once, with the client’s secrets, and the configuration is removed', async () => {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(steps([{ gate }, { text: 'Done.' }]))
@@ -83,7 +83,7 @@ describe('push notifications of A2A tasks', () => {
     expect((await ask('CreateTaskPushNotificationConfig', { taskId, url })).error.code).toBe(-32004)
   })
 
-  test('a configuration comes with a message too, and a receiver that is busy gets the state again later', async () => {
+  test('a configuration may be part of a message, and a busy receiver gets the state again later', async () => {
     const { human, space } = await parley.room()
     parley.models.script(steps([{ text: 'Done.' }]))
     const ask = await clientOf(human, space.id)
@@ -97,7 +97,7 @@ describe('push notifications of A2A tasks', () => {
     expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED', 'TASK_STATE_COMPLETED'])
   })
 
-  test('addresses inside the network are refused, or never connected to, and nothing is posted for them', async () => {
+  test('addresses inside the network are refused, or never connected to, and no request is sent to them', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])
     const ask = await clientOf(human, space.id)
@@ -133,7 +133,7 @@ describe('push notifications of A2A tasks', () => {
     expect(receiver.received.length).toBe(before)
   })
 
-  test('it is deleted by its client, belongs to its viewer, and ends with its token and its task', async () => {
+  test('a configuration is deleted by its client, belongs to its viewer, and ends with its token and its task', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])
     const { domain } = parley.app
@@ -286,7 +286,7 @@ describe('push notifications of A2A tasks', () => {
     ])
   })
 
-  test('a replaced configuration is notified at its new address only', async () => {
+  test('a replaced configuration receives requests at its new address only', async () => {
     const { human, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(steps([{ gate }, { text: 'Done.' }]))
@@ -300,7 +300,7 @@ describe('push notifications of A2A tasks', () => {
     expect([statesOf(old), statesOf(url)]).toEqual([[], ['TASK_STATE_COMPLETED']])
   })
 
-  test('a message that is sent again adds no second configuration, and nothing is posted beyond the limit', async () => {
+  test('a repeated message adds no second configuration, and nothing is sent beyond the limit', async () => {
     const { human, space } = await parley.room()
     parley.models.script(() => [{ hang: true }])
     const ask = await clientOf(human, space.id)

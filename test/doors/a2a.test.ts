@@ -60,7 +60,7 @@ describe('the A2A server', () => {
     }
   }
 
-  test('agents, spaces and the server have cards, which nobody else sees', async () => {
+  test('agents, spaces and the server have cards, which only their viewers can read', async () => {
     const { human, agent, space } = await parley.room()
     const client = await clientOf(human)
     for (const [path, name] of [
@@ -78,7 +78,7 @@ describe('the A2A server', () => {
     expect((await fetch(`${parley.origin}/a2a/spaces/${space.id}${CARD}`)).status).toBe(401)
   })
 
-  test('a message is answered, and is not posted again if it is sent again', async () => {
+  test('a message gets an answer, and repeating it posts nothing again', async () => {
     const human = await parley.human('Ada')
     const agent = await parley.agent('Bot')
     parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'At noon.' } }]))
@@ -195,7 +195,7 @@ describe('the A2A server', () => {
     expect(seen.at(-1)).toMatchObject({ error: { data: { code: 'UNAUTHENTICATED' } } })
   })
 
-  test('a call whose input is too long to be read in a form is decided in the console only', async () => {
+  test('a call whose input is too long for a form can only be decided in the console', async () => {
     const { human, agent, space } = await parley.room('Ada', { tools: [DEPLOY] })
     const client = await clientOf(human)
     const path = `/a2a/agents/${agent.id}`
@@ -214,7 +214,7 @@ describe('the A2A server', () => {
     await client.ask(path, 'CancelTask', { id: bidi.id })
   })
 
-  test('a task has all its replies, however many other messages are between them', async () => {
+  test('a task has all its replies, even if many other messages are between them', async () => {
     const { human, agent, space } = await parley.room()
     const { promise: gate, resolve: open } = Promise.withResolvers<void>()
     parley.models.script(steps([{ gate }, { toolCall: 'send_message', input: { text: 'At last.' } }], [{ text: '' }]))
@@ -271,7 +271,7 @@ describe('the A2A server', () => {
     })
   })
 
-  test('unknown versions, methods and parts are refused as the protocol says', async () => {
+  test('unknown versions, methods and parts are refused as the protocol requires', async () => {
     const { human, space } = await parley.room()
     const client = await clientOf(human)
     const path = `/a2a/spaces/${space.id}`

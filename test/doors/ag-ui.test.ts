@@ -21,7 +21,7 @@ const DECIDE = `mutation ($input: DecideToolCallInput!) {
 }`
 const SPACES = `{ spaces { edges { node { id name members { name } messages { edges { node { text } } } } } } }`
 
-describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the AG-UI endpoint on the %s stack', (stack) => {
   let parley: TestServer
   let ana: HumanViewer
   let token: string
@@ -48,7 +48,7 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
     return found.at(-1).outcome.interrupts
   }
 
-  test('a message to an agent is answered in a stream of events, in a space of the two', async () => {
+  test('a message to an agent gets a stream of events as the response, in a space of the human and the agent', async () => {
     const bot = await parley.agent('Bot')
     parley.models.script(steps(say('Hello Ana, how are you?')))
     const found = await events(agents(bot.id), { threadId: 't1', runId: 'r1', messages: [userMessage('Hi Bot')] })
@@ -79,7 +79,7 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
     expect(audited).toEqual([{ targetId: expect.stringMatching(/^spc_/) }])
   })
 
-  test('a client that sends its whole history again posts nothing twice, and gets what there is', async () => {
+  test('a client that sends its whole history again posts nothing twice, and gets the existing messages', async () => {
     const bot = await parley.agent('Bot')
     parley.models.script(steps(say('One answer.')))
     const url = agents(bot.id)
@@ -108,7 +108,7 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
     expect(await changed.json()).toMatchObject({ type: 'RUN_ERROR', code: 'CONFLICT' })
   })
 
-  test('a thread has one space, however many requests and processes begin it at once', async () => {
+  test('a thread has a single space, even if many requests and processes begin it at the same time', async () => {
     // The embedded database belongs to one process.
     const other = stack === 'embedded' ? null : await startTestServer({ beside: parley, worker: false })
     try {
@@ -129,7 +129,7 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
     }
   })
 
-  test('who rejoins in the middle of a message gets the rest, by POST and by GET', async () => {
+  test('a client that rejoins in the middle of a message gets the rest, by POST and by GET', async () => {
     const bot = await parley.agent('Bot')
     const { promise: goOn, resolve } = Promise.withResolvers<void>()
     parley.models.script(
@@ -203,7 +203,7 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
     expect(Object.values(textsOf(found))).not.toContain('Hello?')
   })
 
-  test('calls that wait for people end the run as interrupts; each answer is taken, the rest stays', async () => {
+  test('calls that wait for people end the run as interrupts; each answer is accepted, and the other calls keep waiting', async () => {
     const ben = await parley.human('Ben')
     const refund = {
       name: 'refund',
@@ -315,7 +315,7 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
     ])
   })
 
-  test('a persistent agent answers at a door, and the run ends with its cycle', async () => {
+  test('a persistent agent responds through the endpoint, and the AG-UI run ends with its cycle', async () => {
     const mia = await parley.agent('Mia', { mind: 'PERSISTENT', toolset: 'SPACE_TOOLS' })
     parley.models.script(({ step, messages }) => {
       const [, spaceId] = /\(id: (spc_[0-9a-f]+)\)/.exec(messages.map(({ text }) => text).join('\n')) ?? []
@@ -331,7 +331,7 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
     expect(found.at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'success' } })
   })
 
-  test('a client that disappears stops nothing', async () => {
+  test('a client that disconnects stops no run', async () => {
     const bot = await parley.agent('Bot')
     const { promise: goOn, resolve } = Promise.withResolvers<void>()
     parley.models.script(async ({ step }) => {
@@ -351,7 +351,7 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
     expect(Object.values(texts)).toEqual(['Still here.'])
   })
 
-  test('a run that fails ends with an error, and one that people stop as cancelled', async () => {
+  test('a failed run ends with an error, and a stopped run as cancelled', async () => {
     const bot = await parley.agent('Bot')
     parley.models.script(() => [{ error: 'no', status: 400 }])
     const failed = await events(agents(bot.id), { threadId: 'fails', messages: [userMessage('Fail')] })
@@ -373,7 +373,7 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
     expect((await hanging).at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'cancelled' } })
   })
 
-  test('nobody may do more than by GraphQL', async () => {
+  test('nobody may do more than over GraphQL', async () => {
     const eve = await parley.human('Eve')
     const bot = await parley.agent('Bot')
     const space = await parley.space(ana, [bot.id])
@@ -493,8 +493,8 @@ describe.each(RULE_STACKS)('the AG-UI door on the %s stack', (stack) => {
   })
 })
 
-describe('the limits of the AG-UI door', () => {
-  test('streams, messages and bytes have the limits of GraphQL', async () => {
+describe('the limits of the AG-UI endpoint', () => {
+  test('streams, messages and bytes have the same limits as over GraphQL', async () => {
     const settings = {
       PARLEY_MAX_SOCKETS_PER_VIEWER: '3',
       PARLEY_RATE_MESSAGES: '6',
@@ -588,7 +588,7 @@ describe('the limits of the AG-UI door', () => {
   })
 })
 
-test('a query waits while the rate of its viewer is used up, and fails for any other reason', async () => {
+test('a query waits while its viewer’s rate is used up, and fails for any other reason', async () => {
   const failures = [
     new DoorError('RATE_LIMITED', 'Later.', { retryAfterMs: 1 }),
     new DoorError('NOT_FOUND', 'No such space.'),

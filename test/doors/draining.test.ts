@@ -4,14 +4,14 @@ import { type AgUiEvent, allEventsOf, askAgUi, eventsOf, textsOf, userMessage } 
 import { steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 
-describe('doors of a draining server', () => {
+describe('the streams of a server that drains', () => {
   let parley: TestServer
   beforeAll(async () => {
     parley = await startTestServer({ settings: { PARLEY_DELTA_MS: '0' } })
   })
   afterAll(() => parley?.close())
 
-  test('end their streams, whose clients go on elsewhere and miss nothing', async () => {
+  test('end, and their clients continue on another server and miss nothing', async () => {
     const leaving = await startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0 } })
     const ana = await parley.human('Ana')
     const token = await parley.tokenOf(ana)

@@ -37,7 +37,7 @@ describe('the MCP server, against bad input', () => {
     client = rawClient(parley, await parley.tokenOf(human))
   })
 
-  test('without a valid bearer token it answers 401 and says where to get one; cookies do not count', async () => {
+  test('without a valid bearer token the response is 401 and names the authorization server; cookies do not count', async () => {
     const metadata = 'https://parley.example/.well-known/oauth-protected-resource/mcp'
     const others: Record<string, string>[] = [
       {},
@@ -63,7 +63,7 @@ describe('the MCP server, against bad input', () => {
     }
   })
 
-  test('methods, content types, origins and bodies that are not allowed are refused as HTTP says', async () => {
+  test('disallowed methods, content types, origins and bodies are refused as HTTP requires', async () => {
     const authorization = `Bearer ${await parley.tokenOf(human)}`
     for (const method of ['GET', 'DELETE', 'PUT']) {
       const response = await fetch(`${parley.origin}/mcp`, { method, headers: { authorization } })
@@ -96,7 +96,7 @@ describe('the MCP server, against bad input', () => {
     ])
   })
 
-  test('unknown versions, missing headers and unknown methods are refused as the protocol says', async () => {
+  test('unknown versions, missing headers and unknown methods are refused as the protocol requires', async () => {
     const codeOf = async (method: string, options: Parameters<typeof client.ask>[2] = {}, params = {}) => {
       const { status, message } = await client.ask(method, params, options)
       return [status, message.error?.code]
@@ -126,7 +126,7 @@ describe('the MCP server, against bad input', () => {
     expect((await answerOf(old)).message.error.code).toBe(-32022)
   })
 
-  test('bad arguments are errors that a model can read, and unknown tools are invalid', async () => {
+  test('bad arguments are errors that a model can read, and calls of unknown tools are invalid', async () => {
     for (const [name, args] of [
       ['send_message', { spaceId: 'spc_x' }],
       ['send_message', { spaceId: 'spc_x', text: 'Hi', waitSeconds: 1e9 }],
@@ -147,7 +147,7 @@ describe('the MCP server, against bad input', () => {
     expect((await client.listen({ resourceSubscriptions: many })).seen[0].error.code).toBe(-32602)
   })
 
-  test('what a viewer may not see or do by GraphQL does not exist, or is refused, here too', async () => {
+  test('objects and actions that a viewer cannot access over GraphQL do not exist, or are refused, here too', async () => {
     const eve = await parley.human('Eve')
     const hidden = await parley.space(eve, [])
     await parley.send(eve, hidden.id, 'a secret')
@@ -175,7 +175,7 @@ describe('the MCP server, against bad input', () => {
     )
   })
 
-  test('floods meet the same limits as over GraphQL: messages, open streams, and bytes of an answer', async () => {
+  test('floods meet the same limits as over GraphQL: messages, open streams, and bytes of a response', async () => {
     const space = await parley.space(human, [])
     const uri = `parley://spaces/${space.id}`
     const abort = new AbortController()
@@ -202,7 +202,7 @@ describe('the MCP server, against bad input', () => {
     expect(JSON.stringify(read.message).length).toBeLessThan(110_000)
   })
 
-  test('each call of a batch that waits takes a place', () => {
+  test('each waiting call of a batch counts towards the limit of streams', () => {
     const call = (name: string, more: object = {}) => ({ method: 'tools/call', params: { name, ...more } })
     expect(waitsOf([call('ask_agent'), call('list_spaces'), call('decide', { requestState: 'x' }), null])).toBe(2)
     expect(waitsOf(call('send_message'))).toBe(1)

@@ -26,7 +26,7 @@ const WEIGH: ToolInput = {
   execution: 'SPACE',
 }
 
-test('the operations of the doors are valid', () => {
+test('the GraphQL operations of the protocol endpoints are valid', () => {
   const all: [string, unknown][] = Object.entries({ ...documents, ...operations })
   const faults = all.flatMap(([name, document]) =>
     typeof document !== 'string' || document.startsWith('fragment')
@@ -46,7 +46,7 @@ describe('the MCP server', () => {
 
   const clientOf = async (human: HumanViewer) => rawClient(parley, await parley.tokenOf(human))
 
-  test('server/discover and tools/list say what the server can do', async () => {
+  test('server/discover and tools/list describe what the server can do', async () => {
     const client = await clientOf(await parley.human('Ada'))
     const { message } = await client.ask('server/discover')
     expect(message.result).toMatchObject({
@@ -61,7 +61,7 @@ describe('the MCP server', () => {
     expect(list.result).toMatchObject({ resultType: 'complete', ttlMs: 300_000, cacheScope: 'public' })
   })
 
-  test('a message is sent, its answer is waited for, read and found', async () => {
+  test('a message is sent, its answer is awaited, read and found by search', async () => {
     const { human, agent, space } = await parley.room()
     parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'The meeting is at noon.' } }]))
     const client = await clientOf(human)
@@ -86,7 +86,7 @@ describe('the MCP server', () => {
     expect(found.hits).toMatchObject([{ space: { id: space.id }, sender: { id: agent.id } }])
   })
 
-  test('ask_agent uses the space of the human and the agent alone, and makes one if there is none', async () => {
+  test('ask_agent uses the space that has only the human and the agent, and creates one if none exists', async () => {
     const human = await parley.human('Ada')
     const agent = await parley.agent('Bot')
     parley.models.script(({ step }) =>
@@ -101,7 +101,7 @@ describe('the MCP server', () => {
     expect(both.map(({ structuredContent }) => structuredContent.status)).toEqual(['completed', 'completed'])
   })
 
-  test('a service triggers an agent that it was granted', async () => {
+  test('a service triggers an agent for which it has a grant', async () => {
     const agent = await parley.agent('Bot')
     const service: ServiceViewer = {
       scope: 'SERVICE',
@@ -125,7 +125,7 @@ describe('the MCP server', () => {
   })
 
   describe('with Tasks', () => {
-    test('a run that needs longer is a task, whose state any client of the viewer reads until it has its result', async () => {
+    test('a long run is a task, whose state any client of the viewer can read until the result is there', async () => {
       const { human, space } = await parley.room()
       const { promise: gate, resolve: open } = Promise.withResolvers<void>()
       parley.models.script(steps([{ gate }, { toolCall: 'send_message', input: { text: 'At last.' } }]))
@@ -158,7 +158,7 @@ describe('the MCP server', () => {
       expect(stream.seen.at(-1)).toMatchObject({ result: { resultType: 'complete' } })
     })
 
-    test('a call that waits for a decision is asked for by one key per revision, answered once, and cannot be answered late', async () => {
+    test('a call that waits for a decision is requested under one key per revision, answered once, and cannot be answered late', async () => {
       const { human, space } = await parley.room('Ada', { tools: [DEPLOY] })
       parley.models.script(steps([{ toolCall: 'deploy', input: { to: 'test' } }], [{ text: 'Deployed.' }]))
       const client = await clientOf(human)
@@ -211,7 +211,7 @@ describe('the MCP server', () => {
       })
     })
 
-    test('who does not speak Tasks gets no task, and the task of another does not exist', async () => {
+    test('a client without Tasks gets no task, and the task of another viewer does not exist', async () => {
       const { human, space } = await parley.room()
       parley.models.script(() => [{ hang: true }])
       const client = await clientOf(human)
@@ -235,7 +235,7 @@ describe('the MCP server', () => {
   })
 
   describe('without Tasks', () => {
-    test('a client with forms is asked in the result, and repeats its call without sending the message again', async () => {
+    test('a client with forms gets the question in the result, and repeats its call without sending the message again', async () => {
       const { human, space } = await parley.room('Ada', { tools: [WEIGH] })
       parley.models.script(
         steps([{ toolCall: 'weigh', input: {} }], [{ toolCall: 'send_message', input: { text: 'Thanks.' } }]),
@@ -333,7 +333,7 @@ describe('the MCP server', () => {
       expect((await client.ask('prompts/get', { name: prompt.name, arguments: {} })).message.error.code).toBe(-32602)
     })
 
-    test('a stream reports changes of a space, continues after a cursor, and ends with the membership', async () => {
+    test('a stream reports changes of a space, resumes after a cursor, and ends with the membership', async () => {
       const human = await parley.human('Ada')
       const space = await parley.space(human, [])
       const other = await parley.space(await parley.human('Eve'), [])
@@ -375,8 +375,8 @@ describe('the MCP server', () => {
     })
   })
 
-  describe('to a client of 2025-11-25', () => {
-    test('it answers without a session, and offers no tasks', async () => {
+  describe('for a client of version 2025-11-25', () => {
+    test('the server responds without a session, and offers no tasks', async () => {
       const { human, space } = await parley.room()
       parley.models.script(steps([{ toolCall: 'send_message', input: { text: 'Hello.' } }]))
       const client = await clientOf(human)

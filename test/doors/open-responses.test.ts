@@ -7,7 +7,7 @@ import { steps } from '../support/model-server-script.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
-describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the Open Responses endpoint on the %s stack', (stack) => {
   let parley: TestServer
   let ana: HumanViewer
   let token: string
@@ -55,7 +55,7 @@ describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) =>
     })
   }
 
-  test('a chain of responses is one space, whose state every client gets again', async () => {
+  test('a chain of responses is one space, and each response returns its whole state', async () => {
     const bot = await parley.agent('Bot')
     parley.models.script(steps(say('An answer.')))
     const first = await answer('/responses', { model: bot.id, input: 'First', metadata: { a: 'b' } })
@@ -79,7 +79,7 @@ describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) =>
     expect(texts).toEqual(['First', 'An answer.', 'Second', 'An answer.'])
   })
 
-  test('a stream goes on after any of its numbers, with the same text', async () => {
+  test('a stream resumes after any of its sequence numbers, with the same text', async () => {
     const bot = await parley.agent('Bot')
     parley.models.script(steps(say('One, two and three.'), say('And four.')))
     const all = await streamed('/responses', { model: bot.id, input: 'Count', stream: true })
@@ -105,7 +105,7 @@ describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) =>
     }
   })
 
-  test('a background response is there at once, goes on without its client, and can be canceled', async () => {
+  test('a background response returns at once, continues without its client, and can be canceled', async () => {
     const bot = await parley.agent('Bot')
     const { promise: goOn, resolve } = Promise.withResolvers<void>()
     parley.models.script(async ({ step }) => {
@@ -129,7 +129,7 @@ describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) =>
     expect(await answer(`/responses/${hanging.id}/cancel`, {})).toMatchObject({ status: 'cancelled' })
   })
 
-  test('a waiting decision is answered in words, with a link to the place of the decision', async () => {
+  test('a pending decision is described in a text with a link to it', async () => {
     const bot = await parley.agent('Bot', {
       tools: [
         {
@@ -162,7 +162,7 @@ describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) =>
     expect(textOf(later.at(-1).response)).toBe('Refunded.')
   })
 
-  test('a stateless client goes on in its conversation, and a request that is sent again posts nothing', async () => {
+  test('a stateless client continues its conversation, and a repeated request posts nothing', async () => {
     const bot = await parley.agent('Bot')
     parley.models.script(steps(say('Hello.')))
     const user = (content: string) => ({ role: 'user', content })
@@ -183,7 +183,7 @@ describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) =>
     expect(repeated.id).toBe(first.id)
   })
 
-  test('a history that may be that of several conversations, or of others too, begins another one', async () => {
+  test('a history that may belong to several conversations, or to conversations with other people, begins a new one', async () => {
     const ben = await parley.human('Ben')
     const bot = await parley.agent('Bot')
     parley.models.script(steps(say('Hello.')))
@@ -206,7 +206,7 @@ describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) =>
     expect(await spaceAfter('Hello.', 'Not for Ben')).not.toBe(shared)
   })
 
-  test('models are the agents that the token may wake', async () => {
+  test('the models are the agents that the token may wake', async () => {
     const [open, closed, shared] = [
       await parley.agent('Open'),
       await parley.agent('Closed', { addableBy: 'ADMINS' } as object),
@@ -228,7 +228,7 @@ describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) =>
     expect(await answer(`/models/${open.id}`)).toMatchObject({ id: open.id, object: 'model', owned_by: 'parley' })
   })
 
-  test('failures are errors of OpenAI, and nobody may do more than by GraphQL', async () => {
+  test('failures use OpenAI’s error format, and nobody may do more than over GraphQL', async () => {
     const eve = await parley.human('Eve')
     const bot = await parley.agent('Bot')
     parley.models.script(steps(say('Private.')))
@@ -306,8 +306,8 @@ describe.each(RULE_STACKS)('the Open Responses door on the %s stack', (stack) =>
   })
 })
 
-describe('the limits of the Open Responses door', () => {
-  test('requests without a place post nothing, those that wait take one, and refused messages leave no space', async () => {
+describe('the limits of the Open Responses endpoint', () => {
+  test('requests beyond the limit of waiting ones post nothing, waiting ones count, and refused messages leave no space', async () => {
     const settings = {
       PARLEY_MAX_SOCKETS_PER_VIEWER: '1',
       PARLEY_RATE_MESSAGES: '2',

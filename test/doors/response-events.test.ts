@@ -32,7 +32,7 @@ const messageOf = (seq: number, text: string, more: Partial<ShownMessage> = {}):
 })
 
 describe('the texts of a turn', () => {
-  test('are whole in a response, even if one appears before another that was sent', () => {
+  test('are complete in a response, even if one appears before another that was sent', () => {
     const events = new ResponseEvents(ASKED, -1)
     const texts: Record<string, string> = {}
     const sent = LATE.flatMap((view) => events.next(view))
@@ -45,7 +45,7 @@ describe('the texts of a turn', () => {
     expect(numbers).toEqual([...new Set(numbers)].toSorted((one, other) => one - other))
   })
 
-  test('are whole in a chat completion too', () => {
+  test('are complete in a chat completion too', () => {
     const chunks = chatChunks(ASKED, false)
     const sent = LATE.flatMap((view) => chunks.next(view)) as { choices: { delta: { content?: string } }[] }[]
     expect(sent.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe('Second, longer\n\nFirst')

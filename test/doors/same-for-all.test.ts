@@ -80,7 +80,7 @@ describe('every door', () => {
   }
 
   test.each(DOORS)(
-    '%s refuses requests without a token, of another site, and of another or a too large body',
+    '%s refuses requests without a token, from another site, and with an invalid or too large body',
     async (door) => {
       const statusOf = async (more: Parameters<typeof open>[1]) => {
         const response = await open(door, more)
@@ -97,7 +97,7 @@ describe('every door', () => {
     },
   )
 
-  test.each(DOORS)('a stream of %s takes the place of the viewer at all others, and gives it back', async (door) => {
+  test.each(DOORS)('a stream of %s counts towards the viewer’s limit at all endpoints until it ends', async (door) => {
     const left = new AbortController()
     const response = await open(door, { signal: left.signal })
     expect([response.status, response.headers.get('content-type')]).toEqual([
@@ -118,7 +118,7 @@ describe('every door', () => {
     })
   })
 
-  test.each(DOORS)('a stream of %s ends with its token, and says so', async (door) => {
+  test.each(DOORS)('a stream of %s ends with its token, and reports the reason', async (door) => {
     const { domain } = parley.app
     const { accessToken, secret } = await domain.tokens.create(parley.admin, { grant: { humanId: ada.id } })
     const response = await until('a place is free', async () => {

@@ -100,7 +100,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     expect([bare.status, bare.headers.get('location')]).toEqual([308, `${base}/`])
   })
 
-  test('the console and GraphiQL load all they need from under the prefix', async () => {
+  test('the console and GraphiQL load all their files from under the prefix', async () => {
     const headers = { accept: 'text/html' }
     for (const page of ['/', '/spaces/spc_1', '/invitations/a-code', '/graphql', '/graphql/']) {
       const answer = await ask(page, { headers })
@@ -116,7 +116,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     }
   })
 
-  test('the links of invitations and webhooks work as they are given', async () => {
+  test('the links of invitations and webhooks work unchanged', async () => {
     const admin = near(apis[0]?.adminToken)
     const { url } = await mutate(
       admin,
@@ -143,7 +143,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     await admin.close()
   })
 
-  test('metrics are not for everybody, although nginx runs on the same machine', async () => {
+  test('metrics are not public, although nginx runs on the same machine', async () => {
     expect((await ask('/metrics')).status).toBe(401)
   })
 
@@ -231,7 +231,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
     })
   }
 
-  test('a process restarts under load: requests succeed, nothing is lost or doubled, sockets resume by cursor', async () => {
+  test('a process restarts under load: requests succeed, no event is lost or duplicated, and sockets resume by cursor', async () => {
     const room = await createSpace(near(), [])
     let connections = 0
     const socket = openSocket(() => {
@@ -305,7 +305,7 @@ describe.skipIf(!canStartNginx() || !hasServices)('behind nginx, with TLS, a pat
   })
 
   test.skipIf(!hasBrowserFor('the console behind nginx'))(
-    'people sign in by an invitation, and talk, under the prefix',
+    'people sign in with an invitation, and post, under the prefix',
     async () => {
       const admin = near(apis[1]?.adminToken)
       const { url } = await mutate(

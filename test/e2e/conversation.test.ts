@@ -41,7 +41,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
   }
 
   test.each(['openai.chat:test', 'openai:test'])(
-    'by %s can be followed from the first character to the end',
+    'a conversation over %s can be followed from the first character to the end',
     async (model) => {
       const name = model.includes('chat') ? 'Chatty' : 'Responsive'
       const agentId = await parley.agent(name, model)
@@ -96,7 +96,7 @@ describe.each(STACKS)('a conversation, %s', (stack) => {
     },
   )
 
-  test('can be resumed at every event, during it and afterwards, with the same result', async () => {
+  test('can be resumed at every event, during the conversation and afterwards, with the same result', async () => {
     const agentId = await parley.agent('Echo', 'openai.chat:test')
     const client = ada.at(0)
     const spaceId = await createSpace(client, [agentId])

@@ -53,7 +53,7 @@ async function openSocket({ origin, adminToken }: ParleyProcess): Promise<WebSoc
   return socket
 }
 
-describe('a start that must fail', () => {
+describe('a start with an invalid environment', () => {
   test('lists all invalid settings at once, and no secret', async () => {
     const { code, lines } = await refusal({
       PORT: 'http',
@@ -70,7 +70,7 @@ describe('a start that must fail', () => {
     expect(text).not.toMatch(/too-short-a-secret|hidden-word/)
   })
 
-  test('names a busy port in one line, and leaves no files', async () => {
+  test('reports a busy port in one line, and leaves no files', async () => {
     const other = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => other.once('listening', resolve))
     closing.push(() => new Promise((resolve) => other.close(resolve)))
@@ -82,7 +82,7 @@ describe('a start that must fail', () => {
     expect(existsSync(DATA_DIR)).toBe(false)
   })
 
-  test('names a directory that cannot be created in one line', async () => {
+  test('reports a directory that cannot be created in one line', async () => {
     const file = path.join(await dataDirectory(), 'file')
     await writeFile(file, '')
     for (const DATA_DIR of [file, path.join(file, 'within')]) {
@@ -92,7 +92,7 @@ describe('a start that must fail', () => {
     }
   })
 
-  test('names a directory in use by another process in one line, and that process continues', async () => {
+  test('reports a directory that another process uses in one line, and that process continues', async () => {
     const DATA_DIR = await dataDirectory()
     const first = await start({ DATA_DIR })
     const { code, lines } = await refusal({ DATA_DIR })
@@ -104,7 +104,7 @@ describe('a start that must fail', () => {
     await start({ DATA_DIR })
   })
 
-  test('names an unreachable database or Redis in one line within seconds', async () => {
+  test('reports an unreachable database or Redis in one line within seconds', async () => {
     const nowhere = `127.0.0.1:${await freePort()}`
     const database = await refusal({ DATABASE_URL: `postgresql://user:hidden-word@${nowhere}/x` })
     expect(database).toEqual({ code: 1, lines: [expect.stringContaining('DATABASE_URL')] })
@@ -115,7 +115,7 @@ describe('a start that must fail', () => {
 })
 
 describe('a running process', () => {
-  test('closes its sockets with 1001 on SIGTERM and exits with 0; the next start finds everything', async () => {
+  test('closes its sockets with 1001 on SIGTERM and exits with 0; the next start finds all data', async () => {
     const DATA_DIR = await dataDirectory()
     const parley = await start({ DATA_DIR })
     const ask = (origin: string, query: string) =>
@@ -137,7 +137,7 @@ describe('a running process', () => {
     expect(found).toEqual({ data: { node: { name: 'Ada' } } })
   })
 
-  test('warns at its start of unbounded settings, without secrets', async () => {
+  test('warns at startup of unbounded settings, without secrets', async () => {
     const secret = 'hidden-word'.repeat(4)
     const { output } = await start({ AUTH_JWT_SECRET: secret, AUTH_ALLOW_UNBOUNDED: 'true' })
     const warnings = output()

@@ -28,7 +28,7 @@ describe('npm run seed', () => {
     })
 
   test.each(['', '/', '/graphql'])(
-    'accepts a server’s address with “%s” after its origin, and creates what it prints',
+    'accepts a server’s address with “%s” after its origin, and creates the objects that it prints',
     async (after) => {
       const { stdout } = await seed(parley.origin + after)
       const spaceId = /space +(spc_\S+)/.exec(stdout)?.[1] ?? ''

@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent agent, on the %s 
     expect(JSON.stringify(consciousness)).toContain('"status":"pending"')
   })
 
-  test('several calls of one step get results in any order, `false` counts, and each result names its own call', async () => {
+  test('several calls of one step get results in any order, `false` counts as one, and each result names its own call', async () => {
     const { human, agent, space } = await room([LOOK_UP])
     const questions = ['Rain?', 'Snow?', 'Wind?']
     const calls = questions.map((question) => ({ toolCall: 'look_up', input: { question } }))
@@ -130,7 +130,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent agent, on the %s 
     expect(runs[1]).toMatchObject({ triggerSpaceId: space.id, parentRunId: runs[0]?.id, summary: 'Approved.' })
   })
 
-  test('a call without a result in time gets a result that reports it', async () => {
+  test('a call without a result within its time limit gets a result that reports the timeout', async () => {
     const { human, agent, space } = await room([{ ...LOOK_UP, timeoutMs: 1000 }])
     parley.models.script(lookUpAndEnd)
     await parley.send(human, space.id, 'How is the weather?')
@@ -140,7 +140,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent agent, on the %s 
     )
   })
 
-  test('a result for a stopped cycle still arrives', async () => {
+  test('a result for a stopped cycle is still delivered', async () => {
     const { human, agent, space } = await room([APPROVE])
     const gate = createDeferred()
     parley.models.script((request) =>
@@ -203,7 +203,7 @@ describe.each(RULE_STACKS)('asynchronous tools of a persistent agent, on the %s 
     expect(JSON.stringify(cycle?.messages)).toContain('BAD_INPUT')
   })
 
-  test('a skip after an EXTERNAL call is an ordinary end: the result must find its cycle', async () => {
+  test('a skip after an EXTERNAL call ends the cycle normally, because the result must find its cycle', async () => {
     const { human, agent, space } = await room([LOOK_UP])
     parley.models.script((request) =>
       inboxIn(request).includes('TOOL_RESULT')

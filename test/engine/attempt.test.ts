@@ -66,7 +66,7 @@ describe('a model that ignores the abort signal', () => {
 })
 
 describe('a model with an empty response', () => {
-  test('is not reported as refusing the prompt', async () => {
+  test('is not reported as a refusal of the prompt', async () => {
     const { made } = asking(async () => ({ stream: sending([], 'close') }), new AbortController().signal)
     expect(await made).toMatchObject({ end: null, failure: null })
   })

@@ -43,7 +43,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
   }
 
   describe('their parts', () => {
-    test('the texts of a run in one space, over its steps, are one message: one part each, in order', async () => {
+    test('the texts of a run in one space, over all steps, are one message: one part each, in order', async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents } = room
       const run = await play(room, [sayIn(space.id, 'One'), sayIn(space.id, 'Two')], [sayIn(space.id, 'Three')])
@@ -55,7 +55,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(outputs).toEqual(Array(3).fill({ messageId: messages[0]?.id, sent: true }))
     })
 
-    test("texts in two spaces become a message in each; the one outside of the trigger's space carries its origin", async () => {
+    test('texts in two spaces become a message in each; the message outside the trigger’s space carries its origin', async () => {
       const room = await spaceToolsRoom(parley)
       const { space, agents, human } = room
       const other = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN', name: 'Leadership' })
@@ -328,7 +328,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       })
     })
 
-    test('a call without targetSpaceId shows nowhere, and its mention is ignored', async () => {
+    test('a call without targetSpaceId appears nowhere, and its mention is ignored', async () => {
       const room = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'], input: { tools: [CHART] } })
       const { space, agents } = room
       const run = await play(room, [{ toolCall: 'chart', input: { bars: [3], mention: agents[1]?.id } }])
@@ -339,7 +339,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(await runsOf(parley, agents[1]?.id ?? '')).toEqual([])
     })
 
-    test('a mention on a display tool wakes the agent after the part is posted, and finishes the message', async () => {
+    test('a mention on a display tool wakes the agent after the part is posted, and completes the message', async () => {
       const room = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'], input: { tools: [CHART] } })
       const { space, agents } = room
       parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))

@@ -59,7 +59,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
     message &&
     (await one.app.platform.log.drafts(`space:${message.spaceId}`, [message.id])).get(message.id)?.get(partIndex)
 
-  test('between two parts: the message continues as one', async () => {
+  test('between two parts: the message continues with the next part', async () => {
     const { run, messages } = await handOver({
       steps: (spaceId) => [[sayIn(spaceId, 'One')], [sayIn(spaceId, 'Two')]],
       heldAt: 1,
@@ -71,7 +71,7 @@ describe.skipIf(!hasPostgres)('a run with composite messages that another worker
     expect(messages).toMatchObject([{ status: 'COMPLETE' }])
   })
 
-  test('during a part of a lost generation: the streamed text is kept, and the next message has the whole text', async () => {
+  test('during a part of a lost generation: the streamed text is kept, and the next message has the complete text', async () => {
     const { run, messages } = await handOver({
       steps: (spaceId) => [[sayIn(spaceId, 'One')], [sayIn(spaceId, 'Two and more')]],
       heldAt: 1,

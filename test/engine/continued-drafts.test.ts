@@ -28,7 +28,7 @@ function textsFrom(events: Event[]): string[] {
   return [...texts.values()]
 }
 
-describe.each(RULE_STACKS)('a message whose stream broke off, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a message whose stream was interrupted, on the %s stack', (stack) => {
   let parley: TestServer
 
   beforeAll(async () => {
@@ -94,7 +94,7 @@ describe.each(RULE_STACKS)('a message whose stream broke off, on the %s stack', 
     }
   })
 
-  test('is one message if every attempt breaks off, and its run has one call', async () => {
+  test('is one message if every attempt is interrupted, and its run has one call', async () => {
     const { promise: never } = Promise.withResolvers<void>()
     const { human, space, agent } = await parley.room('Ada')
     parley.models.script(({ n }) => breakingAfter('send_message', { text: `half ${n}` }, Promise.race([never, null])))

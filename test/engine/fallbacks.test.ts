@@ -107,7 +107,7 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
     expect(spare.requests).toEqual([])
   })
 
-  test('the reasoning and signatures of another model are dropped, incompatible ids are changed, and each continues from the texts', async () => {
+  test('the reasoning and signatures of another model are dropped, incompatible ids are changed, and each model continues from the texts', async () => {
     parley.models.script(({ step }) => {
       if (step === 0)
         return [
@@ -202,7 +202,7 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
       expect(parley.models.requests).toHaveLength(5)
     }
 
-    test('is skipped in every process if there is a fallback, and the step records it', async () => {
+    test('is skipped by every process if there is a fallback, and the step records the skip', async () => {
       await failFiveTimes()
       const other =
         stack === 'postgres' ? await startApplication({ stack, worker: false, beside: parley, settings }) : parley

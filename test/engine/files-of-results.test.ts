@@ -75,7 +75,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
   }
 
   test.each(['draw', 'art__draw'])(
-    'by %s is shown to models that take images, and described to others',
+    'an image from %s is shown to models that take images, and described to others',
     async (name) => {
       const data = PNG.toString('base64')
       for (const model of ['anthropic:claude-haiku-4-5', 'google:gemini-3-flash', 'openai:gpt-5-mini']) {
@@ -116,7 +116,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     expect(JSON.stringify(cycle.messages)).not.toContain(PNG.toString('base64'))
   })
 
-  test('is a file of its call: the agent reads it, people see it where they see the output, and it goes with the call', async () => {
+  test('is a file of its call: the agent can read it, people see it where they see the output, and it is deleted with the call', async () => {
     const { agent, human, space } = await parley.room('Zoe', {
       model: 'openai.chat:test',
       tools: [{ ...TEXT_TOOL, url: `${url}/data`, visible: true }],
@@ -238,7 +238,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     expect(files).toMatchObject([{ mediaType: 'application/zip', size: ZIP.byteLength }])
   })
 
-  test('that is of a confidential space is read only by runs that know that space', async () => {
+  test('an image from a confidential space is read only by runs with access to that space', async () => {
     const { agent, human, space } = await parley.room(
       'Eva',
       {
@@ -265,7 +265,7 @@ describe.each(RULE_STACKS)('an image that a tool returns, on the %s stack', (sta
     }
   })
 
-  test("a failure carries the server's JSON, without the values of headers", async () => {
+  test('a failure carries the server’s JSON, without header values', async () => {
     const { call, body } = await drawWith('openai.chat:test', 'draw', '/refuses')
     const details = { field: 'size', key: '[removed]' }
     expect(call).toMatchObject({ status: 'FAILED', output: { error: { code: 'BAD_STATUS', details } } })

@@ -63,7 +63,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     expect(parley.models.requests).toHaveLength(3)
   })
 
-  test('the pauses of the SDK between the calls of an overloaded provider do not count as silence', async () => {
+  test('the SDK’s pauses between calls of an overloaded provider do not count as silence', async () => {
     parley.models.script(() => [{ error: 'Overloaded.', status: 529 }])
     const { runId } = await asked()
     expect(await parley.runWhen(runId)).toMatchObject({ status: 'FAILED', error: 'Overloaded. (HTTP 529)' })
@@ -82,19 +82,22 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
   test.each<[string, ModelAction]>([
     ['a call that is not JSON', { toolCall: 'send_message', input: '{"text":"Too lo' }],
     ['a complete call', { toolCall: 'send_message', input: { text: 'Whole' } }],
-  ])('cut off by its length after %s, it is the last one, and the error has the reason', async (_, call) => {
-    parley.models.script(() => [call, { finish: 'length' }])
-    const { space, runId } = await asked()
-    expect(await parley.runWhen(runId)).toMatchObject({
-      status: 'FAILED',
-      stepCount: 1,
-      error: 'The model reached its output limit in the middle of a tool call.',
-    })
-    expect(parley.models.requests).toHaveLength(1)
-    expect((await said(space.id)).filter(({ status }) => status === 'COMPLETE')).toEqual([])
-  })
+  ])(
+    'a generation that is cut off at its length limit after %s is the last one, and the error has the reason',
+    async (_, call) => {
+      parley.models.script(() => [call, { finish: 'length' }])
+      const { space, runId } = await asked()
+      expect(await parley.runWhen(runId)).toMatchObject({
+        status: 'FAILED',
+        stepCount: 1,
+        error: 'The model reached its output limit in the middle of a tool call.',
+      })
+      expect(parley.models.requests).toHaveLength(1)
+      expect((await said(space.id)).filter(({ status }) => status === 'COMPLETE')).toEqual([])
+    },
+  )
 
-  test('after a wait the prompt starts with the earlier one, character by character, although the space has changed', async () => {
+  test('after a wait the prompt starts with the earlier prompt, character by character, although the space has changed', async () => {
     const found = { zone: 'north', list: [{ name: 'A', id: 1 }, { id: 2 }], 10: 'ten', é: { yy: 1, x: 2 } }
     parley.models.script(
       steps(
@@ -118,7 +121,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     expect(sent.at(-1)).toContain(JSON.stringify(JSON.stringify(result)))
   })
 
-  test('the journal stores the prompt of a step once, and its record shows the whole of it', async () => {
+  test('the journal stores the prompt of a step once, and its record shows the complete prompt', async () => {
     const long = 'x'.repeat(50_000)
     parley.models.script(steps(saying(`${long}1`), saying(`${long}2`), [{ text: 'Done.' }]))
     const { runId } = await asked()

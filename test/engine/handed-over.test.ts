@@ -53,7 +53,7 @@ describe.each(RULE_STACKS)('a call that workers hand over to one another, on the
   const answer = () =>
     calls.at(-1)?.response.writeHead(200, { 'content-type': 'application/json' }).end('{"booked":true}')
 
-  test(`${DEPLOYS} deploys during one slow tool cost no attempt, and the run ends as if there had been none`, async () => {
+  test(`${DEPLOYS} deployments during one slow tool call use no attempt, and the run ends as if there had been none`, async () => {
     const { space, runId } = await booking('Ada', {})
     for (let deploy = 1; deploy <= DEPLOYS; deploy++) {
       await startNext()
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('a call that workers hand over to one another, on the
     expect(parley.models.requests).toHaveLength(1)
   })
 
-  test('a repeated call has the same input as the first and as the journal, even where the database cannot store it exactly', async () => {
+  test('a repeated call has the same input as the first call and the journal, even if the database cannot store it exactly', async () => {
     const { runId } = await booking('Cleo', { where: 'here\0there', who: '\ud800Bob', how: ['\udc00', 1e21] })
     await startNext()
     await parley.app.stopWorker(0)

@@ -27,7 +27,7 @@ describe.each(RULE_STACKS)('an irregular generation, on the %s stack', (stack) =
     return { run, space, calls, keys: memories.map(({ key }) => key).toSorted(), asked: parley.models.requests.length }
   }
 
-  test('two calls with one id in a step are two calls, each with a result, and the provider accepts them', async () => {
+  test('two calls with the same id in one step are two calls, each with a result, and the provider accepts them', async () => {
     const { run, calls, keys, asked } = await runOf('Ada', [note('one', 'same'), note('two', 'same')], [DONE])
     expect(run).toMatchObject({ status: 'COMPLETED', summary: 'Done.' })
     expect(calls.map(({ status }) => status)).toEqual(['DONE', 'DONE'])
@@ -54,7 +54,7 @@ describe.each(RULE_STACKS)('an irregular generation, on the %s stack', (stack) =
   test.each<[string, ModelAction[]]>([
     ['no content', []],
     ['only reasoning', [{ reasoning: 'Hm.' }]],
-  ])('a generation with %s ends its run, which posts nothing', async (_, actions) => {
+  ])('a generation with %s ends its run, which posts no message', async (_, actions) => {
     const { run, calls, asked, space } = await runOf('Cleo', actions, [DONE])
     expect(run).toMatchObject({ status: 'COMPLETED', stopReason: 'FINISHED', summary: null, error: null })
     expect([calls, asked]).toEqual([[], 1])

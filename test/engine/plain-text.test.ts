@@ -49,7 +49,7 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
   const hintOf = async ({ id }: Read) => (await stage.ask(stage.admin, HINT, { id })).internals.hint
   const plainTextOf = async ({ id }: Named) => (await stage.ask(stage.admin, PLAIN_TEXT, { id })).internals.plainText
 
-  test('is spoken by default if the provider is local, and internal otherwise; both can be chosen', async () => {
+  test('is posted by default if the provider is local, and internal otherwise; both can be configured', async () => {
     const agents = [
       await spoken(),
       await spoken({ model: 'hosted:m' }),
@@ -69,14 +69,14 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
     expect((await stage.ask(stage.admin, UPDATE, { input: none })).message).toMatch(/must not be null/i)
   })
 
-  test('of a run that posted nothing is posted, and marked', async () => {
+  test('closing text of a run that posted no message is posted, and marked', async () => {
     const { run, said } = await play(await spoken(), [{ text: ' Hello Ada. ' }])
     expect(said).toEqual([['COMPLETE', 'Hello Ada.', true]])
     expect(run).toMatchObject({ status: 'COMPLETED', summary: 'Hello Ada.' })
     expect(await hintOf(run)).toBeNull()
   })
 
-  test('wakes the others of the space as any message does', async () => {
+  test('wakes the others of the space like any message', async () => {
     const [one, other] = [await spoken({ name: 'One' }), await spoken({ name: 'Other', plainText: 'INTERNAL' })]
     const space = await stage.space('Room', [ada, one], { routing: 'BROADCAST' })
     parley.models.script(({ instructions }) => [{ text: instructions.includes('You are One') ? 'Hello.' : 'Seen.' }])
@@ -98,12 +98,12 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
         ],
       ],
     ],
-  ])('of a run that %s is not posted', async (_, generations) => {
+  ])('closing text of a run that %s is not posted', async (_, generations) => {
     const { said } = await play(await spoken(), ...generations)
     expect(said.filter(([, , fromPlainText]: Read[]) => fromPlainText)).toEqual([])
   })
 
-  test('of a run that skipped is not posted', async () => {
+  test('closing text of a run that skipped is not posted', async () => {
     const agent = await spoken({ mind: 'PERSISTENT' })
     parley.models.script(inTurn([{ text: 'Nothing.' }, { toolCall: 'skip' }]))
     const space = await stage.space('Room', [ada, agent], { routing: 'BROADCAST' })
@@ -115,13 +115,13 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
     expect(await saidIn(space)).toEqual([])
   })
 
-  test('that INTERNAL keeps back leaves a hint for admins', async () => {
+  test('closing text that is withheld by INTERNAL leaves a hint for admins', async () => {
     const { run, said } = await play(await spoken({ plainText: 'INTERNAL' }), [{ text: 'Hello Ada.' }])
     expect(said).toEqual([])
     expect(await hintOf(run)).toMatch(/SPOKEN_IF_SILENT/)
   })
 
-  test('that is a tool call is executed if it can be read, and is no message otherwise', async () => {
+  test('closing text that is a tool call is executed if it can be parsed, and is never posted', async () => {
     const call = '<tool_call>{"name":"send_message","arguments":{"text":"Hello"}}</tool_call>'
     const read = await play(await spoken(), [{ text: `<think>Hm.</think>${call}` }], [{ text: 'Done.' }])
     expect(read.said).toEqual([['COMPLETE', 'Hello', false]])
@@ -131,12 +131,12 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
     expect(await hintOf(unread.run)).toMatch(/not a JSON object/)
   })
 
-  test('with thoughts between tags is posted without them', async () => {
+  test('closing text that contains reasoning between tags is posted without the reasoning', async () => {
     const { said } = await play(await spoken(), [{ text: '<think>Who is there?</think>Hello.' }])
     expect(said).toEqual([['COMPLETE', 'Hello.', true]])
   })
 
-  test('of a think cycle is posted if its events come from one space, and not from a service', async () => {
+  test('closing text of a think cycle is posted if its events come from a single space, and not from a service', async () => {
     const mind = await spoken({ mind: 'PERSISTENT' })
     const { said } = await play(mind, [{ text: 'Hello.' }])
     expect(said).toEqual([['COMPLETE', 'Hello.', true]])
@@ -156,7 +156,7 @@ describe.each(RULE_STACKS)('closing text, on the %s stack', (stack) => {
     expect(await saidIn(space)).toEqual([])
   })
 
-  test("a provider's words are for admins; members see what they can do", async () => {
+  test('a provider’s message is for admins; members see what they can do', async () => {
     const agent = await spoken()
     const { run, space } = await play(agent, [
       { error: 'Your account has no money.', code: 'insufficient_quota', status: 429 },

@@ -236,7 +236,7 @@ describe.each(RULE_STACKS)('a provider that sends, on the %s stack', (stack) => 
   })
 
   test.concurrent.each(Object.entries(FAILING))(
-    '%s fails with its words',
+    '%s fails with the provider’s message',
     async (_, { answer, error, calls: most }) => {
       const { run, calls } = await runWith(() => answer)
       expect(run).toMatchObject({

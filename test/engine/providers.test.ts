@@ -63,7 +63,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     texts.map((text) => ({ toolCall: 'send_message', input: { text } }))
 
   describe.each(['gpt:gpt-5-mini', 'local:qwen3', 'claude:claude-opus-4-1', 'gemini:gemini-3-pro'])('%s', (model) => {
-    test('reason, post twice in a step, read their results and end; their tokens are counted, including cached ones', async () => {
+    test('reason, post twice in one step, read their results and end; their tokens are counted, including cached ones', async () => {
       server.script(
         steps(
           [
@@ -96,7 +96,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
       expect((await parley.messages(space.id)).map(({ status }) => status)).toEqual(['COMPLETE', 'COMPLETE'])
     })
 
-    test('get the settings of the agent, or of its phase if it has any', async () => {
+    test('get the settings of the agent, or of its phase if the phase has any', async () => {
       server.script(steps(saying('One'), [{ text: 'Done.' }]))
       const modelSettings = { maxOutputTokens: 2000, reasoningEffort: 'low', serviceTier: 'priority' }
       const phases = [{ fromStep: 1, toolChoice: 'AUTO' as const, modelSettings: { maxOutputTokens: 3000 } }]
@@ -110,7 +110,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
       expect(JSON.stringify(first).includes('"priority"')).toBe(known)
     })
 
-    test("get prompts that start like the previous step's prompt", async () => {
+    test('get prompts that begin like the previous step’s prompt', async () => {
       server.script(steps(saying('One'), saying('Two'), saying('Three'), [{ text: 'Done.' }]))
       await asked({ model, instructions: `You are the host. ${'Be kind. '.repeat(200)}` })
       const sent = server.requests.map(sentTo)
@@ -121,7 +121,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     })
   })
 
-  test('a key that a provider repeats appears nowhere: not in the error, in no event, in no step that another model made', async () => {
+  test('a key that a provider repeats appears nowhere: not in the error, in no event, and in no step of another model', async () => {
     server.script(() => [{ text: 'Done.' }])
     const failed = await asked({ model: 'wrong:claude' })
     expect(failed.run).toMatchObject({ status: 'FAILED', error: 'Incorrect API key provided: [removed]. (HTTP 401)' })
@@ -133,7 +133,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     ])
   })
 
-  test('the prompts of consecutive cycles start alike', async () => {
+  test('the prompts of consecutive cycles begin alike', async () => {
     const { bot, rest } = thinkingOn(parley)
     const ada = await bot('Ada', {}, { model: 'claude:claude-opus-4-1', instructions: 'Be kind. '.repeat(200) })
     const human = await parley.human('Husam')
@@ -149,7 +149,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     expect(sharedPart(second, third)).toBeGreaterThan(0.99)
   })
 
-  test('a memory that an agent sets during a run leaves the start of its instructions unchanged', async () => {
+  test('a memory that an agent sets during a run leaves the beginning of its instructions unchanged', async () => {
     const noting: ModelAction[] = [{ toolCall: 'set_memories', input: { memories: [{ key: 'tea', value: 'Black.' }] } }]
     server.script(steps(noting, [{ text: 'Done.' }]))
     await asked({ model: 'local:qwen3', instructions: 'Be kind.' })
@@ -159,7 +159,7 @@ describe.each(RULE_STACKS.slice(-1))('models of every provider, on the %s stack'
     expect(before.indexOf('YOUR SPACES:')).toBeGreaterThan(before.indexOf('HOW YOU ACT:'))
   })
 
-  test("Anthropic's prompts are marked where the next step and the next cycle can read them from the cache", async () => {
+  test('Anthropic’s prompts have cache marks that the next step and the next cycle can use', async () => {
     server.script(steps(saying('One'), saying('Two'), [{ text: 'Done.' }]))
     await asked({ model: 'claude:claude-opus-4-1' })
     const marksIn = ({ body }: ModelRequest) => {

@@ -50,7 +50,7 @@ describe('the effects of a call', () => {
     expect(applyEffects(CONTEXT, effects).run).toEqual({ ...RUN, ...changed })
   })
 
-  test('a space becomes the active one, and stays so', () => {
+  test('a space becomes and stays the active one', () => {
     const entered = { id: 'spc_a', seq: 7 }
     const after = applyEffects(CONTEXT, { entered })
     expect(after.activeSpace).toEqual(entered)

@@ -38,11 +38,11 @@ describe('after a step, a run ends or continues', () => {
     else expect(endOf(steps)).toMatchObject(end)
   })
 
-  test('the end that a tool requested comes before all others', () => {
+  test('an end that a tool requested takes precedence', () => {
     expect(endOf([step(0, { finishReason: 'error' })], { ending: SKIP })).toEqual({ type: 'ending', ending: SKIP })
   })
 
-  test('a mind that has answered everything is done, unless its step made no calls', () => {
+  test('a persistent agent that has answered everything is done, unless its step made no calls', () => {
     const mind = { isDone: () => true }
     expect(endOf([step(1)], { mind })).toMatchObject({ stopReason: 'ALL_ANSWERED' })
     expect(endOf([step(0)], { mind })).toMatchObject({ stopReason: 'FINISHED' })

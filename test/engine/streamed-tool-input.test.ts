@@ -119,7 +119,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
   const resultsIn = ({ messages }: ModelRequest) =>
     messages.filter(({ role }) => role === 'tool').map(({ text }) => text)
 
-  test('appears at once as STREAMING without an input, then as WAITING with it, then with its result', async () => {
+  test('appears at once as STREAMING without an input, then as WAITING with the input, then with its result', async () => {
     const { human, space, client, live, view } = await watched({ tools: [ASK] })
     const ask = halfWritten('ask')
     parley.models.script(steps([ask.action], [{ text: 'Thanks.' }]))
@@ -162,7 +162,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('its input grows as it is written, as an object with the beginning of an incomplete value', async () => {
+  test('its input grows as it is generated, as an object that includes incomplete values', async () => {
     const { human, space, client, live, view } = await watched({ tools: [CHART] })
     const gates = [0, 1, 2].map(() => Promise.withResolvers<void>())
     const [more, detail, rest] = gates.map(({ promise }) => promise) as [Promise<void>, Promise<void>, Promise<void>]
@@ -205,7 +205,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('of a tool on the server, appears as RUNNING with its input, then as DONE', async () => {
+  test('a visible call of a server-side tool appears as RUNNING with its input, then as DONE', async () => {
     const { human, space, live, view } = await watched({ tools: [CHART] })
     const chart = halfWritten('chart')
     parley.models.script(steps([chart.action]))
@@ -318,7 +318,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     live.stop()
   })
 
-  test('is hidden while a phase withholds the tool, without an active space, or before its turn', async () => {
+  test('is hidden while a phase withholds the tool, without an active space, or while it waits for an earlier call', async () => {
     const phases = [{ fromStep: 0, activeTools: ['send_message'] }]
     const cases = [
       { input: { tools: [ASK], phases }, wake: true, before: [] },
@@ -353,7 +353,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
     }
   })
 
-  test('a persistent agent continues without the result, and the visible call keeps a skip from undoing the cycle', async () => {
+  test('a persistent agent continues without the result, and the visible call prevents a skip from undoing the cycle', async () => {
     const thinking = thinkingOn(parley)
     const { human, agent, space, client, live, view } = await watched({ mind: 'PERSISTENT', tools: [ASK] })
     const ask = halfWritten('ask')
@@ -457,7 +457,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       live.stop()
     })
 
-    test('a part whose space is written last, unknown to the agent, or with a mention of a human, is not visible meanwhile', async () => {
+    test('a part whose space comes last, is unknown to the agent, or has a mention of a human, is not visible while it is generated', async () => {
       for (const what of ['last', 'foreign', 'mentioning'] as const) {
         parley.models.reset()
         const { human, agent, space, client, live } = await watched(speaker)
@@ -508,7 +508,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       live.stop()
     })
 
-    test('a stop keeps the complete parts, and the unfinished one as CANCELED in an INTERRUPTED message', async () => {
+    test('a stop keeps the complete parts, and marks the unfinished one CANCELED in an INTERRUPTED message', async () => {
       const { human, agent, space, client, live, view } = await watched(speaker)
       parley.models.script(steps([say(space.id, 'Look.')], [halfDrawn({ targetSpaceId: space.id }).action]))
       const runId = await startOf(human, space.id)
@@ -520,7 +520,7 @@ describe.each(RULE_STACKS)('a visible call while the model writes its input, on 
       live.stop()
     })
 
-    test('a generation that breaks off leaves it INTERRUPTED, and the retried one repeats the part in another message', async () => {
+    test('an interrupted generation leaves it INTERRUPTED, and the retry repeats the part in another message', async () => {
       const { human, agent, space, client, live, view } = await watched(speaker)
       const draw = halfDrawn({ targetSpaceId: space.id }, 'a')
       const again = chart({ targetSpaceId: space.id, question: 'How many?' })

@@ -44,7 +44,7 @@ async function through(parts: StreamPart[], fault?: Error) {
 }
 
 describe('a model with a tapped stream', () => {
-  test('passes on the first delta at once, and then merges those of one part', async () => {
+  test('passes on the first delta at once, and then merges the deltas of one part', async () => {
     const start: StreamPart = { type: 'text-start', id: 't' }
     const end: StreamPart = { type: 'text-end', id: 't' }
     const { passed } = await through([start, text('a'), text('b'), text('c'), end, FINISH])

@@ -42,7 +42,7 @@ describe('traces', () => {
 
   const spansNamed = (name: RegExp) => collector.spans.filter((span) => name.test(span.name))
 
-  test("a span per cycle with the seed's metadata, within it one per step, within that one per tool, each as long as it took", async () => {
+  test('a cycle has a span with the seed’s metadata, each step one within it, and each tool one within its step, with correct durations', async () => {
     const { human, agent, space } = await start({
       OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%20secret',
       OTEL_SERVICE_NAME: 'test-parley',
@@ -92,7 +92,7 @@ describe('traces', () => {
     expect(collector.service).toBe('test-parley')
   })
 
-  test('records prompts, responses and the input and output of tools only if the settings enable it', async () => {
+  test('records prompts, responses and the input and output of tools only if the settings allow this', async () => {
     const { human, agent, space } = await start({ OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: 'true' })
     parley.models.script(answer('Hi there.'))
     await parley.send(human, space.id, 'Hello')
@@ -125,7 +125,7 @@ describe('traces', () => {
     ])
   })
 
-  test('a failed run and a failed tool are marked, and a skipped cycle is also a trace', async () => {
+  test('a failed run and a failed tool are marked, and a skipped cycle has a trace too', async () => {
     const { human, agent, space } = await start()
     parley.models.script(
       forAgent('Ada', (request) => (request.step === 0 ? [{ toolCall: 'read_messages', input: {} }] : skip('No.'))),
@@ -155,7 +155,7 @@ describe('traces', () => {
     expect(text).toContain('parley_skipped_cycle_tokens_total{direction="output"} 20')
   })
 
-  test('a cycle that skips after an action is not a skipped one: it has its run', async () => {
+  test('a cycle that skips after an action does not count as skipped: it has its run', async () => {
     const { human, agent, space } = await start()
     const note = { toolCall: 'set_memories', input: { memories: [{ key: 'a', value: 'b' }] } }
     parley.models.script(
@@ -171,7 +171,7 @@ describe('traces', () => {
     expect(await parley.app.platform.db.prisma.run.count({ where: { agentId: agent.id } })).toBe(1)
   })
 
-  test('without an endpoint, or switched off: nothing of OpenTelemetry is loaded', async () => {
+  test('without an endpoint, or when disabled, no code of OpenTelemetry is loaded', async () => {
     const settings = (extra: Record<string, string>) =>
       readConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318/', ...extra }).telemetry
     expect(readConfig({}).telemetry).toBeNull()

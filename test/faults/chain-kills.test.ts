@@ -29,7 +29,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('reply stacks, 
   afterAll(() => deployment?.close())
   beforeEach(() => deployment.models.reset())
 
-  test('random ones all end, with an empty stack, and each request gets one callback', async () => {
+  test('random stacks all end empty, and each request gets one callback', async () => {
     const { models, app } = deployment
     const { prisma } = app.platform.db
     const rooms: { room: ChainRoom<string>; ids: string[] }[] = []
@@ -62,7 +62,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('reply stacks, 
     expect(models.refusals).toEqual([])
   })
 
-  test('a worker that dies while it ends a run leaves either nothing of the outcome or all of it', async () => {
+  test('a worker that dies while it ends a run leaves either no part of the outcome or all of it', async () => {
     const room = await openChainRoom(host, ['Ada', 'Bob', 'Cyd'])
     const gates = { Ada: createDeferred(), Bob: createDeferred() }
     room.plays(

@@ -22,7 +22,7 @@ describe.skipIf(!hasPostgres)('many runs', () => {
     return { one, two }
   }
 
-  test(`${STOPS} runs stopped at a random moment publish and write nothing after the response`, {
+  test(`${STOPS} runs stopped at a random time publish and write nothing after the response`, {
     timeout: 400_000,
   }, async () => {
     const { one, two } = await twoProcesses()

@@ -42,7 +42,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     expect(messages.map(({ parts }) => (parts as { text: string }[])[0]?.text)).toEqual(texts)
   }
 
-  test('that has received a message is not sent it again after its worker died before it was answered', async () => {
+  test('a remote agent that received a message before its worker died is not sent the message again', async () => {
     // The first answer never arrives.
     let isFirst = true
     remote.aside = (method) => {
@@ -64,7 +64,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     expect(sends()).toHaveLength(1)
   })
 
-  test('that cannot list its tasks is sent the same message again, with the same id', async () => {
+  test('a remote agent that cannot list its tasks is sent the same message again, with the same id', async () => {
     const known = new Map<string, PlayedTask>()
     remote.aside = (method, response) => {
       if (method === 'ListTasks') {
@@ -91,7 +91,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     expect(known.size).toBe(1)
   })
 
-  test('whose answer streams is followed by the next worker, and answers once', async () => {
+  test('whose answer streams is followed by the next worker, and responds once', async () => {
     remote.onMessage = () => undefined
     const { runId, spaceId } = await ask()
     const task = await until('the message was received', () => remote.tasks[0])
@@ -107,7 +107,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     expect(sends()).toHaveLength(1)
   })
 
-  test('is canceled if its run is stopped while no worker lives', async () => {
+  test('is canceled if its run is stopped while no worker is alive', async () => {
     remote.onMessage = () => undefined
     const { runId } = await ask()
     const task = await until('the message was received', () => remote.tasks[0])

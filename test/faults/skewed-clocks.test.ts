@@ -21,7 +21,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('workers with s
 
   const tookMs = ({ startedAt, finishedAt }: Run) => (finishedAt?.getTime() ?? 0) - (startedAt?.getTime() ?? 0)
 
-  test('that are off by 2 s, one behind and one ahead, meet every deadline, none early, and keep their leases', {
+  test('workers whose clocks are off by 2 s, one behind and one ahead, meet every deadline, none early, and keep their leases', {
     timeout: 240_000,
   }, async () => {
     deployment = await deploy(2, {

@@ -107,7 +107,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     await until('the new runs end', hasEnded(sent), TAKEN_OVER_WITHIN)
   }
 
-  test('writes and settles nothing for runs that others have ended', { timeout: 240_000 }, async () => {
+  test('writes nothing to runs that other workers have ended', { timeout: 240_000 }, async () => {
     const { runIds, inHand } = await fallAsleep()
     await until('another worker has ended all', hasEnded(runIds), TAKEN_OVER_WITHIN)
     const before = await stateOf(runIds)
@@ -118,7 +118,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('a worker that 
     await expectAllSaidOnce(runIds)
   })
 
-  test('does not disturb the workers that are about to end them', { timeout: 240_000 }, async () => {
+  test('does not interfere with workers that are about to end those runs', { timeout: 240_000 }, async () => {
     const { runIds, inHand } = await fallAsleep()
     const taken = { where: { id: { in: inHand }, attempt: { gt: 1 } } }
     await until('another worker has claimed one', async () => (await db().run.count(taken)) > 0, TAKEN_OVER_WITHIN)

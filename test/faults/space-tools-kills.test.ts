@@ -130,7 +130,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every poin
   const waits = async ({ runId }: Case) =>
     (await callsOf(parley, runId)).some(({ state }) => JSON.stringify(state)?.includes('afterSeq'))
 
-  test('posts no complete text twice, wakes nobody twice, and its waits continue', { timeout: 240_000 }, async () => {
+  test('posts no complete text twice, wakes no agent twice, and its waits continue', { timeout: 240_000 }, async () => {
     const draw: ToolInput = {
       name: 'draw',
       description: 'Draws.',

@@ -122,7 +122,7 @@ describe.skipIf(!hasPostgres || !canStartRedis())('a worker killed at every poin
 
   const wait = (actions: ModelAction[]): ModelAction[] => [{ gate: held.promise }, ...actions]
 
-  test('loses or repeats no event, doubles no message, and leaves every consciousness balanced', {
+  test('loses or repeats no event, duplicates no message, and leaves every consciousness balanced', {
     timeout: 240_000,
   }, async () => {
     const book = { name: 'book', description: 'Books.', inputSchema: { type: 'object' }, execution: 'HTTP' as const }

@@ -44,7 +44,7 @@ describe.each(RULE_STACKS)('agents and files, on the %s stack', (stack) => {
     expect(body).toContain(JSON.stringify(quoted).slice(1, -1))
   })
 
-  test('a model sees a picture as a picture; one that refuses pictures is asked again without', async () => {
+  test('a model gets a picture as a picture; one that refuses pictures is called again without them', async () => {
     const { human, space } = await parley.room()
     const picture = await sharp({ create: { width: 40, height: 40, channels: 3, background: '#f00' } })
       .withExif({ IFD0: { Copyright: 'SECRET PLACE' } })
@@ -78,7 +78,7 @@ describe.each(RULE_STACKS)('agents and files, on the %s stack', (stack) => {
     })
   })
 
-  test('read_file gives nothing of files in spaces of others, of unsent ones, and of none: the same error', async () => {
+  test('read_file returns the same error for files of other spaces, unsent files and unknown files', async () => {
     const { human, space } = await parley.room()
     const other = await parley.space(human, [])
     const hidden = await upload(human, 'CANARY', 'hidden.txt')
@@ -97,7 +97,7 @@ describe.each(RULE_STACKS)('agents and files, on the %s stack', (stack) => {
     expect(errors).toEqual([error, error, error, error])
   })
 
-  test('send_file posts a file as a message, which members load', async () => {
+  test('send_file posts a file as a message, which members can download', async () => {
     const { human, space } = await parley.room()
     const enter = { toolCall: 'enter_space', input: { spaceId: space.id } }
     const csv = { toolCall: 'send_file', input: { name: 'a/b.csv', mediaType: 'text/csv', text: 'a,b\n1,2' } }

@@ -88,7 +88,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
   }
   const pathOf = (url: string) => url.replace(/^https?:\/\/[^/]+/, parley.origin)
 
-  test('a person uploads a file, sends it, and the members of the space load it', async () => {
+  test('a person uploads and sends a file, and the members of the space download it', async () => {
     const { id, ...uploaded } = await upload(ada, 'Hello, file.', 'Grüße.txt')
     expect(id).toMatch(/^fil_[0-9a-f]{32}$/)
     expect(uploaded).toEqual({ name: 'Grüße.txt', mediaType: 'text/plain', size: 12 })
@@ -113,7 +113,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     })
   })
 
-  test('a form is as good as a raw body', async () => {
+  test('a form works like a raw body', async () => {
     const form = new FormData()
     form.append('caption', 'ignored')
     form.append('file', new Blob(['{"a":1}'], { type: 'text/html' }), 'data.json')
@@ -122,7 +122,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     expect(await answer.json()).toMatchObject({ name: 'data.json', mediaType: 'text/plain', size: 7 })
   })
 
-  test('refuses what is empty, too large, without a file, or has two', async () => {
+  test('refuses an empty or too large body, and a form without a file or with two', async () => {
     expect((await post(ada, '')).status).toBe(400)
     expect((await post(ada, Buffer.alloc(MOST_BYTES + 1))).status).toBe(413)
     const large = new FormData()
@@ -144,7 +144,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     expect((await post(parley.admin, 'x')).status).toBe(403)
   })
 
-  test('a body that is cut off leaves no file', async () => {
+  test('a truncated body leaves no file', async () => {
     const before = await parley.app.platform.db.prisma.file.count()
     const headers = { ...(await bearer(ada)), 'content-length': 1000 }
     const sending = httpRequest(`${parley.origin}/files`, { method: 'POST', headers })
@@ -156,7 +156,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     expect(await parley.app.platform.db.prisma.file.count()).toBe(before + 1)
   })
 
-  test('the type is found in the bytes, and names lose paths, control characters and direction marks', async () => {
+  test('the type is detected from the bytes, and names lose paths, control characters and direction marks', async () => {
     const page = await upload(ada, '<!doctype html><script>alert(1)</script>', 'image.png')
     expect(page.mediaType).toBe('text/plain')
     const zip = await upload(ada, Buffer.from('PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 'latin1'), 'a.txt')
@@ -168,7 +168,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     expect((await upload(ada, 'x', `${'n'.repeat(500)}.pdf`)).name).toMatch(/^n{196}\.pdf$/)
   })
 
-  test('only the person who uploaded a file can send it, and once', async () => {
+  test('only the person who uploaded a file can send it, and only once', async () => {
     const { id } = await upload(ada, 'mine')
     const other = `fil_${'0'.repeat(32)}`
     const refused = [await send(bob, { text: '', fileIds: [id] }), await send(bob, { text: '', fileIds: [other] })]
@@ -182,7 +182,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     expect(await send(ada, { text: '' })).toMatchObject({ __typename: 'BadInputError' })
   })
 
-  test('a repeat by idempotency key returns the first message; other files are a conflict', async () => {
+  test('repeating a request with its idempotency key returns the first message; different files are a conflict', async () => {
     const [one, two] = [await upload(ada, 'one'), await upload(ada, 'two')]
     const first = await send(ada, { text: '', fileIds: [one.id], idempotencyKey: 'key-1' })
     const again = await send(ada, { text: '', fileIds: [one.id], idempotencyKey: 'key-1' })
@@ -204,7 +204,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     expect(await ask(bob, NODE, { id: file.id })).toMatchObject({ id: file.id })
   })
 
-  test('an address replaces only the token: it ends with the hour, with membership, and with any change', async () => {
+  test('a download URL replaces only the token: it ends with the hour, with the membership, and with any change to it', async () => {
     const file = await sendOne('by address')
     const guest = await parley.human('Guest')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: guest.id })
@@ -256,7 +256,7 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     expect(rest.pageInfo.hasNextPage).toBe(false)
   })
 
-  test('past the bytes of a day, an upload is refused and says when to try again', async () => {
+  test('beyond the daily limit of bytes, an upload is refused with a retry time', async () => {
     const carl = await parley.human('Carl')
     for (let n = 0; n < 10; n += 1) await upload(carl, Buffer.alloc(MOST_BYTES, n))
     const refused = await post(carl, 'one byte too many')

@@ -79,7 +79,7 @@ describe('the inspection of files', () => {
     return inspectFile(at)
   }
 
-  test('a picture has its size as it is shown, and a small version without metadata', async () => {
+  test('a picture has the size in which it is shown, and a small version without metadata', async () => {
     const turned = await picture(1200, 600)
       .withExif({ IFD0: { Copyright: 'SECRET PLACE' } })
       .jpeg()
@@ -97,7 +97,7 @@ describe('the inspection of files', () => {
     })
   })
 
-  test('a picture that says it has too many pixels, or is cut off, is only a file', async () => {
+  test('a picture that claims too many pixels, or is truncated, is treated as a plain file', async () => {
     const nothing = { width: null, height: null, thumbnail: null, text: null }
     expect(await inspect(pngBomb(20_000, 20_000))).toEqual({ mediaType: 'image/png', ...nothing })
     const whole = await picture(300, 300).png().toBuffer()
@@ -113,7 +113,7 @@ describe('the inspection of files', () => {
     expect(await pictureForModel(async () => Buffer.from('no picture'))).toBeNull()
   })
 
-  test('the text of text and PDF files is found; a damaged PDF has none', async () => {
+  test('the text of text and PDF files is extracted; a damaged PDF has none', async () => {
     expect(await inspect('Grüße\n')).toMatchObject({ mediaType: 'text/plain', text: 'Grüße\n' })
     expect(await inspect(`${'x'.repeat(300_000)}`)).toMatchObject({ text: 'x'.repeat(200_000) })
     const utf16 = Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from('wide', 'utf16le')])
@@ -125,7 +125,7 @@ describe('the inspection of files', () => {
     expect(await inspect('%PDF-1.7\nnothing of it')).toMatchObject({ mediaType: 'application/pdf', text: null })
   })
 
-  test('a version of Node that cannot measure the memory of a thread finds the text too', async () => {
+  test('on a version of Node that cannot measure the memory of a thread, the text is extracted too', async () => {
     const { getHeapStatistics } = Worker.prototype
     Reflect.deleteProperty(Worker.prototype, 'getHeapStatistics')
     try {
@@ -135,7 +135,7 @@ describe('the inspection of files', () => {
     }
   })
 
-  test('a PDF file in the background has its text, unless that takes too long', async () => {
+  test('the text of a PDF file is extracted in the background, unless that takes too long', async () => {
     const at = path.join(directory, 'background')
     await writeFile(at, pdfOf('Hello PDF'))
     const text = expect.stringContaining('Hello PDF')
@@ -143,7 +143,7 @@ describe('the inspection of files', () => {
     expect(await inspectFile(at, AbortSignal.abort())).toMatchObject({ mediaType: 'application/pdf', text: null })
   })
 
-  test('a file that decompresses to gigabytes does not take the memory for it', async () => {
+  test('a file that decompresses to gigabytes does not use that much memory', async () => {
     const [once, twice] = await deflatedTwice(1024)
     const before = process.memoryUsage().rss
     let peak = before

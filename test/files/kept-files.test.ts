@@ -15,7 +15,7 @@ const stored = (_: string, { id, name }: CreatedFile) =>
   Promise.resolve({ id, name, mediaType: 'application/pdf' } as NewFile)
 
 describe('storing the files of a result', () => {
-  test('an unexpected error is a note about one file, without details', async () => {
+  test('an unexpected error is reported in a note about that file, without details', async () => {
     const keepFiles = keeping((agentId, file) =>
       file.name === 'a.pdf' ? Promise.reject(new TypeError('secret detail')) : stored(agentId, file),
     )

@@ -25,7 +25,7 @@ async function sizeOf(picture: string | null | undefined) {
   return { width, height, format }
 }
 
-describe.each(RULE_STACKS)('pictures of people, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('profile pictures, on the %s stack', (stack) => {
   let parley: TestServer
   let ada: HumanViewer
   let bob: HumanViewer
@@ -61,7 +61,7 @@ describe.each(RULE_STACKS)('pictures of people, on the %s stack', (stack) => {
       .png()
       .toBuffer()
 
-  test('a person uploads an image, and those who may see the person see a small square of it', async () => {
+  test('a person uploads an image, and those who may see the person see a small square version', async () => {
     const fileId = await upload(ada, await image(900, 600))
     const { human } = await update(ada, { id: ada.id, pictureFileId: fileId })
     expect(pictureIn(human?.picture)).toBe(human?.picture)
@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)('pictures of people, on the %s stack', (stack) => {
     expect((await update(ada, { id: ada.id, pictureFileId: null })).human).toMatchObject({ picture: null })
   })
 
-  test('an image that does not compress becomes a smaller square, within the limit', async () => {
+  test('an image that hardly compresses becomes a smaller square, within the limit', async () => {
     const { human } = await update(ada, { id: ada.id, pictureFileId: await upload(ada, await noise()) })
     expect(pictureIn(human?.picture)).toBe(human?.picture)
     expect((await sizeOf(human?.picture)).width).toBeLessThanOrEqual(96)

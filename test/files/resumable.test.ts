@@ -54,7 +54,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     return [answer.status, answer.headers.get('upload-offset')]
   }
 
-  test('an upload in parts becomes a file with the id in its address', async () => {
+  test('an upload in parts becomes a file with the id from its URL', async () => {
     const content = randomBytes(300_000)
     const at = await begin(content.length, 'ü/large.bin')
     expect(at).toMatch(/^\/files\/tus\/fil_[0-9a-f]{32}$/)
@@ -70,7 +70,7 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     expect((await buffer(await loaded.read())).equals(content)).toBe(true)
   })
 
-  test('what came of a body that breaks off is kept, and the upload continues from there', async () => {
+  test('the received bytes of an interrupted body are kept, and the upload continues from there', async () => {
     const content = randomBytes(200_000)
     const at = await begin(content.length)
     const headers = {

@@ -33,7 +33,7 @@ describeFileStorage('a directory', async () => openFileStorage(path.join(directo
 describeFileStorage('a bucket', async () => openFileStorage(filesLocation(bucketSettings(), '')))
 
 describe('the storage of files', () => {
-  test('a bucket needs credentials, and other URLs are no storage', () => {
+  test('a bucket needs credentials, and other URLs are refused as storage', () => {
     const faultsOf = (settings: Record<string, string>) => {
       try {
         readConfig(settings)
@@ -52,7 +52,7 @@ describe('the storage of files', () => {
     expect(faultsOf({ PARLEY_FILES: '/srv/files' })).toEqual([])
   })
 
-  test('while a bucket is away, uploads and downloads answer 503, and nothing is recorded', async () => {
+  test('while a bucket is unreachable, uploads and downloads get 503, and no file is recorded', async () => {
     const parley = await startTestServer({ worker: false, isFresh: true, settings: bucketSettings() })
     try {
       const ada = await parley.human('Ada')
@@ -75,7 +75,7 @@ describe('the storage of files', () => {
     }
   })
 
-  test('while a bucket is away, an agent gets an error for its file, and a result of a tool stays without its file', async () => {
+  test('while a bucket is unreachable, an agent gets an error for its file, and a tool result is stored without its file', async () => {
     const parley = await startApplication({ isFresh: true, settings: bucketSettings() })
     const tool = createServer((_, response) => response.writeHead(200, { 'content-type': 'application/zip' }).end('PK'))
     await new Promise<void>((resolve) => tool.listen(0, '127.0.0.1', resolve))
@@ -117,7 +117,7 @@ describe('the storage of files', () => {
     }
   })
 
-  test('a directory that cannot be written: 503', async () => {
+  test('a directory that is not writable: 503', async () => {
     const file = path.join(directory, 'a-file')
     await writeFile(file, '')
     await chmod(file, 0o600)
@@ -126,7 +126,7 @@ describe('the storage of files', () => {
     await expect(storage.identity()).rejects.toThrow(StorageUnavailableError)
   })
 
-  test.runIf(hasPostgres)('processes that do not share PARLEY_FILES refuse uploads, and say why', async () => {
+  test.runIf(hasPostgres)('processes that do not share PARLEY_FILES refuse uploads, and report why', async () => {
     const at = (name: string) => ({ settings: { PARLEY_FILES: path.join(directory, name) } })
     const one = await startApplication({ worker: false, isFresh: true, ...at('one') })
     const ada = await one.human('Ada')

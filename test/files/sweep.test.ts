@@ -38,7 +38,7 @@ describe.each(WAYS)('files in a $storage that no message needs, on the $stack st
     return stream !== null
   }
 
-  test('unsent files go after a day, and bytes once no file needs them', async () => {
+  test('unsent files are deleted after a day, and bytes once no file refers to them', async () => {
     const space = await parley.space(ada, [])
     const [sent, same, unsent] = [await upload('both'), await upload('both'), await upload('never sent')]
     await parley.app.domain.sending.send(ada, { spaceId: space.id, text: '', fileIds: [sent.id] })
@@ -53,7 +53,7 @@ describe.each(WAYS)('files in a $storage that no message needs, on the $stack st
     ])
   })
 
-  test('files go with their space, and with the messages of a person who is erased', async () => {
+  test('files are deleted with their space, and with the messages of an erased person', async () => {
     const space = await parley.space(ada, [])
     const bob = await parley.human('Bob')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bob.id })

@@ -58,7 +58,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     return until('the agent got a message', () => remote.tasks[0] as PlayedTask | undefined)
   }
 
-  test('an agent is woken by routing, is sent the text, and answers in the space', async () => {
+  test('an agent is woken by routing, receives the text, and answers in the space', async () => {
     const { agent, space } = await inRoom()
     await stage.say(ada, space, 'Rain today?')
     const [run] = await stage.endedRuns(agent, 1)
@@ -75,7 +75,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     })
   })
 
-  test('the next message in the space continues the conversation, and one elsewhere does not', async () => {
+  test('the next message in the space continues the conversation, and a message elsewhere does not', async () => {
     const { agent, space } = await inRoom()
     const other = await roomOf(agent)
     for (const [at, text] of [
@@ -93,7 +93,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect(three).not.toBe(one)
   })
 
-  test('the answer streams into the space, also after the stream broke', async () => {
+  test('the answer streams into the space, even after its stream was interrupted', async () => {
     const { agent, space } = await inRoom()
     const begun = working()
     await stage.say(ada, space, 'Tell a story')
@@ -176,7 +176,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect(messages.at(-1).outcomes).toMatchObject([{ kind: 'SKIPPED' }])
   })
 
-  test('in a group, the agent is sent who spoke, and what was said since it last spoke', async () => {
+  test('in a group, the agent receives each message since its last answer with the name of its sender', async () => {
     const bob = await stage.person('Bob')
     const agent = await foreign()
     const space = await stage.space('Group', [ada, bob, agent], { routing: 'BROADCAST', mentionNarrows: true })
@@ -192,7 +192,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect(next?.text).not.toContain('First')
   })
 
-  test('nothing of a confidential space is sent, unless the agent may receive it', async () => {
+  test('no confidential content is sent, unless the agent may receive it', async () => {
     const agent = await foreign()
     const space = await roomOf(agent, { confidential: true })
     await stage.say(ada, space, 'Canary 4711')
@@ -207,7 +207,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect(remote.tasks).toHaveLength(1)
   })
 
-  test('headers are sent, never shown, and stay with their origin', async () => {
+  test('headers are sent but never shown, and stay with their origin', async () => {
     const agent = await foreign({ remote: { headers: { authorization: 'Bearer canary-secret' } } })
     const space = await roomOf(agent)
     await stage.say(ada, space, 'Hello')
@@ -236,7 +236,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect(JSON.stringify(run)).not.toContain('canary-secret')
   })
 
-  test('a card with credentials for one origin cannot name another one', async () => {
+  test('a card with credentials for one origin cannot name another origin', async () => {
     const agent = await foreign({ remote: { headers: { 'x-key': 'canary-key' } } })
     const space = await roomOf(agent)
     const thief = await startA2aServer()
@@ -251,7 +251,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     await thief.close()
   })
 
-  test('an agent whose card has changed is sent nothing until an admin has confirmed the card', async () => {
+  test('an agent whose card has changed receives nothing until an admin has confirmed the card', async () => {
     const { agent, space } = await inRoom()
     await stage.say(ada, space, 'One')
     await stage.endedRuns(agent, 1)
@@ -283,7 +283,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     }
   })
 
-  test('a message is not sent again after an error that does not say that nothing was done', async () => {
+  test('a message is not sent again after an error that does not exclude that it was processed', async () => {
     const { agent, space } = await inRoom()
     await stage.say(ada, space, 'One')
     await stage.endedRuns(agent, 1)
@@ -350,7 +350,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect((await textsIn(space)).at(-1)).toEqual(['COMPLETE', 'Here.'])
   })
 
-  test('an agent of this server is asked over its own A2A address, and shown as it writes', async () => {
+  test('an agent of this server is called over its own A2A endpoint, and its answer is shown as it is generated', async () => {
     const other = await stage.person('Grace')
     const desk = await stage.bot('Desk', { toolset: 'ACTIVE_SPACE' })
     const token = await parley.tokenOf({ scope: 'HUMAN', id: other.id, tokenId: null, expiresAt: null })
@@ -504,7 +504,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
         }),
       /larger than/,
     ],
-  ])('an agent that %s fails the run, in its own words', async (_, misbehave, words) => {
+  ])('an agent that %s fails the run, with the agent’s own message', async (_, misbehave, words) => {
     const { agent, space } = await inRoom()
     misbehave()
     await stage.say(ada, space, 'Hello')

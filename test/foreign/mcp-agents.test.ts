@@ -79,7 +79,7 @@ describe('agents that are tools of MCP servers', () => {
     ])
   })
 
-  test('nothing of a confidential space is sent, unless the server may receive it', async () => {
+  test('no confidential content is sent, unless the server may receive it', async () => {
     const { agent, space } = await room({})
     const secret = await stage.space('Secret', [ada, agent], { routing: 'BROADCAST', confidential: true })
     await stage.say(ada, secret, 'canary')

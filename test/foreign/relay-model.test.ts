@@ -17,11 +17,11 @@ async function afterPosting(output: ToolResultOutput): Promise<string[]> {
   return types
 }
 
-test('a run whose answer was posted is at its end', async () => {
+test('a run whose answer was posted is complete', async () => {
   expect(await afterPosting({ type: 'json', value: { messageId: 'm' } })).toEqual(['stream-start', 'finish'])
 })
 
-test('a run whose answer could not be posted fails, and says why', async () => {
+test('a run whose answer could not be posted fails with the reason', async () => {
   const value = { error: { code: 'NOT_ALLOWED', message: 'The agent has left the space.' } }
   await expect(afterPosting({ type: 'json', value })).rejects.toThrow(/could not be posted: The agent has left/)
 })

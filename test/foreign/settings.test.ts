@@ -49,7 +49,7 @@ describe('the settings of an agent on another server', () => {
     return space
   }
 
-  test('headers stay with an address of the same origin, whose card is trusted when it is first read', async () => {
+  test('headers stay with a URL of the same origin, whose card is trusted on first use', async () => {
     const agent = await withHeaders()
     await answersIn(agent)
     expect(await stage.endedRuns(agent, 1)).toMatchObject([{ status: 'COMPLETED' }])
@@ -64,7 +64,7 @@ describe('the settings of an agent on another server', () => {
     expect(await settings(agent)).toBeNull()
   })
 
-  test('a draft keeps its headers apart, and drops them if a later change names another address', async () => {
+  test('a draft stores its headers separately, and drops them if a later change names another URL', async () => {
     const agent = await foreign()
     const draft = (input: object) => update(agent, { ...input, asDraft: true })
     await draft({ remote: { headers: { 'x-key': 'canary-of-the-draft' } } })
@@ -83,7 +83,7 @@ describe('the settings of an agent on another server', () => {
     })
   })
 
-  test('headers and the flag of a draft are dropped if the agent has moved to another origin since', async () => {
+  test('headers and the confidentiality flag of a draft are dropped if the agent has moved to another origin since', async () => {
     const agent = await foreign()
     await update(agent, {
       asDraft: true,
@@ -99,7 +99,7 @@ describe('the settings of an agent on another server', () => {
     expect(await settings(agent)).toMatchObject({ headerNames: [], mayReceiveConfidential: false })
   })
 
-  test('an update keeps what it does not name, and another origin may not receive confidential content', async () => {
+  test('an update keeps omitted fields, and another origin may not receive confidential content', async () => {
     const agent = await foreign({ remote: { approval: { quorum: 1 }, mayReceiveConfidential: true } })
     await update(agent, { remote: { headers: { 'x-key': 'rotated' } } })
     const kept = { headerNames: ['x-key'], mayReceiveConfidential: true, approval: { quorum: 1 } }
@@ -113,7 +113,7 @@ describe('the settings of an agent on another server', () => {
     expect(await settings(agent)).toMatchObject({ approval: null })
   })
 
-  test('a version without headers is restored, and one with headers only while the agent has them', async () => {
+  test('a version without headers can be restored, and one with headers only while the agent has them', async () => {
     const agent = await withHeaders()
     const versions = async (): Promise<Read[]> =>
       (await stage.ask(stage.admin, VERSIONS, { id: agent.id })).internals.versions.edges.map(({ node }: Read) => node)
@@ -126,7 +126,7 @@ describe('the settings of an agent on another server', () => {
     expect(await restore()).toMatchObject({ __typename: 'ConflictError' })
   })
 
-  test('a copy of its space has a copy with the headers, which asks for approval', async () => {
+  test('a copy of its space has a copy of the agent with the headers, which requires approval', async () => {
     const agent = await withHeaders()
     const space = await answersIn(agent)
     await stage.endedRuns(agent, 1)

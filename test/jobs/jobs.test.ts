@@ -63,7 +63,7 @@ describe.each(DATABASES)('a job on %s', (database) => {
     expect(await claimOne()).toMatchObject({ data: { planId: 'pln_1' }, retryCount: 0 })
   })
 
-  test('is enqueued once while another with its key waits, and again while that one runs', async () => {
+  test('is enqueued once while another job with its key waits, and again while that job runs', async () => {
     await enqueue('pln_1', 'pln_1:noon')
     await enqueue('pln_1', 'pln_1:noon')
     await enqueue('pln_1', 'pln_1:one')
@@ -72,14 +72,14 @@ describe.each(DATABASES)('a job on %s', (database) => {
     expect(await jobs.claim(FIRE_PLAN, 10)).toHaveLength(1)
   })
 
-  test('that is due later is not claimed before', async () => {
+  test('a job that is due later is not claimed early', async () => {
     await db.transaction((tx) =>
       jobs.enqueue(tx, FIRE_PLAN, [{ input: { planId: 'pln_1' }, at: new Date(Date.now() + 60_000) }]),
     )
     expect(await jobs.claim(FIRE_PLAN, 10)).toEqual([])
   })
 
-  test('that was claimed again can be settled only by its new claim, not by a process with the old one', async () => {
+  test('a job that was claimed again can be settled only by its new claim, not by the process of the old one', async () => {
     await enqueue('pln_1')
     const old = await claimOne()
     await jobs.fail(FIRE_PLAN, old, new Error('slow'))
@@ -104,7 +104,7 @@ describe.each(DATABASES)('a job on %s', (database) => {
     expect(await states()).toEqual(['fire-plan active'])
   })
 
-  test('that fails is retried after a delay, longer each time', async () => {
+  test('a job that fails is retried after increasing delays', async () => {
     await enqueue('pln_1')
     const pauses: number[] = []
     for (let n = 0; n < 5; n++) {
@@ -116,7 +116,7 @@ describe.each(DATABASES)('a job on %s', (database) => {
     expect(pauses[4]).toBeGreaterThan(4 * (pauses[0] ?? 0))
   })
 
-  test('that fails at its last attempt is kept, with its error, until an admin retries or deletes it', async () => {
+  test('a job that fails at its last attempt is kept with its error until an admin retries or deletes it', async () => {
     await enqueue('pln_1', 'pln_1:noon')
     const lastAttempt = { ...(await claimOne()), retryCount: 30 }
     await db.prisma.$executeRaw`UPDATE pgboss.job SET retry_count = 30`
@@ -141,7 +141,7 @@ describe.each(DATABASES)('a job on %s', (database) => {
     return claimed.map((job) => ({ id: (job.data as { id: string }).id, job }))
   }
 
-  test('of an ordered kind runs after the earlier ones with its key, and waits for a failed one', async () => {
+  test('a job of an ordered kind runs after earlier jobs with its key, and waits for a failed one', async () => {
     await db.transaction(async (tx) => {
       for (const id of ['a1', 'a2', 'a3']) await tx.$executeRaw(enqueueSql(SEND_NOTICE, notice(id, 'tcl_a')))
       await tx.$executeRaw(enqueueSql(SEND_NOTICE, notice('b1', 'tcl_b')))
@@ -161,14 +161,14 @@ describe.each(DATABASES)('a job on %s', (database) => {
     expect((await claimNotices()).map(({ id }) => id)).toEqual(['a3'])
   })
 
-  test('of an ordered kind comes after the waiting ones, even if the clock was set back', async () => {
+  test('a job of an ordered kind is queued after the waiting jobs, even if the clock was set back', async () => {
     await enqueueNotice('a1', 'tcl_a')
     await db.prisma.$executeRaw`UPDATE pgboss.job SET created_on = now() + interval '1 hour'`
     await enqueueNotice('a2', 'tcl_a')
     expect((await claimNotices()).map(({ id }) => id)).toEqual(['a1'])
   })
 
-  test('that a statement enqueues is a job as pg-boss writes it', async () => {
+  test('a job that a statement enqueues has the same row as one that pg-boss writes', async () => {
     await enqueueNotice('by-statement', 'tcl_a')
     const input = { id: 'by-boss', agentId: 'agt_1', toolCallId: 'tcl_b', body: '{}' }
     await db.transaction((tx) => jobs.enqueue(tx, SEND_NOTICE, [{ input }]))
@@ -180,7 +180,7 @@ describe.each(DATABASES)('a job on %s', (database) => {
     expect(rows[1]).toEqual(rows[0])
   })
 
-  test('of a periodic kind is enqueued once in a period, and not while the last one runs', async () => {
+  test('a job of a periodic kind is enqueued once in a period, and not while the last one runs', async () => {
     for (let n = 0; n < 3; n++) await jobs.enqueuePeriodic(DELETE_OLD_ROWS)
     const [job, ...more] = await jobs.claim(DELETE_OLD_ROWS, 10)
     expect(more).toEqual([])

@@ -78,7 +78,7 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
     await until('all are counted', () => metric('parley_jobs_attempts_total{queue="fire-plan",result="completed"} 23'))
   })
 
-  test('starts a due job at the signal, not at the next poll', async () => {
+  test('starts a due job at the wake-up signal, not at the next poll', async () => {
     const ran: string[] = []
     await start(firing(async (planId) => void ran.push(planId)))
     const began = performance.now()
@@ -91,7 +91,7 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
     expect(performance.now() - began).toBeLessThan(7000)
   })
 
-  test('runs a job at its time, not a second later', async () => {
+  test('runs a job at its due time, not a second later', async () => {
     const at = new Date(Date.now() + 1500)
     const ran = createDeferred<number>()
     await start(firing(async () => ran.resolve(Date.now())))
@@ -101,7 +101,7 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
     expect(late).toBeLessThan(600)
   })
 
-  test('retries a job that fails, and keeps the input that it cannot read', async () => {
+  test('retries a failed job, and keeps input that it cannot read', async () => {
     const attempts: number[] = []
     await start(
       firing(async (_, { attempt }) => {
@@ -130,7 +130,7 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
     expect(await ran.promise).toBe(2)
   })
 
-  test('aborts a job that another process has claimed meanwhile, whose completion has no effect', async () => {
+  test('aborts a job that another process has claimed since, and whose completion has no effect', async () => {
     const aborted = createDeferred<boolean>()
     await start(
       firing(async (_, { signal, complete }) => {
@@ -150,7 +150,7 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
     expect(await count('active')).toBe(1)
   })
 
-  test('that is closed aborts its jobs and waits for them; they are retried', async () => {
+  test('closing the worker aborts its jobs and waits for them; they are retried', async () => {
     let isOver = false
     const begun = createDeferred()
     const worker = await start(
@@ -182,7 +182,7 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
     expect(ran).toBe(1)
   })
 
-  test('continues after the database was away', async () => {
+  test('continues after the database was unreachable', async () => {
     let isAway = true
     const frail: Jobs = {
       ...jobs,

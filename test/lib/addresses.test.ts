@@ -35,7 +35,7 @@ describe('a public address', () => {
     '017700000001',
     '::ffff:7f00:1',
     '::ffff:127.0.0.1',
-  ])('is not 127.0.0.1 spelled %s', (address) => {
+  ])('is not 127.0.0.1 when spelled %s', (address) => {
     expect(isPublicAddress(address)).toBe(false)
   })
 
@@ -47,7 +47,7 @@ describe('a public address', () => {
     '2002:a9fe:a9fe::1',
     '2001:0:a00:1::',
     '::ffff:0:7f00:1',
-  ])('is not %s, which maps to an IPv4 address that is not', (address) => {
+  ])('is not %s, which maps to a private IPv4 address', (address) => {
     expect(isPublicAddress(address)).toBe(false)
   })
 

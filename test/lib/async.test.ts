@@ -39,7 +39,7 @@ describe('lines', () => {
 describe('a wake-up signal', () => {
   const LONG_MS = 60_000
 
-  test('wakes a waiter, also one that comes after the signal', async () => {
+  test('wakes a waiter, even one that starts after the signal', async () => {
     const bell = createBell()
     const { signal } = new AbortController()
     const waiting = bell.wait(LONG_MS, signal)

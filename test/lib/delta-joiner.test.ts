@@ -60,7 +60,7 @@ describe('a joiner of deltas', () => {
     own.flush()
   })
 
-  test('sends each piece at once without an interval', () => {
+  test('sends each piece immediately without an interval', () => {
     const sent: string[] = []
     const own = joiner({ ...AT_ONE_PLACE, intervalMs: 0 }, (_, text) => sent.push(text))
     for (const piece of ['a', 'b']) own.push('x', piece)

@@ -34,12 +34,12 @@ describe('an e-mail address', () => {
     'mıke@example.com',
     `${'a'.repeat(65)}@example.com`,
     `a@${'b'.repeat(63)}.${'b'.repeat(63)}.${'b'.repeat(63)}.${'b'.repeat(63)}`,
-  ])('is refused if it is none, or could be more than one: %j', (text) => {
+  ])('is refused if it is invalid, or could be more than one: %j', (text) => {
     expect(normalEmail(text)).toBeNull()
     expect(() => checkEmail(text, 'input.email')).toThrow(/not an email address/)
   })
 
-  test('is the same in any case', () => {
+  test('is compared without regard to case', () => {
     expect(emailKeyOf('Ada@example.com')).toBe(emailKeyOf('ada@example.com'))
   })
 })

@@ -11,7 +11,7 @@ describe('the JSON of clients', () => {
     '-1E+0309',
     '-17e308',
     `1${'0'.repeat(309)}.5`,
-  ])('the number %s is refused by its name, wherever it stands', (number) => {
+  ])('the number %s is refused and named, in any position', (number) => {
     for (const json of [
       number,
       `[1,"x",${number}]`,

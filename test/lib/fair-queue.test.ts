@@ -29,7 +29,7 @@ describe('a fair queue', () => {
     expect(done).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
   })
 
-  test('refuses further tasks of one requester, but none of others or of a patient one', async () => {
+  test('refuses further tasks of one requester, but not those of others or patient ones', async () => {
     const { done, gate, add } = open(2)
     const waiting = [add('a1'), add('a2'), add('b1'), add('a4', patient('a')), add('a5', patient('a'))]
     await expect(add('a3')).rejects.toThrow(RateLimitedError)

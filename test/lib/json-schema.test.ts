@@ -44,7 +44,7 @@ describe('the schema of a tool', () => {
     expect(checkInput({ ...weather, $schema: dialect }, { city: 'Oslo' })).toBeNull()
   })
 
-  test('may use keywords and formats that nobody knows, and an $id that another has', () => {
+  test('may use unknown keywords and formats, and an $id that another schema has', () => {
     const schema = { $id: 'tool', type: 'object', properties: { a: { type: 'string', format: 'haiku', 'x-order': 1 } } }
     expect(checkInputSchema(schema)).toBeNull()
     expect(checkInputSchema({ ...schema, title: 'Another' })).toBeNull()
@@ -73,7 +73,7 @@ describe('the input of a tool', () => {
     expect(checkInput(weather, input)).toBe(words)
   })
 
-  test('is not changed by being checked', () => {
+  test('is not changed by the check', () => {
     const input = { city: 'Oslo', days: '2' }
     checkInput({ ...weather, properties: { ...weather.properties, days: { type: 'string', default: '1' } } }, input)
     expect(input).toEqual({ city: 'Oslo', days: '2' })
@@ -86,7 +86,7 @@ describe('the input of a tool', () => {
     )
   })
 
-  test('is checked a thousand times in far less time than compiling takes as often', () => {
+  test('is checked a thousand times in far less time than compiling it as often takes', () => {
     const startedAt = performance.now()
     for (let count = 0; count < 1_000; count += 1) checkInput({ ...weather, title: 'cached' }, { city: 'Oslo' })
     expect(performance.now() - startedAt).toBeLessThan(500)

@@ -20,7 +20,7 @@ describe('the size of a text as JSON', () => {
     expect(jsonTextSize(text)).toBe(exactly(text))
   })
 
-  test('is exact or somewhat above for short texts', () => {
+  test('is exact or slightly too high for short texts', () => {
     expect(jsonTextSize('a "b"\n漢')).toBe(exactly('a "b"\n漢'))
     expect(jsonTextSize('😀')).toBeGreaterThanOrEqual(exactly('😀'))
   })

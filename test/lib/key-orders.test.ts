@@ -5,18 +5,18 @@ import { inKeyOrder, keyOrdersText } from '../../src/lib/key-orders.ts'
 import { type Database, openDatabase } from '../../src/platform/db.ts'
 import { createTestDatabase, hasPostgres } from '../support/postgres.ts'
 
-test('nothing is kept for an object whose order jsonb preserves', () => {
+test('no order is stored for an object whose order jsonb preserves', () => {
   const kept = [null, 1, [], {}, { only: 1 }, { id: 1, name: 'A', places: [{ a: 1, bb: 2 }] }, { 10: 1, 9: 2 }]
   expect(kept.map(keyOrdersText)).toEqual(kept.map(() => null))
   expect(keyOrdersText({ b: 1, a: undefined })).toBeNull()
 })
 
-test('an order is kept once, however many objects have it', () => {
+test('an order is stored once, even if many objects have it', () => {
   const list = Array.from({ length: 1000 }, (_, id) => ({ name: 'A', id, more: { id, a: 1 } }))
   expect(JSON.parse(keyOrdersText(list) ?? '')).toHaveLength(2)
 })
 
-test('a list may have the length of a result', () => {
+test('a list may be as long as a result', () => {
   expect(keyOrdersText([{ b: 1, a: 2 }, Array(500_000).fill(0)])).toBe('[["b","a"]]')
 })
 

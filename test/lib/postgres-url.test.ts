@@ -105,12 +105,12 @@ describe('a URL of PostgreSQL', () => {
 
   test.each<[Record<string, string>, string]>([
     [{ PGHOST: 'a,b' }, 'variable PGHOST names several hosts; name one'],
-    [{ PGHOSTADDR: '10.0.0.1' }, 'variable PGHOSTADDR is not supported: unset it; write the address as host'],
+    [{ PGHOSTADDR: '10.0.0.1' }, 'variable PGHOSTADDR is not supported: unset it; use the address as host'],
     [{ PGSERVICE: 'chat' }, 'variable PGSERVICE is not supported: unset it; write the connection out'],
     [{ PGSSLCRL: 'a.crl' }, 'variable PGSSLCRL is not supported: unset it; certificate revocation lists'],
     [{ PGSSLMODE: 'on' }, 'PGSSLMODE=on is not supported: use one of disable'],
-    [{ PGTARGETSESSIONATTRS: 'standby' }, 'PGTARGETSESSIONATTRS=standby is not supported: Parley writes'],
-    [{ PGSSLCERT: 'a.pem' }, 'sslcert and sslkey need each other'],
+    [{ PGTARGETSESSIONATTRS: 'standby' }, 'PGTARGETSESSIONATTRS=standby is not supported: Parley needs to write'],
+    [{ PGSSLCERT: 'a.pem' }, 'sslcert and sslkey must be set together'],
   ])('is refused for the environment variable %j', (environment, fault) => {
     expect(faultsOf('postgresql:///x', environment)).toEqual([expect.stringContaining(fault)])
   })
@@ -118,7 +118,7 @@ describe('a URL of PostgreSQL', () => {
   test.each([
     ['mysql://ada:hidden@h/x', 'must be a URL like postgresql://'],
     ['/var/run/postgresql', '?host=/var/run/postgresql for a socket'],
-    ['postgresql://ada:hid#den@h/x', 'write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23'],
+    ['postgresql://ada:hid#den@h/x', 'encode @ as %40, / as %2F, : as %3A, ? as %3F, # as %23'],
     ['postgresql://ada:hid/den@h/x', 'the host and port cannot be read'],
     ['postgresql://a:5432,b:5432/x', 'several hosts'],
     ['postgresql:///x?host=a,b', 'several hosts'],
@@ -131,11 +131,11 @@ describe('a URL of PostgreSQL', () => {
     ],
     ['postgresql://h/x?sslmode=verify-ca', 'sslmode=verify-ca needs sslrootcert'],
     ['postgresql://h/x?sslmode=require&sslrootcert=system', 'sslrootcert=system needs sslmode=verify-full'],
-    ['postgresql://h/x?sslcert=a.pem', 'sslcert and sslkey need each other'],
+    ['postgresql://h/x?sslcert=a.pem', 'sslcert and sslkey must be set together'],
     ['postgresql://h/x?channel_binding=require', 'channel_binding=require needs sslmode=require'],
     ['postgresql://h/x?sslcrl=a.crl', 'sslcrl is not supported'],
     ['postgresql://h/x?service=chat', 'service is not supported: write the connection out'],
-    ['postgresql://h/x?target_session_attrs=standby', 'name the primary server'],
+    ['postgresql://h/x?target_session_attrs=standby', 'use the primary server'],
     ['postgresql://h/x?client_encoding=latin1', 'Parley uses UTF8'],
     ['postgresql://h/x?schema=a.b', 'the schema must have at most 43 letters'],
     ['postgresql://h/x?connect_timeout=soon', 'connect_timeout must be a number of seconds'],
@@ -144,11 +144,11 @@ describe('a URL of PostgreSQL', () => {
     expect(faultsOf(url).join()).not.toMatch(/hid|ada/)
   })
 
-  test('is refused with all of its faults at once', () => {
+  test('is refused with all of its errors at once', () => {
     expect(faultsOf('postgresql://h:0/x?sslmode=no&passfile=a&schema=1')).toHaveLength(4)
   })
 
-  test('names parameters that nobody knows, and not those that have no effect here', () => {
+  test('reports unknown parameters, and not those that have no effect here', () => {
     expect(unknownParameters(read('postgresql://h/x?supa=base&connection_limit=1&keepalives=1'))).toEqual(['supa'])
   })
 })

@@ -45,7 +45,7 @@ describe('turns', () => {
     act()
   }
 
-  test('many concurrent waiters continue a few at a time, with a round of the event loop in between', async () => {
+  test('many concurrent waiters continue a few at a time, with one iteration of the event loop in between', async () => {
     const turns = createTurns({ few: FEW })
     const rounds: number[][] = [[]]
     let isOver = false
@@ -80,7 +80,7 @@ describe('turns', () => {
     server.close()
   })
 
-  test('a late waiter comes after those that wait, and nobody waits once they are done', async () => {
+  test('a late waiter continues after those that wait, and none is left waiting', async () => {
     const turns = createTurns({ few: FEW })
     const order: string[] = []
     const crowd = CROWD.slice(0, 3 * FEW).map(() => inTurn(turns, () => order.push('crowd')))

@@ -11,7 +11,7 @@ const named = (character: string) => `U+${character.charCodeAt(0).toString(16).t
 describe('the characters of names and messages', () => {
   const notInNames = [...C0, ...DEL_AND_C1, '\u2028', '\u2029', ...range(0x202a, 0x202e), ...range(0x2066, 0x2069)]
 
-  test('a name has no control character, also not at its ends, and the refusal says which one and where', () => {
+  test('a name has no control character, not even at its ends, and the refusal names the character and its position', () => {
     for (const character of notInNames) {
       for (const [name, position] of [
         [`A${character}da`, 2],

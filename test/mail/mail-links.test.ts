@@ -77,7 +77,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
       return rows.length === 0
     })
 
-  test('an address is unique without regard to case, and only admins and the human see it', async () => {
+  test('an address is unique without regard to case, and is visible only to admins and the human', async () => {
     const person = await ada()
     const other = await stage.person('Bob')
     expect(await ask(CREATE, { input: { name: 'Eve', email: person.email.toUpperCase() } })).toMatchObject({
@@ -120,7 +120,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect(edges[0].node.detail).toEqual({ by: 'mail' })
   })
 
-  test('of two requests with the same code at once, one signs in', async () => {
+  test('of two concurrent requests with the same code, one signs in', async () => {
     const person = await ada()
     await request(person.email)
     const path = await linkFor(person.email)
@@ -143,7 +143,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     ])
   })
 
-  test('every address gets the same answer, and only known ones a mail', async () => {
+  test('every address gets the same response, and only known addresses get a mail', async () => {
     const person = await ada()
     const answers = await Promise.all([request(person.email), request(`nobody.${stack}@example.com`)])
     const seen = await Promise.all(
@@ -157,14 +157,14 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
   })
 
   test.each(['ada', 'ada@example.com\r\nBcc: eve@example.com', 'a@b.c, d@e.f', '', 7])(
-    'something that is no address is refused: %j',
+    'an invalid address is refused: %j',
     async (email) => {
       const answer = await post('/auth/mail', { email })
       expect(answer.status).toBe(400)
     },
   )
 
-  test('a stranger cannot have more than 5 mails an hour sent to somebody', async () => {
+  test('a stranger cannot cause more than 5 mails an hour to one person', async () => {
     const person = await ada()
     for (let n = 0; n < 8; n += 1) {
       expect((await request(person.email)).status).toBe(202)
@@ -197,7 +197,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect((await post(path)).status).toBe(404)
   })
 
-  test('a server that refuses mails at first delays them', async () => {
+  test('delays the mails if the mail server refuses them at first', async () => {
     const person = await ada()
     smtp.behave('busy')
     const before = smtp.connections()
@@ -207,7 +207,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect((await post(await linkFor(person.email))).status).toBe(200)
   })
 
-  test('an invited person is created by the button, with a name of their own, and joins the spaces', async () => {
+  test('the button creates an invited person, with a name of their choice, who joins the spaces', async () => {
     const host = await stage.person('Hanna')
     const [room, other] = [await stage.space('Room', [host]), await stage.space('Other', [host])]
     const email = `grace.hopper.${stack}@example.com`
@@ -231,7 +231,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect((await post(path)).status).toBe(404)
   })
 
-  test('an invitation does not tell whether the address is known, and somebody who is joins the space by it', async () => {
+  test('an invitation does not reveal whether the address is known, and a person who is known joins the space with it', async () => {
     const person = await ada()
     const host = await stage.person('Hanna')
     const room = await stage.space('Room', [host])
@@ -249,7 +249,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect(JSON.stringify(invitations)).not.toContain(person.email)
   })
 
-  test('nobody invites to a space that they cannot see, or more than 50 people in an hour', async () => {
+  test('nobody can invite people to a space that they cannot see, or more than 50 people in an hour', async () => {
     const host = await stage.person('Hanna')
     const other = await stage.space('Other', [await stage.person('Bob')])
     const email = nextAddress()
@@ -263,7 +263,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect(smtp.mails.filter(({ to }) => to.includes(email))).toHaveLength(5)
   })
 
-  test('people change their own address by the link that is mailed to it, in their own session', async () => {
+  test('people change their own address by the link that is mailed to the new one, in their own session', async () => {
     const [person, other] = [await ada(), await ada()]
     const email = nextAddress()
     const asked = await ask(UPDATE, { input: { id: person.id, email } }, person.client)
@@ -282,7 +282,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect(await ask(EMAIL, { id: person.id })).toEqual({ email })
   })
 
-  test('an address of somebody else gets no mail that confirms it', async () => {
+  test('an address that belongs to another person gets no confirmation mail', async () => {
     const [person, other] = [await ada(), await ada()]
     expect(await ask(UPDATE, { input: { id: person.id, email: other.email } }, person.client)).toMatchObject({
       human: { email: person.email },
@@ -291,7 +291,7 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect(smtp.mails.filter(({ to }) => to.includes(other.email))).toEqual([])
   })
 
-  test('of many addresses at once five are mailed, and the other requests change nothing', async () => {
+  test('when many addresses are requested at once, five get a mail, and the other requests change nothing', async () => {
     const person = await ada()
     const inputs = Array.from({ length: 8 }, (_, index) => ({
       ...{ id: person.id, name: `Ada ${index}`, email: nextAddress() },

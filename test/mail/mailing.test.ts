@@ -63,7 +63,7 @@ describe.each(RULE_STACKS)('mails, on the %s stack', (stack) => {
     expect(mail.raw).toContain('&lt;b&gt;Bob')
   })
 
-  test('are sent once for each key, and not without their cause', async () => {
+  test('are sent once for each key, and only if their transaction commits', async () => {
     expect(await enqueue()).toBe(true)
     expect(await enqueue()).toBe(false)
     await smtp.mailTo(person.email)
@@ -128,7 +128,7 @@ describe.each(RULE_STACKS)('mails, on the %s stack', (stack) => {
   })
 })
 
-describe('a process without a mail server', () => {
+describe('on a process without a mail server', () => {
   test('enqueues no mails', async () => {
     const parley = await startApplication({ worker: false })
     const { platform } = parley.app
@@ -140,7 +140,7 @@ describe('a process without a mail server', () => {
 })
 
 describe('a mail server that is down', () => {
-  test('delays a mail: the job stays, and says why', async () => {
+  test('delays a mail: the job stays, with the reason', async () => {
     const port = await freePort()
     const parley = await startApplication({ settings: { PARLEY_SMTP_URL: `smtp://127.0.0.1:${port}` }, isFresh: true })
     const { platform, domain } = parley.app

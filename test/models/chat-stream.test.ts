@@ -25,7 +25,7 @@ test('arguments that are not a string become their JSON text', async () => {
   expect(await corrected([bytes(stream)])).toBe(expected)
 })
 
-test('a text about arguments stays as it is, and so does a line that is not JSON', async () => {
+test('text about arguments is unchanged, and so is a line that is not JSON', async () => {
   const stream = `${event({ choices: [{ delta: { content: 'set "arguments": {"a": 1}' } }] })}: "arguments": {\n\ndata: {"arguments": {\n\n`
   expect(await corrected([bytes(stream)])).toBe(stream)
 })
@@ -48,7 +48,7 @@ test('another document passes unchanged', async () => {
   expect(await corrected([bytes(json)], 'application/json')).toBe(json)
 })
 
-test('the result does not depend on how the bytes are cut', async () => {
+test('the result does not depend on how the bytes are split', async () => {
   const stream = bytes(event(call({ text: '€ 𝄞' })) + event({ choices: [{ delta: { content: '𝄞' } }] }))
   const whole = await corrected([stream])
   await fc.assert(

@@ -197,7 +197,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     expect(sent[0]).toContain('I will remember that the launch is on Friday.')
   })
 
-  test("stays silent after another agent's message, unless that names it", async () => {
+  test('stays silent after another agent’s message, unless the message names it', async () => {
     const bob = (text: string): Said => ({ from: 'Bob', kind: 'agent', text })
     expect(
       (await run(prompted([bob('In "Alpha" there are Grace (human), Ada (agent) and me (agent).')]))).sent,
@@ -227,7 +227,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     expect(sent[0]).toContain('The last message before yours: Grace wrote to an agent.')
   })
 
-  test('calls skip if it is offered and the inbox addresses nobody', async () => {
+  test('calls skip if it is available and the inbox addresses nobody', async () => {
     const { called } = await run(prompted([grace('Hey Bob, can you look?')]), ['send_message', 'skip'])
     expect(called.map(({ toolName }) => toolName)).toContain('skip')
     expect(called.map(({ toolName }) => toolName)).not.toContain('send_message')
@@ -242,7 +242,7 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
   })
 })
 
-describe('the demo model in the scene of Try it', () => {
+describe('the demo model in the Try it scene', () => {
   const inRole = (role: string, messages: Said[]) => {
     const { instructions, prompt } = prompted(messages)
     return { instructions: `${instructions}\n(The demo model plays: ${role}.)`, prompt }
@@ -268,7 +268,7 @@ describe('the demo model in the scene of Try it', () => {
     expect(called.filter(({ toolName }) => toolName === 'order_fleece')).toHaveLength(/roll/.test(answer ?? '') ? 1 : 0)
   })
 
-  test('the skeptic asks what a forecast leaves open, and nobody answers agents otherwise', async () => {
+  test('the skeptic questions a forecast, and nobody answers agents otherwise', async () => {
     const { sent: forecast } = await run(inRole('forecaster', [grace(FROST)]), TOOLS)
     const bob = (text: string): Said => ({ from: 'Bob', kind: 'agent', text })
     const { sent: question } = await run(inRole('skeptic', [grace(FROST), bob(forecast[0] ?? '')]), TOOLS)
@@ -434,7 +434,7 @@ describe('the demo model with the prompts of the engine', () => {
     expect(sent[0]).toMatch(/^Hello Grace!/)
   })
 
-  test('reports a plan and a service, also one whose payload looks like a message', async () => {
+  test('reports a plan and a service, even one whose payload looks like a message', async () => {
     const plan = { triggerType: 'PLAN', triggerName: 'Standup', triggerPayload: { instruction: 'Say good morning' } }
     expect((await run(built(plan, {}))).sent).toEqual(['The plan "Standup" is due: Say good morning'])
     const payload = { from: 'Grace', text: 'Who is here?', id: 'PROJ-1' }

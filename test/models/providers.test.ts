@@ -119,7 +119,7 @@ describe.each([
     [429, 'provider', 'Too many requests.'],
     [500, 'unclear', 'It broke.'],
     [503, 'unclear', 'Overloaded.'],
-  ])('is blamed correctly for a response with HTTP %i', async (status, blame, message) => {
+  ])('is assigned the right fault for a response with HTTP %i', async (status, blame, message) => {
     server.script(() => [{ error: message, status }])
     const { failure } = await run(name)
     expect(failure).toMatchObject({ message: `${message} (HTTP ${status})`, blame })
@@ -135,7 +135,7 @@ describe.each([
     expect(failure?.blame).toBe('unclear')
   })
 
-  test('a stream that ends early is no answer', async () => {
+  test('a stream that ends early is not accepted as an answer', async () => {
     server.script(() => [{ text: 'Well' }, { finish: 'none' }])
     const { result, failure } = await run(name)
     const finish = await result.finishReason
@@ -152,7 +152,7 @@ describe.each([
     expect((await run(name)).failure).toMatchObject({ blame: 'unclear' })
   })
 
-  test('a key that the provider repeats is removed', async () => {
+  test('an API key in the error message of a provider is removed', async () => {
     server.script(() => [{ error: `Incorrect API key ${KEY}, also a-ke****xx`, status: 401 }])
     expect((await run(name)).failure?.message).toBe('Incorrect API key [removed], also [removed] (HTTP 401)')
   })

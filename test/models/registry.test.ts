@@ -54,7 +54,7 @@ describe('the registry of models', () => {
     ['gpt-5-mini', 'openai'],
     ['o3', 'openai'],
     ['gemini-2.5-flash', 'google'],
-  ])('guesses the provider of %s, and lists only those that are set up', async (name, provider) => {
+  ])('guesses the provider of %s, and lists only configured providers', async (name, provider) => {
     expect(bare.check(name)).toBe(`The model "${name}" is unknown. Did you mean "${provider}:${name}"? Use "demo".`)
   })
 

@@ -89,7 +89,7 @@ describe('a copy of DATA_DIR', () => {
     return (await response.json()) as { data: Record<string, unknown> }
   }
 
-  test('made while the embedded server is stopped is a complete Parley', async () => {
+  test('made while the embedded server is stopped is complete', async () => {
     const [from, to] = [await createTestDataDirectory(), await createTestDataDirectory()]
     closing.push(from.remove, to.remove)
     const first = await startParley({ settings: { DATA_DIR: from.path } })

@@ -160,7 +160,7 @@ describe.runIf(hasServices)('docker compose up, its commands as processes', () =
     await rm(files, { recursive: true, force: true })
   })
 
-  test('a worker responds to a message that one API process receives, and the other one shows it', async () => {
+  test('a worker responds to a message that one API process receives, and the other API process shows the response', async () => {
     const [first, second] = (processes.api ?? []).map(({ origin }) => origin)
     await speakAndListen(first ?? '', second ?? '')
   })
@@ -186,7 +186,7 @@ describe.runIf(hasEngine)('docker compose up, on a Docker engine', () => {
   beforeAll(() => compose('up', '--build', '--wait'), 1_200_000)
   afterAll(() => compose('down', '--volumes'), 120_000)
 
-  test('a worker responds to a message that one port receives, and the other one shows it', () =>
+  test('a worker responds to a message that one port receives, and the other port shows the response', () =>
     speakAndListen('http://127.0.0.1:4000', 'http://127.0.0.1:4001'))
 })
 
@@ -217,7 +217,7 @@ describe('the .env of an operator', () => {
     },
   )
 
-  test('is made by the line of the README, as pasted, with all that the compose file requires', async () => {
+  test('is created by the command of the README, as pasted, with everything that the compose file requires', async () => {
     const [, line = ''] = /^(printf .* > \.env)$/m.exec(textOf('README.md')) ?? []
     expect(textOf('docker-compose.yml')).toContain(line)
     const folder = await mkdtemp(path.join(tmpdir(), 'parley-compose-'))
@@ -235,7 +235,7 @@ describe('the .env of an operator', () => {
   })
 })
 
-test('the files that the image copies exist, and include all that its commands run', () => {
+test('the files that the image copies exist, and include everything that its commands run', () => {
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, files = '']) => files.split(' '))
   expect(copied.length).toBeGreaterThan(5)
   expect(copied.filter((file) => !existsSync(path.join(ROOT, file)))).toEqual([])

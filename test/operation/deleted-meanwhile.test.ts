@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('a request during a deletion, on the %s stack', (stac
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('returns an agent as it was', async () => {
+  test('returns an agent in its former state', async () => {
     const ada = await stage.bot('Ada')
     beforeNextRead(parley.app.domain.agents, () => stage.ask(stage.admin, DELETE_AGENT, { id: ada.id }))
     expect(await stage.ask(stage.admin, AGENT, { id: ada.id })).toMatchObject({
@@ -54,7 +54,7 @@ describe.each(RULE_STACKS)('a request during a deletion, on the %s stack', (stac
     })
   })
 
-  test('returns a NotFoundError, not another run, if the run to stop was deleted', async () => {
+  test('returns a NotFoundError, rather than another run, if the run to stop was deleted', async () => {
     const husam = await stage.person('Husam')
     const space = await stage.space('Team', [husam, await stage.bot('Ada')])
     parley.models.script(() => [{ hang: true }])

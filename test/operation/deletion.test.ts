@@ -62,7 +62,7 @@ describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
     (await stage.ask(stage.admin, MEMBERS, { id: space.id })).members.map(({ id }: Read) => id)
 
   describe('an agent', () => {
-    test('an agent leaves all lists and spaces, and remains as id, kind and name to those who see its work', async () => {
+    test('an agent disappears from all lists and spaces, and remains as id, kind and name to those who see its work', async () => {
       const [husam, eve] = [await stage.person('Husam'), await stage.person('Eve')]
       const ada = await stage.bot('Ada Zyx')
       const space = await stage.space('Team', [husam, ada])
@@ -103,7 +103,7 @@ describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
       expect(await stage.ask(stage.admin, DELETE_AGENT, { id: ada.id })).toMatchObject({ __typename: 'NotFoundError' })
     })
 
-    test("an agent's runs, plans and webhooks end with it", async () => {
+    test('an agent’s runs, plans and webhooks end with the agent', async () => {
       const husam = await stage.person('Husam')
       const ada = await stage.bot('Ada', { maxConcurrentRuns: 1 })
       const space = await stage.space('Team', [husam, ada])
@@ -230,7 +230,7 @@ describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
       expect(await prisma.space.count({ where: { id: space.id } })).toBe(0)
     })
 
-    test('a space takes the runs that it triggered with it, and every persistent agent forgets it', async () => {
+    test('a space is deleted with the runs that it triggered, and every persistent agent forgets it', async () => {
       const husam = await stage.person('Husam')
       const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
       const bob = await stage.bot('Bob')
@@ -257,7 +257,7 @@ describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
       expect(mind).not.toContain('Forget')
     })
 
-    test('a deleted space is not remembered by a cycle that ends just afterwards', async () => {
+    test('a cycle that ends just afterwards does not remember a deleted space', async () => {
       const husam = await stage.person('Husam')
       const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
       const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
@@ -273,7 +273,7 @@ describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
       expect([await prisma.cycle.count({ where }), await prisma.inboxEvent.count({ where })]).toEqual([0, 0])
     })
 
-    test('a worker removes a space whose deletion was cut short by a dying process', async () => {
+    test('a worker completes the deletion of a space that was interrupted when a process died', async () => {
       const husam = await stage.person('Husam')
       const space = await stage.space('Team', [husam, await stage.bot('Ada')])
       await stage.say(husam, space, 'Hello')

@@ -109,7 +109,7 @@ describe.runIf(STACKS.includes('postgres'))('alerts and dashboard', () => {
     expect(missing).toEqual([])
   })
 
-  test('the dashboard shows each of our metrics', () => {
+  test('the dashboard shows each Parley metric', () => {
     const shown = new Set(
       panels
         .flatMap(({ targets = [] }) => targets.flatMap(({ expr }) => askedBy(filled(expr))))
@@ -159,7 +159,7 @@ test('docs/operation.md names every setting, and its links have targets', () => 
   }
 })
 
-test('no two panels of the dashboard overlap, and each has its own number', () => {
+test('no two panels of the dashboard overlap, and each has a unique number', () => {
   const { panels: all } = dashboard
   expect(new Set(all.map(({ id }) => id)).size).toBe(all.length)
   const lies = (a: Place, b: Place) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h

@@ -37,7 +37,7 @@ describe.each(RULE_STACKS)('forgetting by an admin, on the %s stack', (stack) =>
       ?.messages.map(({ text }) => text)
       .join('\n')
 
-  test('can remove one cycle: an admin reads each with its time, its size and its content, oldest first', async () => {
+  test('can remove one cycle: an admin reads each cycle with its time, size and content, oldest first', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })
@@ -78,7 +78,7 @@ describe.each(RULE_STACKS)('forgetting by an admin, on the %s stack', (stack) =>
     expect(shownLast()).toMatch(/^(?![\s\S]*First things)[\s\S]*Second things[\s\S]*Third things/)
   })
 
-  test('can remove all that an agent got in one space: cycles, memories, goals, plans and inbox events', async () => {
+  test('can remove everything that an agent received in one space: cycles, memories, goals, plans and inbox events', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const spaces = [await stage.space('Kept', [husam, ada], { routing: 'BROADCAST' })]
@@ -136,7 +136,7 @@ describe.each(RULE_STACKS)('forgetting by an admin, on the %s stack', (stack) =>
     return { husam, ada, space, go: held.open }
   }
 
-  test('can be a reset: a cycle that runs at that time is the first of the new consciousness', async () => {
+  test('can be a reset: a cycle that is running is the first of the new consciousness', async () => {
     const { husam, ada, space, go } = await thinkingAbout('First things')
     go()
     await stage.endedRuns(ada, 1)
@@ -154,7 +154,7 @@ describe.each(RULE_STACKS)('forgetting by an admin, on the %s stack', (stack) =>
     expect(shownLast()).toMatch(/^(?![\s\S]*First things)[\s\S]*Second things[\s\S]*Third things/)
   })
 
-  test('also applies to a cycle that runs at that time', async () => {
+  test('forgetting also applies to a running cycle', async () => {
     const { husam, ada, space, go } = await thinkingAbout('Forget this')
     await stage.ask(stage.admin, FORGET_SPACE, { input: { agentId: ada.id, spaceId: space.id } })
     go()

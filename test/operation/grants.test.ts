@@ -38,7 +38,7 @@ describe('the standing grants', () => {
     return call?.id ?? ''
   }
 
-  test('of a space are exported with it, and have ended after an import; calls still name them', async () => {
+  test('grants of a space are exported with it, and are inactive after an import; calls still refer to them', async () => {
     const room = await granted()
     const callId = await used(room)
     const before = await one(room.grantId)
@@ -54,14 +54,14 @@ describe('the standing grants', () => {
     expect(await one(room.grantId)).toBeNull()
   })
 
-  test('of an agent end with it', async () => {
+  test('grants of an agent end with it', async () => {
     const { agent, grantId, runId } = await granted()
     await play.parley.runWhen(runId!)
     await play.stage.ask(play.stage.admin, `mutation { deleteAgent(input: { id: "${agent.id}" }) { __typename } }`)
     expect(await one(grantId)).toMatchObject({ state: 'TOOL_CHANGED', agent: { id: agent.id } })
   })
 
-  test('lose an erased human: the decision does not count, and its reason is removed with the messages', async () => {
+  test('the decisions of an erased human no longer count, and their reasons are removed with the messages', async () => {
     const { alice, bob, grantId, callId, runId, propose } = await granted({ quorum: 2 })
     await play.stage.ask(bob.client, DENY, { id: grantId })
     const other = (await propose(bob, callId)).standingGrant.id
@@ -75,7 +75,7 @@ describe('the standing grants', () => {
     await play.parley.runWhen(runId!)
   })
 
-  test('are deleted some time after they have expired, once no call names them', async () => {
+  test('grants are deleted some time after they have expired, once no call refers to them', async () => {
     const { platform } = play.parley.app
     const sweepIn = (days: number) => {
       const retention = { messagesDays: null, runsDays: 30, auditDays: null }

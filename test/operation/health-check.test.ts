@@ -24,7 +24,7 @@ function check(port: number): Promise<number> {
   })
 }
 
-describe.skipIf(!hasPostgres || !canStartRedis())('the image’s health check, while Redis is gone', () => {
+describe.skipIf(!hasPostgres || !canStartRedis())('the image’s health check, while Redis is unreachable', () => {
   let redis: ThrowawayRedis
   let parley: TestServer
 

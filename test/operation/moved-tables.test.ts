@@ -162,7 +162,7 @@ describe('the tables of export and import, compared with the data model', () => 
     expect(checked.type === 'row' && checked.row).toEqual({ ...toolWith({}), headerNames: [] })
   })
 
-  test('an imported run has ended, holds no claim and counts nowhere', () => {
+  test('an imported run has ended, holds no claim and counts towards no limit', () => {
     const run = {
       id: newId('run'),
       agentId: newId('agt'),

@@ -102,7 +102,7 @@ describe.each(STACKS)('a moved space, from the %s stack', (stack) => {
     await expect(importSpace(to.app.platform, ['{"a":1}'])).rejects.toThrow('not a space export')
   })
 
-  test('has its files, with thumbnails and searchable texts, also if a file has many lines', async () => {
+  test('has its files, with thumbnails and searchable texts, even if a file has many lines', async () => {
     const husam = await here.person('Husam')
     const space = await here.space('Album', [husam])
     const viewer = { scope: 'HUMAN', id: husam.id, tokenId: null, expiresAt: null } as const
@@ -138,7 +138,7 @@ describe.each(STACKS)('a moved space, from the %s stack', (stack) => {
     expect((await client.ask<Read>(search, {})).data?.search.edges).toEqual([{ node: { file: { id: text.id } } }])
   })
 
-  test('returns to the server where it was deleted, even if it was confidential and a row of it stays', async () => {
+  test('returns to the server where it was deleted, even if it was confidential and one of its rows remains there', async () => {
     const husam = await here.person('Husam')
     const diary = await here.space('Diary', [husam], { routing: 'BROADCAST', confidential: true })
     await here.say(husam, diary, 'Just for me.')
@@ -176,7 +176,7 @@ describe.each(STACKS)('a moved space, from the %s stack', (stack) => {
 })
 
 describe('an embedded server that is stopped', () => {
-  test('exports a space by the commands, and another server imports it', async () => {
+  test('exports a space by commands, and another server imports it', async () => {
     const folder = await makeScratchFolder('parley-moving-')
     const file = path.join(folder, 'team.jsonl')
     const at = (name: string) => ({
@@ -277,7 +277,7 @@ describe('the key that encrypts secrets', () => {
     expect(SEALED.map(({ table, column }) => `${table}.${column}`).toSorted()).toEqual(columns.toSorted())
   })
 
-  test('can be rotated: for a while both keys decrypt, then all data is encrypted with the new one', async () => {
+  test('can be rotated: for a while both keys decrypt, then all data is encrypted with the new key', async () => {
     const parley = await startTestServer({ stack: 'embedded', worker: false, settings: { PARLEY_SECRET_KEY: OLD } })
     const { domain, platform } = parley.app
     const { id: agentId } = await parley.agent('Ada', {

@@ -55,7 +55,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
 
   const nodesOf = ({ edges }: Read): Read[] => edges.map(({ node }: Read) => node)
 
-  test('a human changes its own name, an admin all its fields, and everybody sees the change', async () => {
+  test('humans change their own names, an admin all their fields, and everybody sees the change', async () => {
     const [husam, eve, mallory] = [await stage.person('Husam'), await stage.person('Eve'), await stage.person('Mal')]
     await stage.space('Team', [husam, eve])
     const update = (who: typeof husam | null, input: object) => stage.ask(who?.client ?? stage.admin, UPDATE, { input })
@@ -77,7 +77,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     expect(all).toEqual(expect.arrayContaining([husam.id, eve.id, mallory.id]))
   })
 
-  test('a human sets their own time zone by its IANA name, which others see, and their sharing of presence, which they do not', async () => {
+  test('a human sets their own time zone by its IANA name, which is public, and whether they share their presence, which is not', async () => {
     const [husam, eve] = [await stage.person('Husam'), await stage.person('Eve')]
     await stage.space('Team', [husam, eve])
     const update = (input: object) =>
@@ -112,7 +112,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     return (await Promise.all(texts)).flat().join('\n')
   }
 
-  test('an erased human is named nowhere any more, and its messages stay', async () => {
+  test('an erased human is no longer named anywhere, and their messages stay', async () => {
     const name = 'Zebediah "Zeb" Quux'
     const [zeb, eve] = [await stage.person(name), await stage.person('Eve')]
     await stage.ask(stage.admin, UPDATE, { input: { id: zeb.id, externalId: `zebediah-${stack}` } })
@@ -183,7 +183,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     expect(nodesOf(await stage.ask(stage.admin, HUMANS, { search: 'Erased' }))).toEqual([])
   })
 
-  test('after an erasure with messages, followers get a snapshot without any of them', async () => {
+  test('after an erasure that includes messages, followers get a snapshot without them', async () => {
     const [zeb, eve] = [await stage.person('Zebulon'), await stage.person('Eve')]
     const [ada, mina] = [await stage.bot('Ada'), await stage.bot('Mina', { mind: 'PERSISTENT' })]
     const [space, chat] = [
@@ -207,7 +207,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
 
   const mentions = async (words: string) => (await dump()).split('\n').filter((row) => row.includes(words))
 
-  test('others with the same name keep it, even with an agent that knows both', async () => {
+  test('others with the same name keep it, even with an agent that knows both people', async () => {
     const [one, other] = [await stage.person('Alex Twin'), await stage.person('Alex Twin')]
     const [ada, mina] = [await stage.bot('Ada'), await stage.bot('Mina', { mind: 'PERSISTENT' })]
     const team = await stage.space('Team', [one, mina, ada], { routing: 'BROADCAST' })
@@ -233,7 +233,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     expect(after.filter((row) => row.includes('number 0') || row.includes(one.id))).toEqual([])
   })
 
-  test('the name is also removed if all spaces of the human have been deleted', async () => {
+  test('the name is removed even if all spaces of the human have been deleted', async () => {
     const zeb = await stage.person('Zebulon Lost')
     const ada = await stage.bot('Ada')
     const space = await stage.space('Team', [zeb, ada])
@@ -340,7 +340,7 @@ describe.each(RULE_STACKS)('people and their sign-in, on the %s stack', (stack) 
     expect(await stage.ask(husam.client, WEBHOOKS)).toBeNull()
   })
 
-  test('a webhook is urgent, rotates its secret with a grace period, and can be deleted', async () => {
+  test('a webhook can be urgent, can rotate its secret with a grace period, and can be deleted', async () => {
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const made = { input: { agentId: ada.id, serviceName: 'Jira', urgent: true } }
     const { secret, webhook } = await stage.ask(stage.admin, CREATE_WEBHOOK, made)

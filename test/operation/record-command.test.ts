@@ -19,7 +19,7 @@ afterEach(async () => {
 })
 
 describe.each(STACKS)('parley record on the %s stack', (stack) => {
-  test('writes a recording that replays, and ends with 2 and one line where it cannot', {
+  test('writes a recording that can be replayed, and exits with 2 and one line if it cannot', {
     timeout: 120_000,
   }, async () => {
     const { settings, folder } = await openFolders()

@@ -53,7 +53,7 @@ describe('a recording', () => {
   const calls = (agentId: string) =>
     parley.app.domain.control.triggerAgent(parley.admin, { agentId, serviceName: 'Jira', payload: { canary: 'issue' } })
 
-  test('has the knowledge from other spaces that a run was shown, and no other', async () => {
+  test('has the knowledge from other spaces that a run had read, and no other', async () => {
     const ada = await parley.agent('Ada')
     const here = await parley.space(husam, [ada.id], { name: 'Here' })
     const there = await parley.space(husam, [ada.id], { name: 'There' })
@@ -87,7 +87,7 @@ describe('a recording', () => {
     })
   })
 
-  test('has events of recorded runs only', async () => {
+  test('has only events of recorded runs', async () => {
     const bob = await parley.agent('Bob', { mind: 'PERSISTENT', cycle: {} })
     const here = await parley.space(husam, [bob.id], { name: 'Here' })
     const there = await parley.space(husam, [bob.id], { name: 'There' })
@@ -112,7 +112,7 @@ describe('a recording', () => {
     expect(text).not.toContain('canary')
   })
 
-  test('has no runs without a trigger that read another space, or are from when their agent was in another one', async () => {
+  test('has no runs without a trigger that read another space, or that began while their agent was in another one', async () => {
     const cyd = await parley.agent('Cyd')
     const { prisma } = parley.app.platform.db
     const serve = async () => {
@@ -140,7 +140,7 @@ describe('a recording', () => {
     expect((await record(here.id)).rowsOf('RunVersion')).toHaveLength(2)
   })
 
-  test('has the versions of agents since the space began, and of URLs no values of queries', async () => {
+  test('has the agent versions since the space began, and URLs without query values', async () => {
     const tool = {
       name: 'hook',
       description: 'A hook.',
@@ -175,7 +175,7 @@ describe('a recording', () => {
     ['answers of agents elsewhere', null, 'The agent "Eve" is executed elsewhere'],
     ['searches by meaning', 'openai:bag', 'The tool search_messages searched by meaning (PARLEY_EMBEDDINGS)'],
     ['nothing', null, ''],
-  ])('that lacks %s says so, and is not replayed', async (what, embeddingModel, sentence) => {
+  ])('a recording that lacks %s reports this, and is not replayed', async (what, embeddingModel, sentence) => {
     const eve = await parley.agent('Eve')
     const here = await parley.space(husam, [eve.id])
     play([{ toolCall: 'search_messages', input: { query: 'hello' } }])

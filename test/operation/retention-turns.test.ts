@@ -20,7 +20,7 @@ function neverEnding(deleted: string[]) {
   return { query }
 }
 
-test('an endless number of old messages in many spaces does not delay the deletion of other old data', async () => {
+test('an endless supply of old messages in many spaces does not delay the deletion of other old data', async () => {
   const deleted: string[] = []
   const platform = { db: neverEnding(deleted), clock: Date, config: { retention: KEPT } } as unknown as Platform
   const { sweep } = createRetention(platform, { longestSweepMs: 50 })

@@ -90,7 +90,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     following.stop()
   })
 
-  test('runs are deleted with their journals; a call that a message shows lives as long as the message', async () => {
+  test('runs are deleted with their journals; a call that a message shows is kept as long as the message', async () => {
     const husam = await stage.person('Husam')
     const tool = {
       name: 'chart',
@@ -125,7 +125,7 @@ describe.each(RULE_STACKS)('retention, on the %s stack', (stack) => {
     expect((await pageOf(husam.client, space)).nodes).toEqual([])
   })
 
-  test('the cycles of a persistent agent are not runs, and stay', async () => {
+  test('the cycles of a persistent agent do not count as runs, and stay', async () => {
     const husam = await stage.person('Husam')
     const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
     const space = await stage.space('Team', [husam, ada], { routing: 'BROADCAST' })

@@ -38,7 +38,7 @@ describe.each(RULE_STACKS)('threads on the %s stack', (stack) => {
     return [await prisma.threadReader.count({ where }), await prisma.threadTurn.count({ where })]
   }
 
-  test('move with their space, with marks and turns', async () => {
+  test('move with their space, with read marks and turns', async () => {
     const to = await startTestServer({ stack: 'embedded' })
     const there = await openStage(to)
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
@@ -59,7 +59,7 @@ describe.each(RULE_STACKS)('threads on the %s stack', (stack) => {
     await to.close()
   })
 
-  test('go on after retention has deleted the message on which they hang', async () => {
+  test('continue after retention has deleted their first message', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const space = await stage.space('Room', [ann, bob], { routing: 'BROADCAST' })
     const { platform } = parley.app
@@ -93,7 +93,7 @@ describe.each(RULE_STACKS)('threads on the %s stack', (stack) => {
     expect(await rowsOf(space)).toEqual([0, 0])
   })
 
-  test('leave nothing of an erased reader or a deleted space, and concern only members', async () => {
+  test('keep nothing of an erased reader or a deleted space, and involve members only', async () => {
     const [ann, bob, cleo] = [await stage.person('Ann'), await stage.person('Bob'), await stage.person('Cleo')]
     const space = await stage.space('Room', [ann, bob, cleo], { routing: 'BROADCAST' })
     const root = await say(ann, space, 'root')

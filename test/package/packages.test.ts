@@ -106,7 +106,7 @@ describe('the packages parley and parley-client, installed in an empty folder', 
     await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 })
   })
 
-  test('install without a script of their own, and without a warning of npm', () => {
+  test('install without a script of their own, and without an npm warning', () => {
     const { scripts } = JSON.parse(readFileSync(path.join(folder, 'node_modules/parley/package.json'), 'utf8'))
     const atInstall = Object.keys(scripts).filter((name) => /^(preinstall|install|postinstall|prepare)$/.test(name))
     expect(atInstall).toEqual([])

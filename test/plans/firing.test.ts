@@ -51,7 +51,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     return [...claims.map(({ run }) => run.id), ...inboxes]
   }
 
-  test('that is due starts a run of its agent, with its instruction and in no space', async () => {
+  test('a plan that is due starts a run of its agent, with the plan’s instruction and in no space', async () => {
     const { id } = await set({ cron: '* * * * *', name: 'Morning', instruction: 'Compile the "report".' })
     // A name as it could be before validation refused it.
     await platform.db.prisma.plan.update({ where: { id }, data: { name: 'Morning\nreport' } })
@@ -77,7 +77,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await claimAll()).toContain(run?.id)
   })
 
-  test('that descends from one message has a limit of firings per hour, whichever of its runs sets and deletes it', async () => {
+  test('a plan that descends from one message has an hourly limit of firings, whichever of its runs sets and deletes it', async () => {
     const { config } = platform
     const few = { ...platform, config: { ...config, limits: { ...config.limits, maxRootRuns: 3 } } }
     const { plans, firing } = createPlanning(few)
@@ -110,7 +110,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await setAndFire()).toMatchObject({ result: 'RUN' })
   })
 
-  test('of an admin fires whenever it is due, and plans that its runs set have their own limit', async () => {
+  test('a plan of an admin fires whenever it is due, and plans of its runs have their own limit', async () => {
     const { config } = platform
     const few = { ...platform, config: { ...config, limits: { ...config.limits, maxRootRuns: 1 } } }
     const { plans, firing } = createPlanning(few)
@@ -135,7 +135,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await runsOf()).toHaveLength(4)
   })
 
-  test('of a persistent agent that is due puts an event into its inbox', async () => {
+  test('a plan of a persistent agent that is due puts an event into its inbox', async () => {
     const { id: thinker } = await domain.agent('Thinker', { mind: 'PERSISTENT' })
     const plan = await set({ afterSeconds: 30, name: 'Report' }, thinker)
     moveTo('10:01:00')
@@ -153,7 +153,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await claimAll()).toContain(thinker)
   })
 
-  test('of a persistent agent whose earlier event still waits continues, and wakes it once for all its slots', async () => {
+  test('a plan of a persistent agent whose earlier event still waits continues, and wakes the agent once for all its slots', async () => {
     const { id: thinker } = await domain.agent('Thinker', { mind: 'PERSISTENT' })
     const plan = await set({ cron: '* * * * *' }, thinker)
     const { planFiring, inboxEvent } = platform.db.prisma
@@ -173,7 +173,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await planOf(plan)).toMatchObject({ nextRunAt: at('10:06:00'), enabled: true })
   })
 
-  test('of a paused agent passes its slot, and its firing records that', async () => {
+  test('a plan of a paused agent skips its slot, and the firing records this', async () => {
     const plan = await set({ cron: '*/5 * * * *' })
     await platform.db.prisma.agent.update({ where: { id: agentId }, data: { paused: true } })
     moveTo('10:05:00')
@@ -194,7 +194,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await jobsOf(plan)).toEqual([at('10:05:00'), at('10:10:00')])
   })
 
-  test('that fires once has then ended', async () => {
+  test('a plan that fires once has then ended', async () => {
     const plan = await set({ at: at('10:01:00.250') })
     moveTo('10:01:00.250')
     await planning.firing.fire(plan.id)
@@ -214,7 +214,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await runsOf()).toHaveLength(1)
   })
 
-  test('fires several missed slots as one, and continues after now', async () => {
+  test('fires once for several missed slots, and continues from the current time', async () => {
     const plan = await set({ cron: '0 * * * *' })
     moveTo('16:20:00')
     await planning.serve()
@@ -224,7 +224,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await planOf(plan)).toMatchObject({ nextRunAt: at('17:00:00') })
   })
 
-  test('does not fire by a job that is too early: it has one for its time, and no second one', async () => {
+  test('is not fired by an early job: it has one for its due time, and no second one', async () => {
     const plan = await set({ cron: '* * * * *' })
     for (const time of ['10:00:50', '10:00:59.999']) {
       moveTo(time)
@@ -243,7 +243,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await jobsOf(plan)).toEqual([at('10:02:00')])
   })
 
-  test('that is deleted fires no more', async () => {
+  test('does not fire after it was deleted', async () => {
     const plan = await set({ cron: '* * * * *' })
     moveTo('10:01:00')
     await planning.firing.fire(plan.id)
@@ -255,7 +255,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await slotsOf(plan)).toEqual([])
   })
 
-  test('that is deleted during its firing fires completely or not at all', async () => {
+  test('a plan that is deleted during its firing fires completely or not at all', async () => {
     const plan = await set({ cron: '* * * * *' })
     moveTo('10:01:00')
     await Promise.all([planning.firing.fire(plan.id), planning.plans.delete(domain.admin, { id: plan.id })])
@@ -263,7 +263,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect((await runsOf()).length).toBeLessThanOrEqual(1)
   })
 
-  test('that was replaced follows its new schedule only', async () => {
+  test('a plan that was replaced follows only its new schedule', async () => {
     const plan = await set({ afterSeconds: 30 })
     await set({ cron: '30 * * * *' })
     moveTo('10:01:00')
@@ -308,7 +308,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     expect(await runsOf()).toHaveLength(5)
   })
 
-  test('that was set while the clock was ahead does not wait until then', async () => {
+  test('a plan that was set while the clock was ahead does not wait until that time', async () => {
     moveTo('23:00:00')
     const plan = await set({ cron: '0 * * * *' })
     moveTo('10:10:00')

@@ -40,7 +40,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
   const finish = (id: string) =>
     platform.db.prisma.plan.update({ where: { id }, data: { enabled: false, nextRunAt: null } })
 
-  test('that a run may not see do not count towards its limit', async () => {
+  test('plans that a run may not see do not count towards its limit', async () => {
     const agentId = await agent()
     const space = await domain.space(domain.admin)
     await platform.db.prisma.space.update({ where: { id: space.id }, data: { confidential: true } })
@@ -79,7 +79,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
       '2026-10-25T00:00:00Z',
       ['2026-10-25T00:30:00Z', '2026-10-25T02:00:00Z'],
     ],
-  ])('by cron in Europe/Berlin: %s', (_, cron, from, slots) => {
+  ])('cron expressions in Europe/Berlin: %s', (_, cron, from, slots) => {
     let after = Date.parse(from)
     for (const slot of slots) {
       const next = nextSlot({ cron, timeZone: 'Europe/Berlin' }, after)
@@ -112,13 +112,13 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     await expect(update({ enabled: null })).rejects.toMatchObject({ code: 'BAD_INPUT', field: 'input.enabled' })
   })
 
-  test('by cron are next due at the next slot in UTC', async () => {
+  test('plans with a cron expression are next due at the next slot in UTC', async () => {
     const plan = await create({ agentId: await agent(), schedule: { cron: ' 0  6 * * 1-5 ' } })
     expect(plan).toMatchObject({ cron: '0 6 * * 1-5', nextRunAt: new Date('2030-01-02T06:00:00Z'), enabled: true })
     expect(await planOf(plan)).toMatchObject({ id: plan.id, name: 'Report', instruction: 'Write it.' })
   })
 
-  test('show their next five times, also before they are created, in their time zone', async () => {
+  test('show their next five times, even before they are created, in their time zone', async () => {
     const schedule = { cron: '30 8 * * 1-5' }
     const times = ['02T07:30', '03T07:30', '04T07:30', '07T07:30', '08T07:30'].map(
       (time) => new Date(`2030-01-${time}:00Z`),
@@ -145,12 +145,12 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     ['a day that never comes', '0 0 30 2 *'],
     ['a random minute', 'H * * * *'],
     ['a step of zero', '*/0 * * * *'],
-  ])('by a cron with %s are refused', async (_, cron) => {
+  ])('cron expressions with %s are refused', async (_, cron) => {
     const refused = { code: 'BAD_INPUT', field: 'input.schedule.cron' }
     await expect(create({ agentId: await agent(), schedule: { cron } })).rejects.toMatchObject(refused)
   })
 
-  test('by cron accept names of days, the last day of a month, and the last Friday', async () => {
+  test('cron expressions may contain names of days, the last day of a month, and the last Friday', async () => {
     const agentId = await agent()
     const slots = { '0 0 * * THU': '2030-01-03', '0 0 L * *': '2030-01-31', '0 0 * * 5L': '2030-01-25' }
     for (const [cron, day] of Object.entries(slots)) {
@@ -159,7 +159,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     }
   })
 
-  test('at a time, or after seconds, are due once', async () => {
+  test('plans for a time, or for after a number of seconds, are due once', async () => {
     const agentId = await agent()
     const dated = await create({ agentId, name: 'dated', schedule: { at: at('11:00:00') } })
     const delayed = await create({ agentId, name: 'delayed', schedule: { afterSeconds: 90 } })
@@ -202,7 +202,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     expect(await planOf(plan)).toBe(null)
   })
 
-  test('need an existing agent, and are deleted once', async () => {
+  test('need an existing agent, and can be deleted once', async () => {
     const { id: human } = await domain.human('Ada')
     const notFound = { code: 'NOT_FOUND' }
     for (const agentId of [newId('agt'), human, 'nonsense\0']) {
@@ -243,7 +243,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     expect((await planning.plans.listMany([agentId])).get(agentId)).toHaveLength(1)
   })
 
-  test('set together are all set or none', async () => {
+  test('set together are all set or none of them', async () => {
     const agentId = await agent()
     const good = { name: 'good', instruction: 'Do.', afterSeconds: 1 }
     const bad = { name: 'bad', instruction: 'Do.', cron: 'nonsense' }
@@ -252,7 +252,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     expect(await planning.plans.listMany([agentId])).toEqual(new Map())
   })
 
-  test('are deleted by the agent itself by name or id, its own only', async () => {
+  test('are deleted by the agent itself by name or id, if they are its own', async () => {
     const [agentId, other] = [await agent(), await agent()]
     const named = await setOwn(agentId, { name: 'named', afterSeconds: 1 })
     const known = await setOwn(agentId, { name: 'known', afterSeconds: 1 })
@@ -263,7 +263,7 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     expect(await planOf(theirs)).not.toBe(null)
   })
 
-  test('are at most 100 per agent, with any number of writers; ended ones are removed, the oldest first', async () => {
+  test('are at most 100 per agent, with any number of concurrent writers; the oldest ended ones are removed first', async () => {
     const agentId = await agent()
     const plan = (index: number) => ({ name: `plan ${index}`, instruction: 'Do.', cron: '0 0 1 1 *' })
     const made = await planning.plans.setOwn(

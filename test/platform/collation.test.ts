@@ -11,7 +11,7 @@ const idsOf = (prefix: string, pairs: readonly string[]) =>
   pairs.map((pair) => `${prefix}_01990000${pair}007000800000000000000${pair[0]}`)
 const ALL_PAIRS = DIGITS.flatMap((first) => DIGITS.map((second) => first + second))
 
-describe.skipIf(!hasPostgres)('a database with the collation of Danish', () => {
+describe.skipIf(!hasPostgres)('a database with the Danish collation', () => {
   let database: TestDatabase
   let parley: TestServer
   let stage: Stage
@@ -26,12 +26,12 @@ describe.skipIf(!hasPostgres)('a database with the collation of Danish', () => {
     await database?.drop()
   })
 
-  test('orders text by itself so that “aa” comes after “z”', async () => {
+  test('sorts “aa” after “z” when it orders text itself', async () => {
     const [row] = await parley.app.platform.db.query<{ isDanish: boolean }>(Prisma.sql`SELECT 'aa' > 'z' AS "isDanish"`)
     expect(row).toEqual({ isDanish: true })
   })
 
-  test('lists by the time of creation, page after page, in both directions', async () => {
+  test('lists by creation time, page by page, in both directions', async () => {
     const ids = idsOf('hum', ALL_PAIRS)
     const { prisma } = parley.app.platform.db
     await prisma.entity.createMany({ data: ids.map((id) => ({ id, kind: 'HUMAN', name: id })) })
@@ -88,7 +88,7 @@ describe.skipIf(!hasPostgres)('a database with the collation of Danish', () => {
     expect(shown).toEqual(pairs.toReversed())
   })
 
-  test('has no column of ids that the database orders', async () => {
+  test('has no id column that the database orders by its collation', async () => {
     const columns = await parley.app.platform.db.query<{ name: string }>(Prisma.sql`
       SELECT format('%I.%I', c.relname, a.attname) AS name
       FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace

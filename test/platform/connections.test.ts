@@ -16,7 +16,7 @@ describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () =>
   })
   afterAll(() => parley?.close())
 
-  test('opens that many, and no more', async () => {
+  test('opens exactly that many', async () => {
     const { db } = parley.app.platform
     const asleep = Array.from(
       { length: 12 },
@@ -27,7 +27,7 @@ describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () =>
     expect(Math.max(...counts)).toBe(CONNECTIONS)
   })
 
-  test('are two for requesters while the event loop is busy, and all of them afterwards', async () => {
+  test('lets requesters use two while the event loop is busy, and all of them afterwards', async () => {
     const { db } = parley.app.platform
     const running = { now: 0, most: 0 }
     const transaction = () =>
@@ -71,7 +71,7 @@ describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () =>
     await Promise.all(burst)
   })
 
-  test('is ready during a burst that uses all of them, but not if none is returned', async () => {
+  test('is ready during a burst that uses all connections, but not if none is returned', async () => {
     const { db } = parley.app.platform
     const asleep = (seconds: number) => db.query(Prisma.sql`SELECT FROM pg_sleep(${seconds})`)
     const beside = new pg.Client({ connectionString: parley.stores.settings.DATABASE_URL ?? '' })
@@ -86,7 +86,7 @@ describe.skipIf(!hasPostgres)(`a process with ${CONNECTIONS} connections`, () =>
       await Promise.all(burst)
       const held = Array.from({ length: CONNECTIONS }, () => asleep(4))
       await until('all connections sleep', async () => (await sleeping()) === CONNECTIONS)
-      expect(await db.fault()).toBe('The database does not answer.')
+      expect(await db.fault()).toBe('The database does not respond.')
       await Promise.all(held)
       expect(await db.fault()).toBeNull()
     } finally {

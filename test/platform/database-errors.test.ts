@@ -49,7 +49,7 @@ describe.each(DATABASES)('an error code from %s', (kind) => {
   })
 
   test.each(['22003', '22021', '23505', '42703', '57014', 'P0001', '3D000', '40001'])(
-    '%s is no outage, with any message',
+    '%s does not count as an outage, with any message',
     async (code) => {
       const error = await fault(db.prisma.$executeRawUnsafe(raise(code)))
       expect(sqlStateOf(error)).toBe(code)
@@ -58,7 +58,7 @@ describe.each(DATABASES)('an error code from %s', (kind) => {
     },
   )
 
-  test('a statement that PostgreSQL cannot execute is no outage', async () => {
+  test('a statement that PostgreSQL cannot execute does not count as an outage', async () => {
     const { prisma } = db
     const errors = [
       await fault(prisma.$queryRaw`SELECT 1 OFFSET ${1e300}`),
@@ -71,7 +71,7 @@ describe.each(DATABASES)('an error code from %s', (kind) => {
     expect(errors.map((error) => [error !== null, isOutage(error)])).toEqual(errors.map(() => [true, false]))
   })
 
-  test('a duplicate key is recognised, from Prisma and from our own statements', async () => {
+  test('a duplicate key is recognised, from Prisma and from raw statements', async () => {
     const row = { id: 'plf_1', planId: 'pln_1', slot: new Date(0), rootId: 'r', result: 'RUN' as const }
     await db.prisma.planFiring.create({ data: row })
     const error = await fault(db.prisma.planFiring.create({ data: row }))
@@ -88,7 +88,7 @@ describe.each(DATABASES)('an error code from %s', (kind) => {
     expect(isUniqueViolation(await fault(db.prisma.$queryRaw`SELECT nothing`))).toBe(false)
   })
 
-  test('a transaction that gets no connection, or no time, is an outage', async () => {
+  test('a transaction that gets no connection, or times out, counts as an outage', async () => {
     const late = db.prisma.$transaction(
       async (tx) => {
         await tx.$queryRaw`SELECT 1`
@@ -102,7 +102,7 @@ describe.each(DATABASES)('an error code from %s', (kind) => {
 })
 
 describe.skipIf(!hasPostgres)('a PostgreSQL that stops', () => {
-  test('is an outage for the current statement, and for the next one of its transaction', async () => {
+  test('counts as an outage for the current statement, and for the next one of its transaction', async () => {
     const { url, drop } = await createTestDatabase()
     const db = await openDatabase({ url, dataDirectory: '' })
     const other = new pg.Client({ connectionString: url })
@@ -151,7 +151,7 @@ describe('a server that does not exist', () => {
     ['refuses', async () => 1],
     ['breaks off', () => portOf(createServer((socket) => socket.destroy()))],
     ['never answers', () => portOf(createServer(() => {}))],
-  ])('or %s is an outage', async (_, open) => {
+  ])('or %s counts as an outage', async (_, open) => {
     const connectionString = `postgresql://postgres@127.0.0.1:${await open()}/none`
     const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString, connectionTimeoutMillis: 200 }) })
     const errors = [
@@ -163,13 +163,13 @@ describe('a server that does not exist', () => {
     await prisma.$disconnect()
   })
 
-  test('is an outage also under a name with two addresses', async () => {
+  test('counts as an outage for a name with two addresses too', async () => {
     const client = new pg.Client({ host: 'localhost', port: 1, user: 'postgres' })
     expect(isOutage(await fault(client.connect()))).toBe(true)
   })
 })
 
-test('an error from elsewhere is no outage', () => {
+test('an error of another component does not count as an outage', () => {
   expect([null, 'a text', { code: '57P01' }, new Error('a bug'), new TypeError('fetch failed')].map(isOutage)).toEqual(
     Array.from({ length: 5 }, () => false),
   )

@@ -56,7 +56,7 @@ describe('the lock of a data directory', () => {
     lockDirectory(directory)()
   })
 
-  test.skipIf(!hasNamespaces)('works between containers in which both have the same pid', async () => {
+  test.skipIf(!hasNamespaces)('works between containers in which both processes have the same pid', async () => {
     const first = await start(...OWN_PIDS)
     expect(first.said).toMatch(HELD)
     expect((await start(...OWN_PIDS)).said).toEqual(BUSY)
@@ -64,7 +64,7 @@ describe('the lock of a data directory', () => {
     expect((await start(...OWN_PIDS)).said).toMatch(HELD)
   })
 
-  test('is free at once after its holder was killed', async () => {
+  test('is free immediately after its holder was killed', async () => {
     const { child } = await start()
     child.kill('SIGKILL')
     expect((await start()).said).toMatch(HELD)
@@ -85,7 +85,7 @@ describe('the lock of a data directory', () => {
     expect((await start()).said).toEqual(BUSY)
   })
 
-  test('goes to one of many processes that start concurrently over a dead holder’s directory', async () => {
+  test('goes to one of many processes that start concurrently in a dead holder’s directory', async () => {
     const { child } = await start()
     child.kill('SIGKILL')
     const said = (await Promise.all(Array.from({ length: 6 }, () => start()))).map((one) => one.said)

@@ -36,7 +36,7 @@ describe('a statement of the embedded database', () => {
     expect(await query('DELETE FROM said', [])).toEqual([])
   })
 
-  test('is planned once, however often it runs', async () => {
+  test('is planned once, even if it runs often', async () => {
     const text = 'SELECT count(*)::int AS count FROM said WHERE id > $1'
     for (let id = 0; id < 20; id++) expect(await query(text, [id])).toEqual([{ count: 0 }])
     const plans = 'SELECT generic_plans::int, custom_plans::int FROM pg_prepared_statements WHERE statement = $1'
@@ -87,7 +87,7 @@ describe('a statement of the embedded database', () => {
     expect([order, row]).toEqual([['transaction', 'statement'], { count: 0 }])
   })
 
-  test('returns to each of many concurrent callers its own result', async () => {
+  test('returns the right result to each of many concurrent callers', async () => {
     const asked = Array.from({ length: 200 }, (_, number) =>
       query<{ number: number }>(`SELECT $1::int AS number /* ${number % 7} */`, [number]),
     )

@@ -29,7 +29,7 @@ describe('fair turns', () => {
     expect(await results).toEqual(['done', 'done'])
   })
 
-  test('serve the requester with the least use first, before earlier tasks of others', async () => {
+  test('serve the requester with the least use first, ahead of earlier tasks of others', async () => {
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     const gate = createDeferred()
     const done: string[] = []
@@ -99,7 +99,7 @@ describe('fair turns', () => {
     expect(turns.waitingCount()).toBe(0)
   })
 
-  test('starve nobody: an absent requester does not catch up on its absence', async () => {
+  test('starve no requester: an absent requester does not catch up later', async () => {
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     const done: string[] = []
     const add = (id: string) =>

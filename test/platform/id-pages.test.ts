@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('pages of ids', () => {
     }
   }
 
-  test('have the requested order, with both flags exact, for every parent at once', async () => {
+  test('have the requested order, with exact flags, for every parent at once', async () => {
     const cursors = [...children.values()].flat().concat(newId('spc'))
     const cursor = fc.option(fc.constantFrom(...cursors))
     const request = fc.record({
@@ -77,7 +77,7 @@ describe.skipIf(!hasPostgres)('pages of ids', () => {
     )
   })
 
-  test('need no statement without parents', async () => {
+  test('need no statement if there are no parents', async () => {
     const request = { size: 1, fromEnd: false, after: null, before: null }
     expect(await fetchIdPages(db.prisma, { parents: [], source, order: 'newest', request })).toEqual(new Map())
   })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createLoopPlaces } from '../../src/platform/loop-places.ts'
 
-describe('places by the load of the event loop', () => {
+describe('places according to the load of the event loop', () => {
   function placesUnder(shares: number[], options: { most: number }) {
     let nowMs = 0
     const places = createLoopPlaces({ ...options, now: () => nowMs, busyShare: () => shares.shift() ?? 0.8 })

@@ -11,7 +11,7 @@ const RUN = Prisma.sql`UPDATE "Run" SET error = ${'x'} WHERE id = ${'none'} RETU
 const CALL = Prisma.sql`UPDATE "ToolCall" SET error = ${'x'} WHERE id = ${'none'} RETURNING *`
 const CONNECTIONS = 8
 
-describe.skipIf(!hasPostgres)('a process that runs during a migration by another one', () => {
+describe.skipIf(!hasPostgres)('a process that runs during a migration by another process', () => {
   const theirs = (db: Database) => ({
     'its transactions': () => db.transaction(async (tx) => [await tx.$queryRaw(RUN), await tx.$queryRaw(CALL)]),
     'its statements': () => db.query(CALL),

@@ -73,7 +73,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
       { keepsSession: true, settings: 'transaction' },
     ],
   ] satisfies [string, PgBouncerOptions, string, object][])(
-    '%s is found out, and each transaction has its settings',
+    '%s is detected, and each transaction has its settings',
     async (_, options, parameters, access) => {
       const url = (await pooler(options)).through(database.url) + parameters
       const inspected = await inspectPostgres({ url, directUrl: null })
@@ -105,7 +105,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     },
   )
 
-  test('in statement mode, without the database, or with another password, is refused with what to write', async () => {
+  test('a pooler in statement mode, without the database, or with another password, is refused with the correct setting', async () => {
     const refused = (url: string) => inspectPostgres({ url, directUrl: null })
     const statements = (await pooler({ poolMode: 'statement' })).through(database.url)
     await expect(refused(statements)).rejects.toThrow(
@@ -122,7 +122,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     )
   })
 
-  test('is used for statements, and the server itself for sessions, if both are named', async () => {
+  test('is used for statements, and the server itself for sessions, if both are configured', async () => {
     const url = (await pooler(TRANSACTIONS)).through(database.url)
     const inspected = await inspectPostgres({ url, directUrl: database.url })
     expect(inspected).toMatchObject({
@@ -141,7 +141,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     expect(rows).toEqual([{ held: 1 }])
   })
 
-  test('says at the start what it costs not to name the server itself', async () => {
+  test('warns at startup what the missing direct URL costs', async () => {
     const url = (await pooler(TRANSACTIONS)).through(database.url)
     const { direct, warnings } = await inspectPostgres({ url, directUrl: null })
     expect(direct).toBeNull()
@@ -150,7 +150,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     ])
   })
 
-  test('is refused as the server itself, as is another database', async () => {
+  test('is refused as the direct server, as is another database', async () => {
     const url = (await pooler(TRANSACTIONS)).through(database.url)
     await expect(inspectPostgres({ url, directUrl: url })).rejects.toThrow(
       'PARLEY_DIRECT_DATABASE_URL: is a transaction pooler too',
@@ -158,7 +158,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     const other = await createEmptyDatabase()
     closing.push(() => other.drop())
     await expect(inspectPostgres({ url, directUrl: other.url })).rejects.toThrow(
-      'PARLEY_DIRECT_DATABASE_URL: leads to another database than DATABASE_URL',
+      'PARLEY_DIRECT_DATABASE_URL: points to another database than DATABASE_URL',
     )
   })
 

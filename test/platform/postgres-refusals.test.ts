@@ -72,12 +72,12 @@ function withParts(url: string, parts: Partial<Pick<URL, 'username' | 'password'
   return Object.assign(new URL(url), parts).href
 }
 
-describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
-  test('where nobody listens, and where there is no such database', async () => {
+describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
+  test('where no server listens, and where the database does not exist', async () => {
     const { url } = await database()
     const port = await freePort()
     expect(await refusal(withParts(url, { host: `127.0.0.1:${port}` }))).toEqual([
-      `DATABASE_URL: nothing listens at 127.0.0.1:${port}: start PostgreSQL or the pooler there, or correct host and port`,
+      `DATABASE_URL: no server listens at 127.0.0.1:${port}: start PostgreSQL or the pooler there, or correct host and port`,
     ])
     expect(await refusal(withParts(url, { pathname: '/nowhere' }))).toEqual([
       expect.stringMatching(
@@ -110,12 +110,12 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
       ])
   })
 
-  test('for a database that is set to be read-only', async () => {
+  test('for a database that is configured as read-only', async () => {
     const { url } = await database({ settings: { default_transaction_read_only: 'on' } })
     expect(await refusal(url)).toEqual([expect.stringMatching(/^DATABASE_URL: the database ".*" is read-only \(/)])
   })
 
-  test('for an old version, with everything else that is wrong', () => {
+  test('for an old version, together with all other problems', () => {
     const facts = {
       ...{ pid: 1, version: 130_014, versionName: '13.14', encoding: 'LATIN1', isStandby: true, isReadOnly: true },
       ...{
@@ -145,7 +145,7 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     ])
   })
 
-  test('for a user without the rights to create, use or own the tables, with what to grant', async () => {
+  test('for a user without the rights to create, use or own the tables, with the missing grants', async () => {
     const { url } = await database()
     const guest = await guestOf(url)
     const role = GUEST
@@ -192,7 +192,7 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     expect(await refusal(guest, url)).toEqual([])
   })
 
-  test('if PostgreSQL has a free connection for the first question only', async () => {
+  test('if PostgreSQL has a free connection for the first query only', async () => {
     const { url } = await database()
     const { hostname, port } = new URL(url)
     let connections = 0
@@ -226,7 +226,7 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     expect(await refusal(elsewhere)).toEqual([])
     await execute(url, `DELETE FROM _prisma_migrations WHERE migration_name >= '20261126160000'`)
     expect(await refusal(elsewhere)).toEqual([
-      'DATABASE_URL: schema=production has no tables, and "public" has those of a version that ignored this parameter: remove it to go on with them, or first start this version once without it',
+      'DATABASE_URL: schema=production has no tables, and "public" has those of a version that ignored this parameter: remove it to continue with them, or first start this version once without it',
     ])
     // Tables that a user may not read cannot belong to that user.
     const guest = await guestOf(url)
@@ -235,7 +235,7 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     expect(await refusal(`${guest}?schema=production`)).toEqual([])
   })
 
-  test('together with what is wrong with Redis and DATA_DIR', async () => {
+  test('together with the problems of Redis and DATA_DIR', async () => {
     const port = await freePort()
     const settings = {
       DATABASE_URL: `postgresql://127.0.0.1:${port}/x`,
@@ -279,7 +279,7 @@ describe.skipIf(!hasPostgres)('a start is refused in one line', () => {
     await app.close(0)
   })
 
-  test('if the direct URL comes without the other one', () => {
+  test('if the direct URL is set without the other one', () => {
     expect(() => readConfig({ PARLEY_DIRECT_DATABASE_URL: 'postgresql://h/x' })).toThrow(
       'PARLEY_DIRECT_DATABASE_URL: needs DATABASE_URL',
     )
@@ -369,7 +369,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     return url.href
   }
 
-  test('is reached as `sslmode` says, as by libpq', async ({ skip }) => {
+  test('is connected to as `sslmode` requires, as libpq does', async ({ skip }) => {
     if (server === null || plain === null) return skip()
     const root = `sslrootcert=${path.join(certificates, 'ca.crt')}`
     const [withTls, without] = [server.url, plain.url]
@@ -397,15 +397,13 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     expect(await encryption(`${without}?sslmode=verify-full&sslrootcert=system`)).toMatch(/offers no TLS/)
   })
 
-  test('is reached with TLS where it wants that, without a setting', async ({ skip }) => {
+  test('is connected to with TLS if it requires TLS, without a setting', async ({ skip }) => {
     if (server === null) return skip()
     expect(await encryption(ada())).toBe(true)
     expect(await encryption(ada('sslmode=disable'))).toMatch(/does not let the user "ada" in/)
   })
 
-  test('binds the password to the channel where that is asked for, and is refused where it cannot', async ({
-    skip,
-  }) => {
+  test('binds the password to the channel if that is required, and is refused if it cannot', async ({ skip }) => {
     if (server === null) return skip()
     expect(await encryption(ada('sslmode=require&channel_binding=require'))).toBe(true)
     expect(await encryption(`${server.url}?sslmode=require&channel_binding=require`)).toMatch(
@@ -413,7 +411,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     )
   })
 
-  test('is reached as the environment variables of libpq say', async ({ skip }) => {
+  test('is connected to as the environment variables of libpq specify', async ({ skip }) => {
     if (server === null) return skip()
     const passwords = path.join(certificates, 'passwords-of-clients')
     await writeFile(passwords, '*:*:*:ada:p@ss\n', { mode: 0o600 })
@@ -431,14 +429,14 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     ])
   })
 
-  test('refuses a wrong password, or none, without showing it', async ({ skip }) => {
+  test('refuses a wrong or missing password, without revealing it', async ({ skip }) => {
     if (server === null) return skip()
     const wrong = withParts(ada(), { password: 'hidden-word' })
     expect(await refusal(wrong)).toEqual([
       'DATABASE_URL: PostgreSQL refuses the password of the user "ada": correct it, and percent-encode @ : / ? # and % in it',
     ])
     expect(await refusal(withParts(ada(), { password: '' }))).toEqual([
-      'DATABASE_URL: PostgreSQL asks for the password of the user "ada": write it in the URL, as postgresql://user:password@…',
+      'DATABASE_URL: PostgreSQL asks for the password of the user "ada": put it in the URL, as postgresql://user:password@…',
     ])
   })
 })

@@ -12,7 +12,7 @@ import { until } from '../support/until.ts'
 const SHOWN = Prisma.sql`SELECT current_setting('TimeZone') AS zone, current_setting('DateStyle') AS style,
   current_setting('search_path') AS path, current_setting('statement_timeout') AS timeout`
 
-describe.skipIf(!hasPostgres)('connections to a database with settings of its own', () => {
+describe.skipIf(!hasPostgres)('connections to a database with its own settings', () => {
   let database: TestDatabase
   const closing: (() => Promise<unknown>)[] = []
 
@@ -33,7 +33,7 @@ describe.skipIf(!hasPostgres)('connections to a database with settings of its ow
     return db
   }
 
-  test('have what the code relies on, whether they are of the pool, of leases or of presence', async () => {
+  test('have the settings that the code relies on, whether they belong to the pool, leases or presence', async () => {
     const db = await open(database.url)
     const own = openOwnConnection({ db, logger: undefined as never })
     closing.push(() => own.close())
@@ -87,7 +87,7 @@ describe.skipIf(!hasPostgres)('two installations in one database', () => {
     return db
   }
 
-  test('have tables, types and jobs of their own, in the schemas that their URLs name', async () => {
+  test('have separate tables, types and jobs, in the schemas that their URLs name', async () => {
     const [first, second, third] = [
       await installation('?schema=staging'),
       await installation('?schema=Production-2'),
@@ -115,7 +115,7 @@ describe.skipIf(!hasPostgres)('two installations in one database', () => {
 })
 
 describe.skipIf(!hasPostgres)('readiness', () => {
-  test('needs a database that can be written to', async ({ skip }) => {
+  test('needs a writable database', async ({ skip }) => {
     const postgres = await openThrowawayPostgres()
     if (postgres === null) return skip()
     const parley = await startTestServer({
@@ -146,7 +146,7 @@ describe.skipIf(!hasPostgres)('readiness', () => {
     }
   })
 
-  test('writes once a second at most, however often it is asked for', async () => {
+  test('writes at most once a second, even if it is requested often', async () => {
     const database = await createTestDatabase()
     const db = await openDatabase({ url: database.url, dataDirectory: '' })
     try {

@@ -26,13 +26,13 @@ describe('the secret box', () => {
     expect(() => createSecretBox('another key').open(sealed)).toThrow(SealBrokenError)
   })
 
-  test('refuses a sealed value that was moved to another place', () => {
+  test('refuses a sealed value that was moved to another row', () => {
     const sealed = box.seal('text', 'agt_1')
     expect(() => box.open(sealed, 'agt_2')).toThrow(SealBrokenError)
     expect(() => box.open(sealed)).toThrow(SealBrokenError)
   })
 
-  test('refuses a value that was changed, cut or never sealed', () => {
+  test('refuses a value that was modified, truncated or never sealed', () => {
     const sealed = box.seal('text')
     const bytes = Buffer.from(sealed.slice(3), 'base64url')
     for (let index = 0; index < bytes.length; index += 1) {

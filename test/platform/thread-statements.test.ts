@@ -11,7 +11,7 @@ const LONG = `msg_c${'1'.padStart(31, '0')}`
 
 /**
  * A space in which a human takes part in many threads with one new reply each, and is mentioned once at the beginning of a long thread,
- * by somebody who then goes on alone. The first message of the long thread is longer than a prompt shows.
+ * by somebody who then continues alone. The first message of the long thread is longer than a prompt shows.
  */
 const FILL = `
   INSERT INTO "Message" (id, "spaceId", seq, "senderId", status, parts, "rootId", depth, "routedAt", "createdAt")
@@ -118,7 +118,7 @@ describe.skipIf(!hasPostgres)(`a human in ${THREADS} threads, and a thread of ${
     expect(await readBy(read)).toBeLessThanOrEqual(10_010)
   })
 
-  test('a prompt does not count how far back a long text lies beyond 10,000 messages', async () => {
+  test('a prompt does not count the distance of a long text beyond 10,000 messages', async () => {
     const history = createHistory(parley.app.platform)
     const scope: HistoryScope = { type: 'root', threadRootId: LONG }
     const readOn = (back: number) => `read on at ${back}`
@@ -138,7 +138,7 @@ describe.skipIf(!hasPostgres)(`a human in ${THREADS} threads, and a thread of ${
     expect(near[0]?.text).toMatch(/read on at 499$/)
   })
 
-  test('what was said during a wait is searched among the newest 10,000 messages', async () => {
+  test('messages sent during a wait are searched among the newest 10,000', async () => {
     const history = createHistory(parley.app.platform)
     const since = { at: new Date(Date.now() + 60_000), butOfRun: 'run_0' }
     const upToSeq = THREADS + REPLIES + 1

@@ -50,7 +50,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL behind a Unix socket', () => {
     },
   )
 
-  test('is explained by the error for a URL of another form', () => {
+  test('is named in the error for a URL of another form', () => {
     expect(() => readConfig({ DATABASE_URL: '/var/run/postgresql' })).toThrow('?host=/var/run/postgresql for a socket')
   })
 })

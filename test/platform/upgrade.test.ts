@@ -190,7 +190,7 @@ async function insertRunningRun(client: pg.Client): Promise<{ runId: string; spa
   return { runId: run, spaceId: space }
 }
 
-test.runIf(hasPostgres)('a running run continues after the upgrade that lets a team operate it', async () => {
+test.runIf(hasPostgres)('a running run continues after the upgrade that adds budgets and outcomes', async () => {
   const lifecycle = (await readdir(MIGRATIONS)).find((folder) => folder.endsWith('_lifecycle')) ?? ''
   const before = await migrationsBefore(lifecycle)
   const database = await createEmptyDatabase()

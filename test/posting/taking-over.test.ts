@@ -7,7 +7,7 @@ import { hasPostgres } from '../support/postgres.ts'
 import { gate, messagesOf, sayIn, spaceToolsRoom, textsOf } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
 
-describe.skipIf(!hasPostgres)('a worker that hangs while it takes a run over', () => {
+describe.skipIf(!hasPostgres)('a worker that hangs while it takes over a run', () => {
   let one: TestApplication
 
   beforeAll(async () => {
@@ -37,7 +37,7 @@ describe.skipIf(!hasPostgres)('a worker that hangs while it takes a run over', (
     return { done: takesOver(), asleep: asleep.promise, wake: woken.open }
   }
 
-  test('does not touch what the next claim writes', async () => {
+  test('does not modify what the next claim writes', async () => {
     const room = await spaceToolsRoom(one)
     const { promise: rest, open: writeTheRest } = gate()
     const chunks = [`{"spaceId":"${room.space.id}","text":"Two `, rest, 'and more"}']

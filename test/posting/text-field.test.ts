@@ -81,7 +81,7 @@ describe('the text field scanner', () => {
     }
   })
 
-  test('detects that the field is complete, and uses the first of two', () => {
+  test('detects that the field is complete, and uses the first of two occurrences', () => {
     const scanner = createTextFieldScanner('message')
     scanner.push('{"message":"one')
     expect(scanner.isComplete()).toBe(false)

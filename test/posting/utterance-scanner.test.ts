@@ -11,7 +11,7 @@ function scan(json: string, cuts: number[] = []) {
   return { text, before: scanner.before() }
 }
 
-describe('an utterance while it is written', () => {
+describe('a posted text while it is generated', () => {
   test('the fields before the text are known with its first character', () => {
     const scanner = createUtteranceScanner('text')
     expect(scanner.push('{"spaceId":"spc_1", "wait": {"for": [{"type":"any"}]}, "te')).toBe('')
@@ -37,7 +37,7 @@ describe('an utterance while it is written', () => {
     })
   })
 
-  test('nothing streams if too much precedes the text', () => {
+  test('nothing streams if too many characters precede the text', () => {
     expect(scan(JSON.stringify({ note: 'x'.repeat(30_000), text: 'Hello' }))).toEqual({ text: '', before: null })
   })
 

@@ -67,17 +67,17 @@ const people = [entity(ADA, 'Ada'), entity(HUSAM, 'Husam')]
 const good = fileOf([...people, space(2), message(1), message(2), run()])
 
 describe('a file that cannot be replayed', () => {
-  test('is none of a whole recording', () => {
+  test('does not include a complete recording', () => {
     expect(readRecording('room.jsonl', good).messages).toHaveLength(2)
   })
 
   test.each([
-    ['is empty', '', 'is not a recording'],
-    ['is foreign', '{"hello":1}\n', 'is not a recording'],
+    ['is empty', '', 'is not a Parley recording'],
+    ['is foreign', '{"hello":1}\n', 'is not a Parley recording'],
     ['is an export', '{"format":"parley-space","version":2}\n', 'The file is an export'],
     ['is newer', fileOf([], { ...heading, version: 99, release: '9.0.0' }), 'version 99 of the format, which is newer'],
-    ['is cut off', good.split('\n').slice(0, -2).join('\n'), 'cut off after line 7'],
-    ['is cut off within a line', good.slice(0, -20), 'cut off'],
+    ['is cut off', good.split('\n').slice(0, -2).join('\n'), 'truncated after line 7'],
+    ['is cut off within a line', good.slice(0, -20), 'truncated'],
     ['was edited', good.replace('Husam', 'Mallory'), 'edited or damaged'],
     ['lacks a line', good.split('\n').toSpliced(3, 1).join('\n'), 'lines were removed or added'],
     [
@@ -168,7 +168,7 @@ describe('the input of a backtest', () => {
 
   test.each([
     ['{', 'not JSON'],
-    ['{}', 'need an object'],
+    ['{}', 'must contain an object'],
     ['{"expect":{"calls":[{"agent":"Ada"}]}}', 'needs tool'],
     ['{"expect":{"sings":[]}}', 'expect.sings is unknown'],
   ])('refuses the checks %s', (text, reason) => {

@@ -72,7 +72,7 @@ describe.each(RULE_STACKS)('a room of a started server, on the %s stack', (stack
     await rm(folder, { recursive: true, force: true })
   })
 
-  test('is recorded, replayed and tested with a changed agent by commands, whose exit codes say how it ended', {
+  test('is recorded, replayed and tested with a changed agent by commands, whose exit codes report the result', {
     timeout: 300_000,
   }, async () => {
     if (stack === 'embedded') {

@@ -45,7 +45,7 @@ function recorded(other: [number, number, number | null], messagesAdded: object[
 }
 const stepOf = ({ steps }: Recording) => steps[1] as NonNullable<Recording['steps'][number]>
 
-describe('another run, listed on one side only,', () => {
+describe('a run that only one side lists', () => {
   test.each<[string, [number, number, number | null], boolean]>([
     ['began long before and goes on', [-9000, -8000, null], false],
     ['ended long before', [-9000, -8000, -7000], false],
@@ -54,7 +54,7 @@ describe('another run, listed on one side only,', () => {
     ['began before the clocks of both can agree', [2300, 5000, 9000], true],
     ['ended just then', [-9000, 1500, 1600], true],
     ['was about to end all the time', [-9000, -8000, 9000], true],
-  ])('that %s: may be missing: %s', (_, other, expected) => {
+  ])('and that %s: may be missing: %s', (_, other, expected) => {
     const recording = recorded(other)
     expect(isMomentary(recording, stepOf(recording), recording.runs[1] as never)).toBe(expected)
   })
@@ -86,12 +86,12 @@ describe('the lists of other runs in two prompts', () => {
   test('are equal with the same runs, and any status of them', () => {
     expect(compared([line(OTHER, 'queued', 'Hi')], [line(OTHER_REPLAYED, 'waiting_tool', 'Hi')])).toEqual([])
   })
-  test('differ in what a run is about', () => {
+  test('differ in the subject of a run', () => {
     expect(compared([line(OTHER, 'queued', 'Hi')], [line(OTHER_REPLAYED, 'queued', 'Ho')])).toEqual([
       'the section ACTIVE RUNS',
     ])
   })
-  test('differ in a run that one of them lacks, unless it may', () => {
+  test('differ in a run that one of them lacks, unless it may be missing', () => {
     const both = ['the section ACTIVE RUNS', 'the section ⚠ You currently have']
     expect(compared([line(OTHER, 'queued', 'Hi')], [])).toEqual(both)
     expect(compared([], [line(OTHER_REPLAYED, 'queued', 'Hi')])).toEqual(both)
@@ -109,7 +109,7 @@ describe('a preview of the inbox', () => {
     content: previewMessage([event(content)] as never, 1),
   })
 
-  test('is what a replay shows, with the marks of the events in it', () => {
+  test('is shown in a replay, with the marks of its events', () => {
     const recording = recorded([0, 0, null], [preview('Hello')])
     const [run] = recording.runs as [never]
     const marks = { places: [SPACE], label: [SPACE], askers: [] }

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { blockNetwork, NetworkBlockedError } from '../../src/replay/no-network.ts'
 import { hasPostgres } from '../support/postgres.ts'
 
-test('a process with a block opens no connection, names what was tried, and connects again afterwards', async () => {
+test('a process with a network block opens no connection, names what was tried, and connects again afterwards', async () => {
   const server = createServer((_, response) => response.end('ok'))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
@@ -29,7 +29,7 @@ test('a process with a block opens no connection, names what was tried, and conn
   server.close()
 })
 
-test('a pool of connections goes on after a block, and closes', async ({ skip }) => {
+test('a connection pool continues after a block, and closes', async ({ skip }) => {
   if (!hasPostgres) skip()
   const pool = new pg.Pool({ connectionString: process.env['TEST_DATABASE_URL'], max: 1 })
   const network = blockNetwork()

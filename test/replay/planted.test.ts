@@ -19,7 +19,7 @@ const KIND: RoomKind = {
   confidential: false,
 }
 
-describe('a change planted in a recording', () => {
+describe('a change that was made to a recording', () => {
   let parley: TestApplication
   let service: BookedService
   let text: string
@@ -76,14 +76,14 @@ describe('a change planted in a recording', () => {
     ['the cost of a step', 'Step', fills({ costNanos: 7 }), 'budget'],
     ['the reason of an end', 'Run', fills({ stopReason: 'MAX_STEPS' }), 'end'],
     ['the summary of a run', 'Run', fills({ summary: 'x' }), 'end'],
-  ])('%s is named at its first divergence', async (_, table, change, kind) => {
+  ])('%s is reported at its first divergence', async (_, table, change, kind) => {
     const { isEqual, divergence } = await replay(planted(table, change))
     expect([isEqual, divergence?.kind], JSON.stringify(divergence)).toEqual([false, kind])
     expect(divergence?.recorded).not.toBe(divergence?.replayed)
     expect(divergence?.cause).toMatch(/\.$/)
   })
 
-  test("of the server's own wording only is a note", async () => {
+  test('a change of the server’s own wording is only a note', async () => {
     const recording = planted('Step', (row) => {
       row['instructions'] = row['instructions'].replace('HOW YOU ACT:\n', 'HOW YOU ACT:\nBe kind to everybody.\n')
     })
@@ -92,7 +92,7 @@ describe('a change planted in a recording', () => {
     expect(notes).toEqual([expect.stringContaining('own wording')])
   })
 
-  test('of the agent is seen in a backtest, whose middle lane is equal', async () => {
+  test('a change of the agent is visible in a backtest, whose middle lane is equal', async () => {
     const recording = readRecording('room.jsonl', text)
     const [ada = ''] = names
     const agent = recording.entities.find(({ name }) => name === ada)
@@ -119,7 +119,7 @@ describe('a change planted in a recording', () => {
     expect((await backtest(recording, { ...input, checks: checks.slice(0, 2) })).isPassed).toBe(true)
   })
 
-  test('of the model to one that does something else is reported, and what the recording lacks', async () => {
+  test('a change of the model’s action is reported, together with what the recording lacks', async () => {
     const recording = readRecording('room.jsonl', text)
     const [ada = ''] = names
     const agent = recording.entities.find(({ name }) => name === ada)

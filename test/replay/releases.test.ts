@@ -9,7 +9,7 @@ import { describeReplay, replay } from '../../src/replay/replay.ts'
 const ROOT = path.resolve(import.meta.dirname, '../..')
 const RECORDINGS = globSync('test/recordings/*/*.jsonl', { cwd: ROOT }).toSorted()
 
-test('there are recordings of this release', () => {
+test('this release has recordings', () => {
   const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as { version: string }
   expect(RECORDINGS.filter((file) => file.startsWith(`test/recordings/${version}/`)).length).toBeGreaterThan(0)
 })
@@ -23,7 +23,7 @@ test.each(RECORDINGS)('%s of an earlier release, or of this one, replays to an e
   expect(hash()).toBe(before)
 })
 
-test('the command says by its exit code whether files are equal or unusable', async () => {
+test('the command’s exit code says whether the files are equal or unusable', async () => {
   const run = (...files: string[]) =>
     promisify(execFile)(process.execPath, ['bin/parley.cjs', 'replay', ...files], { cwd: ROOT }).then(
       ({ stdout }) => ({ code: 0, stdout, stderr: '' }),

@@ -5,7 +5,7 @@ import { describeReplay, replay } from '../../src/replay/replay.ts'
 import { startApplication } from '../support/application.ts'
 import { forAgent, steps } from '../support/model-server-script.ts'
 
-test('a recorded room replays to an equal log', async () => {
+test('a recorded space replays to an equal log', async () => {
   const parley = await startApplication({ isFresh: true })
   try {
     const { human, agent, space } = await parley.room('Ada', {}, { routing: 'BROADCAST' })

@@ -37,7 +37,9 @@ describe('a recorded room replays to an equal log', () => {
     const [called, asked] = [service.calls.length, parley.models.requests.length]
     const replayed = await replay(recording)
     expect(replayed.isEqual, describeReplay(kind.name, replayed)).toBe(true)
-    const expected = recording.heading.hasOtherConfidential ? [expect.stringContaining('Instructions are not')] : []
+    const expected = recording.heading.hasOtherConfidential
+      ? [expect.stringContaining('Instructions were not compared')]
+      : []
     expect(replayed.notes).toEqual(expected)
     expect([service.calls.length, parley.models.requests.length]).toEqual([called, asked])
     expect((await recordingOf(parley, spaceId)).text.split('\n').slice(1, -2)).toEqual(text.split('\n').slice(1, -2))

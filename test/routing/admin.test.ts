@@ -125,7 +125,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     await parley.runWhen(runs[0]?.id ?? '')
   })
 
-  test('when the admin agent leaves, humans wake nobody and the outcome has the reason; after its return it wakes again', async () => {
+  test('when the admin agent leaves, humans wake no agent and the outcome has the reason; after its return it wakes again', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const member = { spaceId: space.id, entityId: agents[0]?.id ?? '' }
     await parley.app.domain.members.remove(human, member)
@@ -141,7 +141,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     await parley.runWhen(runs[0]?.id ?? '')
   })
 
-  test("an agent's response wakes nobody; its mention wakes the mentioned agent, with any toolset", async () => {
+  test('an agent’s response wakes no agent; its mention wakes the mentioned agent, with any toolset', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const cem = await parley.agent('Cem', { toolset: 'ACTIVE_SPACE' })
     await parley.app.domain.members.add(human, { spaceId: space.id, entityId: cem.id })
@@ -159,7 +159,7 @@ describe.each(RULE_STACKS)('ADMIN routing, on the %s stack', (stack) => {
     expect(await runsOf(parley, agents[1]?.id ?? '')).toEqual([])
   })
 
-  test('two agents that mention each other endlessly stop at the greatest depth of the chain, with its outcome', async () => {
+  test('two agents that mention each other endlessly stop at the maximum depth of the chain, with its outcome', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const mentions = (mention: string | undefined) =>
       steps([{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'You again?', mention } }])

@@ -9,7 +9,7 @@ import { expectChainsAtRest, playAtRandom, type RandomChain, randomChain } from 
 const NAMES = ['Ada', 'Bob', 'Cyd', 'Dan', 'Eve'] as const
 const CHAINS = runsOf({ usual: 4, nightly: 60 })
 
-describe.skipIf(!hasPostgres)('random turns of agents, over two processes', () => {
+describe.skipIf(!hasPostgres)('random turns of agents, across two processes', () => {
   let parley: TestApplication
   let other: TestApplication
 

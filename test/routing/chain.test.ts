@@ -20,7 +20,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
     return first[n - 1]?.messages.at(-1)?.text ?? ''
   }
 
-  describe('by the rows of the rules table', () => {
+  describe('follows the rows of the rules table', () => {
     test('a human message: one agent runs, and the next message goes to the next', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('I am Ada.')]])
@@ -31,14 +31,14 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
     })
 
-    test('a human message that mentions an agent: that one runs', async () => {
+    test('a human message that mentions an agent: the mentioned agent runs', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Bob', [[say('Yes?')]])
       await room.hears('Bob!', room.agents.Bob.id)
       expect(await room.story()).toEqual(['Bob COMPLETED'])
     })
 
-    test('responds with a mention, no reply expected: the mentioned agent runs, and there is no call-back', async () => {
+    test('responds with a mention, no reply expected: the mentioned agent runs, and the caller is not called back', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob knows.'), mentions(room.agents.Bob, 'you know')]])
       room.plays('Bob', [[say('I do.')]])
@@ -79,7 +79,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await room.chains()).toMatchObject([{ depth: 5, replyStack: [], holderId: null, holderRunId: null }])
     })
 
-    test('responds without a mention and nobody waits: the chain stops', async () => {
+    test('responds without a mention and no agent waits: the chain stops', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Hello.')]])
       await room.hears()
@@ -135,11 +135,11 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       const [, asked] = await room.messages()
       expect(await room.outcomes(asked?.id ?? '')).toEqual(['Bob SKIPPED'])
       const prompt = await wokenWith(room.agents.Ada.name, 2)
-      expect(prompt).toContain(`${room.agents.Bob.name} skipped: it said nothing here: "not my field"`)
+      expect(prompt).toContain(`${room.agents.Bob.name} skipped: it posted nothing here: "not my field"`)
       expect(prompt).toContain('"text":"Bob?"')
     })
 
-    test('skips and nobody waits: nobody responds', async () => {
+    test('skips and no agent waits: no agent responds', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[skips('not for me')]])
       const { message } = await room.says('Anyone?')
@@ -154,10 +154,10 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       room.plays('Bob', [])
       await room.hears()
       expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Ada: Silence.'])
-      expect(await wokenWith(room.agents.Ada.name, 2)).toContain('skipped: it said nothing here')
+      expect(await wokenWith(room.agents.Ada.name, 2)).toContain('skipped: it posted nothing here')
     })
 
-    test('posts a message and then skips: it has responded, and the skip is an ordinary end', async () => {
+    test('posts a message and then skips: it has responded, and the skip ends the run normally', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Thanks.')]])
       room.plays('Bob', [[say('Yes.')], [skips('that was all')]])
@@ -181,7 +181,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       )
     })
 
-    test('fails: the stack is popped as by a skip, so that nobody waits forever', async () => {
+    test('fails: the stack is popped as for a skip, so that no agent waits forever', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Bob is ill.')]])
       room.plays('Bob', [[{ error: 'No such model.', status: 400 }]])
@@ -206,7 +206,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(await wokenWith(room.agents.Ada.name, 2)).toContain('was stopped before it was done')
     })
 
-    test('is stopped with all that it triggered: the call-backs end too, and the stack is empty', async () => {
+    test('is stopped together with the runs that it triggered: the call-backs end too, and the stack is empty', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[{ hang: true }]])
       room.plays('Bob', [[{ hang: true }]])
@@ -221,7 +221,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
   })
 
   describe('in the prompt', () => {
-    test('an agent in turn reads what it can do, and to whom it can delegate', async () => {
+    test('an agent in turn sees what it can do, and to whom it can delegate', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Bob: { description: 'Knows\nmoney.' } })
       room.plays('Ada', [[say('Hi.')]])
       await room.hears()
@@ -232,7 +232,7 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
       expect(toolNames).toEqual(expect.arrayContaining(['mentionAgent', 'delegate', 'skip']))
     })
 
-    test('a mentioned agent reads by whom and why, as quoted data, and which agents wait', async () => {
+    test('a mentioned agent sees who mentioned it and why, as quoted data, and which agents wait', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'])
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'line one\nline "two"', true)]], [])
       room.plays('Bob', [[say('Yes.')]])
@@ -244,12 +244,12 @@ describe.each(RULE_STACKS)('a chain on the %s stack', (stack) => {
         `You were mentioned by ${room.agents.Ada.name}: "line one\\nline \\"two\\""`,
       )
       expect(asked?.instructions).toContain(
-        `who is called back next first: "${room.agents.Ada.name}" (id: ${room.agents.Ada.id})`,
+        `in the order in which they are called back: "${room.agents.Ada.name}" (id: ${room.agents.Ada.id})`,
       )
       expect(asked?.instructions).not.toContain('line one')
     })
 
-    test('agents of other spaces have none of it', async () => {
+    test('agents of other spaces see none of this', async () => {
       const { human, space } = await parley.room('Loner')
       parley.models.script(() => [say('Hi.')].slice(0, 0).concat([{ text: 'Nothing.' }]))
       const { runs } = await parley.send(human, space.id, 'Hello')

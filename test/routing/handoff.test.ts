@@ -174,14 +174,14 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
     expect(await room.chains()).toMatchObject([{ depth: 3, replyStack: [] }])
   })
 
-  describe('by agents that name their spaces', () => {
+  describe('handoffs by agents that name their spaces', () => {
     const SPACE_TOOLS = { toolset: 'SPACE_TOOLS' as const }
     const tell = (spaceId: string, text: string, mention?: string) => ({
       toolCall: 'sendSpaceMessage',
       input: { spaceId, text, ...(mention === undefined ? {} : { mention }) },
     })
 
-    test('mentionAgent works where the run posted last, even in a run that began in no space', async () => {
+    test('mentionAgent works in the space of the last post, even in a run that began in no space', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: SPACE_TOOLS, Bob: SPACE_TOOLS })
       room.plays(
         'Ada',
@@ -224,7 +224,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
   describe('with persistent agents', () => {
     const PERSISTENT = { mind: 'PERSISTENT' as const }
 
-    test('a message wakes one through its inbox; the mentioned one responds, and the caller is called back', async () => {
+    test('a message wakes one agent through its inbox; the mentioned one responds, and the caller is called back', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Bob: PERSISTENT })
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'your view', true)]], [[say('Thanks.')]])
       room.plays('Bob', [[enter({ id: room.spaceId })], [say('Mine is this.')]])
@@ -238,7 +238,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
       expect(asked?.instructions).toContain('You can respond, delegate or skip')
     })
 
-    test('a requester is called back through its inbox, also after a skip', async () => {
+    test('a requester is called back through its inbox, even after a skip', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: PERSISTENT })
       room.plays(
         'Ada',
@@ -249,12 +249,12 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
       await room.hears()
       expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Bob?', 'Ada: Alone, then.'])
       const texts = parley.models.requests.map(({ messages }) => messages.at(-1)?.text ?? '')
-      expect(texts.some((text) => text.includes(`${room.agents.Bob.name} skipped: it said nothing here: "busy"`))).toBe(
-        true,
-      )
+      expect(
+        texts.some((text) => text.includes(`${room.agents.Bob.name} skipped: it posted nothing here: "busy"`)),
+      ).toBe(true)
     })
 
-    test('a skip leaves no trace but the outcome, and pops the stack', async () => {
+    test('a skip leaves only the outcome, and pops the stack', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Bob: PERSISTENT })
       room.plays('Ada', [[say('Bob?'), mentions(room.agents.Bob, 'b', true)]], [[say('Nobody.')]])
       room.plays('Bob', [[skips()]])
@@ -265,7 +265,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
       expect(await room.chains()).toMatchObject([{ depth: 3, replyStack: [], holderId: null }])
     })
 
-    test('one delegates to another: an inbox event with the original message, and no second one by the same message', async () => {
+    test('one agent delegates to another: an inbox event with the original message, and no second event for the same message', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: PERSISTENT, Bob: PERSISTENT })
       room.plays('Ada', [[enter({ id: room.spaceId }), delegates(room.agents.Bob, 'yours')]])
       room.plays('Bob', [[enter({ id: room.spaceId }), delegates(room.agents.Ada)], [say('Mine.')]])
@@ -280,7 +280,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
       expect(await room.outcomes(message.id)).toEqual(['Ada NOT_ROUTED', expect.stringMatching(/^Bob (INBOX|RUN)$/)])
     })
 
-    test('one delegates to a stateless agent: a run by the original message', async () => {
+    test('one agent delegates to a stateless agent: a run for the original message', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: PERSISTENT })
       room.plays('Ada', [[enter({ id: room.spaceId }), delegates(room.agents.Bob)]])
       room.plays('Bob', [[say('Mine.')]])
@@ -307,7 +307,7 @@ describe.skipIf(!hasPostgres)('handoffs, over several processes', () => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('a mention survives the worker that made it: another one ends the run, and the mention works', async () => {
+  test('a mention survives the worker that made it: another worker ends the run, and the mention takes effect', async () => {
     const dying = await startApplication({ stack: 'postgres' })
     const { models } = dying
     const room = await openChainRoom(dying, ['Ada', 'Bob'])
@@ -344,7 +344,7 @@ describe.skipIf(!hasPostgres)('handoffs, over several processes', () => {
     await dying.stores.close()
   })
 
-  test('ten humans concurrently: each message gets its own turn, over two processes and a restart', async () => {
+  test('ten humans concurrently: each message gets its own turn, across two processes and a restart', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     const other = await startApplication({ stack: 'postgres', beside: parley })
     parley.models.script(() => [{ text: 'Nothing.' }])
@@ -366,7 +366,7 @@ describe.skipIf(!hasPostgres)('handoffs, over several processes', () => {
     await later.close()
   })
 
-  test('the runs of one message are bounded in a chain too: a request without a possible call-back is refused', async () => {
+  test('the number of runs per message is limited in a chain too: a request without a possible call-back is refused', async () => {
     const settings = { PARLEY_MAX_ROOT_RUNS: '3', PARLEY_MAX_REPLY_STACK: '1' }
     const tight = await startApplication({ stack: 'postgres', settings })
     const room = await openChainRoom(tight, ['Ada', 'Bob', 'Cyd'])

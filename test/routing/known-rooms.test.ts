@@ -32,13 +32,13 @@ describe.skipIf(!hasPostgres)('a process that has a space cached', () => {
 
   const wokenBy = ({ runs }: { runs: { agentId: string }[] }) => runs.map(({ agentId }) => agentId).sort()
 
-  test('wakes an agent that another process has added since', async () => {
+  test('wakes an agent that another process has just added', async () => {
     const { human, agent, other, space } = await knownRoom()
     await elsewhere.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
     expect(wokenBy(await here.send(human, space.id, 'Both?'))).toEqual([agent.id, other.id].sort())
   })
 
-  test('wakes nobody that another process has removed since', async () => {
+  test('wakes no agent that another process has just removed', async () => {
     const { human, agent, space } = await knownRoom()
     await elsewhere.app.domain.members.remove(human, { spaceId: space.id, entityId: agent.id })
     expect(wokenBy(await here.send(human, space.id, 'Anybody?'))).toEqual([])
@@ -56,7 +56,7 @@ describe.skipIf(!hasPostgres)('a process that has a space cached', () => {
     expect((await here.app.domain.sending.send(human, sending)).message).toEqual(message)
   })
 
-  test('follows the routing that another process has set since', async () => {
+  test('follows the routing that another process has just set', async () => {
     const { human, agent, other, space } = await knownRoom()
     await elsewhere.app.domain.members.add(human, { spaceId: space.id, entityId: other.id })
     await here.send(human, space.id, 'Both')
@@ -104,7 +104,7 @@ describe.skipIf(!hasPostgres)('a process that has a space cached', () => {
     expect([...counts.values()].map((runs) => runs.length)).toEqual([4, 4])
   })
 
-  test('wakes nobody who is removed while the message waits for the space', async () => {
+  test('wakes no agent that is removed while the message waits for the space', async () => {
     const { human, agent, space } = await knownRoom()
     await direct.query('BEGIN')
     await direct.query('SELECT 1 FROM "Space" WHERE id = $1 FOR UPDATE', [space.id])
@@ -120,7 +120,7 @@ describe.skipIf(!hasPostgres)('a process that has a space cached', () => {
     expect(wokenBy(await sending)).toEqual([])
   })
 
-  test('posts nothing of a human who has been removed since, and a repeat once', async () => {
+  test('posts nothing for a human who has just been removed, and a repeated request once', async () => {
     const { human, space } = await knownRoom()
     const given = { spaceId: space.id, text: 'Once', idempotencyKey: 'a key of mine' }
     const [first, again] = await Promise.all([here, elsewhere].map(({ app }) => app.domain.sending.send(human, given)))

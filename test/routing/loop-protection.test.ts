@@ -41,7 +41,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
   })
 
-  test('no circle of three either, once it closes: a → b → c → a is allowed, and then a may not mention c again', async () => {
+  test('no circle of three either, once it would close: a → b → c → a is allowed, and then a may not mention c again', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     room.plays('Ada', [[say('1'), mentions(room.agents.Bob)]], [[say('4'), mentions(room.agents.Cyd)]])
     room.plays('Bob', [[say('2'), mentions(room.agents.Cyd)]])
@@ -98,7 +98,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     expect((await room.conversation()).slice(-2)).toEqual(['Cyd: This is it.', 'Ada: I have it.'])
   })
 
-  test('a mention or a delegation by the tenth run is a result that the model can act on', async () => {
+  test('a mention or a delegation by the tenth run is refused with a result that the model can act on', async () => {
     const names = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'J', 'K']
     const room = await openChainRoom(parley, names)
     for (const [index, name] of names.slice(0, 9).entries()) {
@@ -118,7 +118,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     ['four in ten runs, which can all be called back,', 4, 'LOOP_LIMIT', {}],
     ['five, the size of the reply stack in longer chains,', 5, 'REPLY_STACK_FULL', { PARLEY_MAX_CHAIN_DEPTH: '20' }],
   ])(
-    '%s is the limit of waiting agents; the next one may not expect a reply, but may mention',
+    '%s is the limit of waiting agents; the next one may not expect a reply, but may mention another',
     async (_, most, code, settings) => {
       const host = Object.keys(settings).length === 0 ? parley : await startApplication({ stack, settings })
       const names = ['A', 'B', 'C', 'D', 'E', 'F', 'G'].slice(0, most + 2)
@@ -142,7 +142,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     },
   )
 
-  test('one mention per run; after it no skip and no delegation', async () => {
+  test('one mention per run; after a mention, no skip and no delegation', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     room.plays('Ada', [
       [say('Bob?'), mentions(room.agents.Bob)],
@@ -158,7 +158,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     expect(await room.story()).toEqual(['Ada COMPLETED', 'Bob COMPLETED'])
   })
 
-  test('after delegate or skip no further call of the run counts', async () => {
+  test('after delegate or skip, further calls of the run are ignored', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob', 'Cyd'])
     room.plays('Ada', [
       [delegates(room.agents.Bob), say('Psst'), mentions(room.agents.Cyd), skips(), delegates(room.agents.Cyd)],
@@ -172,7 +172,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     expect(await room.story()).toEqual(['Ada CANCELED', 'Bob COMPLETED'])
   })
 
-  test('no handoff after a message here', async () => {
+  test('no handoff after a message in the same space', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     room.plays('Ada', [[say('Well…'), delegates(room.agents.Bob)], [say('I go on.')]])
     await room.hears()
@@ -180,7 +180,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     expect(await room.conversation()).toEqual(['Husam: Hello?', 'Ada: Well…', 'Ada: I go on.'])
   })
 
-  test('no handoff to an agent that has had this message, nor to a human or a stranger', async () => {
+  test('no handoff to an agent that already received this message, nor to a human or a non-member', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     const stranger = await parley.agent('Stranger')
     room.plays('Ada', [
@@ -209,7 +209,7 @@ describe.each(RULE_STACKS)('refusals by the tools of a chain, on the %s stack', 
     expect(await results(room, 'delegate')).toEqual(['ALREADY_TRIGGERED'])
   })
 
-  test('no handoff in a space of another routing, nor without a space', async () => {
+  test('no handoff in a space with another routing, nor without a space', async () => {
     const room = await openChainRoom(parley, ['Ada', 'Bob'])
     const broadcast = await parley.space(room.human, [room.agents.Ada.id], { routing: 'BROADCAST', name: 'Elsewhere' })
     room.plays('Ada', [[enter(broadcast), mentions(room.agents.Bob)]])

@@ -36,7 +36,7 @@ describe('the recipients of a message under MENTION_CHAIN', () => {
     expect(picks(roomOf(['a', 'b', 'c']), 7)).toEqual(['a', 'b', 'c', 'a', 'b', 'c', 'a'])
   })
 
-  test('a human message that mentions an agent wakes that one, and uses nobody’s turn', () => {
+  test('a human message that mentions an agent wakes that agent, and uses no agent’s turn', () => {
     const room = roomOf(['a', 'b', 'c'])
     expect(picks(room, 1)).toEqual(['a'])
     const decision = mentionChain({ ...human, mentions: ['c'] }, room)
@@ -53,7 +53,7 @@ describe('the recipients of a message under MENTION_CHAIN', () => {
     ])
   })
 
-  test('an agent message wakes nobody: its mentions take effect when its run ends', () => {
+  test('an agent message wakes no agent: its mentions take effect when its run ends', () => {
     const { wakes, sleeps, picked } = mentionChain(
       { senderId: 'a', senderKind: 'AGENT', mentions: ['b'] },
       roomOf(['a', 'b', 'c']),
@@ -76,7 +76,7 @@ describe('the turn', () => {
     expect(picks(without, 3)).toEqual(['c', 'd', 'a'])
   })
 
-  test('reaches a newcomer before it returns to older members', () => {
+  test('reaches a new member before it returns to older members', () => {
     const room = roomOf(['a', 'b'])
     expect(picks(room, 2)).toEqual(['a', 'b'])
     const joined = { ...room, agents: [...room.agents, member('n', 9)] }

@@ -114,12 +114,12 @@ describe('a decision', () => {
     expect(() => requireEditsLeft(call({ edits: 20 }))).toThrow('20 times')
   })
 
-  test('approves a call with the approval that reaches the quorum', () => {
+  test('approves a call if it is the approval that reaches the quorum', () => {
     expect([0, 1, 2, 3].map((approvals) => isApproved(call(), approvals))).toEqual([false, false, true, true])
     expect(isApproved({ approval: null }, 3)).toBe(false)
   })
 
-  test('counts while its human may decide and the input is the same; once decided, as it was recorded', () => {
+  test('counts while the human who decided may decide and the input is the same; once decided, as it was recorded', () => {
     const pending = { approvalState: 'PENDING', inputDigest: 'now' } as const
     const decisions = [
       decision('hum_a'),
@@ -134,7 +134,7 @@ describe('a decision', () => {
     expect(tally({ ...pending, approvalState: 'APPROVED' }, ['hum_a'], decisions).deciderIds).toEqual([])
   })
 
-  test('is possible for deciders who have not decided on this input', () => {
+  test('is offered to deciders who have not decided on this input', () => {
     const standing = tally(
       { approvalState: 'PENDING', inputDigest: 'now' },
       ['hum_a', 'hum_b', 'hum_c'],
@@ -151,18 +151,18 @@ describe('the message for the agent', () => {
       denialOf('Alice', 'too "dear"'),
       'FAILED',
       'DENIED',
-      'Denied by "Alice": "too \\"dear\\"". It was not carried out.',
+      'Denied by "Alice": "too \\"dear\\"". The call was not executed.',
     ],
-    [denialOf(null, null), 'FAILED', 'DENIED', 'Denied by "somebody". It was not carried out.'],
+    [denialOf(null, null), 'FAILED', 'DENIED', 'Denied by "somebody". The call was not executed.'],
     [expiryOf(call(), []), 'TIMED_OUT', 'EXPIRED', 'Nobody decided before its time was up.'],
     [expiryOf(call(), ['Alice']), 'TIMED_OUT', 'EXPIRED', 'Only "Alice" agreed, of 2 before its time was up.'],
-  ])('says why a call was refused', (refusal, status, code, message) => {
+  ])('gives the reason why a call was refused', (refusal, status, code, message) => {
     const settlement = settlementOf(refusal)
     expect(settlement).toMatchObject({ status, output: { error: { code } } })
     expect(settlement.error).toContain(message)
   })
 
-  test('says that the result of a call must not reach the approvers', () => {
+  test('reports that the result of a call must not reach the approvers', () => {
     const refusal = { state: 'EXPIRED', code: 'CONFIDENTIAL', message: 'no' } as const
     expect(settlementOf(refusal)).toMatchObject({ status: 'FAILED', output: { error: { code: 'CONFIDENTIAL' } } })
   })
@@ -173,7 +173,7 @@ describe('the message for the agent', () => {
     ['DENIED', { amount: 1 }, 'denied by "Bob"'],
     ['EXPIRED', { amount: 1 }, 'expired, approved only by "Alice" ("fine")'],
     ['CANCELED', { amount: 1 }, 'canceled'],
-  ] as const)('says how people decided: %s', (approvalState, input, text) => {
+  ] as const)('reports how people decided: %s', (approvalState, input, text) => {
     const decisions = [
       { name: 'Alice', approve: true, reason: 'fine' },
       { name: 'Bob', approve: false, reason: null },

@@ -21,7 +21,7 @@ describe('the right to submit the result of a call', () => {
   })
 })
 
-describe('the awaited event of a call', () => {
+describe('the event that ends the wait of a call', () => {
   const call = { status: 'WAITING', approvalState: null, state: null, settledAt: null } as const
   const wait = { wait: { for: [] } }
 

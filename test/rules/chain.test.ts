@@ -45,7 +45,7 @@ describe('the next turn', () => {
     expect(state.replyStack).toEqual([waiter('x')])
   })
 
-  test('an agent responds without a mention and nobody waits: the chain stops', () => {
+  test('an agent responds without a mention and no agent waits: the chain stops', () => {
     expect(afterTurn(chain(), 'a', null, LIMITS)).toEqual({ state: chain(), next: null })
   })
 
@@ -58,7 +58,7 @@ describe('the next turn', () => {
   })
 
   // The rules treat skipping, failing and being stopped the same: none of them delegates.
-  test('an agent skips, fails or is stopped: the last waiting agent is called back; if nobody waits, nobody responds', () => {
+  test('an agent skips, fails or is stopped: the last waiting agent is called back; if no agent waits, none responds', () => {
     expect(agentOf(afterTurn(chain({ replyStack: [waiter('x')] }), 'a', null, LIMITS).next ?? mention(''))).toBe('x')
     expect(afterTurn(chain(), 'a', null, LIMITS).next).toBeNull()
   })
@@ -71,7 +71,7 @@ describe('the next turn', () => {
     })
   })
 
-  test('at the greatest depth nobody runs any more, and the stack is cleared', () => {
+  test('at the maximum depth no further agent runs, and the stack is cleared', () => {
     const state = chain({ depth: 10, replyStack: [waiter('x'), waiter('y')] })
     for (const handingOn of [
       null,
@@ -84,7 +84,7 @@ describe('the next turn', () => {
     }
   })
 
-  test('a turn that cannot be given is revoked: the waiting agent is called back, or the chain is cut short', () => {
+  test('a turn that cannot be given is revoked: the waiting agent is called back, or the chain is stopped', () => {
     const state = chain({ replyStack: [waiter('x')] })
     expect(callBack(state, LIMITS).next).toEqual({ type: 'callback', waiter: waiter('x') })
     expect(cutShort({ state, next: mention('b') })).toEqual({
@@ -124,7 +124,7 @@ describe('loop protection', () => {
   const toB = mention('b')
   const delegated = (state: ChainState) => refuseDelegation(state, LIMITS)?.code ?? null
 
-  test('at most 10 runs in a chain, re-triggers included', () => {
+  test('a chain has at most 10 runs, including re-triggers', () => {
     expect(codeOf(chain({ depth: 9 }), 'a', 'b')).toBeNull()
     expect(codeOf(chain({ depth: 10 }), 'a', 'b')).toBe('LOOP_LIMIT')
     expect(delegated(chain({ depth: 9 }))).toBeNull()
@@ -138,7 +138,7 @@ describe('loop protection', () => {
     expect(codeOf(waited(6), 'a', 'b', true)).toBeNull()
     expect(refuseMention(waited(7), 'a', mention('b', true), LIMITS)?.message).toContain('Mention without expectReply')
     expect(codeOf(waited(7), 'a', 'b')).toBeNull()
-    expect(refuseMention(waited(8), 'a', toB, LIMITS)?.message).toContain('Answer with what you have: they get it.')
+    expect(refuseMention(waited(8), 'a', toB, LIMITS)?.message).toContain('Answer with what you have: they receive it.')
     expect(delegated(waited(7))).toBeNull()
     expect(delegated(waited(8))).toBe('LOOP_LIMIT')
   })
@@ -175,7 +175,7 @@ describe('any chain', () => {
     }
   }
 
-  test('ends within 10 runs with an empty stack, and has one callback per request', () => {
+  test('ends within 10 runs with an empty stack, and calls back each requester once', () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.constant(null), mentions, delegations), { maxLength: 40 }), (turns) => {
         const { asked, called, runs, stack } = play(turns)

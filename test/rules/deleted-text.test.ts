@@ -19,7 +19,7 @@ describe('the text of a deleted message', () => {
     expect(removed([text], value)).toBe(expected)
   })
 
-  test('a short one stays where it may be part of other words', () => {
+  test('a short text stays where it may be part of other words', () => {
     expect(removed(['No'], 'Nobody knows')).toBe('Nobody knows')
   })
 

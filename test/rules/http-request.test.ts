@@ -33,7 +33,7 @@ describe('the request of an HTTP tool', () => {
     ['/pets/{a}{b}/x', { a: '.', b: '.' }, /must not be "\." or "\.\."/],
     ['/pets{?q}', { q: [{ a: 1 }] }, /q is part of the query/],
     ['/pets', { q: 'x'.repeat(9000) }, /longer than 8192/],
-  ])('%s with a bad input is a fault in words', (path, input, message) => {
+  ])('%s with invalid input is reported in readable words', (path, input, message) => {
     expect(toolRequest({ method: 'GET', url: `${SITE}${path}` }, input)).toEqual({
       type: 'fault',
       message: expect.stringMatching(message),

@@ -18,7 +18,7 @@ const message = (senderId: string, ...mentionedIds: string[]): NoticeCause => ({
 const decision = (...deciderIds: string[]): NoticeCause => ({ type: 'decision', deciderIds })
 const failedRun = (...askerIds: string[]): NoticeCause => ({ type: 'failed-run', askerIds })
 
-describe('a human, me, is notified', () => {
+describe('a human called “me” is notified', () => {
   const table: [what: string, cause: NoticeCause, byLevel: Record<NotifyLevel | 'none', NoticeKind | null>][] = [
     [
       'of a message that mentions me',
@@ -69,7 +69,7 @@ describe('the channels of a notice', () => {
   })
 })
 
-test('ten mails an hour are sent at most', () => {
+test('at most ten mails are sent per hour', () => {
   const now = new Date('2026-01-01T12:00:00Z')
   const ago = (minutes: number) => new Date(now.getTime() - minutes * 60_000)
   const nine = [59, 50, 40, 30, 20, 10, 5, 3, 1].map(ago)
@@ -78,7 +78,7 @@ test('ten mails an hour are sent at most', () => {
   expect(nextMailAt([ago(59.5), ...nine], now)).toEqual(new Date('2026-01-01T12:00:30Z'))
 })
 
-test('lines and paths name nothing but ids', () => {
+test('lines and paths contain only ids', () => {
   const ids = { spaceId: 'spc_1', messageId: 'msg_1', toolCallId: null, runId: null }
   expect(pathOfNotice({ kind: 'MENTION', ...ids })).toBe('/spaces/spc_1#msg_1')
   expect(pathOfNotice({ kind: 'DECISION_WAITING', ...ids, toolCallId: 'tcl_1' })).toBe('/spaces/spc_1#msg_1')

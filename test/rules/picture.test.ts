@@ -23,6 +23,6 @@ test.each([
   [`https://example.com/${'a'.repeat(2048)}`],
   [`https://example.com/${'ä'.repeat(1000)}`],
   [`data:image/png;base64,${'A'.repeat(LONGEST_PICTURE)}`],
-])('the claim %j is no picture', (claim) => {
+])('the claim %j does not come from a picture', (claim) => {
   expect(pictureIn(claim)).toBeNull()
 })

@@ -5,7 +5,7 @@ const RUN: PlainTextRun = { triggerType: 'SPACE_MESSAGE', triggerSpaceId: 'trigg
 const cycle = (...sources: PlainTextRun['sources']): PlainTextRun => ({ ...RUN, triggerType: 'INBOX', sources })
 const message = (spaceId: string) => ({ type: 'SPACE_MESSAGE', spaceId })
 
-describe('the place of a closing text', () => {
+describe('the place where a closing text is posted', () => {
   test.each<[string, PlainTextRun, string | null]>([
     ['is the space of the trigger', RUN, 'trigger'],
     ['is the active space', { ...RUN, activeSpaceId: 'active' }, 'active'],

@@ -17,7 +17,7 @@ describe('presence', () => {
     [{ isHidden: false, isAdmin: true, sharesSpace: false }, 'AWAY'],
     [{ isHidden: false, isAdmin: false, sharesSpace: false }, 'OFFLINE'],
     [{ isHidden: true, isAdmin: true, sharesSpace: true }, 'OFFLINE'],
-  ] as const)('for %j it is shown as %s', (facts, shown) => {
+  ] as const)('presence for %j is shown as %s', (facts, shown) => {
     expect(shownPresence('AWAY', facts)).toBe(shown)
   })
 

@@ -70,7 +70,7 @@ describe('a push subscription', () => {
   })
 })
 
-describe('the answer of a push service', () => {
+describe('the response of a push service', () => {
   const status = (code: number) => ({ type: 'failure' as const, code: 'BAD_STATUS', response: { status: code } })
   test.each<[Parameters<typeof pushResultOf>[0], PushResult]>([
     [{ type: 'answer' }, 'sent'],
@@ -90,7 +90,7 @@ describe('the answer of a push service', () => {
     [{ type: 'failure', code: 'TOO_LARGE' }, 'refused'],
   ])('%j means %s', (outcome, result) => expect(pushResultOf(outcome)).toBe(result))
 
-  test('is waited for longer after each refusal, and not for ever', () => {
+  test('causes a longer wait after each refusal, but not forever', () => {
     const waits = Array.from({ length: 10 }, (_, refusals) => retrySecondsOf(refusals))
     const given = waits.filter((seconds) => seconds !== null)
     expect(given).toEqual(given.toSorted((one, other) => one - other))

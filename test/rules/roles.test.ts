@@ -3,7 +3,7 @@ import { checkRoleChange, leavesNoAdmin } from '../../src/rules/roles.ts'
 
 const [ADA, BOB] = ['hum_ada', 'hum_bob']
 
-describe('another role of a human', () => {
+describe('a change of the role of a human', () => {
   test.each`
     role        | by      | adminIds      | isRefused
     ${'MEMBER'} | ${ADA}  | ${[ADA]}      | ${true}
@@ -22,7 +22,7 @@ describe('another role of a human', () => {
     },
   )
 
-  test('the last admin leaves none', () => {
+  test('the last admin cannot lose the role', () => {
     expect(leavesNoAdmin({ humanId: ADA, role: 'MEMBER' }, [ADA])).toBe(true)
     expect(leavesNoAdmin({ humanId: ADA, role: 'MEMBER' }, [ADA, BOB])).toBe(false)
     expect(leavesNoAdmin({ humanId: BOB, role: 'MEMBER' }, [ADA])).toBe(false)

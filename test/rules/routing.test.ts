@@ -23,7 +23,7 @@ const room = (routing: Routing, agents: AgentMember[]): Room => ({
 const fromHuman: RoutableMessage = { senderId: 'husam', senderKind: 'HUMAN', mentions: [] }
 const fromAda: RoutableMessage = { senderId: 'ada', senderKind: 'AGENT', mentions: [] }
 
-test('in a BROADCAST space that mentions narrow, a mention wakes only that agent; other routings ignore the setting', () => {
+test('in a BROADCAST space with narrowing, a mention wakes only that agent; other routings ignore the setting', () => {
   const narrowed = (routing: Routing) => ({ ...room(routing, [ada, bea]), mentionNarrows: true })
   const decided = (message: RoutableMessage, routing: Routing = 'BROADCAST') =>
     decideWakes(message, narrowed(routing)).verdicts.map(({ agentId, kind }) => [agentId, kind])

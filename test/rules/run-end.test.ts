@@ -50,7 +50,7 @@ const STOPPED: RunEnding = { status: 'CANCELED', stopReason: 'STOPPED', stoppedB
 const fates = (ending: RunEnding, rest: Partial<EndFacts> = {}) =>
   planEnd(cycle, ending, facts(rest)).events.map(({ fate }) => fate)
 
-describe('the plan of the end of a think cycle', () => {
+describe('the plan for the end of a think cycle', () => {
   test('remembers a completed cycle and finishes its events', () => {
     expect(planEnd(cycle, FINISHED, facts())).toMatchObject({ cycle: 'remember', outcomes: [], endsTurn: true })
     expect(fates(FINISHED)).toEqual(['finish', 'finish'])
@@ -66,13 +66,13 @@ describe('the plan of the end of a think cycle', () => {
     ])
   })
 
-  test('treats a skip that comes too late as an ordinary end with the reason as its summary', () => {
+  test('treats a skip that comes too late as a normal end with the reason as its summary', () => {
     const plan = planEnd(cycle, SKIPPED, facts({ hasDoneNothing: false }))
     expect(plan).toMatchObject({ cycle: 'remember', outcomes: [], summary: 'Not for me.' })
     expect(plan.ending).toEqual({ status: 'COMPLETED', stopReason: 'SKIPPED', summary: 'Not for me.' })
   })
 
-  test('retries the events of an outage that have a retry left, and shows when', () => {
+  test('retries the events of an outage that have a retry left, and shows the time', () => {
     const events = [event('a', { outages: 1 }), event('b', { outages: RETRY_MINUTES.length })]
     const plan = planEnd(cycle, FAILED, facts({ failure: 'provider', events }))
     expect(plan.events.map(({ fate }) => fate)).toEqual(['retry', 'finish'])
@@ -89,13 +89,13 @@ describe('the plan of the end of a think cycle', () => {
     ])
   })
 
-  test('isolates the events that a provider refused together, and finishes one that it refused alone', () => {
+  test('isolates events that a provider refused together, and closes one that it refused alone', () => {
     expect(fates(FAILED, { failure: 'prompt' })).toEqual(['isolate', 'isolate'])
     expect(fates(FAILED, { failure: 'prompt', events: [event('a')] })).toEqual(['finish'])
     expect(fates(FAILED, { failure: 'prompt', hasDoneNothing: false })).toEqual(['finish', 'finish'])
   })
 
-  test('postpones the events whose budget is spent, closes those of a spent root, and releases the others', () => {
+  test('postpones events whose budget is used up, closes those of a root without budget, and releases the others', () => {
     const events = [event('a', { over: 'AGENT' }), event('b', { over: 'ROOT' }), event('c')]
     expect(fates(OVER, { events })).toEqual(['postpone', 'close', 'release'])
     expect(planEnd(cycle, OVER, facts({ events }))).toMatchObject({ cycle: 'none', endsTurn: true })
@@ -116,7 +116,7 @@ describe('the plan of the end of a think cycle', () => {
   })
 })
 
-test('the plan of the end of another run only shows its end on its trigger', () => {
+test('when another run ends, the plan only shows the end on its trigger', () => {
   const run = { ...cycle, triggerType: 'SPACE_MESSAGE', triggerMessageId: 'msg_t' }
   const outcomesOf = (ending: RunEnding, rest: Partial<EndFacts> = {}) => planEnd(run, ending, facts(rest)).outcomes
   expect(outcomesOf(FINISHED)).toEqual([])

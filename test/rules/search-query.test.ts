@@ -23,11 +23,11 @@ describe('a search query', () => {
     ['東京', "('東' <-> '京')"],
     ['не', "'не':*"],
     ['red\0green', "'red':* & 'green':*"],
-  ])('%j is sought as %j', (query, words) => {
+  ])('%j is searched for as %j', (query, words) => {
     expect(wordsOf(query)).toBe(words)
   })
 
-  test('is sought in parts of words if a piece has three characters', () => {
+  test('matches parts of words if a piece has three characters', () => {
     expect(termsOf(readSearchQuery('ab 東京')).parts).toBeNull()
     expect(termsOf(readSearchQuery('ab ipel')).parts).toEqual([
       { type: 'words', words: "'ab'" },

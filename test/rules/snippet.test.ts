@@ -17,7 +17,7 @@ describe('a snippet', () => {
     ['私は東京に住む', '東京', ['東京']],
     ['red-green and red green', '"red green"', ['red', 'green', 'red green']],
     ['nothing here', 'absent', []],
-  ])('of %j for %j marks its matches', (text, query, marked) => {
+  ])('the snippet of %j for %j marks its matches', (text, query, marked) => {
     expect(markedIn(text, query)).toEqual(marked)
   })
 

@@ -18,11 +18,11 @@ describe('statuses', () => {
     ['a run', Object.values(RunStatus), ACTIVE_RUN_STATUSES, ENDED_RUN_STATUSES],
     ['a tool call', Object.values(ToolCallStatus), OPEN_CALL_STATUSES, SETTLED_CALL_STATUSES],
     ['a message', Object.values(MessageStatus), OPEN_MESSAGE_STATUSES, FINAL_MESSAGE_STATUSES],
-  ])('each status of %s is open or final, and none is both', (_, all, open, final) => {
+  ])('each status of %s is either open or final', (_, all, open, final) => {
     expect([...open, ...final].sort()).toEqual([...all].sort())
   })
 
-  test('predicates hold for exactly the statuses of their set', () => {
+  test('predicates are true for exactly the statuses of their set', () => {
     expect(Object.values(RunStatus).filter(isEndedRun)).toEqual(['COMPLETED', 'FAILED', 'CANCELED'])
     expect(Object.values(MessageStatus).filter(isFinalMessage)).toEqual(['COMPLETE', 'INTERRUPTED'])
     expect(Object.values(ToolCallStatus).filter(isHandedOutCall)).toEqual(['WAITING', 'DONE', 'TIMED_OUT'])

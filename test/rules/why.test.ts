@@ -19,13 +19,13 @@ describe('the steps of a trace', () => {
     ])
   })
 
-  test('say nothing of what is hidden or erased', () => {
+  test('reveal nothing that is hidden or erased', () => {
     const [, hidden, erased] = stepsOf([cause('m', 'MESSAGE', ['x', 'y']), cause('x', 'HIDDEN'), cause('y', 'ERASED')])
     for (const step of [hidden, erased]) expect(step).toMatchObject({ id: null, at: null })
     expect(JSON.stringify([hidden?.text, erased?.text])).not.toMatch(/"[xy]"/)
   })
 
-  test('are one for hidden neighbours: of which one came from the other, or which led to the same', () => {
+  test('are merged for hidden neighbours that come from each other, or lead to the same step', () => {
     const causes = [
       cause('m', 'MESSAGE', ['a', 'b']),
       cause('a', 'HIDDEN', ['c']),
@@ -42,7 +42,7 @@ describe('the steps of a trace', () => {
     ])
   })
 
-  test('are at most 500, and name none beyond', () => {
+  test('are at most 500, and refer to none beyond', () => {
     const causes = Array.from({ length: 600 }, (_, n) => cause(`${n}`, 'RUN', [`${n + 1}`]))
     const steps = stepsOf(causes)
     expect(steps).toHaveLength(500)

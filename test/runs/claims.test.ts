@@ -53,33 +53,36 @@ describe.skipIf(!hasPostgres)('claims', () => {
   const LONG_AGO = new Date(0)
   const finish = (claim: Claim) => worker(0).end(claim, { status: 'COMPLETED', stopReason: 'FINISHED', summary: null })
 
-  test.each([1, 3])('of one human, however many, do not delay the first of another: %i at a time', async (places) => {
-    const { agentId } = await queued(40, places)
-    const before = await worker(0).claim(places)
-    expect(before.claims).toHaveLength(places)
-    const alice = await one.human('Alice')
-    const space = await one.space(alice, [agentId])
-    const [question] = (await one.send(alice, space.id, 'My one question')).runs
-    await finish(before.claims[0] as Claim)
-    const { run } = await claimOne()
-    expect(run.id).toBe(question?.id)
-    // The runs of her question also count as hers, although an agent sent the message.
-    const data = { triggerSenderId: agentId, depth: 1 }
-    const [later] = (await one.send(alice, space.id, 'And another')).runs
-    await db().run.update({ where: { id: later?.id ?? '' }, data })
-    const [again] = (await one.send(alice, space.id, 'And one more')).runs
-    for (const claim of [...before.claims.slice(1), { run, attempt: run.attempt } as Claim]) await finish(claim)
-    const turns: boolean[] = []
-    for (let n = 0; n < 4; n += 1) {
-      const claim = await claimOne()
-      turns.push([later?.id, again?.id].includes(claim.run.id))
-      await finish(claim)
-    }
-    expect(turns.filter((isHers) => isHers)).toHaveLength(2)
-    await db().run.deleteMany({ where: { agentId } })
-  })
+  test.each([1, 3])(
+    'queued runs of one human, in any number, do not delay the first run of another human: %i at a time',
+    async (places) => {
+      const { agentId } = await queued(40, places)
+      const before = await worker(0).claim(places)
+      expect(before.claims).toHaveLength(places)
+      const alice = await one.human('Alice')
+      const space = await one.space(alice, [agentId])
+      const [question] = (await one.send(alice, space.id, 'My one question')).runs
+      await finish(before.claims[0] as Claim)
+      const { run } = await claimOne()
+      expect(run.id).toBe(question?.id)
+      // The runs of her question also count as hers, although an agent sent the message.
+      const data = { triggerSenderId: agentId, depth: 1 }
+      const [later] = (await one.send(alice, space.id, 'And another')).runs
+      await db().run.update({ where: { id: later?.id ?? '' }, data })
+      const [again] = (await one.send(alice, space.id, 'And one more')).runs
+      for (const claim of [...before.claims.slice(1), { run, attempt: run.attempt } as Claim]) await finish(claim)
+      const turns: boolean[] = []
+      for (let n = 0; n < 4; n += 1) {
+        const claim = await claimOne()
+        turns.push([later?.id, again?.id].includes(claim.run.id))
+        await finish(claim)
+      }
+      expect(turns.filter((isHers) => isHers)).toHaveLength(2)
+      await db().run.deleteMany({ where: { agentId } })
+    },
+  )
 
-  test('of two workers that claim concurrently never exceed the limit of any agent, and leave nothing', {
+  test('two workers that claim concurrently never exceed the limit of any agent, and leave no run unclaimed', {
     timeout: 120_000,
   }, async () => {
     const most = [1, 2, 3, 5]
@@ -107,7 +110,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     expect(seen.sort()).toEqual([...all].sort())
   })
 
-  test('are ordered by age over all agents, and an agent at its limit delays no other', async () => {
+  test('are ordered by age across all agents, and an agent at its limit delays no other', async () => {
     const full = await queued(6, 1)
     const other = await queued(1)
     const first = await claimOne()
@@ -123,7 +126,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     }
   })
 
-  test('prefer runs to resume, however long new ones have waited', async () => {
+  test('prefer runs to resume over new ones, however long those have waited', async () => {
     const lost = await queued(1)
     await claimOne()
     await queued(12, 1).then((many) => Promise.all(many.ids.map((id) => set(id, { claimableAt: LONG_AGO }))))
@@ -171,7 +174,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     if (!ended) await finish(await claimOne())
   })
 
-  test('whose leases lapse are resumed three times, after growing pauses, and then fail', async () => {
+  test('whose leases lapse are resumed three times, after increasing pauses, and then fail', async () => {
     const { ids } = await queued(1)
     const id = ids[0] ?? ''
     for (const pause of [1, 2, null]) {
@@ -186,7 +189,7 @@ describe.skipIf(!hasPostgres)('claims', () => {
     expect(await one.run(id)).toMatchObject({ status: 'FAILED', error: expect.stringContaining('died 3 times') })
   })
 
-  test('that were taken over while their worker slept belong to the new worker: the old one settles nothing', async () => {
+  test('runs that were taken over while their worker slept belong to the new worker: the old one settles nothing', async () => {
     const { ids, agentId } = await queued(2, 1)
     const id = ids[0] ?? ''
     const sleeper = await claimOne(0)

@@ -42,7 +42,7 @@ describe.skipIf(!hasPostgres)('time limits', () => {
   describe.each([
     ['2 s behind', -2000],
     ['2 s ahead', 2000],
-  ])('with the clock of the process %s', (_, skewMs) => {
+  ])('when the clock of the process is %s', (_, skewMs) => {
     const clock = { now: () => Date.now() + skewMs }
 
     test(`${RUNS} of ${RUNS} calls time out`, async () => {
@@ -70,7 +70,7 @@ describe.skipIf(!hasPostgres)('time limits', () => {
     })
   })
 
-  test('a call times out while every place is in use', async () => {
+  test('a call times out even if every worker slot is in use', async () => {
     const settings = { PARLEY_WORKER_CONCURRENCY: '1', PARLEY_TOOL_WAIT_SECONDS: '1' }
     const parley = await open({ settings })
     const { human, space } = await parley.room('Ada', { tools: [ASK] })
@@ -87,7 +87,7 @@ describe.skipIf(!hasPostgres)('time limits', () => {
     expect(await parley.runWhen(asking)).toMatchObject({ status: 'COMPLETED' })
   })
 
-  test("a run's time stops while it waits for a tool with its own time limit", async () => {
+  test('a run’s time limit is suspended while it waits for a tool with its own time limit', async () => {
     const parley = await open({ settings: { PARLEY_MAX_RUN_SECONDS: '4', PARLEY_TOOL_WAIT_SECONDS: '60' } })
     const patient = await parley.room('Ada', { tools: [{ ...ASK, timeoutMs: 6000 }] })
     const hasty = await parley.room('Bob', { tools: [ASK] })
@@ -102,7 +102,7 @@ describe.skipIf(!hasPostgres)('time limits', () => {
     expect(Number(run.finishedAt) - Number(run.startedAt)).toBeGreaterThan(5500)
   })
 
-  test('a run of a dead process also ends in time, and its agent has the place again', async () => {
+  test('a run of a dead process also ends in time, and its agent gets the slot back', async () => {
     const dead = await open({ worker: false, settings: { PARLEY_MAX_RUN_SECONDS: '2' } })
     const { human, space } = await dead.room('Ada', { maxConcurrentRuns: 1 })
     const run = await begin(dead, human, space.id, 'Hello')
@@ -116,7 +116,7 @@ describe.skipIf(!hasPostgres)('time limits', () => {
   })
 })
 
-describe.skipIf(!hasPostgres)('a stop between the claim and the worker that reads it', () => {
+describe.skipIf(!hasPostgres)('a stop between the claim and the start of the work', () => {
   let parley: TestApplication
   let held: (() => void)[] = []
   let holds = false
@@ -128,7 +128,7 @@ describe.skipIf(!hasPostgres)('a stop between the claim and the worker that read
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('cancels the model call and releases the place, three times of three', async () => {
+  test('cancels the model call and releases the slot, three times of three', async () => {
     const { human, space } = await parley.room('Ada')
     parley.models.script(({ messages }) =>
       messages.at(-1)?.text.includes('hang') ? [{ hang: true }] : [{ text: 'Yes.' }],

@@ -12,7 +12,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
   afterAll(() => parley?.close())
   beforeEach(() => parley.models.reset())
 
-  test('goes from QUEUED over RUNNING to COMPLETED, posts its message, and keeps its closing words as summary', async () => {
+  test('goes from QUEUED through RUNNING to COMPLETED, posts its message, and keeps its closing text as summary', async () => {
     const { human, space } = await parley.room('Ada')
     parley.models.script(
       forAgent(
@@ -66,7 +66,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     expect((await parley.runWhen(second.runs[0]?.id ?? '')).status).toBe('COMPLETED')
   })
 
-  test('that loses the model during a message keeps the streamed text as INTERRUPTED, and estimates its cost', async () => {
+  test('a run that loses the model during a message keeps the streamed text as INTERRUPTED, and estimates its cost', async () => {
     const { human, space } = await parley.room('Cyd')
     parley.models.script(() => [
       {
@@ -129,7 +129,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     ])
   })
 
-  test('a bad input, an unknown tool and broken JSON are results that the model reads, and do not end the run', async () => {
+  test('an invalid input, an unknown tool and malformed JSON are results that the model reads, and do not end the run', async () => {
     const { human, space } = await parley.room('Fay')
     parley.models.script(
       steps(

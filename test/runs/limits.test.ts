@@ -10,7 +10,7 @@ function gate() {
   return { promise, open: resolve }
 }
 
-describe.skipIf(!hasPostgres)('limits over two processes on PostgreSQL and Redis', () => {
+describe.skipIf(!hasPostgres)('limits across two processes on PostgreSQL and Redis', () => {
   let one: TestApplication
   let two: TestApplication
 
@@ -24,7 +24,7 @@ describe.skipIf(!hasPostgres)('limits over two processes on PostgreSQL and Redis
   })
   beforeEach(() => one.models.reset())
 
-  test('max concurrent runs per agent: five execute concurrently over all processes, further ones wait as QUEUED', async () => {
+  test('max concurrent runs per agent: five execute concurrently across all processes, further ones wait as QUEUED', async () => {
     const human = await one.human('Husam')
     const agent = await one.agent('Ada')
     const spaces = await Promise.all(Array.from({ length: 8 }, () => one.space(human, [agent.id])))
@@ -96,7 +96,7 @@ describe('loop protection under BROADCAST', () => {
   afterEach(() => parley?.close())
 
   test.each([2, 3, 5])(
-    '%i agents that always respond stop at the greatest depth or number of runs, with LOOP_LIMIT',
+    '%i agents that always respond stop at the maximum depth or number of runs, with LOOP_LIMIT',
     async (count) => {
       parley = await startApplication({
         settings: { PARLEY_MAX_CHAIN_DEPTH: '4', PARLEY_MAX_ROOT_RUNS: '12' },

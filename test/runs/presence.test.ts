@@ -72,7 +72,7 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
     return (await parley.run(id)).claimableAt !== null
   }
 
-  test('is announced to other processes of the database, which warn once if they share no Redis', async () => {
+  test('is announced to other processes of the database, which warn once if they do not share a Redis', async () => {
     const { platform } = parley.app
     const warn = vi.fn()
     const logger = Object.assign(Object.create(platform.logger), { warn })
@@ -88,7 +88,7 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
     expect(warn).toHaveBeenCalledOnce()
   })
 
-  test('is taken over from a worker whose connection is gone, before its lease ends', async () => {
+  test('is taken over from a worker whose connection was lost, before its lease ends', async () => {
     const [own, other] = [await present(parley.app.platform.worker), await present(SOMEBODY_ELSE)]
     await settled(other)
     const id = await executing()
@@ -113,7 +113,7 @@ describe.skipIf(!hasPostgres)('an executing run', () => {
 })
 
 describe.skipIf(!hasPostgres)('a process that executes runs', () => {
-  test('is present while it lives, even before its first run, and again after a lost connection', async () => {
+  test('is present while it is alive, even before its first run, and again after a lost connection', async () => {
     const parley = await startApplication({ stack: 'postgres' })
     try {
       const { db, worker } = parley.app.platform

@@ -53,20 +53,20 @@ describe.each(RULE_DATABASES)("an agent's runs on %s", (database) => {
   }
   const at = (index: number) => runCursor({ id: runIds[index]!, agentId: helper.id })
 
-  test('newest first, if the viewer may see them', async () => {
+  test('are newest first, if the viewer may see them', async () => {
     expect(await pageOf(domain.admin)).toEqual([[3, 2, 1, 0], false, false])
     expect(await pageOf(ada)).toEqual([[2, 1, 0], false, false])
     expect(await pageOf(bob)).toEqual([[2, 1], false, false])
     expect(await pageOf(service)).toEqual([[3], false, false])
   })
 
-  test('of the requested statuses', async () => {
+  test('runs have the requested statuses', async () => {
     expect(await pageOf(ada, {}, ['FAILED'])).toEqual([[2], false, false])
     expect(await pageOf(ada, {}, ['COMPLETED', 'QUEUED'])).toEqual([[1, 0], false, false])
     expect(await pageOf(ada, {}, [])).toEqual([[], false, false])
   })
 
-  test('page by page, with flags for the visible runs', async () => {
+  test('are paginated, with flags for the visible runs', async () => {
     expect(await pageOf(ada, { first: 1 })).toEqual([[2], false, true])
     expect(await pageOf(ada, { first: 1, after: at(2) })).toEqual([[1], true, true])
     expect(await pageOf(ada, { first: 2, after: at(1) })).toEqual([[0], true, false])

@@ -39,7 +39,7 @@ describe.each(RULE_STACKS)('a step that is run again, on the %s stack', (stack) 
       return run.status === 'COMPLETED' || run.status === 'FAILED' ? run : null
     })
 
-  test('continues from the journal before it, with other instructions, and leaves the original alone', async () => {
+  test('continues from the journal before it, with other instructions, and does not change the original', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris', { instructions: 'Be kind.' })
     const space = await stage.space('Desk', [ann, bot])
@@ -81,7 +81,7 @@ describe.each(RULE_STACKS)('a step that is run again, on the %s stack', (stack) 
     expect(await rowsOf(space, bot)).toBe(before)
   })
 
-  test('from the first one, with another model: what acts outside waits for approval', async () => {
+  test('a run can start again from the first step, with another model: tools with external effects wait for approval', async () => {
     const ann = await stage.person('Ann')
     const act = { name: 'act', description: 'Acts.', inputSchema: { type: 'object' }, execution: 'EXTERNAL' }
     const bot = await stage.bot('Otto', { tools: [act] })
@@ -100,7 +100,7 @@ describe.each(RULE_STACKS)('a step that is run again, on the %s stack', (stack) 
     expect(parley.models.requests.at(-1)?.model).toBe('other')
   })
 
-  test('of a run in a thread continues in the copy of the thread', async () => {
+  test('rerunning a step of a run in a thread continues in the copy of the thread', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Tess', { toolset: 'ACTIVE_SPACE' })
     const space = await stage.space('Desk', [ann, bot], { routing: 'ADMIN', adminAgentId: bot.id })
@@ -126,7 +126,7 @@ describe.each(RULE_STACKS)('a step that is run again, on the %s stack', (stack) 
     expect(replies.at(-1)?.runId).toBe(run.id)
   })
 
-  test('is for admins, and for ended runs with such a step', async () => {
+  test('is for admins, and for ended runs that have the step', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const [bot, thinker] = [await stage.bot('Iris'), await stage.bot('Thea', { mind: 'PERSISTENT' })]
     const space = await stage.space('Desk', [ann, bot])

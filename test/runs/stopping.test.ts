@@ -24,7 +24,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
   const stop = async (viewer: Awaited<ReturnType<typeof parley.human>>, runId: string, cascade = false) =>
     (await parley.app.domain.control.stopRun(viewer, { runId, cascade })).run
 
-  test('in QUEUED: the run never starts', async () => {
+  test('stopping a QUEUED run: the run never starts', async () => {
     const { human, space } = await parley.room('Queue', { maxConcurrentRuns: 1 })
     const hold = Promise.withResolvers<void>()
     parley.models.script(async () => {
@@ -42,7 +42,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     expect(await parley.eventsOf(runId)).toEqual(['RunCanceled'])
   })
 
-  test('before the first token: the model request is canceled', async () => {
+  test('stopping a run before the first token: the model request is canceled', async () => {
     const { human, space } = await parley.room('Early')
     parley.models.script(() => [{ hang: true }])
     const { runs } = await parley.send(human, space.id, 'Hello')
@@ -52,7 +52,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     expect(await parley.eventsOf(runs[0]?.id ?? '')).toEqual(['RunStarted', 'RunCanceled'])
   })
 
-  test('at any time during the start: within a second there are no more model requests', async () => {
+  test('stopping a run at any time during its start: within a second there are no more model requests', async () => {
     const { human, space } = await parley.room('Any')
     const letGo: { runId: string; end: string; at: number }[] = []
     parley.models.script(({ ended, instructions }) => {
@@ -74,7 +74,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     expect(new Set(letGo.map(({ end }) => end))).toEqual(new Set(['aborted']))
   })
 
-  test('a second time, or after the end: ConflictError', async () => {
+  test('stopping a run a second time, or after its end: ConflictError', async () => {
     const { human, space } = await parley.room('Twice')
     parley.models.script(() => [{ text: 'Quick.' }])
     const { runs } = await parley.send(human, space.id, 'Hello')
@@ -82,7 +82,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
     await expect(stop(human, runs[0]?.id ?? '')).rejects.toMatchObject({ code: 'CONFLICT' })
   })
 
-  test('by a stranger: the run does not exist', async () => {
+  test('stopping a run as a stranger: the run does not exist', async () => {
     const { human, space } = await parley.room('Private')
     const stranger = await parley.human('Stranger')
     parley.models.script(() => [{ hang: true }])
@@ -120,7 +120,7 @@ describe.skipIf(!hasPostgres)('stopRun', () => {
       headers: { 'x-secret': 'hush' },
     })
 
-    test('that never responds: the response comes at once, and the call is CANCELED', async () => {
+    test('stopping a tool that never responds: the response is immediate, and the call is CANCELED', async () => {
       const { human, space } = await parley.room('Stuck', { tools: [tool('/never')] })
       parley.models.script(steps([{ toolCall: 'weather', input: { city: 'Aden' } }]))
       const { runs } = await parley.send(human, space.id, 'Weather?')

@@ -73,7 +73,7 @@ describe.each(RULE_STACKS)('waiting tools, on the %s stack', (stack) => {
     expect(parley.models.refusals).toEqual([])
   })
 
-  test.each([[false], [0], [''], [null], [[]]])('the falsy result %j counts', async (result) => {
+  test.each([[false], [0], [''], [null], [[]]])('the falsy result %j counts as a result', async (result) => {
     const { human, space } = await room([ASK])
     parley.models.script(steps([{ toolCall: 'ask', input: { question: 'Well?' } }], [{ text: 'Noted.' }]))
     const { runs } = await parley.send(human, space.id, 'Ask me')
@@ -125,7 +125,7 @@ describe.each(RULE_STACKS)('waiting tools, on the %s stack', (stack) => {
     expect(parley.models.requests.filter(({ step }) => step === 1)).toHaveLength(1)
   })
 
-  test('only a service with the agent granted sees and answers an EXTERNAL call', async () => {
+  test('only a service with a grant for the agent sees and answers an EXTERNAL call', async () => {
     const { human, agent, space } = await room([LOOK_UP])
     const service: ServiceViewer = {
       scope: 'SERVICE',
@@ -173,7 +173,7 @@ describe.each(RULE_STACKS)('waiting tools, on the %s stack', (stack) => {
     },
   )
 
-  test('a bad input of a visible tool goes back to the model and shows as a FAILED part', async () => {
+  test('an invalid input of a visible tool is returned to the model and shows as a FAILED part', async () => {
     const { human, space } = await room([ASK])
     parley.models.script(steps([{ toolCall: 'ask', input: { wrong: 1 } }], [{ text: 'Sorry.' }]))
     const { runs } = await parley.send(human, space.id, 'Ask')
@@ -221,7 +221,7 @@ describe('the time limit of a run', () => {
   let parley: TestApplication
   afterAll(() => parley?.close())
 
-  test('fails after PARLEY_MAX_RUN_SECONDS, waiting included', async () => {
+  test('ends it after PARLEY_MAX_RUN_SECONDS, including waiting', async () => {
     parley = await startApplication({ settings: { PARLEY_MAX_RUN_SECONDS: '2' } })
     const { human, space } = await parley.room('Ada', { tools: [ASK] })
     parley.models.script(({ messages }) =>

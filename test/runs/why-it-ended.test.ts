@@ -57,7 +57,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     ['MAX_STEPS', () => [note('a')], { maxSteps: 2 }],
     ['MAX_TOOL_CALLS', () => [note('a'), note('b')], { maxToolCalls: 3 }],
     ['TOKEN_BUDGET', () => [note('a'), { usage: { inputTokens: 10, outputTokens: 900 } }], { tokenBudget: 500 }],
-  ])('%s: it ended by itself', async (stopReason, script, input) => {
+  ])('%s: the run ended on its own', async (stopReason, script, input) => {
     const { runId } = await asked(script, input)
     await parley.runWhen(runId)
     expect(await runOf(runId)).toMatchObject({ status: 'COMPLETED', stopReason, stoppedBy: null })
@@ -81,7 +81,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     expect((await ask(query, { id: agent.id }, admin)).agent.internals.maxToolCalls).toBe(15)
   })
 
-  test('MODEL_FAILED: the space gets that, with what its members can do; admins get the first line of the reason', async () => {
+  test('MODEL_FAILED: members see the status and what they can do; admins see the first line of the reason', async () => {
     const { runId } = await asked(refused)
     await parley.runWhen(runId)
     const { status, stopReason, triggerMessage } = await runOf(runId)
@@ -187,7 +187,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
       expect((await ask(RETRY, { input: { runId: failed } })).retryRun.__typename).toBe('LimitExceededError')
     })
 
-    test('of a think cycle: its events wait in the inbox again', async () => {
+    test('the events of a think cycle that is retried wait in the inbox again', async () => {
       const thinking = thinkingOn(parley)
       const agent = await thinking.bot('Ida')
       const space = await parley.space(human, [agent.id])
@@ -209,7 +209,7 @@ describe.each(RULE_STACKS)('why a run ended, on the %s stack', (stack) => {
     })
   })
 
-  test('runs can be found by agent, space, root, status and time, page by page, as far as the viewer may see them', async () => {
+  test('runs can be found by agent, space, root, status and time, page by page, if the viewer may see them', async () => {
     const agent = await parley.agent('Una')
     const [here, there] = [await parley.space(human, [agent.id]), await parley.space(human, [agent.id])]
     parley.models.script(() => [{ text: 'Done.' }])

@@ -23,7 +23,7 @@ describe.each(RULE_STACKS)('why, on the %s stack', (stack) => {
   const byKind = (trace: Read[] | null, kind: string): Read => trace?.find((step) => step.kind === kind)
   const sayIn = (space: Named, text: string) => ({ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text } })
 
-  test('follows a message over call, step, run, version and memory to people', async () => {
+  test('traces a message through call, step, run, version and memory to people', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris')
     const space = await stage.space('Desk', [ann, bot])
@@ -70,7 +70,7 @@ describe.each(RULE_STACKS)('why, on the %s stack', (stack) => {
       expect(await why(bob.client, id)).toBeNull()
   })
 
-  test('hides what comes from a space of others, with the people behind it', async () => {
+  test('hides everything from a space of others, including the people behind it', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('CANARY Bob')]
     const bot = await stage.bot('Vera')
     const [here, there] = [await stage.space('Here', [ann, bot]), await stage.space('CANARY room', [bob, bot])]
@@ -85,7 +85,7 @@ describe.each(RULE_STACKS)('why, on the %s stack', (stack) => {
     expect(kinds(await why(stage.admin, news.id))).toContain('HUMAN')
   })
 
-  test('ends at a plan, at a service, at an original, and where something was erased', async () => {
+  test('ends at a plan, a service, an original, and an erased object', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Otto')
     const space = await stage.space('Desk', [ann, bot])

@@ -166,7 +166,7 @@ describe('seed 003: spaces and active context', () => {
     expect(first.messages.at(-1)?.text).toContain('{"ticket":"PROJ-123"}')
   })
 
-  test('read_messages pages back from the time of the entry, unaffected by new messages', async () => {
+  test('read_messages pages back from the time of entry, unaffected by new messages', async () => {
     const { husam, a } = await twoSpaces('Reader')
     parley.models.script(() => [{ text: 'Fine.' }])
     for (let n = 1; n <= 8; n++) await parley.send(husam, a.id, `message ${n}`)

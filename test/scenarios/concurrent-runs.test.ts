@@ -205,7 +205,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
   })
 
   test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'])(
-    'every space of an agent gets its activity: active, paused for a form, resumed and ended, wherever its run is (%s)',
+    'all spaces of an agent receive its activity: active, paused for a form, resumed and ended, wherever its run is (%s)',
     async (toolset) => {
       const [husam, ahmad] = [await stage.person('Husam'), await stage.person('Ahmad')]
       const bot = await agent('Clerk', { tools: [FORM], toolset })
@@ -244,7 +244,7 @@ describe.each(RULE_STACKS)("001's scenarios through GraphQL, on the %s stack", (
     },
   )
 
-  test('a message wakes every other agent member once, a response wakes the others again, and silence ends it', async () => {
+  test('a message wakes every other agent member once, a response wakes the others again, and the exchange ends when all stay silent', async () => {
     const husam = await stage.person('Husam')
     const [writer, critic, editor] = [await agent('Writer'), await agent('Critic'), await agent('Editor')]
     const bots = [writer, critic, editor]

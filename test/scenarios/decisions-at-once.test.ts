@@ -100,7 +100,7 @@ describe.each(RULE_STACKS)('decisions that race with other changes, on the %s st
     expect(await decide(bob, call, true)).toMatchObject({ __typename: 'ConflictError' })
   })
 
-  test('without the right to decide: strangers, removed members and services get NotFound, others Forbidden', async () => {
+  test('people without the right to decide: strangers, removed members and services get NotFound, others Forbidden', async () => {
     const approval = { approverIds: ['@alice', '@bob'], quorum: 2 }
     const people = await play.room(
       [refundTool(play.service, approval), { ...refundTool(play.service, {}), name: 'give' }],

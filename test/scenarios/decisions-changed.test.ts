@@ -50,7 +50,7 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
     expect(play.service.calls).toEqual([])
   })
 
-  test('a tool with only new headers, time limit or policy is called: its approvers saw none of them', async () => {
+  test('a tool with only new headers, time limit or policy is called: the request for approval did not show these', async () => {
     const tool = refundTool(play.service, {})
     const { alice, agent, runId } = await room([tool], [refund(1)])
     const call = await play.deciders.asked(alice)
@@ -64,7 +64,7 @@ describe.each(RULE_STACKS)('changes while people decide, on the %s stack', (stac
     expect(play.service.calls).toEqual([{ key: call.id, input: { amount: 1 } }])
   })
 
-  test('a call from before approvals recorded the tool version is executed as before', async () => {
+  test('a call from before approvals recorded the tool version is executed unchanged', async () => {
     const { alice, runId } = await room([refundTool(play.service, {})], [refund(1)])
     const call = await play.deciders.asked(alice)
     await play.parley.app.platform.db.prisma.$executeRaw`

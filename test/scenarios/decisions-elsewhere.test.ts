@@ -122,7 +122,7 @@ describe.each(RULE_STACKS)('decisions of every kind of agent, on the %s stack', 
     expect(play.service.calls).toEqual([])
   })
 
-  test('outside a space, only named approvers are asked; without any, the model gets an error to enter a space', async () => {
+  test('outside a space, only named approvers are asked; without any, the model gets an error that tells it to enter a space', async () => {
     const tools = [
       refundTool(play.service, { approverIds: ['@eve'] }),
       { ...refundTool(play.service, {}), name: 'give' },
@@ -227,7 +227,7 @@ describe.each(RULE_STACKS)('decisions of every kind of agent, on the %s stack', 
     [{ expiresInSeconds: 60, escalateAfterSeconds: 60, escalateToIds: ['@eve'] }, 'escalateAfterSeconds'],
     [{ escalateAfterSeconds: 5 }, 'escalateToIds'],
     [{ escalateToIds: ['@eve'] }, 'escalateAfterSeconds'],
-  ])('the policy %j is refused, with its field', async (approval, field) => {
+  ])('the policy %j is refused, with the name of the field', async (approval, field) => {
     const people = await Promise.all(['Alice', 'Bob', 'Eve'].map(play.stage.person))
     const ids = Object.fromEntries(people.map(({ name, id }) => [`@${name.toLowerCase()}`, id]))
     const named = (list?: string[]) => list?.map((name) => ids[name] ?? name)

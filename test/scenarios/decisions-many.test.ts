@@ -65,7 +65,7 @@ describe('several decisions at once', () => {
     expect(results).toHaveLength(100)
   })
 
-  test('an approval waits a day by default, outside the time of the run; policies stored before wait as other tools', async () => {
+  test('an approval waits for a day by default, outside the run’s time limit; older stored policies wait like other tools', async () => {
     const tools = [refundTool(play.service, {}), refundTool(play.service, { expiresInSeconds: 60 }, { name: 'repay' })]
     const { alice, agent, runId } = await play.room(tools, [refund(1)])
     const run = await play.parley.runWhen(runId!, 'WAITING_TOOL')

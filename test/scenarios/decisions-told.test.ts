@@ -81,7 +81,7 @@ describe.each(RULE_STACKS)('notifications of decisions to a notifyUrl, on the %s
     await receiver.close()
   })
 
-  test('a redirect is not a receipt: the notification is retried; a stopped run sends decided, CANCELED', async () => {
+  test('a redirect does not count as accepted: the notification is retried; a stopped run sends decided, CANCELED', async () => {
     const receiver = await openReceiver(302)
     const { alice, runId } = await room([refundTool(play.service, {})], [refund(3)], { notifyUrl: receiver.url })
     const call = await play.deciders.asked(alice)
@@ -141,7 +141,7 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
   const PUBLIC_URL = 'https://intranet.example/tools/parley'
   const play = playDecisions('embedded', { PARLEY_PUBLIC_URL: PUBLIC_URL })
 
-  test('the link of a notification leads there', async () => {
+  test('the link of a notification points there', async () => {
     const receiver = await openReceiver()
     const { alice, space } = await play.room([refundTool(play.service, {})], [refund(3)], { notifyUrl: receiver.url })
     await play.deciders.asked(alice)

@@ -77,7 +77,7 @@ describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
     expect(play.service.calls).toEqual([])
   })
 
-  test('a denial counts even if others have edited the input meanwhile', async () => {
+  test('a denial counts even if others have edited the input since', async () => {
     const { alice, bob, runId } = await room([refundTool(play.service, { quorum: 2 })], [refund(20), refund(30)])
     await play.parley.runWhen(runId!, 'WAITING_TOOL')
     const [one, other] = await play.deciders.pendingOf(bob)
@@ -111,14 +111,14 @@ describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
     await play.parley.runWhen(runId!)
     expect(play.service.calls).toEqual([{ key: call.id, input: { amount: 10 } }])
     const { instructions: before } = await play.parley.models.request(({ step }) => step === 0)
-    expect(before).toContain('- People decide first about refund (2 must agree): ')
+    expect(before).toContain('- People must approve calls of refund (2 must agree): ')
     const { instructions } = await play.parley.models.request(({ step }) => step === 1)
     expect(instructions).toContain(
       `- refund (id: ${call.id}): approved by "Bob", "Alice", with another input than yours: {"amount":10}`,
     )
   })
 
-  test('a named approver decides, also from outside the space, and sees the call, its input and its run, and nothing else', async () => {
+  test('a named approver decides, even from outside the space, and sees the call, its input and its run, and nothing else', async () => {
     const { alice, eve, space, runId } = await room([refundTool(play.service, { approverIds: ['@eve'] })], [refund(20)])
     const call = await play.deciders.asked(eve)
     expect(call).toMatchObject({
@@ -142,7 +142,7 @@ describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
     expect(play.service.calls).toHaveLength(1)
   })
 
-  test('a claim shows who handles the call: others may still decide, and a second claim is refused meanwhile', async () => {
+  test('a claim shows who handles the call: others may still decide, and a second claim is refused', async () => {
     const { alice, bob, runId } = await room([refundTool(play.service, {})], [refund(20)])
     const call = await play.deciders.asked(alice)
     expect((await play.deciders.claim(alice, call.id)).toolCall.claimedBy).toMatchObject({ id: alice.id })

@@ -195,12 +195,12 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     await stage.say(husam, room, 'Thanks')
     const next = await parley.models.request(wokenBy('Thanks'))
     expect(next.instructions).toContain('YOUR MEMORIES:\n- "first_decision": "Line 12 says how it began."')
-    expect(next.instructions).toContain('Note with set_memories what you will need again')
+    expect(next.instructions).toContain('Store what you will need again with set_memories')
   })
 
   describe('cross-space origin context', () => {
     test.each(CIRCLES)(
-      'in $circle, people and agents of the trigger’s space, also the sender, learn why a message was sent; others only that it came from elsewhere',
+      'in $circle, people and agents of the trigger’s space, including the sender, learn why a message was sent; others only that it came from elsewhere',
       async ({ confidential, people }) => {
         const [husam, sarah] = [await stage.person('Husam'), await stage.person('Sarah')]
         const both = [husam, sarah]
@@ -247,7 +247,7 @@ describe.each(RULE_STACKS)("003's examples through GraphQL, on the %s stack", (s
     )
   })
 
-  test('automatic space entry: a run of a message starts in its space; a run of a plan or a service in none', async () => {
+  test('automatic space entry: a run for a message starts in its space; a run for a plan or a service in none', async () => {
     const husam = await stage.person('Husam')
     const bot = await agent('Starter')
     const room = await space('Design Team', [husam, bot])

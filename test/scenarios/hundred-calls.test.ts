@@ -17,10 +17,10 @@ const GRANTS = `{ standingGrants { toolName maxCalls usedCalls maxAmount usedAmo
 const CALLS_OF_A_RUN = 10
 const MOST_DECISIONS = 10
 
-describe('100 mixed calls that all need an approval', () => {
+describe('100 mixed calls that all need approval', () => {
   const play = playDecisions('embedded')
 
-  test('need at most 10 decisions, by grants and by decisions on many calls; nothing unwelcome is executed', async () => {
+  test('need at most 10 decisions, through grants and bulk decisions; no unapproved call is executed', async () => {
     const mixed = mixedCalls()
     expect(mixed).toHaveLength(100)
     const batches = Array.from({ length: mixed.length / CALLS_OF_A_RUN }, (_, at) =>

@@ -91,7 +91,7 @@ describe.each(RULE_STACKS)('confidential knowledge, on the %s stack', (stack) =>
     expect(play.service.calls).toEqual([])
   })
 
-  test('a reason that waits in a chain is hidden from those who may not read what its chain contains by now', async () => {
+  test('a reason that waits in a chain is hidden from those who may not read what its chain now contains', async () => {
     const [alice, bob] = await people()
     const [agent, other] = [await bot(), await play.stage.bot('Ben', { toolset: 'ACTIVE_SPACE' })]
     const aside = await play.stage.space('Aside', [alice, agent], TOGETHER)

@@ -112,7 +112,7 @@ describe.each(RULE_STACKS)('inbox awareness of 004 through GraphQL, on the %s st
   )
 
   test.each(CIRCLES)(
-    'combined strategies, in $circle: events of an urgent space come first and whole; the rest is previewed',
+    'combined strategies, in $circle: events of an urgent space come first and in full; the rest is previewed',
     async (circle) => {
       const { husam, ahmad, agent, family, support, held, plays, begin } = await heldInFamily(circle, ({ id }) => ({
         cycle: { urgentFrom: [id] },

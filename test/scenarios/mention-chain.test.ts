@@ -175,7 +175,7 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
     expect(runs[0]?.chain).toMatchObject({ depth: 1, replyStack: [] })
   })
 
-  test('a name in a text wakes nobody, neither a person’s @ nor an agent’s', async () => {
+  test('a name in a text wakes no agent, whether a person or an agent wrote it', async () => {
     const [demo, research] = await agents('Demo Agent J', 'Research Agent J')
     const room = await space('Lobby J', [demo, research])
     plays(demo, [[say('@Research Agent J, can you take over?')]])
@@ -235,7 +235,7 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
     expect(prompt).not.toContain('waits for your reply')
   })
 
-  test('an agent with waits learns that an agent mentioned here starts only after the run', async () => {
+  test('an agent with waits reads that an agent mentioned here starts only after the run', async () => {
     const named = await agent('Demo Agent I', { toolset: 'SPACE_TOOLS' })
     const entered = await agent('Research Agent I')
     const room = await space('Lobby I', [named, entered])
@@ -342,7 +342,7 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
     ])
     const [, asked] = await messagesIn(room.id)
     expect(asked?.outcomes).toEqual([{ kind: 'SKIPPED', agent: { name: 'Finance Agent G' } }])
-    expect(promptsOf(hr)[1]).toContain('Finance Agent G skipped: it said nothing here: "January is not closed yet"')
+    expect(promptsOf(hr)[1]).toContain('Finance Agent G skipped: it posted nothing here: "January is not closed yet"')
     expect(story(await runsOf(hr, finance))).toEqual(
       ['HR Agent G', 'Finance Agent G', 'HR Agent G'].map((name) => `${name} COMPLETED`),
     )
@@ -375,7 +375,7 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
   })
 
   test.each(CIRCLES)(
-    'cross-space, in $circle: a plan, a space entered, a mention there, and the call-back in that space',
+    'cross-space, in $circle: a plan, entering a space, a mention there, and the call-back in that space',
     async ({ confidential }) => {
       const [hr, finance] = await agents('HR Agent F', 'Finance Agent F')
       const hrRoom = await space('HR Space', [hr], confidential)

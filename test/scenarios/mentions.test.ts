@@ -26,7 +26,7 @@ describe.each(RULE_STACKS)('mentions of several members, on the %s stack', (stac
     return { unreadCount, unreadMentions, inAll: data.viewer.unreadMentions }
   }
 
-  test('name people and agents in the order of the sender, and wake the agents as one mention does', async () => {
+  test('name people and agents in the order given by the sender, and wake the agents as a single mention does', async () => {
     const [alice, bob] = [await stage.person('Alice'), await stage.person('Bob')]
     const [ada, bea, cleo] = [await stage.bot('Ada'), await stage.bot('Bea'), await stage.bot('Cleo')]
     const space = await stage.space('Room', [alice, bob, ada, bea, cleo], {
@@ -47,7 +47,7 @@ describe.each(RULE_STACKS)('mentions of several members, on the %s stack', (stac
     expect(parley.models.refusals).toEqual([])
   })
 
-  test('are one agent under MENTION_CHAIN routing, members, visible, not paused, and at most 20', async () => {
+  test('name only one agent under MENTION_CHAIN routing; otherwise visible members that are not paused, at most 20', async () => {
     const [alice, bob, eve] = [await stage.person('Alice'), await stage.person('Bob'), await stage.person('Eve')]
     const [ada, bea] = [await stage.bot('Ada'), await stage.bot('Bea')]
     const outside = await stage.bot('Outside')
@@ -69,7 +69,7 @@ describe.each(RULE_STACKS)('mentions of several members, on the %s stack', (stac
     await stage.endedRuns(ada, 1)
   })
 
-  test('count as unread for those who are mentioned, until they read', async () => {
+  test('count as unread for the mentioned people, until they read the message', async () => {
     const [alice, bob] = [await stage.person('Alice'), await stage.person('Bob')]
     const space = await stage.space('People', [alice, bob], { routing: 'BROADCAST' })
     await send(alice, space, 'one', [bob.id])
@@ -82,7 +82,7 @@ describe.each(RULE_STACKS)('mentions of several members, on the %s stack', (stac
     expect(read.space).toEqual({ unreadCount: 0, unreadMentions: 0 })
   })
 
-  test('are part of the content that an idempotency key stands for', async () => {
+  test('are part of the content that an idempotency key covers', async () => {
     const [alice, bob] = [await stage.person('Alice'), await stage.person('Bob')]
     const space = await stage.space('Keys', [alice, bob], { routing: 'BROADCAST' })
     const once = await send(alice, space, 'Hello', [bob.id], { idempotencyKey: 'k' })

@@ -19,7 +19,7 @@ describe('who is woken', () => {
       ({ agent, kind }: Read) => `${agent.name} ${kind === 'NOT_ROUTED' ? 'sleeps' : 'is woken'}`,
     )
 
-  test('a mention narrows a BROADCAST space that says so, from the next message on, and `wakes` says it before', async () => {
+  test('a mention narrows a BROADCAST space with that setting, from the next message on, as `wakes` predicts', async () => {
     const alice = await stage.person('Alice')
     const [ada, bea] = [await stage.bot('Ada'), await stage.bot('Bea', { mind: 'PERSISTENT' })]
     const space = await stage.space('Room', [alice, ada, bea], { routing: 'BROADCAST' })
@@ -40,7 +40,7 @@ describe('who is woken', () => {
     await stage.endedRuns(ada, 3)
   })
 
-  test('`wakes` follows the routing, pauses and turns, and is for those who see the space', async () => {
+  test('`wakes` follows the routing, pauses and turns, and is readable by those who see the space', async () => {
     const [alice, eve] = [await stage.person('Alice'), await stage.person('Eve')]
     const [ada, bea] = [await stage.bot('Ada'), await stage.bot('Bea')]
     const chain = await stage.space('Chain', [alice, ada, bea], { routing: 'MENTION_CHAIN' })
@@ -58,7 +58,7 @@ describe('who is woken', () => {
     expect(parley.models.refusals).toEqual([])
   })
 
-  test('a tool or MCP server may name calls that are always asked about', async () => {
+  test('a tool or MCP server may list calls that always require approval', async () => {
     const url = 'https://mcp.example/mcp'
     const schema = { type: 'object' }
     const tool = { name: 'a', description: 'A', inputSchema: schema, execution: 'EXTERNAL' }

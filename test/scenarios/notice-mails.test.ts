@@ -43,7 +43,7 @@ describe.each(RULE_STACKS)('mails with notices, on the %s stack', (stack) => {
     await prisma().$executeRaw`UPDATE job SET start_after = now() WHERE name = 'mail-notices' AND group_id = ${id}`
   }
 
-  test('one mail lists everything that is still open, with a link, and without texts and names', async () => {
+  test('one mail lists all open notices, with a link, and without texts and names', async () => {
     const [alice, bob] = [await person('Alice'), await person('Bob')]
     expect(await parley.app.domain.notifications.settings(bob)).toEqual({
       push: true,
@@ -74,7 +74,7 @@ describe.each(RULE_STACKS)('mails with notices, on the %s stack', (stack) => {
     for (const canary of ['Falcon', 'Acme', 'Alice']) expect(raw.join()).not.toContain(canary)
   })
 
-  test('nothing is mailed that was read, to somebody who has left, or wants no mail', async () => {
+  test('no mail is sent for a message that was read, or to a person who has left or wants no mail', async () => {
     const [alice, reader, gone, silent] = [await person('A'), await person('R'), await person('G'), await person('S')]
     const space = await room([alice, reader, gone, silent].map(({ id }) => id))
     await parley.app.domain.notifications.setSettings(silent, { mail: false })
@@ -90,7 +90,7 @@ describe.each(RULE_STACKS)('mails with notices, on the %s stack', (stack) => {
     for (const { email } of [reader, gone, silent]) expect(addresses.has(email)).toBe(false)
   })
 
-  test('a mention in a thread is open until the thread is read, even if the rest of the space was', async () => {
+  test('a mention in a thread stays open until the thread is read, even if the rest of the space was', async () => {
     const [alice, outside, inside] = [await person('A'), await person('O'), await person('I')]
     const { id: spaceId } = await room([alice, outside, inside].map(({ id }) => id))
     const { sending, reading } = parley.app.domain
@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('mails with notices, on the %s stack', (stack) => {
     expect(smtp.mails.some(({ to }) => to.includes(inside.email))).toBe(false)
   })
 
-  test('ten mails an hour are sent, and then the rest in one', async () => {
+  test('ten mails an hour are sent, and then the remaining notices in one', async () => {
     const [alice, bob] = [await person('Alice'), await person('Bob')]
     const space = await room([alice.id, bob.id])
     await parley.app.domain.notifications.setSettings(bob, { notifyAfterMinutes: 0 })
@@ -123,7 +123,7 @@ describe.each(RULE_STACKS)('mails with notices, on the %s stack', (stack) => {
 })
 
 test.skipIf(!STACKS.includes('postgres'))(
-  'two processes agree on one key pair, and send each push once',
+  'two processes share one key pair, and send each push once',
   async () => {
     const push = await startPushService()
     const one = await startApplication({ stack: 'postgres', isFresh: true, push: push.network })

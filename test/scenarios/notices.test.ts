@@ -25,7 +25,7 @@ describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
       return row?.count === 0
     })
 
-  test('a human has defaults, changes them within bounds, and a viewer that is no human has none', async () => {
+  test('a human has defaults, which they can change within bounds; a viewer that is not a human has none', async () => {
     const [alice] = await people('Alice')
     const space = await play.stage.space('Room', [alice!], { routing: 'BROADCAST' })
     const { data } = await alice!.client.ask<Read>(SETTINGS)
@@ -57,7 +57,7 @@ describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
     expect(await play.remove(operator, 'https://push.example.com/')).toMatchObject(forbidden)
   })
 
-  test('the level of a space of others cannot be set', async () => {
+  test('nobody can set the level for a space that they cannot see', async () => {
     const [alice, eve] = await people('Alice', 'Eve')
     const space = await play.stage.space('Room', [alice!], { routing: 'BROADCAST' })
     for (const id of [space.id, `spc_${'0'.repeat(32)}`, 'spc_', '\0'])
@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
     expect(await levelIn(alice!, space)).toBe('MENTIONS')
   })
 
-  test('a mention reaches the open page and each browser once, with ids and a neutral line only', async () => {
+  test('a mention reaches the open page and each browser once, with only ids and a neutral line', async () => {
     const [alice, bob, carol] = await people('Alice', 'Bob', 'Carol')
     const space = await play.stage.space('Takeover of Acme', [alice!, bob!, carol!], {
       routing: 'BROADCAST',
@@ -97,7 +97,7 @@ describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
     for (const canary of ['Falcon', 'Acme', 'Alice', 'Bob']) expect(all).not.toContain(canary)
   })
 
-  test('the level decides of which messages a member is notified: ALL of each, NOTHING of none', async () => {
+  test('the level selects the messages that notify a member: ALL each one, NOTHING none', async () => {
     const [alice, bob, carol, dave] = await people('Alice', 'Bob', 'Carol', 'Dave')
     const space = await play.stage.space('Room', [alice!, bob!, carol!, dave!], { routing: 'BROADCAST' })
     // The server has cached the members of the space before their levels change.
@@ -139,7 +139,7 @@ describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
     ])
   })
 
-  test('a waiting decision reaches those who may decide, also with NOTHING; a named approver elsewhere gets no space', async () => {
+  test('a pending decision reaches those who may decide, even with NOTHING; a named approver elsewhere is not shown the space', async () => {
     const deciders = decidersOn(play.stage)
     const service = { url: 'http://127.0.0.1:9/' }
     const [zoe] = await people('Zoe')
@@ -174,7 +174,7 @@ describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
     await deciders.decide(everybody.alice, toolCallId, false)
   })
 
-  test('a failed run reaches the person for whom it worked, and nobody else', async () => {
+  test('a failed run notifies the person for whom it worked, and nobody else', async () => {
     const [alice, bob] = await people('Alice', 'Bob')
     const ada = await play.stage.bot('Ada')
     const space = await play.stage.space('Room', [alice!, bob!, ada])

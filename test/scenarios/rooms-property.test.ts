@@ -17,7 +17,7 @@ describe.skipIf(!hasPostgres)(
     afterAll(() => parley?.close())
 
     test(
-      `no prompt contains a text from a space without its agent, each one contains what triggered its run (seed ${seed})`,
+      `no prompt contains a text from a space without its agent, and each contains what triggered its run (seed ${seed})`,
       () => expectDiscretion(parley, { numRuns: runsOf({ usual: 1, nightly: 60 }), seed }),
       900_000,
     )

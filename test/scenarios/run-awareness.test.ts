@@ -146,7 +146,7 @@ describe('seed 001: run awareness', () => {
 
     const idsIn = (index: number) => listed[index]?.runs.map(({ runId }) => runId)
 
-    test('get_my_runs returns ten runs by default, the latest first, and counts all', () => {
+    test('get_my_runs returns ten runs by default, the latest first, and counts all of them', () => {
       expect([idsIn(0), idsIn(1)]).toEqual([queued.toReversed().slice(0, 10), queued.toReversed().slice(0, 2)])
       expect(listed.map(({ totalActive }) => totalActive)).toEqual(ASKED.map(() => 14))
     })

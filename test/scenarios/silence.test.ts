@@ -7,7 +7,7 @@ import { until } from '../support/until.ts'
 const OUTCOMES = `query ($id: ID!) { space(id: $id) { messages(first: 1) { edges { node { outcomes {
   agent { name } kind reason readingSince readAt run { status } } } } } } }`
 
-describe.each(RULE_STACKS)('an agent that says nothing, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('an agent that stays silent, on the %s stack', (stack) => {
   let parley: TestServer
   let stage: Stage
   let ann: Person
@@ -25,7 +25,7 @@ describe.each(RULE_STACKS)('an agent that says nothing, on the %s stack', (stack
     })
   }
 
-  test('shows that it read the message, when, and why it is silent', async () => {
+  test('shows that it read the message, when, and why it stays silent', async () => {
     ann = await stage.person('Ann')
     const agents = [await stage.bot('Ada'), await stage.bot('Bob'), await stage.bot('Cleo')]
     const space = await stage.space('Desk', [ann, ...agents], { routing: 'BROADCAST' })
@@ -53,7 +53,7 @@ describe.each(RULE_STACKS)('an agent that says nothing, on the %s stack', (stack
     expect((await outcomesFor(stage.admin, space))['Cleo']).toMatchObject({ reason: 'Not addressed to me.' })
   })
 
-  test('that only noted something is silent too', async () => {
+  test('counts as silent if it only took a note', async () => {
     ann = await stage.person('Ann')
     const noting = await stage.bot('Nora')
     const space = await stage.space('Desk', [ann, noting], { routing: 'BROADCAST' })
@@ -65,7 +65,7 @@ describe.each(RULE_STACKS)('an agent that says nothing, on the %s stack', (stack
     expect(await outcomesFor(ann.client, space)).toMatchObject({ Nora: { kind: 'SKIPPED', reason: null } })
   })
 
-  test('alone with one human it is not offered the skip tool', async () => {
+  test('is not offered the skip tool if it is alone with one human', async () => {
     ann = await stage.person('Ann')
     const agent = await stage.bot('Solo')
     const space = await stage.space('Desk', [ann, agent], { routing: 'BROADCAST' })
@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('an agent that says nothing, on the %s stack', (stack
     expect(toolNames).not.toContain('skip')
   })
 
-  test('of a think cycle that skipped, its reason and its times stay', async () => {
+  test('the reason and times of a think cycle that skipped are kept', async () => {
     ann = await stage.person('Ann')
     const agent = await stage.bot('Mind', { mind: 'PERSISTENT' })
     const space = await stage.space('Desk', [ann, agent], { routing: 'BROADCAST' })
@@ -86,7 +86,7 @@ describe.each(RULE_STACKS)('an agent that says nothing, on the %s stack', (stack
     expect(Mind).toMatchObject({ kind: 'SKIPPED', reason: 'Not for me.', run: null, readAt: expect.any(String) })
   })
 
-  test('hides the reason from people who may not read where it comes from', async () => {
+  test('hides the reason from people who may not read its sources', async () => {
     ann = await stage.person('Ann')
     const eve = await stage.person('Eve')
     const agent = await stage.bot('Keeper', { mind: 'PERSISTENT' })

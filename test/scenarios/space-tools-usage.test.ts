@@ -93,7 +93,7 @@ describe.each(RULE_STACKS)("000's usage patterns through GraphQL, on the %s stac
   const wakes = ({ outcomes }: Read): string[] =>
     outcomes.flatMap(({ agent, kind }: Read) => (kind === 'RUN' ? [agent.name] : []))
 
-  test('simple response to a human: posted, nobody is triggered, nothing blocks', async () => {
+  test('simple response to a human: posted, no agent is triggered, nothing blocks', async () => {
     const cast = await openRoom()
     const { output, message } = await pattern(cast, { text: "Hello! Here's your report." })
     expect(output).toEqual({ messageId: message.id, sent: true })

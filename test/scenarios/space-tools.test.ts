@@ -208,7 +208,7 @@ describe.each(RULE_STACKS)("000's scenarios through GraphQL, on the %s stack", (
   })
 
   test.each(CIRCLES)(
-    'the deferred headcount request, in $circle: the second run leaves it to the first, which handles it after it resumes',
+    'the deferred headcount request, in $circle: the second run leaves the request to the first, which handles it after it resumes',
     async ({ confidential }) => {
       const husam = await stage.person('Husam')
       const [assistant, financeAgent] = [await stage.bot('AI Assistant'), await stage.bot('Finance Agent')]

@@ -74,7 +74,7 @@ describe('a standing grant', () => {
     return { ...room, call, id: standingGrant.id as string, standingGrant }
   }
 
-  test('is proposed from a waiting call, approves it too, and lets later calls through without asking until its calls are used up', async () => {
+  test('is proposed from a waiting call, approves that call too, and lets later calls through without approval until its number of calls is used up', async () => {
     const { alice, bob, eve, space, agent, call, id, standingGrant, runId } = await granted({ maxCalls: 2 })
     expect(standingGrant).toMatchObject({
       state: 'ACTIVE',
@@ -152,7 +152,7 @@ describe('a standing grant', () => {
     await play.parley.runWhen(again)
   })
 
-  test('is refused without a bound, for a tool that is always asked about, for a settled call, and for those who may not decide', async () => {
+  test('is refused without a bound, for a tool that always requires approval, for a settled call, and for those who may not decide', async () => {
     const { alice, bob, eve, runId } = await play.room(
       [TOOL(), refundTool(play.service, { approverIds: ['@bob'] }, { name: 'wire', alwaysAsk: true })],
       [refund(1), { toolCall: 'wire', input: { amount: 1 } }],
@@ -178,7 +178,7 @@ describe('a standing grant', () => {
     await play.parley.runWhen(runId!)
   })
 
-  test('covers nothing any more once it is revoked, or its tool or policy is changed, also if that is undone', async () => {
+  test('covers no further call once it is revoked, or its tool or policy is changed, even if the change is undone', async () => {
     const { alice, bob, space, agent, id, runId } = await granted({ maxCalls: 9 })
     await play.parley.runWhen(runId!)
     expect((await revoke(bob, id)).standingGrant).toMatchObject({ state: 'REVOKED', revokedBy: { id: bob.id } })
@@ -207,7 +207,7 @@ describe('a standing grant', () => {
     await play.parley.runWhen(again)
   })
 
-  test('covers a call only while enough of the people who approved it may decide on that call', async () => {
+  test('covers a call only while enough of the people who approved the grant may decide on that call', async () => {
     const { alice, bob, space, id, runId } = await granted({ maxCalls: 9 })
     await play.parley.runWhen(runId!)
     const remove = `mutation { removeMember(input: { spaceId: "${space.id}", entityId: "${alice.id}" }) { __typename } }`
@@ -225,7 +225,7 @@ describe('a standing grant', () => {
     await play.parley.runWhen(withAlice)
   })
 
-  test('of named approvers is seen by them and by the members, and only they decide and revoke', async () => {
+  test('a grant for named approvers is visible to them and the members, and only the approvers decide and revoke', async () => {
     const policy = { approverIds: ['@eve', '@bob'], quorum: 2 }
     const { alice, bob, eve, space, runId } = await play.room([refundTool(play.service, policy)], [refund(1)])
     const call = await play.deciders.asked(eve)
@@ -247,7 +247,7 @@ describe('a standing grant', () => {
     })
   })
 
-  test('is delivered to those who see it: when it is proposed, decided on, used and revoked', async () => {
+  test('is published to those who see it: when it is proposed, decided on, used and revoked', async () => {
     const { alice, bob, eve, space, runId } = await play.room([refundTool(play.service, { quorum: 2 })], [refund(1)])
     const call = await play.deciders.asked(alice)
     const [ofBob, ofEve] = [bob, eve].map(({ client }) => client.subscribe<Read, object>(EVENTS, {})) as [Live, Live]
@@ -271,7 +271,7 @@ describe('a standing grant', () => {
     ofEve.stop()
   })
 
-  test('lets a persistent agent act in its cycle, and an EXTERNAL call wait for its result alone', async () => {
+  test('lets a persistent agent act in its cycle, and an EXTERNAL call wait only for its result', async () => {
     const persistent = { mind: 'PERSISTENT' }
     const { alice, space, agent } = await play.room([TOOL()], [refund(1)], persistent)
     const call = await play.deciders.asked(alice)

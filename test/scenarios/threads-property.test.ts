@@ -97,7 +97,7 @@ describe('random talks in threads', () => {
     }
   }
 
-  test(`each answer lands in the thread of its question, and no prompt shows another one (seed ${seed})`, async () => {
+  test(`each answer is posted in the thread of its question, and no prompt shows another thread (seed ${seed})`, async () => {
     await fc.assert(fc.asyncProperty(randomTalk, expectOrder), {
       numRuns: runsOf({ usual: 2, nightly: 40 }),
       seed,

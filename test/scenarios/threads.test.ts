@@ -47,7 +47,7 @@ for (const stack of RULE_STACKS) {
     const threadOf = (rootId: string, messages: Read[]) =>
       messages.filter(({ threadRoot }) => threadRoot?.id === rootId).map(({ text }) => text)
 
-    test('replies are messages of the space, join the thread of what they reply to, and are read by pages', async () => {
+    test('replies are messages of the space, join the thread of the message they reply to, and are paginated', async () => {
       const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
       const room = await stage.space('Room', [ann, bob], { routing: 'BROADCAST' })
       const root = await say(ann, room, 'root')
@@ -92,7 +92,7 @@ for (const stack of RULE_STACKS) {
       expect(await replies({ last: 5, before: second })).toEqual([['first'], { ...none, hasNextPage: true }])
     })
 
-    test('a reply needs a message of the space that is there; the thread on a deleted message goes on', async () => {
+    test('a reply needs an existing message of the space; the thread of a deleted message continues', async () => {
       const [ann, eve] = [await stage.person('Ann'), await stage.person('Eve')]
       const room = await stage.space('Room', [ann], { routing: 'BROADCAST' })
       const [there, hers] = [await stage.space('There', [ann]), await stage.space('Hers', [eve])]
@@ -119,7 +119,7 @@ for (const stack of RULE_STACKS) {
       expect(emptied).toMatchObject({ text: '', thread: { replyCount: 3 } })
     })
 
-    test('unread replies lead to their threads, the newest first, also once a first message is gone', async () => {
+    test('unread replies lead to their threads, the newest first, even after a first message was deleted', async () => {
       const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
       const room = await stage.space('Room', [ann, bob], { routing: 'BROADCAST' })
       const there = await stage.space('There', [ann], { routing: 'BROADCAST' })
@@ -149,7 +149,7 @@ for (const stack of RULE_STACKS) {
       expect((await read(ann)).unreadThreads).toMatchObject([{ rootId: kept }])
     })
 
-    test('an idempotency key covers what is replied to', async () => {
+    test('an idempotency key covers the message that is replied to', async () => {
       const ann = await stage.person('Ann')
       const room = await stage.space('Room', [ann], { routing: 'BROADCAST' })
       const [one, two] = [await say(ann, room, 'one'), await say(ann, room, 'two')]
@@ -163,7 +163,7 @@ for (const stack of RULE_STACKS) {
       expect(await post(one)).toEqual(first)
     })
 
-    test('a thread has a mark of its own; replies are unread for those who take part or are mentioned', async () => {
+    test('a thread has its own read mark; replies are unread for those who take part or are mentioned', async () => {
       const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
       const [cleo, dan] = [await stage.person('Cleo'), await stage.person('Dan')]
       const room = await stage.space('Room', [ann, bob, cleo, dan], { routing: 'BROADCAST' })
@@ -201,7 +201,7 @@ for (const stack of RULE_STACKS) {
       expect(unreadCount).toBe(4)
     })
 
-    test('a run in a thread is shown that thread and answers in it', async () => {
+    test('a run in a thread reads that thread and answers in it', async () => {
       const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
       const [ada, kit] = [await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' }), await stage.bot('Kit')]
       const room = await stage.space('Room', [ann, bob, ada, kit], { routing: 'BROADCAST' })
@@ -237,7 +237,7 @@ for (const stack of RULE_STACKS) {
       }
     })
 
-    test('a long question in a thread leaves room for fewer of the other replies', async () => {
+    test('a long question in a thread leaves room for fewer other replies', async () => {
       const ann = await stage.person('Ann')
       const ada = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' })
       const room = await stage.space('Room', [ann, ada], { routing: 'BROADCAST' })
@@ -258,7 +258,7 @@ for (const stack of RULE_STACKS) {
       expect(prompt.match(/x{7000}/g)).toHaveLength(4)
     })
 
-    test('outside of the thread, a run is not shown the thread', async () => {
+    test('a run outside the thread does not read it', async () => {
       const ann = await stage.person('Ann')
       const ada = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' })
       const room = await stage.space('Room', [ann, ada], { routing: 'BROADCAST' })
@@ -287,7 +287,7 @@ for (const stack of RULE_STACKS) {
       expect((await messagesOf(ann, room)).at(-1)).toMatchObject({ text: 'Done', threadRoot: null, replyTo: null })
     })
 
-    test('replyTo names another place, before or after the text, and what is not there is an error', async () => {
+    test('replyTo selects another thread, before or after the text, and an unknown message is an error', async () => {
       const ann = await stage.person('Ann')
       const [ada, kit] = [await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' }), await stage.bot('Kit')]
       for (const bot of [ada, kit]) {
@@ -335,7 +335,7 @@ for (const stack of RULE_STACKS) {
       }
     })
 
-    test('an edited reply runs again in its thread, and the runs that have read the thread are named', async () => {
+    test('an edited reply triggers its run again in its thread, and the runs that have read the thread are named', async () => {
       const ann = await stage.person('Ann')
       const ada = await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' })
       const room = await stage.space('Room', [ann, ada], { routing: 'BROADCAST' })
@@ -363,7 +363,7 @@ for (const stack of RULE_STACKS) {
       expect(stale).toContain(aside.id)
     })
 
-    test('the inbox of a persistent mind names the thread, and it answers there', async () => {
+    test('the inbox of a persistent agent names the thread, and the agent answers there', async () => {
       const ann = await stage.person('Ann')
       const mia = await stage.bot('Mia', { toolset: 'ACTIVE_SPACE', mind: 'PERSISTENT' })
       const room = await stage.space('Room', [ann, mia], { routing: 'ADMIN', adminAgentId: mia.id })
@@ -387,7 +387,7 @@ for (const stack of RULE_STACKS) {
       expect(inbox).toContain(`- [Room (id: ${room.id}), thread on ${root}] Ann (human): "Question"`)
     })
 
-    test('turns of MENTION_CHAIN are taken per thread, and `wakes` says so', async () => {
+    test('turns of MENTION_CHAIN are assigned per thread, as `wakes` shows', async () => {
       const ann = await stage.person('Ann')
       const [ada, bea] = [await stage.bot('Ada'), await stage.bot('Bea')]
       const room = await stage.space('Chain', [ann, ada, bea], { routing: 'MENTION_CHAIN' })
@@ -410,7 +410,7 @@ for (const stack of RULE_STACKS) {
       await Promise.all([stage.endedRuns(ada, 3), stage.endedRuns(bea, 2)])
     })
 
-    test('a chain begun in a thread stays there, with its call-backs', async () => {
+    test('a chain that began in a thread stays there, with its call-backs', async () => {
       const ann = await stage.person('Ann')
       const [ada, bea] = [
         await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' }),
@@ -437,7 +437,7 @@ for (const stack of RULE_STACKS) {
       await Promise.all([stage.endedRuns(ada, 2), stage.endedRuns(bea, 2)])
     })
 
-    test('a chain crosses the edge of a thread: an agent is called back where its run is, with the answer from elsewhere', async () => {
+    test('a chain may leave and enter threads: an agent is called back where its run is, with the answer from elsewhere', async () => {
       const ann = await stage.person('Ann')
       const [ada, bea] = [
         await stage.bot('Ada', { toolset: 'ACTIVE_SPACE' }),
@@ -494,7 +494,7 @@ for (const stack of RULE_STACKS) {
       await Promise.all([stage.endedRuns(ada, 4), stage.endedRuns(bea, 3)])
     })
 
-    test('a streaming text to which somebody has replied stays where it began, also if the model then names a thread', async () => {
+    test('a streaming text that has replies stays where it began, even if the model then selects a thread', async () => {
       const ann = await stage.person('Ann')
       const bot = await stage.bot('Iris', { toolset: 'ACTIVE_SPACE' })
       const room = await stage.space('Room', [ann, bot], { routing: 'ADMIN', adminAgentId: bot.id })
@@ -524,7 +524,7 @@ for (const stack of RULE_STACKS) {
       await stage.endedRuns(bot, 3)
     })
 
-    test('what was said while a run waited is that of its place and of the thread on its question', async () => {
+    test('messages during a wait are those of the run’s thread and of the thread on its question', async () => {
       const ann = await stage.person('Ann')
       const tool = {
         name: 'ask',

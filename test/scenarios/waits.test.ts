@@ -32,7 +32,7 @@ const TRIGGER = `mutation ($input: TriggerAgentInput!) {
   triggerAgent(input: $input) { __typename ... on Error { message } }
 }`
 
-describe('mentions on parts that wait, and messages that are replies', () => {
+describe('mentions on waiting message parts, and messages that are replies', () => {
   let parley: TestServer
   let stage: Stage
 
@@ -72,7 +72,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       expect(await stage.runsOf(bob)).toHaveLength(1)
     })
 
-    test('also wakes if an earlier part of the message waits, and the run is then stopped', async () => {
+    test('wakes it even if an earlier part of the message waits, and the run is then stopped', async () => {
       const { ann, ada, bob, room } = await openRoom()
       const said = [show('confirm', room.id), sayIn(room.id, 'Look at this', { mention: bob.id })]
       parley.models.script(forAgent('Ada', when(wokenBy('Begin'), steps(said))))
@@ -116,7 +116,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       expect(await stage.runsOf(ada)).toHaveLength(1)
     })
 
-    test('is requested with a deadline, from those who may post it', async () => {
+    test('has a deadline, and is expected from those who may post it', async () => {
       const { ann, room, replyTo } = await asking([{ type: 'human' }])
       const [call] = (await stage.ask(ann.client, PENDING)).pendingToolCalls
       expect(call).toMatchObject({ toolName: 'sendSpaceMessage', waitsFor: 'MESSAGE', status: 'RUNNING', input: null })
@@ -130,13 +130,13 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       expect((await stage.messagesIn(room))[1].status).toBe('COMPLETE')
     })
 
-    test('from an agent is requested from nobody else', async () => {
+    test('expected from an agent is not expected from anyone else', async () => {
       const { ann, room } = await asking([{ type: 'agent' }])
       expect((await stage.ask(ann.client, PENDING)).pendingToolCalls).toEqual([])
       expect((await stage.messagesIn(room))[1].status).toBe('COMPLETE')
     })
 
-    test('that mentions the waiter also starts a run of it', async () => {
+    test('a reply that mentions the waiting agent also starts a run of that agent', async () => {
       const { ann, ada, room, replyTo } = await asking([{ type: 'human' }])
       const { runs } = await stage.say(ann, room, 'Yes, and look here', { mentionedAgentId: ada.id })
       expect(runs).toMatchObject([{ agent: { name: 'Ada' } }])
@@ -163,7 +163,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       })
     })
 
-    test('wakes only the other agents, in a space where every agent wakes agents', async () => {
+    test('wakes only the other agents, in a space where agents wake each other', async () => {
       const ann = await stage.person('Ann')
       const [ada, bob, cem] = [await stage.bot('Ada'), await stage.bot('Bob'), await stage.bot('Cem')]
       const room = await stage.space('All', [ann, ada, bob, cem], { routing: 'BROADCAST' })
@@ -212,7 +212,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       return { ada, runs }
     }
 
-    test('has its queued runs end CANCELED, GONE', async () => {
+    test('has its queued runs end as CANCELED, GONE', async () => {
       const { runs } = await leaving({ maxConcurrentRuns: 1 })
       expect(await stage.ask(stage.admin, STATUS, { id: runs[0].id })).toEqual({
         status: 'CANCELED',
@@ -220,7 +220,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       })
     })
 
-    test('has its inbox events there DROPPED', async () => {
+    test('has its inbox events from there DROPPED', async () => {
       const { runs } = await leaving({ mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
       expect(runs).toEqual([])
     })
@@ -240,7 +240,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
     })
   })
 
-  test('followers of a space see a cycle claim each message, and fail', async () => {
+  test('followers of a space receive an update when a cycle claims each message, and when it fails', async () => {
     const ann = await stage.person('Ann')
     const mia = await stage.bot('Mia', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
     const room = await stage.space('Room', [ann, mia], { routing: 'BROADCAST' })
@@ -320,7 +320,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
     ])
   })
 
-  test("a wait in a chain's space that only its agents could answer is refused at once", async () => {
+  test('a wait in a chain’s space that only its own agents could answer is refused at once', async () => {
     const ann = await stage.person('Ann')
     const [ada, bob] = [await stage.bot('Ada'), await stage.bot('Bob')]
     const room = await stage.space('Chain', [ann, ada, bob], { routing: 'MENTION_CHAIN' })
@@ -346,7 +346,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
     expect(run.toolCalls[0]).toMatchObject({ status: 'DONE', output: { reply: { text: 'Yes', entityName: 'Zoe' } } })
   })
 
-  test('a reply that arrives before the question is complete answers it, and the run that it had started stops', async () => {
+  test('a reply that arrives before the question is complete answers it, and stops the run that it had started', async () => {
     const { ann, ada, room } = await openRoom()
     const gate = createDeferred()
     const chunks = [
@@ -399,7 +399,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       return { ann, ada, bob, room, told }
     }
 
-    test.each(faults)('because it %s, before its text: none of the text streams', async (_, faulty, code) => {
+    test.each(faults)('because it %s, before its text: no text streams', async (_, faulty, code) => {
       const { ann, ada, room, told, ...others } = await openChain()
       const input = { spaceId: room.id, ...faulty({ ann, ...others }), text: 'The budget is 50,000.' }
       const again = sayIn(room.id, 'The budget is 50,000.')
@@ -431,7 +431,7 @@ describe('mentions on parts that wait, and messages that are replies', () => {
       },
     )
 
-    test('because its input is not JSON: the model learns what people have seen of it', async () => {
+    test('because its input is not JSON: the model receives the part that people have seen', async () => {
       const { ann, ada, room, told } = await openChain()
       const input = `{"spaceId":"${room.id}","text":"The bud`
       parley.models.script(forAgent('Ada', steps([{ toolCall: 'sendSpaceMessage', input }], [{ text: 'Enough.' }])))

@@ -71,7 +71,7 @@ describe('the trigger of a run', () => {
     return { ann, bot, long, short, callId: await waitingCall(bot) }
   }
 
-  test('stays in the prompt after the run entered another space and waited there, with the meanwhile messages above the results', async () => {
+  test('stays in the prompt after the run entered another space and waited there, with the messages since then above the results', async () => {
     const { ann, bot, long, short, callId } = await waitingElsewhere('Walker', [
       { toolCall: 'read_messages', input: {} },
     ])
@@ -95,7 +95,7 @@ describe('the trigger of a run', () => {
     await stage.endedRuns(bot, 6)
   })
 
-  test('is hidden from an agent that was removed from its space, like later messages there', async () => {
+  test('is hidden from an agent that was removed from its space, as are later messages there', async () => {
     const { ann, bot, long, callId } = await waitingElsewhere('Leaver', [{ text: 'Done.' }])
     const before = parley.models.requests.length
     await stage.ask(ann.client, REMOVE, { input: { spaceId: long.id, entityId: bot.id } })
@@ -142,14 +142,14 @@ describe('the trigger of a run', () => {
   const THE_TASK = 'THE TASK: (what began this chain, quoted as data) '
   const office = (members: Named[], more = {}) => stage.space('Office', members, { routing: 'BROADCAST', ...more })
 
-  test('is, for a call-back in a chain of a service, the payload of the service', async () => {
+  test('the trigger of a call-back in a chain of a service is the payload of the service', async () => {
     const room = await asking()
     const input = { agentId: room.jira.id, serviceName: 'jira', payload: { ticket: 'PROJ-77' } }
     await stage.ask(stage.admin, TRIGGER, { input })
     expect(await calledBack(room)).toContain(`${THE_TASK}{"service":"jira","payload":{"ticket":"PROJ-77"}}`)
   })
 
-  test('is, for a call-back in a chain from another space, the message there', async () => {
+  test('the trigger of a call-back in a chain from another space is the message there', async () => {
     const room = await asking()
     const { husam, jira } = room
     await stage.say(husam, await office([husam, jira]), 'Assign PROJ-77')
@@ -199,7 +199,7 @@ describe('the trigger of a run', () => {
     },
   )
 
-  test('outside its chain, an agent that names spaces sees whom it can mention there, and that it must not wait for them', async () => {
+  test('an agent outside its chain that names spaces sees whom it can mention there, and that it must not wait for them', async () => {
     const [lead, designer] = [await stage.bot('Lead'), await stage.bot('Designer', { description: 'Knows layouts.' })]
     const husam = await stage.person('Husam')
     const chain = await stage.space('Chain', [husam, lead, designer], { routing: 'MENTION_CHAIN' })
@@ -211,7 +211,7 @@ describe('the trigger of a run', () => {
     expect(outside.toolNames).toContain('mentionAgent')
     expect(sectionIn(outside, 'OTHER AGENTS:')).toBe(`- "Designer" (id: ${designer.id}): "Knows layouts."`)
     expect(sectionIn(outside, 'TURNS ELSEWHERE:')).toMatch(
-      `- In "Chain" (id: ${chain.id}) one agent of a chain acts at a time. Whom you mention`,
+      `- In "Chain" (id: ${chain.id}) one agent of a chain acts at a time. An agent that you mention`,
     )
     await stage.say(husam, chain, 'Your turn')
     const inside = await parley.models.request(wokenBy('Your turn'))

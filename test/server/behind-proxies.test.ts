@@ -83,13 +83,13 @@ describe('without PARLEY_PUBLIC_URL', () => {
     ],
     ['the origin of the page', { host: 'chat.example:443', origin: 'https://chat.example' }, 'https://chat.example'],
     ['the origin of an allowed page', { host: 'chat.example', origin: 'https://app.example' }, 'http://chat.example'],
-  ])('an invitation leads to the host of the request: %s', async (_, headers, expected) => {
+  ])('an invitation links to the host of the request: %s', async (_, headers, expected) => {
     const url = urlIn(await invite(headers))
     expect(url.href).toMatch(/\/invitations\/[\w-]{43}$/)
     expect(url.origin).toBe(expected)
   })
 
-  test('a webhook, asked over a socket, leads to the host of the socket', async () => {
+  test('a webhook that is read over a socket links to the host of the socket', async () => {
     const agent = await parley.agent('Iris')
     class Socket extends WebSocket {
       constructor(url: string, protocols: string) {
@@ -109,7 +109,7 @@ describe('without PARLEY_PUBLIC_URL', () => {
     await client.dispose()
   })
 
-  test('a slash at the end of a path changes nothing, and neither does a whole URL as target, whose host counts', async () => {
+  test('a slash at the end of a path makes no difference, nor does an absolute URL as the target, whose host counts', async () => {
     expect((await invite({}, '/graphql/')).status).toBe(200)
     expect((await ask(parley.origin, { target: '/health/ready/' })).status).toBe(200)
     const absolute = await invite({ host: 'other.example' }, 'http://chat.example:8080/graphql')
@@ -118,7 +118,7 @@ describe('without PARLEY_PUBLIC_URL', () => {
     expect((await ask(parley.origin, { target: 'http://[chat/graphql' })).status).toBe(404)
   })
 
-  test('a path under a prefix that the server does not know says what to set, and is logged once', async () => {
+  test('a path under a prefix that the server does not know returns the setting to change, and is logged once', async () => {
     const warn = vi.spyOn(parley.app.platform.logger, 'warn')
     for (const target of ['/parley/', '/parley', '/parley/graphql', '/a/b/spaces/spc_1', '/parley/console/x.js'])
       expect(await ask(parley.origin, { target })).toEqual({
@@ -134,7 +134,7 @@ describe('without PARLEY_PUBLIC_URL', () => {
     warn.mockRestore()
   })
 
-  test('an allowed origin may send any header that its page asks for, and no other origin may', async () => {
+  test('an allowed origin may send any header that its page requests, and no other origin may', async () => {
     const asked = 'authorization,content-type,apollographql-client-name,traceparent,sentry-trace,baggage'
     const preflight = async (origin: string) => {
       const headers = { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': asked }
@@ -145,7 +145,7 @@ describe('without PARLEY_PUBLIC_URL', () => {
     expect(await preflight('https://evil.example')).toEqual([null, null])
   })
 
-  describe('HTTP streams are neither buffered nor compressed on the way, and send something every 12 s', () => {
+  describe('HTTP streams are neither buffered nor compressed on the way, and send data every 12 s', () => {
     let spaceId: string
     beforeAll(async () => {
       spaceId = (await parley.space(human, [])).id
@@ -208,7 +208,7 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
   afterAll(() => parley?.close())
 
   test.each(['/tools/parley/graphql', '/graphql', '/tools/parley/graphql/'])(
-    'links lead there, whether or not the proxy removes the prefix: %s',
+    'links use the prefix, whether or not the proxy removes it: %s',
     async (target) => {
       const { body } = await ask(parley.origin, {
         method: 'POST',
@@ -253,7 +253,7 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
       body: JSON.stringify(body),
     })
 
-  test('the link that people join by leads there', async () => {
+  test('join links use the prefix', async () => {
     const space = await parley.space(human, [])
     const query = `mutation { createJoinLink(input: { spaceId: "${space.id}" }) {
       ... on CreateJoinLinkPayload { joinLink { url } } } }`
@@ -262,7 +262,7 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
     expect(data.createJoinLink.joinLink.url).toMatch(/^https:\/\/intranet\.example\/tools\/parley\/join\/[\w-]{43}$/)
   })
 
-  test('the cookie of a session is sent to the prefix only, and ended there', async () => {
+  test('the session cookie is restricted to the prefix, and deleted there', async () => {
     const page = { origin: 'https://intranet.example', 'x-parley-csrf': '1' }
     const signedIn = await post('/auth/token', { token: await parley.tokenOf(human) }, page)
     const [pair = '', ...attributes] = signedIn.headers.getSetCookie()[0]?.split('; ') ?? []
@@ -273,7 +273,7 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
     expect(left.headers.getSetCookie()[0]).toMatch('; Path=/tools/parley; Max-Age=0; ')
   })
 
-  test('an authorization at an MCP server returns there', async () => {
+  test('an authorization at an MCP server returns to the prefix', async () => {
     const mcp = await startMcpServer([{ name: 'add', description: 'Adds.' }])
     const { origin } = new URL(mcp.url)
     const redirectUrl = `${PUBLIC_URL}/auth/mcp/callback`
@@ -315,7 +315,7 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
     await mcp.close()
   })
 
-  test('the console and GraphiQL name the prefix, and what they load is there', async () => {
+  test('the console and GraphiQL use the prefix for everything that they load', async () => {
     const headers = { accept: 'text/html' }
     for (const target of ['/tools/parley', '/tools/parley/', '/tools/parley/spaces/spc_1', '/spaces/spc_1']) {
       const { body } = await ask(parley.origin, { target })
@@ -329,7 +329,7 @@ describe('with PARLEY_PUBLIC_URL and a path prefix', () => {
     expect(body).toContain('"/tools/parley/graphql"')
   })
 
-  test('the path of another application that begins with the same letters is not taken', async () => {
+  test('the path of another application with the same first letters is not handled', async () => {
     expect((await ask(parley.origin, { target: '/tools/parleyx/graphql' })).status).toBe(404)
   })
 

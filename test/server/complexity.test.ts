@@ -14,7 +14,7 @@ test.each([
   expect(costOf(costly)).toBeGreaterThan(costOf(cheap) + 3)
 })
 
-test('each value of an argument, also an omitted one, a number or a list, has its own cost', () => {
+test('each value of an argument has its own cost: an omitted one, a number or a list', () => {
   const document = parse(`query ($search: String, $first: Int, $ids: [ID!]!) {
     agents(search: $search, first: $first) { edges { cursor } } nodes(ids: $ids) { id }
   }`)

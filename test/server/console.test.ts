@@ -23,7 +23,7 @@ describe('the console over HTTP', () => {
     return [...text.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, url = '']) => url)
   }
 
-  test('is a page that loads nothing from elsewhere and runs no inline script', async () => {
+  test('is a page that loads nothing from other hosts and runs no inline script', async () => {
     const page = await ask('/')
     expect(page.status).toBe(200)
     expect(page.headers.get('content-type')).toMatch(/^text\/html/)
@@ -37,7 +37,7 @@ describe('the console over HTTP', () => {
     expect(text).not.toMatch(/<script(?![^>]* src="\/)|<style|\son\w+=|(src|href)="(?!\/)/)
   })
 
-  test('serves the page at every address of its routes, and 404 at others', async () => {
+  test('serves the page at every route of the console, and 404 at other addresses', async () => {
     const pages = [
       '/spaces/spc_1',
       '/runs',
@@ -76,7 +76,7 @@ describe('the console over HTTP', () => {
     expect(await (await ask('/')).text()).toContain(' href="/manifest.webmanifest"')
   })
 
-  test('serves the files of the first load, 250 kB at most', async () => {
+  test('serves the files of the first load, at most 250 kB', async () => {
     const urls = await loadedFirst()
     expect(urls.length).toBeGreaterThanOrEqual(3)
     let bytes = 0

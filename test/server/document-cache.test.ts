@@ -24,7 +24,7 @@ describe('documents of 16 KiB', () => {
   const refused = (n: number) => `{viewer{${'id '.repeat(4970)}}nothing}#${n}`
   const accepted = (n: number) => `{nodes(ids:[${'123 '.repeat(4000)}]){id}}#${n}`
 
-  test('keep almost no memory if refused, and a bounded size if accepted', async () => {
+  test('use almost no memory if refused, and limited memory if accepted', async () => {
     expect((await ask(refused(0))).status).toBe(400)
     expect((await ask(accepted(0))).status).toBe(200)
     const before = heapUsed()

@@ -52,7 +52,7 @@ describe('subscriptions over HTTP', () => {
       return { seen, ended, stop }
     }
 
-    test("several operations run concurrently, and end by themselves or at the client's request", async () => {
+    test("several operations run concurrently, and end on their own or at the client's request", async () => {
       const space = await parley.space(human, [])
       const client = connect()
       const live = follow(client, WATCH, { spaceId: space.id })

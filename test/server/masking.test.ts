@@ -27,7 +27,7 @@ test.each([
     code: 'P2028',
     clientVersion: '7',
   }),
-])('an operation that gets no connection in time answers RATE_LIMITED, and leaves a warning', (error) => {
+])('an operation that gets no connection in time returns RATE_LIMITED, and logs a warning', (error) => {
   const { extensions, lines } = masked(error)
   expect(extensions).toMatchObject({ code: 'RATE_LIMITED', retryAfterMs: 5000, http: { status: 429 } })
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ level: 40, error: error.message }])

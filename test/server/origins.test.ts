@@ -41,7 +41,7 @@ test.each([
   expect(allows({ headers: { host, origin } })).toBe(isAllowed)
 })
 
-test('the host that a proxy forwards is the own host too', () => {
+test('the host that a proxy forwards counts as the server’s own host', () => {
   const { allows } = createOrigins([], { warn: () => {} } as never)
   const headers = { host: 'api:4000', 'x-forwarded-host': 'chat.example' }
   expect(allows({ headers: { ...headers, origin: 'https://chat.example' } })).toBe(true)

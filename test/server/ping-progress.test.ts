@@ -65,7 +65,7 @@ describe('the unread output of a client', () => {
   })
   afterEach(() => void vi.useRealTimers())
 
-  test('causes a ping after a number of texts, across subscriptions, and no second one before the pong', () => {
+  test('triggers a ping after a number of texts, across subscriptions, and no second one before the pong', () => {
     const { socket, tell } = written(7)
     tell(TEXTS_A_PING - 1)
     expect(socket.ping).not.toHaveBeenCalled()
@@ -78,7 +78,7 @@ describe('the unread output of a client', () => {
     expect(socket.ping).toHaveBeenCalledTimes(2)
   })
 
-  test("causes a ping after 1 MiB too, including responses to the client's own long pings", () => {
+  test('triggers a ping after 1 MiB too, including responses to the client’s own long pings', () => {
     const { socket, pong } = written(7)
     pong(MEBIBYTE / 2)
     expect(socket.ping).not.toHaveBeenCalled()

@@ -93,7 +93,7 @@ describe('the body of a request', () => {
   ]
 
   describe.each(CHANNELS)('of %s', (_, send, accepted, body) => {
-    test('is UTF-8, in any spelling, with or without a byte order mark', async () => {
+    test('is UTF-8, with any spelling of the charset, with or without a byte order mark', async () => {
       for (const type of ['', '; charset=utf-8', ';charset="UTF-8"', '; Charset=utf8; x=y']) {
         const answer = await send(body('Zoë'), { 'content-type': JSON_TYPE + type })
         expect([type, answer.status, answer.text]).toEqual([type, accepted, expect.not.stringContaining('rror')])
@@ -102,7 +102,7 @@ describe('the body of a request', () => {
       expect((await send(body('Zoë'), { 'content-encoding': 'identity' })).status).toBe(accepted)
     })
 
-    test('in another charset or content coding is refused with 415 that says so', async () => {
+    test('a body in another charset or content coding is refused with 415 and the reason', async () => {
       for (const [charset, encoding] of [
         ['iso-8859-1', 'latin1'],
         ['utf-16', 'utf16le'],
@@ -118,7 +118,7 @@ describe('the body of a request', () => {
       }
     })
 
-    test('with bytes that are not UTF-8 is refused with 400', async () => {
+    test('a body with bytes that are not UTF-8 is refused with 400', async () => {
       const answer = await send(Buffer.from(body('Zoë'), 'latin1'))
       expect([answer.status, answer.text]).toEqual([400, expect.stringContaining('not valid UTF-8')])
     })
@@ -242,7 +242,7 @@ describe('the body of a request', () => {
       }
     })
 
-    test('a subscription may have conditions below its root, and has one root field', async () => {
+    test('a subscription may have conditions below its root, and has a single root field', async () => {
       const below =
         'subscription ($c: Boolean!) { spaceMessages(spaceId: "ID") { __typename cursor @include(if: $c) } }'
       expect(await run({ query: below.replace('ID', spaceId), variables: { c: false } })).toMatchObject({

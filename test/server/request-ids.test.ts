@@ -33,7 +33,7 @@ describe('the log of a started server', () => {
       headers: { authorization: `Bearer ${parley.adminToken}`, ...headers },
     })
 
-  test('logs each request under its id, which the response repeats in a header: the client’s own or a new one', async () => {
+  test('has each request under its id, which the response repeats in a header: the client’s own id or a new one', async () => {
     const own = await ask({ 'x-request-id': 'from-a-proxy:7' })
     expect(own.headers.get('x-request-id')).toBe('from-a-proxy:7')
     const logged = await line('its end', ({ requestId }) => requestId === 'from-a-proxy:7')
@@ -53,7 +53,7 @@ describe('the log of a started server', () => {
     expect(parley.output()).not.toContain('hidden-words')
   })
 
-  test('names run and agent in the lines of a run, and no request', async () => {
+  test('has the run and agent in the lines of a run, and no request id', async () => {
     const admin = createParleyClient({ origin: parley.origin, token: parley.adminToken })
     models.script(() => [{ error: 'no such key', status: 401 }])
     const { data: made } = await admin.ask<{ createAgent: { agent: { id: string } } }>(
@@ -87,7 +87,7 @@ describe('an unexpected error', () => {
   })
   afterAll(() => parley?.close())
 
-  test('gives the client the id of its request', async () => {
+  test('a failed request gives the client its id', async () => {
     const { domain } = parley.app
     const token = await parley.tokenOf(parley.admin)
     const { page } = domain.tokens

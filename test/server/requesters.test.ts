@@ -17,7 +17,7 @@ describe('a statement for somebody', () => {
   })
   afterAll(() => parley?.close())
 
-  test('names its requester, in requests and in the runs that work for them', async () => {
+  test('names the requester of each statement, in requests and in the runs that work for them', async () => {
     const { human, space } = await parley.room()
     const { db } = parley.app.platform
     const [query, transaction] = [db.query, db.transaction]

@@ -95,7 +95,7 @@ describe('a response of at most 64 KiB', () => {
     expect(answer.errors?.[0]?.message).toContain('same content more than once')
   })
 
-  test('counts the keys too, of objects, lists and introspection, and aliases of over 200 characters are refused', async () => {
+  test('counts the keys of objects, lists and introspection too; aliases of over 200 characters are refused', async () => {
     const alias = (n: number) => `a${n}_${'x'.repeat(190)}`
     const many = Array.from({ length: 400 }, (_, n) => `${alias(n)}: id`).join(' ')
     const [code, keyed] = ['QUERY_TOO_COMPLEX', await post(`{ viewer { human { ${many} } } }`)]
@@ -132,7 +132,7 @@ describe('a response of at most 64 KiB', () => {
     expect(spaces.edges[0]!.node.messages.edges.length).toBeGreaterThan(10)
   })
 
-  test('of a mutation is shortened too, and the mutation runs once', async () => {
+  test('the response of a mutation is shortened too, and the mutation runs once', async () => {
     const { answer } = await post(
       `mutation ($spaceId: ID!) { sendMessage(input: { spaceId: $spaceId, text: "once" }) { __typename
         ... on SendMessagePayload { sentMessage { seq space { messages(last: 50) { edges { node { seq text } } } } } } } }`,
@@ -148,7 +148,7 @@ describe('a response of at most 64 KiB', () => {
     expect(after.answer.data!.space.messages.edges.map(({ node }) => node.text)).toEqual([TEXT, 'once'])
   })
 
-  test('of an event is shortened, and an event that repeats content is an error that does not end the subscription', async () => {
+  test('an event is shortened, and an event that repeats content is an error that does not end the subscription', async () => {
     const client = await parley.clientOf(ada)
     type Snapshot = { __typename: string; space?: { messages: Connection } }
     const snapshots: Snapshot[] = []

@@ -38,7 +38,7 @@ describe('responses that clients have not read', () => {
     expect(isHeld).toBe(true)
   })
 
-  test('count one by one, even if one client has several at once', async () => {
+  test('count individually, even if one client has several at once', async () => {
     const inFlight = createResponsesInFlight(LARGEST)
     for (let time = 0; time < 10; time++) {
       const { sending, sent } = responseTo('a')
@@ -48,7 +48,7 @@ describe('responses that clients have not read', () => {
     }
   })
 
-  test('are cut off after five seconds while another response waits, also those beyond the budget', async () => {
+  test('are cut off after five seconds while another response waits, even those beyond the budget', async () => {
     const inFlight = createResponsesInFlight(LARGEST)
     const four = ['a', 'b', 'c', 'd'].map(responseTo)
     for (const { client, sending } of four) await inFlight.hold(client, LARGEST, sending)

@@ -19,7 +19,7 @@ describe('the server', () => {
   const begin = (settings: Partial<Config>) =>
     startServer({ app: parley.app, config: { ...parley.app.platform.config, port: 0, ...settings } })
 
-  test('reports that it is live and that it is ready', async () => {
+  test('reports that it is alive and that it is ready', async () => {
     expect(await (await get('/health/live')).json()).toEqual({ status: 'ok' })
     const ready = await get('/health/ready')
     expect([ready.status, await ready.json()]).toEqual([200, { status: 'ok', database: true, realtime: true }])

@@ -40,7 +40,7 @@ describe('concurrent operations', () => {
     expect(heavy.begun).toEqual(['a1', 'a2'])
   })
 
-  test('of different viewers are served in turn, however many one of them has waiting', async () => {
+  test('operations of different viewers are processed in turn, even if one of them has many waiting', async () => {
     const { begin, begun, end } = stage({ mostOfViewer: 10, mostInAll: 10 })
     await begin('a1', 10)
     const waiting = ['a2', 'a3', 'a4', 'b1', 'c1'].map((name) => begin(name, 10))
@@ -65,7 +65,7 @@ describe('concurrent operations', () => {
     expect(begun).toEqual(['a1', 'a5'])
   })
 
-  test('of one viewer are limited in number, however light: others do not wait behind hundreds of them', async () => {
+  test('concurrent operations of one viewer are limited in number, even light ones, so that others do not wait behind them', async () => {
     const { begin, begun, end } = stage({ mostAtOnce: 3 })
     const all = Array.from({ length: 10 }, (_, n) => begin(`a${n}`, 1))
     await setImmediate()
@@ -76,7 +76,7 @@ describe('concurrent operations', () => {
     expect(begun).toHaveLength(11)
   })
 
-  test('that are small start at once next to those of others', async () => {
+  test('small operations start at once next to those of other viewers', async () => {
     const { begin, begun } = stage({ mostOfViewer: 10, mostInAll: 10, small: 2 })
     await begin('a1', 10)
     await begin('b1', 2)

@@ -40,7 +40,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     return { messages, told }
   }
 
-  test('messages that arrive before earlier ones wait for them, without a lookup', async () => {
+  test('messages that arrive before earlier ones wait for these, without a lookup', async () => {
     const { messages, told } = await spaceOf(6)
     const [first, ...others] = messages
     await announcer.announce(first!)
@@ -50,7 +50,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     expect(await told()).toEqual(messages.map(({ id }) => id))
   })
 
-  test('a message that nobody announced is looked up, and is published before those that wait for it', async () => {
+  test('a message that was never announced is looked up, and is published before those that wait for it', async () => {
     const { messages, told } = await spaceOf(4)
     const [first, , third, fourth] = messages
     await announcer.announce(first!)

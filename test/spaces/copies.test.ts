@@ -60,7 +60,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     return (await stage.ask(stage.admin, OUTCOMES, { id })).outcomes[0]?.kind
   }
 
-  test('lose with a copy those of its agents that live nowhere else', async () => {
+  test('are deleted together with those of their agents that are members nowhere else', async () => {
     const ann = await stage.person('Ann')
     const [one, two] = [await stage.bot('One'), await stage.bot('Two')]
     const space = await stage.space('Desk', [ann, one, two], { routing: 'BROADCAST' })
@@ -77,7 +77,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(await isGone(one)).toBe(false)
   })
 
-  test('lose with a copy also those of its agents that were removed from it before', async () => {
+  test('are deleted together with those of their agents that were removed from them before', async () => {
     const ann = await stage.person('Ann')
     const space = await stage.space('Desk', [ann, await stage.bot('One')])
     const copy = await copyOf(ann, space)
@@ -94,7 +94,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(await isGone(agent)).toBe(true)
   })
 
-  test('lose a deleted message also if the copy between was deleted, and leave no row behind', async () => {
+  test('lose a deleted message even if the copy in between was deleted, and leave no row behind', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris')
     const space = await stage.space('Desk', [ann, bot])
@@ -123,7 +123,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(await prisma().space.count({ where: { id: { in: [middle.id, last.id] } } })).toBe(0)
   })
 
-  test('are all that a deletion in a copy changes', async () => {
+  test('are the only spaces that a deletion in a copy changes', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const bot = await stage.bot('Iris')
     const space = await stage.space('Desk', [ann, bob, bot])
@@ -169,7 +169,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(await journal()).not.toContain('CANARY')
   })
 
-  test('lose the texts of their own too, and keep one record of the texts that all had', async () => {
+  test('lose their own texts too, and keep one record of the texts that all of them had', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris')
     const space = await stage.space('Desk', [ann, bot])
@@ -202,7 +202,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(memory?.value).not.toMatch(/CANARY|SPARROW/)
   })
 
-  test('lose a deleted message at once, with calls and files that it shows, in any number of copies', async () => {
+  test('lose a deleted message at once, with the calls and files that it shows, in any number of copies', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris', { tools: [show] })
     const space = await stage.space('Desk', [ann, bot])
@@ -236,7 +236,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     await until('each deletion is finished', async () => (await prisma().messageDeletion.count()) === 0)
   })
 
-  test('explain copied calls by their originals to those who see them', async () => {
+  test('explain copied calls by their originals to those who may see the originals', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const bot = await stage.bot('Iris', { tools: [show] })
     const space = await stage.space('Desk', [ann, bob, bot])
@@ -251,7 +251,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(await stage.ask(bob.client, WHY, { id: copied.id })).toBeNull()
   })
 
-  test('share the budgets of their originals, also once they were deleted', async () => {
+  test('share the budgets of their originals, even after those were deleted', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris', { budget: { tokensPerDay: 100 } })
     const space = await stage.space('Desk', [ann, bot])
@@ -274,7 +274,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(await outcome(ann, await stage.space('Alone', [ann, await stage.bot('Other')]), 'Hello')).toBe('RUN')
   })
 
-  test('of somebody who was removed do not exhaust the budgets of the others', async () => {
+  test('copies of a person who was removed do not use up the budgets of the others', async () => {
     const [ann, eve] = [await stage.person('Ann'), await stage.person('Eve')]
     const bot = await stage.bot('Iris', { budget: { tokensPerDay: 1_000_000 } })
     const space = await stage.space('Desk', [ann, eve, bot], { budget: { tokensPerDay: 1_000_000 } })
@@ -307,7 +307,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(await outcome(ann, copy, 'Too much')).toBe('OVER_BUDGET')
   })
 
-  test('give a repeated run no new budget of its root', async () => {
+  test('give a repeated run no new budget for its root', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris', { budget: { tokensPerRoot: 1000 } })
     const space = await stage.space('Desk', [ann, bot])
@@ -323,7 +323,7 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     expect(ended).toMatchObject({ status: 'FAILED', error: expect.stringContaining('budget') })
   })
 
-  test('keep no memories from a deleted space, but what a remaining copy has', async () => {
+  test('keep no memories from a deleted space, except what a remaining copy has', async () => {
     const ann = await stage.person('Ann')
     const bot = await stage.bot('Iris')
     const [source, desk] = [await stage.space('Source', [ann, bot]), await stage.space('Desk', [ann, bot])]

@@ -142,7 +142,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(await messages(ann, await forked(ann, { spaceId: copy.id, name: 'Again' }))).toHaveLength(3)
   })
 
-  test('wakes only copies of the agents, whose tools that act outside ask for approval', async () => {
+  test('wakes only copies of the agents, whose tools with external effects require approval', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const policy = { quorum: 2, approverIds: [ann.id, bob.id] }
     const bot = await stage.bot('Otto', {
@@ -193,7 +193,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(await stage.runsOf(bot)).toEqual([])
   })
 
-  test('of a confidential space is confidential, and neither words nor memories flow where they may not', async () => {
+  test('a copy of a confidential space is confidential, and neither messages nor memories reach anyone who may not read them', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const bot = await stage.bot('Vera')
     const confidential = { confidential: true, routing: 'BROADCAST' }
@@ -227,7 +227,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(parley.models.requests.map(({ instructions }) => instructions).join()).not.toContain('CANARY of another')
   })
 
-  test('is for members who may add every agent, and for admins; the viewer has a limit a day', async () => {
+  test('can be made by members who may add every agent, and by admins; a viewer has a daily limit', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const [open, closed] = [await stage.bot('Open'), await stage.bot('Closed', { addableBy: 'ADMINS' })]
     const [room, other] = [await stage.space('Room', [ann, open]), await stage.space('Other', [ann, closed])]
@@ -243,7 +243,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect(await fork(ann, { spaceId: room.id })).toMatchObject({ __typename: 'LimitExceededError' })
   })
 
-  test('of many messages can be searched soon', async () => {
+  test('a copy with many messages can be searched soon', async () => {
     const ann = await stage.person('Ann')
     const space = await stage.space('Long', [ann])
     const first = (await stage.say(ann, space, 'The first word is ostrich')).sentMessage.id
@@ -266,7 +266,7 @@ describe.each(RULE_STACKS)('a copy of a space, on the %s stack', (stack) => {
     expect((await prisma().space.findUniqueOrThrow({ where: { id: copy.id } })).unindexedSeq).toBeNull()
   })
 
-  test('loses what is deleted in the original, and the messages of people who are erased', async () => {
+  test('loses messages that are deleted in the original, and those of people who are erased', async () => {
     const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
     const space = await stage.space('Desk', [ann, bob])
     const secret = (await stage.say(ann, space, 'CANARY one')).sentMessage.id

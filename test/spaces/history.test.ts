@@ -59,13 +59,13 @@ describe('messages that agents read', () => {
     ['characters of two units after others', `${'a'.repeat(7999)}😀${'漢'.repeat(500)}`],
     ['one more than is shown', 'b'.repeat(LONGEST_TEXT + 1)],
     ['as many as are shown', 'c'.repeat(LONGEST_TEXT)],
-  ])('are truncated by UTF-16 units, with the number of missing ones: %s', async (_, text) => {
+  ])('are truncated by UTF-16 units, with the number of missing units: %s', async (_, text) => {
     const place = await spaceWith(['short', text])
     const lines = await observed().history.read({ ...place, limit: 50, characters: RESULT_CHARACTERS })
     expect(lines.map((line) => line.text)).toEqual(['short', cutSaying(text, LONGEST_TEXT)])
   })
 
-  test('are returned whole if one is requested, or all of one', async () => {
+  test('are returned in full if one is requested, or all of one', async () => {
     const text = 'x'.repeat(20_000)
     const place = await spaceWith(['short', text])
     const { history } = observed()
@@ -85,7 +85,7 @@ describe('messages that agents read', () => {
     expect(longestRead(rows)).toBeLessThan(LONGEST_TEXT + 1000)
   })
 
-  test('are found behind more short ones than the first query sums, up to the limit', async () => {
+  test('are found behind more short ones than the first query covers, up to the limit', async () => {
     const place = await spaceWith([...Array.from({ length: 10 }, () => 'y'.repeat(9000)), ...Array(40).fill('short')])
     const lines = await observed().history.read({ ...place, limit: 50, offset: 2, characters: RESULT_CHARACTERS })
     expect(lines.filter(({ text }) => text === 'short')).toHaveLength(38)

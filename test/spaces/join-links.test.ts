@@ -53,7 +53,7 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     return edges.find(({ node }) => node.id === space.id)?.node.joinLinks ?? []
   }
 
-  test('a member makes one, a stranger joins with it, and has nothing unread', async () => {
+  test('a member creates one, a stranger joins with it, and has no unread messages', async () => {
     await parley.send(ada, space.id, 'Before.')
     const made = await linkBy(ada)
     expect(made).toMatchObject({ maxUses: null, uses: 0, space: { id: space.id }, createdBy: { id: ada.id } })
@@ -68,7 +68,7 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     await ask(bob, REVOKE, { id: made.id })
   })
 
-  test('a stranger, a service and an admin: who may make, see, revoke and use one', async () => {
+  test('a stranger, a service and an admin: who may create, see, revoke and use a link', async () => {
     const made = await linkBy(parley.admin)
     expect(made).toMatchObject({ createdBy: null })
     const cleo = await parley.human('Cleo')
@@ -84,7 +84,7 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
       expect(await ask(cleo, JOIN, { code })).toMatchObject({ __typename: 'NotFoundError' })
   })
 
-  test('one ends after its uses, however many people race for it, and after its time', async () => {
+  test('a link expires after its uses, even if many people race for it, and after its time', async () => {
     const made = await linkBy(ada, { maxUses: 2 })
     const people = await Promise.all(['D', 'E', 'F', 'G'].map((name) => parley.human(name)))
     const results = await Promise.all(people.map((person) => ask(person, JOIN, { code: codeOf(made) })))
@@ -100,7 +100,7 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     expect(await ask(stranger, JOIN, { code: codeOf(late) })).toMatchObject({ __typename: 'NotFoundError' })
   })
 
-  test('one ends for good when its maker leaves the space', async () => {
+  test('a link ends for good when its creator leaves the space', async () => {
     const maker = await parley.human('Iris')
     await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: maker.id })
     const made = await linkBy(maker)
@@ -110,7 +110,7 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     expect(await ask(stranger, JOIN, { code: codeOf(made) })).toMatchObject({ __typename: 'NotFoundError' })
   })
 
-  test('all end when somebody removes a human, who cannot come back by one', async () => {
+  test('all links end when a member removes a human, who cannot return with one', async () => {
     const [eve, mallory] = [await parley.human('Eve'), await parley.human('Mallory')]
     for (const { id } of [eve, mallory])
       await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: id })
@@ -125,7 +125,7 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     expect(await ask(mallory, JOIN, { code: codeOf(made) })).toMatchObject({ __typename: 'NotFoundError' })
   })
 
-  test('one that has ended says nothing about the space', async () => {
+  test('a link that has ended reveals nothing about the space', async () => {
     const late = await linkBy(ada)
     const { prisma } = parley.app.platform.db
     await prisma.joinLink.updateMany({ where: { id: late.id }, data: { expiresAt: new Date(0) } })
@@ -135,7 +135,7 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     expect(await ask(ada, JOIN, { code: codeOf(used) })).toMatchObject({ __typename: 'NotFoundError' })
   })
 
-  test('those whose code cannot be decrypted let nobody in, and make room for others', async () => {
+  test('links whose code cannot be decrypted let nobody in, and do not count towards the limit', async () => {
     const own = (await parley.space(ada, [])).id
     const made: Link[] = []
     for (let n = 0; n < 20; n++) made.push(await linkBy(ada, { spaceId: own }))
@@ -149,7 +149,7 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     expect(await prisma.joinLink.findMany({ where: { spaceId: own }, select: { id: true } })).toEqual([{ id: next.id }])
   })
 
-  test('the audit log names each that was made, and each revocation once', async () => {
+  test('the audit log names each created link, and each revocation once', async () => {
     const { id } = await linkBy(ada)
     const revoked = await Promise.all(Array.from({ length: 5 }, () => ask(ada, REVOKE, { id })))
     expect(revoked.filter(({ __typename }) => __typename === 'RevokeJoinLinkPayload')).toHaveLength(1)
@@ -163,12 +163,12 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     ['no uses', { maxUses: 0 }],
     ['too many uses', { maxUses: 501 }],
     ['too long', { expiresInSeconds: 30 * 86_400 + 1 }],
-  ])('one with %s is refused', async (_, input) => {
+  ])('a link with %s is refused', async (_, input) => {
     const refused = await ask(ada, CREATE, { input: { spaceId: space.id, ...input } })
     expect(refused).toMatchObject({ __typename: 'BadInputError' })
   })
 
-  test('a space has at most 20; the code is stored encrypted, and survives a rotation of the key', async () => {
+  test('a space has at most 20 links; the code is stored encrypted, and survives a rotation of the key', async () => {
     for (let n = 0; n < 20; n++) await linkBy(ada)
     expect(await ask(ada, CREATE, { input: { spaceId: space.id } })).toMatchObject({ __typename: 'LimitExceededError' })
     const [link] = await linksOf(ada)

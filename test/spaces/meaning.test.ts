@@ -75,7 +75,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     await model?.close()
   })
 
-  test('finds texts that have other words of the same meaning, only by BEST, and not by quoted words', async () => {
+  test('finds texts that use other words with the same meaning, only by BEST, and not for quoted words', async () => {
     expect(await find(parley, bob, 'car')).toEqual(['The automobile is red'])
     expect(await find(parley, bob, 'cat')).toEqual(['A feline sleeps'])
     expect(await find(parley, bob, 'car', { order: 'NEWEST' })).toEqual([])
@@ -93,7 +93,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     expect(page.items).toEqual([])
   })
 
-  test('ranks a text first that has the words and the meaning', async () => {
+  test('ranks the text first that matches by words and by meaning', async () => {
     await parley.send(ada, team, 'vehicle of a stranger')
     await parley.send(ada, team, 'my vehicle')
     await embedded(parley)
@@ -116,7 +116,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     expect(texts).toEqual(whole)
   })
 
-  test('a cursor does not show when somebody wrote in a space that the viewer may not read', async () => {
+  test('a cursor does not reveal when messages were posted in a space that the viewer may not read', async () => {
     const { message } = await parley.send(ada, secret, 'The vehicle of the night')
     const { data } = await ask(parley, bob, { query: 'my vehicle', first: 1 })
     const { endCursor } = data!.search.pageInfo
@@ -124,7 +124,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     expect(decodePageCursor(endCursor!)).not.toContain(message.id)
   })
 
-  test('a worker that starts without the setting does not end the embedding', async () => {
+  test('a worker that starts without the setting does not stop the embedding of new messages', async () => {
     await endTextEmbedding(parley.app.platform)
     await parley.send(ada, team, 'badger')
     await embedded(parley)
@@ -164,7 +164,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     expect(await prisma.searchVector.count({ where: { messageId: message.id } })).toBe(0)
   })
 
-  test('sends no more than the beginning of a long text, and nothing of the others while one is refused', async () => {
+  test('sends only the beginning of a long text, and none of the others while one is refused', async () => {
     model.state.refuses = 'poison'
     await parley.send(ada, team, `poison ${'long '.repeat(5000)}`)
     await parley.send(ada, team, 'pelican')
@@ -177,7 +177,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     expect(refused).toBe(1)
   })
 
-  test('finds words only while the provider is down, and catches up afterwards', async () => {
+  test('finds only words while the provider is down, and catches up afterwards', async () => {
     const first = await ask(parley, ada, { query: 'down vehicle', first: 1 })
     expect(first.data?.search.pageInfo.hasNextPage).toBe(true)
     model.state.isDown = true
@@ -194,7 +194,7 @@ describe.each(VECTOR_STACKS)('search by meaning, on the %s stack', (stack) => {
     await until('queries are embedded again', async () => (await find(parley, bob, 'otter unheard')).includes('otter'))
   })
 
-  test('the search tool of an agent finds by meaning what its run may know', async () => {
+  test('the agent’s search tool finds by meaning what its run may read', async () => {
     const agent = await parley.agent('Rex')
     for (const spaceId of [team, secret])
       await parley.app.domain.members.add(parley.admin, { spaceId, entityId: agent.id })
@@ -227,7 +227,7 @@ describe.each(VECTOR_STACKS)('the model of the embeddings, on the %s stack', (st
     return startTestServer({ ...stores.options, stack, isFresh: true, settings: { ...stores.settings, ...settings } })
   }
 
-  test('a refused text and a limit on requests do not keep other texts from their vectors', async () => {
+  test('a refused text and a rate limit do not prevent other texts from getting their vectors', async () => {
     const parley = await started({})
     const ada = await parley.human('Lin')
     const { id } = await parley.space(ada, [])
@@ -431,7 +431,7 @@ describe.each(STACKS)('pages of a search by meaning, on the %s stack', (stack) =
 })
 
 describe.skipIf(hasPgvector || !hasPostgres)('a PostgreSQL server without pgvector', () => {
-  test('finds words only, and the server starts', async () => {
+  test('finds only words, and the server starts', async () => {
     const model = await startEmbeddingServer()
     const parley = await startTestServer({ stack: 'postgres', isFresh: true, settings: model.settings() })
     const ada = await parley.human('Ada')
@@ -446,7 +446,7 @@ describe.skipIf(hasPgvector || !hasPostgres)('a PostgreSQL server without pgvect
 })
 
 describe.skipIf(!hasPostgres)('a comparison that takes too long, on PostgreSQL', () => {
-  test('leaves the hits by words', async () => {
+  test('returns only the hits by words', async () => {
     const parley = await startTestServer({ stack: 'postgres' })
     const ada = await parley.human('Ada')
     const { id } = await parley.space(ada, [])

@@ -33,7 +33,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(await idsIn(spaceId)).toEqual([ada.id, helper.id, bob.id])
   })
 
-  test('an admin connects humans first; a former member can be added again', async () => {
+  test('only an admin can add a stranger; a former member can be added again', async () => {
     const { id: spaceId } = await domain.space(ada)
     const input = { spaceId, entityId: stranger.id }
     await expect(domain.members.add(ada, input)).rejects.toMatchObject({ code: 'NOT_FOUND' })
@@ -46,7 +46,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(await idsIn(spaceId)).toContain(stranger.id)
   })
 
-  test('a foreign space, a non-member and an unknown id get the same error', async () => {
+  test('a hidden space, a non-member and an unknown id get the same error', async () => {
     const { id: spaceId } = await domain.space(ada)
     const service = await domain.service('Jira', null)
     const notFound = { code: 'NOT_FOUND' }
@@ -58,7 +58,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     await expect(domain.members.add(domain.admin, { spaceId, entityId: newId('hum') })).rejects.toMatchObject(notFound)
   })
 
-  test('a member cannot be added again, however many concurrent requests', async () => {
+  test('a member cannot be added again, even with many concurrent requests', async () => {
     const { id: spaceId } = await domain.space(ada)
     const adding = Array.from({ length: 8 }, () => domain.members.add(ada, { spaceId, entityId: bob.id }))
     const outcomes = await Promise.allSettled(adding)
@@ -67,7 +67,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(new Set(refusals)).toEqual(new Set(['CONFLICT']))
   })
 
-  test('the 501st member is refused, also with several concurrent requests', async () => {
+  test('the 501st member is refused, even with several concurrent requests', async () => {
     const { prisma } = domain.platform.db
     const { id: spaceId } = await domain.space(ada)
     const humans = Array.from({ length: 498 }, () => ({ id: newId('hum'), kind: 'HUMAN' as const, name: 'x' }))
@@ -82,7 +82,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(await idsIn(spaceId)).toHaveLength(500)
   })
 
-  test('removing oneself is leaving, and the space is invisible to the former member', async () => {
+  test('removing oneself means leaving, and the space becomes invisible to the former member', async () => {
     const { id: spaceId } = await domain.space(ada, [bob.id])
     const left = await domain.members.remove(bob, { spaceId, entityId: bob.id })
     expect(left).toEqual({ spaceId, entityId: bob.id, space: null })
@@ -102,7 +102,7 @@ describe.skipIf(!hasPostgres)('members', () => {
     expect(await idsIn(spaceId)).toEqual([ada.id, helper.id, bob.id])
   })
 
-  test('messages from before one joined are not unread, even after a return', async () => {
+  test('messages from before a member joined are not unread, even after a return', async () => {
     const { id: spaceId } = await domain.space(ada)
     await domain.message(spaceId, ada.id)
     await domain.members.add(ada, { spaceId, entityId: bob.id })

@@ -73,7 +73,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       expect(await stage.messagesIn(space)).toHaveLength(1)
     })
 
-    test('are for the sender, and only of what can be seen and has a text', async () => {
+    test('can be edited by the sender only, and only while visible and with a text', async () => {
       const [ann, bob, eve] = [await stage.person('Ann'), await stage.person('Bob'), await stage.person('Eve')]
       const space = await stage.space('Desk', [ann, bob], { routing: 'BROADCAST' })
       const id = await post(ann, space, 'Mine')
@@ -89,7 +89,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       expect((await see(bob.client, id)).text).toBe('')
     })
 
-    test('by the same person at the same time all become versions', async () => {
+    test('simultaneous edits by the same person all become versions', async () => {
       const ann = await stage.person('Ann')
       const space = await stage.space('Desk', [ann], { routing: 'BROADCAST' })
       const id = await post(ann, space, 'a')
@@ -99,7 +99,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       expect([text, ...versions.map((version: Read) => version.text)].toSorted()).toEqual(['a', ...texts])
     })
 
-    test('wake nobody, name the runs that read the older text, and on request start those again that answered', async () => {
+    test('wake no agent, name the runs that read the older text, and on request start those again that answered', async () => {
       const ann = await stage.person('Ann')
       const [speaker, silent] = [await stage.bot('Speaker'), await stage.bot('Silent')]
       const space = await stage.space('Desk', [ann, speaker, silent], { routing: 'BROADCAST' })
@@ -129,7 +129,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       })
     })
 
-    test('reach a persistent mind that had read the message, without waking it, and one that had not as the new text', async () => {
+    test('reach a persistent agent that had read the message without waking it, and another one only as the new text', async () => {
       const ann = await stage.person('Ann')
       const mind = await stage.bot('Mind', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })
       const space = await stage.space('Desk', [ann, mind], { routing: 'BROADCAST' })
@@ -149,7 +149,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
   })
 
   describe('deletion', () => {
-    test('leaves the number and nothing else: no snapshot, replay, version, prompt, journal or export has the text', async () => {
+    test('deleted messages leave only their number: no snapshot, replay, version, prompt, journal or export has the text', async () => {
       const [ann, bob] = [await stage.person('Ann'), await stage.person('Bob')]
       const [agent, mind] = [
         await stage.bot('Agent', { toolset: 'ACTIVE_SPACE' }),
@@ -222,7 +222,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       expect(left).toBe(0)
     })
 
-    test('of a message that streamed drops its deltas from replays', async () => {
+    test('remove the deltas of a streamed message from replays', async () => {
       const ann = await stage.person('Ann')
       const agent = await stage.bot('Writer')
       const space = await stage.space('Desk', [ann, agent], { routing: 'BROADCAST' })
@@ -251,7 +251,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       expect(JSON.stringify([resumed.seen, journal, replay.seen])).not.toContain(WORD)
     })
 
-    test('during a run keeps the text out of its next prompts, and its journal once it has ended', async () => {
+    test('during a run remove the text from its later prompts, and from its journal once it has ended', async () => {
       const ann = await stage.person('Ann')
       const agent = await stage.bot('Busy')
       const space = await stage.space('Desk', [ann, agent], { routing: 'BROADCAST' })
@@ -281,7 +281,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
   })
 
   describe('reactions', () => {
-    test('count people and agents, say which are mine, and wake nobody', async () => {
+    test('count people and agents, mark the viewer’s own, and wake no agent', async () => {
       const [ann, bob, eve] = [await stage.person('Ann'), await stage.person('Bob'), await stage.person('Eve')]
       const agent = await stage.bot('Agent')
       const space = await stage.space('Desk', [ann, bob, agent], { routing: 'BROADCAST' })
@@ -307,7 +307,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       expect(await stage.runsOf(agent)).toHaveLength(1)
     })
 
-    test('are limited to 50 emojis, however many come at once', async () => {
+    test('are limited to 50 emojis, even if many arrive at once', async () => {
       const ann = await stage.person('Ann')
       const space = await stage.space('Desk', [ann], { routing: 'BROADCAST' })
       const id = await post(ann, space, 'Lunch?')
@@ -319,7 +319,7 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
   })
 
   describe('tools of agents', () => {
-    test('edit, delete and react, only where the agent may', async () => {
+    test('edit, delete and react tools work only where the agent may use them', async () => {
       const ann = await stage.person('Ann')
       const agent = await stage.bot('Agent', { toolset: 'ACTIVE_SPACE' })
       const space = await stage.space('Desk', [ann, agent], { routing: 'BROADCAST' })

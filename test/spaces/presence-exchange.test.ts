@@ -24,7 +24,7 @@ describe('the exchange of presence between processes', () => {
     return { table, exchange, connect, presence }
   }
 
-  test('a process that starts later learns everybody, and one that has missed a message asks for it', async () => {
+  test('a process that starts later learns all states, and one that has missed a message requests them', async () => {
     const one = start('one')
     one.connect(ADA)
     const two = start('two')

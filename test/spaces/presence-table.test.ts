@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { AWAY_AFTER_MS } from '../../src/rules/presence.ts'
 import { PresenceTable } from '../../src/spaces/presence-table.ts'
 
-describe('who is present, as one process knows it', () => {
+describe('the presence that one process knows', () => {
   const [ada, bea] = ['hum_ada', 'hum_bea']
   const start = () => {
     const changed: string[] = []
@@ -20,7 +20,7 @@ describe('who is present, as one process knows it', () => {
     expect(table.size).toBe(0)
   })
 
-  test('a human becomes AWAY by the time, and ONLINE again with a sign of life', () => {
+  test('a human becomes AWAY after a time, and ONLINE again after a heartbeat', () => {
     const { changed, table } = start()
     table.connect(ada, 'one', { activeAt: 0, now: 0 })
     table.sweep(AWAY_AFTER_MS - 1)
@@ -31,7 +31,7 @@ describe('who is present, as one process knows it', () => {
     expect([table.presenceOf(ada, AWAY_AFTER_MS + 1), changed]).toEqual(['ONLINE', [ada, ada, ada]])
   })
 
-  test('a sign of life of somebody who is not connected is not kept', () => {
+  test('a heartbeat of a human who is not connected is ignored', () => {
     const { table } = start()
     expect(table.noteActive(ada, { activeAt: 0, now: 0 })).toBeNull()
     expect(table.size).toBe(0)
@@ -46,7 +46,7 @@ describe('who is present, as one process knows it', () => {
     expect([ada, bea].map((id) => table.presenceOf(id, 1))).toEqual(['OFFLINE', 'ONLINE'])
   })
 
-  test('typing ends by itself, and takes no memory afterwards', () => {
+  test('typing ends automatically, and uses no memory afterwards', () => {
     const { table } = start()
     table.setTyping(ada, 'spc_a', 100, 0)
     expect([table.typingUntil(ada, 'spc_a', 99), table.typingUntil(ada, 'spc_b', 99)]).toEqual([100, undefined])

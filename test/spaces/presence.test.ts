@@ -92,7 +92,7 @@ describe.each(RULE_STACKS)('presence on the %s stack', (stack) => {
     await acting.close()
   })
 
-  test('a connection that comes back within a moment changes nothing', async () => {
+  test('a connection that returns quickly changes nothing', async () => {
     const { bea, space, other, events } = await pair()
     await other.connect()
     await events.first(isShown(bea, 'ONLINE'))
@@ -106,7 +106,7 @@ describe.each(RULE_STACKS)('presence on the %s stack', (stack) => {
     expect(events.seen.filter((event) => changeOf(event, bea) !== undefined)).toHaveLength(1)
   })
 
-  test('somebody who types is shown until they send, and nobody learns it who is no member', async () => {
+  test('a typing person is shown to members until they send, and to nobody else', async () => {
     const { bea, space, events, type } = await pair()
     const stranger = await parley.clientOf(await parley.human('Eve'))
     expect(await stranger.ask(TYPE, { spaceId: space.id })).toMatchObject({
@@ -143,7 +143,7 @@ describe.each(RULE_STACKS)('presence on the %s stack', (stack) => {
     await until('Bea is shown again', () => isShown(bea, 'ONLINE')(events.seen.at(-1)!))
   })
 
-  test('the events are at most one a second, keep the cursor of the last stored event, and are not replayed', async () => {
+  test('events are limited to one a second, keep the cursor of the last stored event, and are not replayed', async () => {
     const { ada, bea, space, client, other, events, type } = await pair()
     const snapshot = events.seen[0]?.spaceMessages.cursor ?? ''
     await other.connect()
@@ -209,7 +209,7 @@ describe.skipIf(!hasPostgres)('presence over several processes', () => {
     await one?.close()
   })
 
-  test('people of another process are present and type; those of a process that starts later or shuts down too', async () => {
+  test('people of another process appear as present and typing, even if that process starts later or shuts down', async () => {
     const [ada, bea] = [await one.human('Ada'), await one.human('Bea')]
     const space = await one.space(ada, [])
     await one.app.domain.members.add(one.admin, { spaceId: space.id, entityId: bea.id })

@@ -44,13 +44,13 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       space = await spaceWith(60)
     })
 
-    test('without a size the last 50 are returned, in seq order', async () => {
+    test('without a page size the last 50 messages are returned, in seq order', async () => {
       const fifty = Array.from({ length: 50 }, (_, index) => index + 11)
       expect(await pageOf(space.id, {})).toEqual([fifty, true, false])
       expect(await pageOf(space.id, { before: at(4) })).toEqual([[1, 2, 3], false, true])
     })
 
-    test('either end, a message id as the cursor, both flags exact', async () => {
+    test('when paging from either end, with a message id as the cursor, both flags are exact', async () => {
       expect(await pageOf(space.id, { first: 3 })).toEqual([[1, 2, 3], false, true])
       expect(await pageOf(space.id, { last: 3 })).toEqual([[58, 59, 60], true, false])
       expect(await pageOf(space.id, { first: 2, after: at(3) })).toEqual([[4, 5], true, true])
@@ -90,7 +90,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
     })
   })
 
-  test('messages by id, the last of each space, and outcomes', async () => {
+  test('messages can be read by id, the last of each space, and with outcomes', async () => {
     const { reading, platform } = domain
     const space = await spaceWith(2)
     const none = await domain.space(ada)
@@ -114,7 +114,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       return [count, first?.seq ?? null]
     }
 
-    test("messages of others after it are unread, one's own are not", async () => {
+    test('messages of others after the read mark are unread, the viewer’s own are not', async () => {
       const space = await spaceWith(3)
       await domain.message(space.id, bob.id)
       expect(await unread(bob, space.id)).toEqual([3, 1])
@@ -123,7 +123,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       expect(await unread(elsewhere, space.id)).toEqual([0, null])
     })
 
-    test('it moves forward and never back', async () => {
+    test('the read mark moves forward and never back', async () => {
       const space = await spaceWith(3)
       const mark = (seq: number) => domain.reading.markRead(bob, { spaceId: space.id, messageId: space.ids[seq - 1]! })
       expect(await mark(2)).toMatchObject({ id: space.id })
@@ -134,7 +134,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       expect(await unread(bob, space.id)).toEqual([0, null])
     })
 
-    test('the total covers all of the viewers spaces', async () => {
+    test('the total covers all of the viewer’s spaces', async () => {
       const carl = await domain.human('Carl')
       expect(await domain.reading.unreadTotal(carl.id)).toEqual({ messages: 0, mentions: 0 })
       for (const count of [2, 3]) {
@@ -145,7 +145,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       expect(await domain.reading.unreadTotal(carl.id)).toEqual({ messages: 5, mentions: 0 })
     })
 
-    test('a move is published to the reader, a repeat is not', async () => {
+    test('a change is published to the reader, a repeated one is not', async () => {
       const space = await spaceWith(2)
       const last = { type: 'member-left' as const, spaceId: space.id }
       const heard: SignalPayload[] = []
@@ -159,7 +159,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       stop()
     })
 
-    test('an admin has none; a foreign space or message is not found', async () => {
+    test('an admin has no read mark; a hidden space or message is not found', async () => {
       const space = await spaceWith(1)
       const other = await spaceWith(1)
       const own = await domain.space(ada)
@@ -192,7 +192,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       expect(message.parts).toHaveLength(2)
     })
 
-    test('is at its index even before the parts between are known', async () => {
+    test('is at its index even before the parts in between are complete', async () => {
       const message = await streaming([])
       await grow(message.id, 1, 'Second')
       const [filled] = await domain.reading.withDraftText([message])
@@ -202,7 +202,7 @@ describe.each(RULE_DATABASES)('reading on %s', (database) => {
       ])
     })
 
-    test('is the text of the row if the log has lost it or has less', async () => {
+    test('is the text of the row if the log has lost it or has less of it', async () => {
       const lost = await streaming([{ type: 'text', text: 'kept' }])
       const shorter = await streaming([{ type: 'text', text: 'whole text' }])
       await grow(shorter.id, 0, 'whole')

@@ -58,7 +58,7 @@ const WAYS = [
   ...VECTOR_STACKS.slice(-1).map((stack) => ({ stack, by: 'meaning' })),
 ]
 
-describe.each(WAYS)('search by $by in random rooms, on the $stack stack', ({ stack, by }) => {
+describe.each(WAYS)('search by $by in random spaces, on the $stack stack', ({ stack, by }) => {
   let parley: TestApplication
   let model: EmbeddingServer
   let words = 0
@@ -254,7 +254,7 @@ describe.each(WAYS)('search by $by in random rooms, on the $stack stack', ({ sta
     }
   }
 
-  test('everybody finds what they may read, page by page, and nothing else', async () => {
+  test('each user finds everything that they may read, page by page, and nothing else', async () => {
     const property = fc.asyncProperty(fc.array(happening, { minLength: 8, maxLength: 24 }), play)
     await fc.assert(property, { numRuns: runsOf({ usual: 5, nightly: 1000 }), endOnFailure: true })
   })

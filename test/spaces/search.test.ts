@@ -79,11 +79,11 @@ describe.each(STACKS)('search, on the %s stack', (stack) => {
     ['?!', 0],
     ['\0', 0],
     ['', 0],
-  ])('a member finds by %j as many messages as have it', async (query, count) => {
+  ])('a member who searches for %j finds every message that contains it', async (query, count) => {
     expect(await found(bob, query)).toHaveLength(count)
   })
 
-  test('nobody finds what they may not read, nor by its space, its sender or a part', async () => {
+  test('nobody finds what they may not read, whether by its space, its sender or a part', async () => {
     for (const query of ['canary', 'anar', 'canary pipeline']) {
       expect(await found(bob, query)).toEqual([])
       expect(await found(bob, query, { spaceId: secret })).toEqual([])
@@ -146,7 +146,7 @@ describe.each(STACKS)('search, on the %s stack', (stack) => {
     expect(errors?.[0]?.extensions?.['code']).toBe('BAD_USER_INPUT')
   })
 
-  test('the words of an erased human are not found any more', async () => {
+  test('the text of an erased human is no longer found', async () => {
     const gone = await parley.human('Gone')
     const id = await spaceWith(gone)
     await parley.send(gone, id, 'vanishing words')

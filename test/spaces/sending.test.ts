@@ -28,7 +28,7 @@ describe.skipIf(!hasPostgres)('sending', () => {
     await domain.close()
   })
 
-  test('a member posts as itself', async () => {
+  test('a member posts in their own name', async () => {
     const { message } = await sending.send(ada, { spaceId, text: 'Hello' })
     expect(message).toMatchObject({
       senderId: ada.id,
@@ -43,7 +43,7 @@ describe.skipIf(!hasPostgres)('sending', () => {
     await expect(posting).rejects.toMatchObject({ code: 'FORBIDDEN' })
   })
 
-  test('a foreign space does not exist, for humans and services', async () => {
+  test('a hidden space does not exist, for humans and services', async () => {
     const viewers = [await domain.human('Bob'), await domain.service('Jira', null)]
     for (const viewer of viewers) {
       for (const id of [spaceId, newId('spc'), '\0']) {
@@ -61,7 +61,7 @@ describe.skipIf(!hasPostgres)('sending', () => {
     }
   })
 
-  test('half a surrogate pair, which no database stores, is posted as a replacement character', async () => {
+  test('half a surrogate pair, which no database can store, is posted as a replacement character', async () => {
     const { message } = await sending.send(ada, { spaceId, text: 'a\ud800b 😀' })
     expect(message.parts).toEqual([{ type: 'text', text: 'a\ufffdb 😀' }])
   })

@@ -30,7 +30,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
     ((await domain.members.listMany([spaceId])).get(spaceId) ?? []).map(({ name }) => name)
 
   describe('creating', () => {
-    test('a human becomes the first member of the space that it creates', async () => {
+    test('a human becomes the first member of the space that they create', async () => {
       const { id } = await domain.space(ada, [scribe.id, helper.id, bob.id])
       expect(await namesIn(id)).toEqual(['Ada', 'Scribe', 'Helper', 'Bob'])
     })
@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       await expect(creating).rejects.toMatchObject({ code: 'FORBIDDEN' })
     })
 
-    test('a human without a shared space is as unknown as one that does not exist', async () => {
+    test('a human without a shared space is reported like one that does not exist', async () => {
       const foreign = domain.space(ada, [stranger.id]).catch((error) => error)
       const unknown = domain.space(ada, [newId('hum')]).catch((error) => error)
       expect(await foreign).toMatchObject({ code: 'NOT_FOUND' })
@@ -100,7 +100,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       }
     })
 
-    test('also for an update, and for an admin', async () => {
+    test('the same applies to an update, and to an admin', async () => {
       const { id } = await domain.space(ada, [helper.id])
       for (const [viewer, adminAgentId] of [
         [ada, stranger.id],
@@ -157,7 +157,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       }
     })
 
-    test('a string that cannot be an id is no space, member or agent', async () => {
+    test('a string that cannot be an id is not a space, member or agent', async () => {
       const { id } = await domain.space(ada)
       expect(await domain.spaces.getMany(['\0', '', id])).toMatchObject([null, null, { id }])
       const notFound = { code: 'NOT_FOUND' }
@@ -188,7 +188,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
   })
 
   describe('the list', () => {
-    test('a human sees its own spaces, newest first; an admin all; a service none', async () => {
+    test('a human sees their own spaces, newest first; an admin sees all; a service none', async () => {
       const carl = await domain.human('Carl')
       const first = await domain.space(carl)
       const second = await domain.space(carl)
@@ -203,7 +203,7 @@ describe.skipIf(!hasPostgres)('spaces', () => {
       expect((await domain.spaces.page(service, idPageRequest('spc', {}))).items).toEqual([])
     })
 
-    test('a cursor continues where the page ended, even if that space was left meanwhile', async () => {
+    test('a cursor continues where the page ended, even if the viewer has left that space since', async () => {
       const dora = await domain.human('Dora')
       const ids: string[] = []
       for (let i = 0; i < 5; i++) ids.unshift((await domain.space(dora)).id)

@@ -11,7 +11,7 @@ const KEPT: Partial<Record<CopiedTable, string[]>> = {
 const rules = rulesOf({ fromId: 'spc_1', intoId: 'spc_2', atSeq: 1, agentIds: [] })
 
 test.each(Object.keys(rules) as CopiedTable[])(
-  'the copy of a row of %s has no id of the original but those listed here',
+  'the copy of a row of %s contains no id of the original except those listed here',
   (table) => {
     const ids = columnsOf(table).filter((name) => /^id$|Ids?$/.test(name))
     const unruled = ids.filter((name) => !(name in rules[table]))

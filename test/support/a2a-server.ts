@@ -13,7 +13,7 @@ export interface PlayedTask {
   received: { messageId: string; text: string; taskId?: string }[]
 }
 
-/** An agent that speaks A2A 1.0 by JSON-RPC, played by tests. */
+/** An agent that supports A2A 1.0 over JSON-RPC, controlled by tests. */
 export interface A2aServer {
   origin: string
   cardUrl: string
@@ -22,13 +22,13 @@ export interface A2aServer {
   requests: { method: string; params: Record<string, unknown>; headers: IncomingHttpHeaders }[]
   /** Fields of the card that replace the usual ones. */
   card: Record<string, unknown>
-  /** Called for each message; by default the task is done, with the text repeated. Returns a message instead of the task for an answer without one. */
+  /** Called for each message; by default the task completes and repeats the text. Returns a message instead of the task for an answer without one. */
   onMessage(task: PlayedTask, text: string): unknown
-  /** Answers a request itself, in a bad way; returns whether it did. */
+  /** Sends a faulty response to a request itself; returns whether it did. */
   aside: ((method: string, response: ServerResponse) => boolean) | null
   /** Publishes a change of a task to those that follow it. */
   say(task: PlayedTask, text: string): void
-  /** Replaces what the task has said so far. */
+  /** Replaces the text of the task so far. */
   replace(task: PlayedTask, text: string): void
   end(task: PlayedTask, state: string, status?: string): void
   /** Writes to the streams of all tasks. */

@@ -50,13 +50,13 @@ export function describeBrokenRuns({ choose, stages, timeout }: BrokenRuns): voi
       }
     }
 
-    test('ends the same, whichever statement was the last of its worker', { timeout }, () => atEach(dieAt(play)))
+    test('ends the same way, whichever statement was the last of its worker', { timeout }, () => atEach(dieAt(play)))
 
-    test('stops and writes nothing after a stop, whichever statement it meets', { timeout }, () =>
+    test('stops and writes nothing after a stop, at whichever statement the stop arrives', { timeout }, () =>
       atEach((theatre, n) => stopAt(theatre, play, n)),
     )
 
-    test('ends even if the database refuses a statement on every attempt, whichever statement', { timeout }, () =>
+    test('ends even if the database refuses a statement on every attempt, whichever it is', { timeout }, () =>
       atEach((theatre, n, whole) => refuseAt(theatre, play, whole.frailty.statements[n - 1] as Statement)),
     )
   })

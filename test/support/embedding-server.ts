@@ -52,7 +52,7 @@ export async function startEmbeddingServer(): Promise<EmbeddingServer> {
   }
 }
 
-/** A canary `wq…xz` means something of its own, and a heron. The model `narrow` has another dimension. */
+/** A canary word `wq…xz` has its own meaning, and also means a heron. The model `narrow` has another dimension. */
 function vectorOf(text: string, model: string): number[] {
   const vector = Array.from({ length: model === 'narrow' ? DIMENSIONS / 2 : DIMENSIONS }, () => 0)
   const words = text.toLowerCase().match(/[a-z0-9]+/g) ?? ['']
@@ -69,7 +69,7 @@ function hashOf(word: string): number {
   return hash
 }
 
-/** Waits until each text has its vector, and no older text is left to look at. */
+/** Waits until each text has its vector, and no older text is left to process. */
 export async function embedded(parley: TestApplication): Promise<void> {
   const { db, config } = parley.app.platform
   await until('all texts have vectors', async () => {

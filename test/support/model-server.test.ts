@@ -202,13 +202,13 @@ describe.each(['chat', 'responses'] as const)('a generation by /v1/%s', (endpoin
     expect(parts.find((part) => part.type === 'error')?.error).toMatchObject({ message: 'The model broke down.' })
   })
 
-  test('cuts the connection in the middle of the stream, and the SDK throws', async () => {
+  test('closes the connection in the middle of the stream, and the SDK throws', async () => {
     server.script(() => [{ text: 'Well' }, { disconnect: true }])
     await expect(partsOf(run())).rejects.toThrow('Failed to process successful response')
     expect(await server.requests[0]?.ended).toBe('disconnected')
   })
 
-  test('ends the stream without a finish, which the SDK calls interrupted and executes no tool for', async () => {
+  test('ends the stream without a finish part, so that the SDK reports an interruption and executes no tool', async () => {
     server.script(() => [{ toolCall: 'send_message', input: { text: 'Hello' } }, { finish: 'none' }])
     const result = run()
     const parts = await partsOf(result)
@@ -239,7 +239,7 @@ describe('the scripts of the model server', () => {
     return await result.text
   }
 
-  test('choose by the agent named in the instructions, by a condition, and in turn', async () => {
+  test('select by the agent named in the instructions, by a condition, and in turn', async () => {
     server.script(when(({ messages }) => messages.length > 1, inTurn([{ text: 'first' }], [{ text: 'second' }])))
     server.script(forAgent('Ada', () => [{ text: 'Ada here' }]))
     expect(await ask('You are Ada, an agent.')).toBe('Ada here')
@@ -247,7 +247,7 @@ describe('the scripts of the model server', () => {
     expect(await ask('You are Bob, an agent.')).toBe('second')
   })
 
-  test('notify of a past or future request', async () => {
+  test('resolve a promise for a past or future request', async () => {
     server.script(() => [{ text: 'ok' }])
     const coming = server.request(({ instructions }) => instructions === 'later')
     await ask('now')

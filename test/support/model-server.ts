@@ -10,7 +10,7 @@ import { RefusedRequest } from './model-server-script.ts'
 
 /**
  * A model on a local port, for tests: it uses the streaming wire formats of OpenAI, Anthropic and Google, so that
- * tests include the AI SDK's packages, and performs scripts. It refuses the same requests as the providers: calls without
+ * tests include the AI SDK's packages, and plays scripted answers. It refuses the same requests as the providers: calls without
  * results, results without calls, references to stored items, malformed tools, reasoning that it did not sign.
  */
 export interface ModelServer {

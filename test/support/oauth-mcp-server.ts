@@ -7,11 +7,11 @@ import { type McpServer, type ServedTool, startMcpServer } from './mcp-server.ts
  * access tokens that expire, and refresh tokens that work once.
  */
 export interface OAuthMcpServer extends McpServer {
-  /** Consents as a user at the address to which a browser was sent. Returns where the browser goes back. */
+  /** Consents as a user at the address to which a browser was sent. Returns the URL to which the browser returns. */
   consent(authorizationUrl: string, user: string): URL
   /** The users in whose name tools were called, oldest first. */
   calledBy(): string[]
-  /** From now on no access token is accepted; with `all`, no refresh token either. */
+  /** Rejects all access tokens from now on; with `all`, no refresh token either. */
   expire(what?: 'access' | 'all'): void
   /** The refresh tokens that were sent, oldest first. */
   refreshes: string[]

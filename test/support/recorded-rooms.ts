@@ -7,7 +7,7 @@ import type { TestApplication } from './application.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { until } from './until.ts'
 
-/** A kind of room; every combination of routing, memory mode and toolset exists among them. */
+/** A kind of space; together they cover every combination of routing, memory mode and toolset. */
 export interface RoomKind {
   name: string
   routing: CreateSpaceInput['routing']
@@ -37,7 +37,7 @@ const HAPPENINGS: RoomKind['happens'][] = [
   ...(['service', 'memory', 'version', 'stop', 'edit', 'crowd'] as const),
 ]
 
-/** Returns the nth kind of room: the first 12 have all combinations of routing, memory mode and toolset. */
+/** Returns the nth kind of space: the first 12 have all combinations of routing, memory mode and toolset. */
 export function roomKind(n: number): RoomKind {
   const routing = ROUTINGS[n % 3] ?? 'BROADCAST'
   const mind = MINDS[Math.floor(n / 3) % 2] ?? 'STATELESS'
@@ -100,7 +100,7 @@ export function edited(
 
 let made = 0
 
-/** Plays a room of this kind with scripted models to its end. `serviceUrl`: the service of the agents' HTTP tools. */
+/** Runs a space of this kind with scripted models until it is idle. `serviceUrl`: the service of the agents' HTTP tools. */
 export async function playRoom(
   parley: TestApplication,
   kind: RoomKind,
@@ -159,7 +159,7 @@ export async function playRoom(
       ? [{ toolCall: 'send_message', input: { text } }]
       : [{ toolCall: 'sendSpaceMessage', input: { spaceId, text } }]
 
-  /** The call with which the room's kind of event begins; null for none. */
+  /** The call with which the event of this kind of space begins; null for none. */
   function firstCall(): ModelAction | null {
     const memory = { memories: [{ key: 'colour', value: 'green' }] }
     const isActive = kind.toolset === 'ACTIVE_SPACE'

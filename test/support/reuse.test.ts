@@ -16,23 +16,26 @@ describe('test files that share a process', () => {
     await two.close()
   })
 
-  test.skipIf(!hasPostgres)('a file with other options gets an emptied database, and a fresh one never', async () => {
-    const four = await Promise.all(
-      [1, 2, 3, 4].map((n) => startApplication({ stack: 'postgres', worker: false, settings: settingsOf(n) })),
-    )
-    for (const one of four) {
-      await one.human('Ada')
-      await one.close()
-    }
-    const [fresh, other] = [
-      await startApplication({ stack: 'postgres', worker: false, settings: settingsOf(5), isFresh: true }),
-      await startApplication({ stack: 'postgres', worker: false, settings: settingsOf(5) }),
-    ]
-    const urls = four.map(({ stores }) => stores.settings['DATABASE_URL'])
-    expect(urls).not.toContain(fresh.stores.settings['DATABASE_URL'])
-    expect(urls).toContain(other.stores.settings['DATABASE_URL'])
-    expect(await other.app.platform.db.prisma.entity.count()).toBe(0)
-    await other.close()
-    await fresh.close()
-  })
+  test.skipIf(!hasPostgres)(
+    'a file with other options gets an emptied database, unless it requests a fresh one',
+    async () => {
+      const four = await Promise.all(
+        [1, 2, 3, 4].map((n) => startApplication({ stack: 'postgres', worker: false, settings: settingsOf(n) })),
+      )
+      for (const one of four) {
+        await one.human('Ada')
+        await one.close()
+      }
+      const [fresh, other] = [
+        await startApplication({ stack: 'postgres', worker: false, settings: settingsOf(5), isFresh: true }),
+        await startApplication({ stack: 'postgres', worker: false, settings: settingsOf(5) }),
+      ]
+      const urls = four.map(({ stores }) => stores.settings['DATABASE_URL'])
+      expect(urls).not.toContain(fresh.stores.settings['DATABASE_URL'])
+      expect(urls).toContain(other.stores.settings['DATABASE_URL'])
+      expect(await other.app.platform.db.prisma.entity.count()).toBe(0)
+      await other.close()
+      await fresh.close()
+    },
+  )
 })

@@ -4,7 +4,7 @@ import type { TestServer } from './served.ts'
 /** Part of every text in the world. */
 export const SECRET = 'CANARY'
 
-/** Creates things of which strangers know nothing but the ids. Returns an instance of each type, by the prefix of its id. */
+/** Creates objects of which strangers know only the ids. Returns an instance of each type, by the prefix of its id. */
 export async function secretWorld(parley: TestServer): Promise<Record<string, string>> {
   const { domain, platform } = parley.app
   const { prisma } = platform.db

@@ -34,12 +34,12 @@ function canUnshare(): boolean {
   }
 }
 
-describe.skipIf(findPostgresBinaries() === null || !canUnshare())('a PostgreSQL of a test’s own', () => {
-  test('starts for the root of a rootless container', async () => {
+describe.skipIf(findPostgresBinaries() === null || !canUnshare())('a PostgreSQL server of a single test', () => {
+  test('starts for the root user of a rootless container', async () => {
     expect((await inRootlessContainer({})).stdout).toBe('{ answer: 1 }\n')
   })
 
-  test('is skipped loudly if it does not start, and on CI that is a failure', async () => {
+  test('is skipped with a warning if it does not start, and on CI that is a failure', async () => {
     // Without `unshare` on the PATH it would have to run as root, which PostgreSQL refuses.
     const PATH = path.dirname(process.execPath)
     const { stdout, stderr } = await inRootlessContainer({ PATH })

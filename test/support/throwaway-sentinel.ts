@@ -15,7 +15,7 @@ export interface ThrowawaySentinel {
   sentinels: ThrowawayRedis[]
   /** The server that all Sentinels name as the master. */
   master(): Promise<ThrowawayRedis>
-  /** Asks a Sentinel for a failover, while the master lives. */
+  /** Requests a failover from a Sentinel while the master is alive. */
   failOver(): Promise<void>
   dispose(): Promise<void>
 }

@@ -116,7 +116,7 @@ describe.each(RULE_STACKS.slice(-1))('any tool input that a model writes, on the
     },
   )
 
-  test('with an offset beyond all bounds ends at the first attempt', async () => {
+  test('a tool call with an offset beyond all limits fails at the first attempt', async () => {
     const { human, space } = await parley.room()
     parley.models.script(steps([{ toolCall: 'read_messages', input: '{"offset":1e300}' }]))
     const { runs } = await parley.send(human, space.id, 'Read')

@@ -72,14 +72,14 @@ describe('a task of an agent on another server', () => {
     expect(textOfParts(Array.from({ length: 100_000 }, () => ({ text: 'xxxx' }))).length).toBeLessThanOrEqual(32_001)
   })
 
-  test('has no more text in all of its artifacts together, also when the first one is rewritten', () => {
+  test('has no more text than the limit in all of its artifacts together, even when the first one is rewritten', () => {
     const long = Array.from({ length: 100 }, (_, n) => artifact(`a${n}`, 'x'.repeat(32_001)))
     const after = [...long, artifact('a0', 'New.')].reduce<RemoteTask>((now, event) => taskAfter(now, event), task())
     expect(after.artifacts.reduce((sum, { text }) => sum + text.length, 0)).toBeLessThanOrEqual(32_001)
     expect(after.artifacts[0]?.text).toBe('New.')
   })
 
-  test('contains no header value, however its text is cut', () => {
+  test('contains no header value, however its text is split', () => {
     const headers = { authorization: 'Bearer canary-secret' }
     const cleaning = { clean: withoutValues(headers), trim: withoutBeginnings(headers) }
     const said = 'You sent Bearer canary-secret, Bearer'
@@ -121,7 +121,7 @@ describe('a stream of events', () => {
     return events
   }
 
-  test('is read however it is cut', async () => {
+  test('is read correctly however it is split', async () => {
     const text = ': hello\n\nevent: message\r\ndata: {"a":\r\ndata: 1}\r\n\r\ndata:{"b":"ü"}\n\n'
     for (let size = 1; size < text.length; size += 1) {
       const chunks = text.match(new RegExp(`[\\s\\S]{1,${size}}`, 'g')) ?? []
@@ -162,7 +162,7 @@ describe('an agent card', () => {
     })
   const read = (text: string, hasHeaders = false) => readCard(text, 'https://a.example/card.json', { hasHeaders })
 
-  test('has a fingerprint of all of it, in any order of its fields', () => {
+  test('has a fingerprint that covers every field, in any order', () => {
     const { fingerprint } = read(card({ skills: [], version: '1' }))
     expect(read(card({ version: '1', skills: [] })).fingerprint).toBe(fingerprint)
     expect(read(card({ version: '1', skills: [], unknown: true })).fingerprint).not.toBe(fingerprint)

@@ -52,7 +52,7 @@ describe.each(RULE_STACKS)('search_messages, on the %s stack', (stack) => {
     return { result, label: run.label, secret }
   }
 
-  test('finds in an open space what was said in open spaces of the agent, and nothing confidential', async () => {
+  test('finds in an open space messages from the agent’s open spaces, and nothing confidential', async () => {
     const { result, label } = await found('open', { query: 'heron' })
     expect(result).toContain('OPENCANARY')
     expect(result).not.toContain('SECRETCANARY')
@@ -60,7 +60,7 @@ describe.each(RULE_STACKS)('search_messages, on the %s stack', (stack) => {
     expect(label).toEqual([])
   })
 
-  test('finds in a confidential space also what was said there', async () => {
+  test('finds in a confidential space also its own messages', async () => {
     const { result, label, secret } = await found('secret', { query: 'heron' })
     expect(result).toContain('OPENCANARY')
     expect(result).toContain('SECRETCANARY')
@@ -80,7 +80,7 @@ describe.each(RULE_STACKS)('search_messages, on the %s stack', (stack) => {
     expect(fromSecret.label).toEqual([fromSecret.secret.id])
   })
 
-  test('finds nothing by other words, and by other senders', async () => {
+  test('finds no messages with other words or from other senders', async () => {
     expect((await found('open', { query: 'ostrich' })).result).not.toContain('CANARY')
     expect((await found('open', { query: 'heron', from: 'Bob' })).result).not.toContain('CANARY')
   })

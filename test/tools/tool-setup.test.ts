@@ -67,7 +67,7 @@ describe('admins set up tools', () => {
     (await mutate(admin, 'createAgent', 'agent { id }', { name: 'Ada', instructions: '', model: 'demo', ...input }))
       .agent
 
-  test('nobody else may, and nothing is requested for them', async () => {
+  test('nobody else may use it, and no request is sent for them', async () => {
     const mcp = await startMcpServer([{ name: 'add' }])
     const human = await parley.clientOf(await parley.human('Eve'))
     const tool = { name: 'x', description: '', inputSchema: 'nonsense', execution: 'HTTP', url: api.url }
@@ -114,7 +114,7 @@ describe('admins set up tools', () => {
       ])
     })
 
-    test('says what a server that wants credentials, or is down, says', async () => {
+    test('repeats the error of a server that requires credentials, or is down', async () => {
       mcp.authorization = SECRET
       const refused = await connect({
         server: { name: 'math', url: mcp.url, headers: { authorization: 'Bearer wrong-key' } },
@@ -153,7 +153,7 @@ describe('admins set up tools', () => {
       expect(other).toMatchObject({ tools: null })
     })
 
-    test('refuses a bad server with the field at fault, and an unknown agent', async () => {
+    test('refuses an invalid server with the name of the field, and an unknown agent', async () => {
       const bad = await connect({ server: { name: 'a__b', url: mcp.url } })
       expect(bad).toMatchObject({ __typename: 'BadInputError', field: 'input.server.name' })
       const missing = await connect({ agentId: 'agt_00000000000000000000000000', server: { name: 'a', url: mcp.url } })
@@ -212,7 +212,7 @@ describe('admins set up tools', () => {
       },
     }
 
-    test('turns operations into tools, each with a unique name, or says why it cannot', async () => {
+    test('turns operations into tools, each with a unique name, or gives the reason why it cannot', async () => {
       api.answer = (response) => response.end(JSON.stringify(PETS))
       const { tools } = await readApi({ url: `${api.url}/openapi.json` })
       const at = (operation: string) => tools.find((tool: Read) => tool.operation === operation)
@@ -248,7 +248,7 @@ describe('admins set up tools', () => {
       expect(at('POST /upload')).toMatchObject({ problem: expect.stringContaining('multipart/form-data') })
     })
 
-    test('gives tools that an agent can have, and that work when they are tried', async () => {
+    test('creates tools that an agent can have, and that work when they are tried', async () => {
       api.answer = (response) => response.end(JSON.stringify(PETS))
       const { tools } = await readApi({ url: `${api.url}/openapi.json` })
       const [usable] = tools.filter(({ operation }: Read) => operation === 'PUT /pets/{petId}')
@@ -318,7 +318,7 @@ paths:
       })
     })
 
-    test('refuses both and neither, an address that does not answer, and a document over 5 MB', async () => {
+    test('refuses both and neither, an address that does not respond, and a document over 5 MB', async () => {
       expect(await readApi({})).toMatchObject({ __typename: 'BadInputError' })
       expect(await readApi({ document: '{}', url: api.url })).toMatchObject({ __typename: 'BadInputError' })
       api.answer = (response) => response.writeHead(404).end('not here')
@@ -334,7 +334,7 @@ paths:
     })
 
     test.each(['JSON', 'YAML'])(
-      'does not keep others waiting for 5 MB of %s whose schemas multiply',
+      'does not delay others for 5 MB of %s whose schemas multiply',
       async (format) => {
         // Each schema refers twice to the next: fully expanded, the first would have 2^16 objects.
         const schemas: Record<string, object> = Object.fromEntries(
@@ -390,7 +390,7 @@ paths:
       ...rest,
     })
 
-    test('makes the call of a run', async () => {
+    test('makes the call that a run would make', async () => {
       const tried = await tryTool({ tool: tool({ headers: { 'x-key': 'abcdef' } }), input: { city: 'Oslo' } })
       expect(tried).toMatchObject({ ok: true, output: { fine: true }, error: null })
       expect(api.heard).toMatchObject([
@@ -403,7 +403,7 @@ paths:
       ])
     })
 
-    test('says how it failed, without the headers that were sent', async () => {
+    test('gives the reason of a failure, without the headers that were sent', async () => {
       api.answer = (response, { headers }) =>
         response
           .writeHead(403, { 'content-type': 'application/json' })
@@ -435,7 +435,7 @@ paths:
     })
   })
 
-  test('private addresses are as closed as they are to runs', async () => {
+  test('private addresses are blocked as they are for runs', async () => {
     const guarded = await startTestServer({ worker: false, settings: { PARLEY_ALLOW_PRIVATE_TOOLS: 'false' } })
     try {
       const client = await guarded.clientOf(guarded.admin)

@@ -56,7 +56,7 @@ describe('a form of a JSON Schema', () => {
     expect(fitsForm(schema as Record<string, unknown>, value)).toBe(false)
   })
 
-  test('regular expressions are left to the server; a field of that name stays', () => {
+  test('regular expressions are left to the server; a field with that name stays', () => {
     expect(
       withoutPatterns({
         type: 'object',

@@ -20,7 +20,7 @@ describe('the colours of code', () => {
     expect(marked(code, language)).toBe(expected)
   })
 
-  test('any code keeps its text', () => {
+  test('highlighted code keeps its text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.constantFrom('ts', 'sh', 'sql', 'x'), (code, language) => {
         expect(

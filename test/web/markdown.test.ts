@@ -172,7 +172,7 @@ describe('markdown', () => {
     expectWithinLimits(text)
   })
 
-  test('any text is parsed or given up in time, within the limits of nodes and depth', () => {
+  test('any text is parsed or abandoned in time, within the limits of nodes and depth', () => {
     const marks = [...'>-+*_~`[]()!<>&|#:=\\"\'. \n\t1aé'].concat(
       '\n\n',
       '> ',

@@ -28,7 +28,7 @@ describe('a prompt for people', () => {
     )
   })
 
-  test('of any shape is shown', () => {
+  test('is shown in any shape', () => {
     fc.assert(
       fc.property(fc.anything(), (content) => {
         for (const { text, value } of partsOf({ role: 'user', content })) expect(text ?? value).toBe(text ?? value)
@@ -45,7 +45,7 @@ describe('a prompt for people', () => {
     ])
   })
 
-  test('is compared with the one of the step before', () => {
+  test('is compared with the prompt of the previous step', () => {
     const before = prompt({ messages: [user('a'), user('b')], tools: ['order', 'pay'] })
     const now = prompt({ instructions: 'Be brief.', messages: [user('a'), user('c'), user('d')], tools: ['order'] })
     const changes = changesBetween(before, now)
@@ -55,12 +55,12 @@ describe('a prompt for people', () => {
       '+Be brief.',
     ])
     expect(wordsOfChanges(changes)).toBe(
-      'Compared with the step before: 2 new messages, 1 removed message, changed instructions, without pay.',
+      'Compared with the previous step: 2 new messages, 1 removed message, changed instructions, without pay.',
     )
-    expect(wordsOfChanges(changesBetween(before, before))).toBe('The same as in the step before.')
+    expect(wordsOfChanges(changesBetween(before, before))).toBe('Same as in the previous step.')
   })
 
-  test('too different to be compared in time is not compared', () => {
+  test('is not compared if the comparison would take too long', () => {
     const lines = (word: string) => Array.from({ length: 5000 }, (_, at) => `${word} ${at}`).join('\n')
     const { instructions } = changesBetween(prompt({ instructions: lines('a') }), prompt({ instructions: lines('b') }))
     expect(instructions).toBe('')

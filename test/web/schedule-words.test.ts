@@ -32,7 +32,7 @@ describe('a schedule in words', () => {
     },
   )
 
-  test('the form shows the schedule that it made, whichever it was', () => {
+  test('the form can show every schedule that it creates', () => {
     const parts = fc.record({
       repetition: fc.constantFrom(
         'HOURLY' as const,

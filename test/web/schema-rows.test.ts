@@ -6,7 +6,7 @@ const text = { type: 'string' }
 const object = (more: object) => ({ type: 'object', properties: { item: text }, ...more })
 
 describe('the fields of a schema', () => {
-  test('make the schema, and the schema makes them', () => {
+  test('convert to the schema, and the schema converts back', () => {
     const rows = fc.uniqueArray(
       fc.record({
         name: fc.stringMatching(/^[a-z]\w{0,8}$/),
@@ -35,7 +35,7 @@ describe('the fields of a schema', () => {
     expect(rowsOf(schema)).toBeNull()
   })
 
-  test('with the name of one before are refused', () => {
+  test('fields with a duplicate name are refused', () => {
     const [item, same] = [' item', 'item'].map((name) => ({
       ...{ name, type: 'string' as const, isRequired: true, description: '' },
     }))
@@ -43,7 +43,7 @@ describe('the fields of a schema', () => {
     expect(rows.map((_, at) => hasNameBefore(rows, at))).toEqual([false, false, true, false, false])
   })
 
-  test('without a name are left out', () => {
+  test('fields without a name are omitted', () => {
     const row = { name: ' ', type: 'string' as const, isRequired: true, description: '' }
     expect(schemaOf([row, { ...row, name: 'item' }])).toEqual(object({ required: ['item'] }))
   })

@@ -29,7 +29,7 @@ describe('the times of a run', () => {
     expect(chart.totalMs).toBe(2900)
   })
 
-  test('go on while the run does', () => {
+  test('continue while the run does', () => {
     const calls = [{ id: 'tcl_1', toolName: 'order', createdAt: at(500), settledAt: null }]
     expect(briefly(waterfallOf(run(null, null), { steps: [], calls: [], now }))).toEqual(['Queued 0-9000 …'])
     expect(briefly(waterfallOf(run(80, null), { steps: [], calls, now }))).toEqual([
@@ -39,7 +39,7 @@ describe('the times of a run', () => {
     ])
   })
 
-  test('without times of steps are those of the run itself; a clock that went back gives no negative ones', () => {
+  test('if steps have no times, the times of the run are used; a clock that was set back causes no negative times', () => {
     const calls = [{ id: 'tcl_1', toolName: 'order', createdAt: at(-5), settledAt: at(-9) }]
     expect(briefly(waterfallOf(run(0, 0), { steps: [], calls, now }))).toEqual(['Queued 0-0', 'Run 0-0', 'order 0-0'])
     expect(waterfallOf(run(0, 0), { steps: [], calls, now }).totalMs).toBe(1)

@@ -42,7 +42,7 @@ export function ApprovalView({ call }: { call: ToolCall }) {
   )
 }
 
-/** The person connects on a page of their own; here they can only refuse. */
+/** The person connects on a separate page; here they can only refuse. */
 function Connect({ url, decide }: { url: string; decide: Deciding }) {
   return (
     <div className="decide">
@@ -125,7 +125,7 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   )
 }
 
-/** Has the focus when it opens: the button that opened it is gone, and Escape goes back. */
+/** Has the focus when it opens: the button that opened it no longer exists, and Escape returns. */
 function Editing({ onBack, children }: { onBack(): void; children: ReactNode }) {
   const box = useRef<HTMLDivElement>(null)
   useEffect(() => box.current?.focus(), [])

@@ -26,7 +26,7 @@ interface GrantFormProps {
   onBack(): void
 }
 
-/** Proposes that calls like this one are executed without asking, within bounds. Also approves this call. */
+/** Proposes that calls like this one are executed without approval, within bounds. Also approves this call. */
 export function GrantForm({ call, onBack }: GrantFormProps) {
   const { connection } = useSession()
   const entries = boundableOf(call.input)

@@ -34,7 +34,7 @@ export function Grants({ spaceId = null, agentId = null, heading: Heading = 'h3'
       {ask.data === undefined && <Unanswered what="the standing grants" ask={ask} />}
       {ask.data !== undefined && grants.every((grant) => !isLive(grant)) && (
         <p className="hint">
-          None. To allow calls without asking, choose “Allow calls like this…” on a call that waits for approval.
+          None. To allow calls without approval, choose “Allow calls like this…” on a call that waits for approval.
         </p>
       )}
       <ul className="grants">
@@ -82,7 +82,7 @@ export function GrantOfCall({ call }: { call: ToolCall }) {
   return (
     <div className="grant-of-call">
       <p className="note">
-        Executed without asking, under a standing grant that <b>{call.grant.proposedBy.name}</b> proposed.{' '}
+        Executed without approval, under a standing grant that <b>{call.grant.proposedBy.name}</b> proposed.{' '}
         <Button look="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Hide the grant' : 'Show the grant'}
         </Button>

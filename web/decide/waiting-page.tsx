@@ -32,8 +32,8 @@ export function WaitingPage() {
         {calls.length === 0 && grantCount === 0 ? (
           <Empty icon="check" title="Nothing is waiting for you">
             <p>
-              When an agent in any of your spaces needs an approval or an answer, its request appears here. Get it as a
-              push message or mail too: <Link href="/notifications">Notifications</Link>
+              When an agent in any of your spaces needs an approval or an answer, its request appears here. Get a push
+              message or email too: <Link href="/notifications">Notifications</Link>
             </p>
           </Empty>
         ) : (

@@ -45,7 +45,7 @@ function resultOf({ toolName, output }: Record<string, unknown>): PromptPart {
   return typeof value === 'string' ? { title, text: value, value: undefined } : { title, text: null, value }
 }
 
-/** The bytes of a file say nothing to people. */
+/** The bytes of a file are not readable for people. */
 function fileOf({ mediaType, filename }: Record<string, unknown>): PromptPart {
   const words = [mediaType ?? 'file', filename].filter((word) => typeof word === 'string').join(', ')
   return { title: 'file', text: words, value: undefined }
@@ -95,13 +95,13 @@ export interface Prompt {
   tools: readonly string[]
 }
 
-/** How a prompt differs from that of the step before. */
+/** How a prompt differs from that of the previous step. */
 export interface PromptChanges {
   /** A unified diff of the instructions; null if they are the same. '' if they differ too much to be compared. */
   instructions: string | null
   /** How many messages from the first on are the same. */
   same: number
-  /** Messages that the step before had sent and this one does not. */
+  /** Messages that the previous step sent and this one does not. */
   removed: readonly ModelMessage[]
   added: readonly ModelMessage[]
   addedTools: readonly string[]
@@ -134,7 +134,7 @@ export function changesBetween(before: Prompt, now: Prompt): PromptChanges {
 const isSame = (one: unknown, other: unknown) => isSameJson(one, other)
 
 function diffOf(before: string, now: string): string {
-  // Both end with a line break, so that no line says that it has none.
+  // Both end with a line break, so that the diff has no "no newline" note.
   return createTwoFilesPatch('before', 'now', `${before}\n`, `${now}\n`, undefined, undefined, DIFF_LIMITS) ?? ''
 }
 
@@ -147,7 +147,7 @@ export function wordsOfChanges({ instructions, removed, added, addedTools, remov
     addedTools.length > 0 && `also ${addedTools.join(', ')}`,
     removedTools.length > 0 && `without ${removedTools.join(', ')}`,
   ].filter((part) => part !== false)
-  return words.length === 0 ? 'The same as in the step before.' : `Compared with the step before: ${words.join(', ')}.`
+  return words.length === 0 ? 'Same as in the previous step.' : `Compared with the previous step: ${words.join(', ')}.`
 }
 
 const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -1,16 +1,16 @@
 import { CodeBlock } from '../ui/code-block.tsx'
 
-/** How to make a test of the room in which a run happened: a recording, its replay, and a test for Vitest. */
+/** How to turn the space of a run into a test: a recording, its replay, and a test for Vitest. */
 export function RunAsTest({ spaceId, agentName }: { spaceId: string; agentName: string }) {
   const file = `test/recordings/${spaceId}.jsonl`
-  const title = JSON.stringify(`${agentName}'s room still does what it did`)
+  const title = JSON.stringify(`${agentName}: the space still behaves the same`)
   return (
     <section className="block">
       <details>
-        <summary>Make a test of this</summary>
+        <summary>Turn this into a test</summary>
         <p className="hint">
-          Records the space with everything that decided what happened in it, without secrets. The replay needs no
-          network, key or server.
+          Records the space with everything that influenced its runs, without secrets. The replay needs no network, key
+          or server.
         </p>
         <CodeBlock
           language="sh"

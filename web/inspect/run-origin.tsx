@@ -86,13 +86,13 @@ function Started({ parent, depth }: Pick<Run, 'parent' | 'depth'>) {
 
 const WHAT_TO_DO: Record<string, string> = {
   OVER_BUDGET: 'A budget is exhausted. Ask an admin to raise it, or try again when it is renewed.',
-  TIME_LIMIT: 'The run reached its time limit. Ask for less at once, or retry.',
+  TIME_LIMIT: 'The run reached its time limit. Request less at once, or retry.',
   MODEL_FAILED: 'The model could not answer. Retry in a minute; if it fails again, tell an admin.',
-  WORKER_LOST: 'The server stopped three times while it worked on this run. Retry; if it fails again, tell an admin.',
-  INTERNAL: 'The server made a mistake. Retry; if it fails again, give an admin the address of this page.',
+  WORKER_LOST: 'The server stopped three times while it executed this run. Retry; if it fails again, tell an admin.',
+  INTERNAL: 'The server had an internal error. Retry; if it fails again, give an admin the address of this page.',
 }
 
-/** For people, what they can do. For admins, what happened, and where they can repair it. */
+/** For people, what they can do. For admins, what happened, and where they can fix it. */
 export function RunFailure({ run, error, stopReason }: { run: Run; error: string; stopReason: string | null }) {
   const { isAdmin } = useSession()
   const advice = WHAT_TO_DO[stopReason ?? ''] ?? 'Retry; if it fails again, tell an admin.'
@@ -110,8 +110,8 @@ export function RunFailure({ run, error, stopReason }: { run: Run; error: string
           {stopReason === 'MODEL_FAILED' && (
             <>
               <Link href="/models">Models and keys</Link> ·{' '}
-              <Link href={`/agents/${run.agent.id}/settings`}>The agent’s model</Link>. People who see this run read
-              what they can do, not the provider’s words.
+              <Link href={`/agents/${run.agent.id}/settings`}>The agent’s model</Link>. People who see this run see what
+              they can do, not the provider’s message.
             </>
           )}
         </p>

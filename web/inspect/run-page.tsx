@@ -124,8 +124,8 @@ function RunView({ run, live, onRetry }: RunViewProps) {
           <h2>Steps</h2>
           {!isAdmin && steps.length > 0 && (
             <p className="hint">
-              You see what the agent did. Only admins see its thoughts and its prompts: they may come from spaces that
-              you are not in.
+              You see what the agent did. Only admins see its reasoning and prompts, which may contain content from
+              spaces that you are not in.
             </p>
           )}
           <Refused error={live.error} onRetry={onRetry} />
@@ -236,19 +236,19 @@ function wordsOfWhole({ totalTokens, costUsd }: Now['usage']): string {
 /** Why the run ended, after its status. */
 const STOPPED: Record<NonNullable<Now['stopReason']>, string> = {
   FINISHED: '',
-  SKIPPED: ': read it and said nothing',
+  SKIPPED: ': read it and stayed silent',
   ALL_ANSWERED: ': answered every message',
-  MAX_STEPS: ': reached its maximum of steps',
-  MAX_TOOL_CALLS: ': reached its maximum of tool calls',
+  MAX_STEPS: ': reached its maximum number of steps',
+  MAX_TOOL_CALLS: ': reached its maximum number of tool calls',
   TOKEN_BUDGET: ': reached its token limit',
   OVER_BUDGET: ': a budget is exhausted',
   TIME_LIMIT: ': reached its time limit',
   MODEL_FAILED: ': the model failed',
   WORKER_LOST: ': the server stopped',
-  INTERNAL: ': an error of the server',
+  INTERNAL: ': an internal error of the server',
   STOPPED: ': stopped',
   HANDED_ON: ': delegated to another agent',
-  GONE: ': the agent left, or it or the space was deleted',
+  GONE: ': the agent left, or the agent or space was deleted',
 }
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }) {

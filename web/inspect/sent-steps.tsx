@@ -119,7 +119,7 @@ function StepsOfPage({ runId, sought, page, size, lasts, onFewer }: StepsOfPageP
   )
 }
 
-/** The prompt and the response of a step: the difference to the step before in front, what is the same collapsed. */
+/** The prompt and the response of a step: first the difference from the previous step; unchanged parts are collapsed. */
 function SentStep({ step, before, sought }: { step: Step; before: Step | undefined; sought: string }) {
   const prompt = promptOf(step)
   const changes = useMemo(
@@ -164,7 +164,7 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
       {changes !== null && changes.removed.length > 0 && (
         <Messages title="no longer sent" messages={changes.removed} sought={sought} />
       )}
-      {same > 0 && <Messages title="as in the step before" messages={messages.slice(0, same)} sought={sought} />}
+      {same > 0 && <Messages title="as in the previous step" messages={messages.slice(0, same)} sought={sought} />}
       <ModelMessages messages={messages.slice(same)} sought={sought} />
       <details open={isFoundIn(listOf(step.response), sought)}>
         <summary>Response</summary>
@@ -175,7 +175,7 @@ function SentStep({ step, before, sought }: { step: Step; before: Step | undefin
   )
 }
 
-/** Collapsed messages, open if they contain what is sought. */
+/** Collapsed messages, open if they contain the search text. */
 function Messages({ title, messages, sought }: { title: string; messages: readonly ModelMessage[]; sought: string }) {
   return (
     <details open={isFoundIn(messages, sought)}>
@@ -191,7 +191,7 @@ function Messages({ title, messages, sought }: { title: string; messages: readon
 function Instructions({ text, sought, isSame }: { text: string; sought: string; isSame: boolean }) {
   return (
     <details open={matches(text, sought)}>
-      <summary>Instructions {isSame && <span className="note">as in the step before</span>}</summary>
+      <summary>Instructions {isSame && <span className="note">as in the previous step</span>}</summary>
       <CopyButton what="the instructions" text={() => text} />
       {sectionsOf(text).map(({ title, text: part }, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: what was sent does not change

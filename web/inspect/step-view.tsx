@@ -10,8 +10,7 @@ import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
 
-const HIDDEN =
-  'You do not see what it was called with: only admins do, and the members of a space in which the call is shown.'
+const HIDDEN = 'You cannot see its input: only admins can, and the members of a space in which the call is shown.'
 
 /** One generation of the model: its reasoning, its internal text, and its tool calls with their results. */
 export const StepView = memo(function StepView({ step, isLast }: { step: RunStep; isLast: boolean }) {

@@ -17,7 +17,7 @@ interface TimesProps {
 
 /**
  * Shows how long the run waited, and how long each step and each call took, on one scale. Only admins see steps. Mount
- * another one when the run has ended, so that its last steps are loaded.
+ * a new instance when the run has ended, so that its last steps are loaded.
  */
 export function Times({ runId, run, calls }: TimesProps) {
   const { isAdmin } = useSession()
@@ -56,7 +56,7 @@ function Bar({ row, chart: { totalMs } }: { row: Row; chart: Waterfall }) {
   const share = (ms: number) => `${Math.min(100, (ms / totalMs) * 100)}%`
   const took = wordsOfDuration(to - from)
   const words = [
-    `${isOpen ? 'goes on for' : 'took'} ${took}`,
+    `${isOpen ? 'in progress for' : 'took'} ${took}`,
     kind === 'queue' ? null : `after ${wordsOfDuration(from)}`,
     firstOutput === null ? null : `first output after ${wordsOfDuration(firstOutput - from)}`,
   ].filter(Boolean)

@@ -1,4 +1,4 @@
-/** The times of a run, as ISO dates; null for an end that has not come. */
+/** The times of a run, as ISO dates; null if it has not ended. */
 export interface TimedRun {
   queuedAt: string
   startedAt: string | null
@@ -28,7 +28,7 @@ export interface Row {
   label: string
   from: number
   to: number
-  /** Whether it still goes on. */
+  /** Whether it is still in progress. */
   isOpen: boolean
   /** When the model's first output arrived. */
   firstOutput: number | null
@@ -96,7 +96,7 @@ export function waterfallOf(
     const to = settledAt === null ? Math.max(from, end) : Math.max(from, after(settledAt))
     rows.push({ ...base, key: id, kind: 'call', label: toolName, from, to, isOpen: settledAt === null && !isOver })
   }
-  // A step comes before its calls, also within the same millisecond.
+  // A step comes before its calls, even within the same millisecond.
   const order = { queue: 0, run: 1, step: 2, call: 3 }
   rows.sort((one, other) => one.from - other.from || order[one.kind] - order[other.kind])
   return { rows, totalMs: Math.max(1, end, ...rows.map(({ to }) => to)) }

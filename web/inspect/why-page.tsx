@@ -11,7 +11,7 @@ import { provJsonOf, type WhySteps } from './prov-json.ts'
 
 type Step = WhySteps[number]
 
-/** Where a message, tool call, run or memory came from: a path back to people, plans and services, one click for each cause. */
+/** Where a message, tool call, run or memory came from: a path back to people, plans and services, with a link for each cause. */
 export function WhyPage({ id }: { id: string }) {
   const ask = useAsk(WHY, { id })
   const steps = ask.data?.why?.steps

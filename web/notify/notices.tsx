@@ -29,7 +29,7 @@ async function markSeen(connection: Connection, { kind, spaceId, messageId }: Vi
   await connection.ask(MARK_READ, { spaceId, messageId }).catch(() => {})
 }
 
-/** Whether the page in front shows what the notice is about; false if that is not known. A reply is shown in its thread. */
+/** Whether the visible page shows the object of the notice; false if unknown. A reply is shown in its thread. */
 async function isInFront(connection: Connection, { spaceId, messageId }: ViewerNotice, at: string): Promise<boolean> {
   if (document.hidden || at !== `/spaces/${spaceId}`) return false
   if (messageId === null) return true

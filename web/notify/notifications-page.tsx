@@ -64,7 +64,7 @@ function ThisDevice({ publicKey }: { publicKey: string | null }) {
             isBusy={change.isBusy}
             onClick={() => change.start(!isOn)}
           >
-            {isOn ? 'Turn off on this device' : 'Turn on on this device'}
+            {isOn ? 'Disable on this device' : 'Enable on this device'}
           </Button>
         </>
       )}
@@ -89,7 +89,7 @@ function Channels({ settings }: { settings: { push: boolean; mail: boolean; noti
       <h2>Channels</h2>
       <Form label="Channels" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
         <CheckField
-          label="Push messages on the devices where they are turned on"
+          label="Push messages on the devices where you enabled them"
           name="push"
           defaultChecked={settings.push}
         />

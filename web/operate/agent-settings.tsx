@@ -100,7 +100,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
         <CheckField
           label="Keep as a draft"
           name="asDraft"
-          hint="Runs go on with the published version until the draft is published."
+          hint="Runs continue with the published version until the draft is published."
         />
         <p role="status" className="hint">
           {status !== ''
@@ -175,7 +175,7 @@ function settingsIn(values: FormData): Settings {
   }
 }
 
-/** Only what differs: the rest would undo what an earlier draft has changed. */
+/** Only changed fields: the others would undo changes of an earlier draft. */
 function changedIn(settings: Settings, before: Settings): Settings {
   const was = before as Record<string, unknown>
   return Object.fromEntries(

@@ -45,7 +45,7 @@ const METHODS = [
   ['DELETE', 'DELETE'],
 ] as const
 
-/** The agent's custom tools and MCP servers, and the agent on another server for which it stands. */
+/** The agent's custom tools and MCP servers, and the agent on another server that it represents. */
 export function AgentTools({ agent }: { agent: Agent }) {
   const { connection } = useSession()
   const [edited, setEdited] = useState<Tool | 'new' | null>(null)

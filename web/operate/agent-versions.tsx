@@ -20,7 +20,9 @@ export function AgentVersions({ agentId }: { agentId: string }) {
       <Draft agentId={agentId} />
       <section className="block" aria-label="Versions">
         <h2>Versions</h2>
-        <p className="hint">Each change of what the agent is makes a version. A run keeps its version until it ends.</p>
+        <p className="hint">
+          Each change of the agent’s definition creates a version. A run keeps its version until it ends.
+        </p>
         <Pages>{(page) => <VersionRows agentId={agentId} page={page} />}</Pages>
       </section>
     </>
@@ -40,8 +42,8 @@ function Draft({ agentId }: { agentId: string }) {
     <section className="block card draft" aria-label="Draft">
       <h2>Draft</h2>
       <p className="hint">
-        By {draft.author?.name ?? 'the operator'}, <Moment at={draft.createdAt} />. Runs go on with the published
-        version until you publish it.
+        By {draft.author?.name ?? 'the operator'}, <Moment at={draft.createdAt} />. Runs continue with the published
+        version until you publish the draft.
       </p>
       {draft.diff === '' ? <p className="hint">The draft equals the published version.</p> : <Diff text={draft.diff} />}
       <Form
@@ -119,10 +121,10 @@ function VersionRow({ version, isCurrent }: { version: ConsoleAgentVersionFragme
       </div>
       <Refused error={restore.error} />
       {diff === '' ? (
-        <p className="hint">{number === 1 ? 'The first version.' : 'Nothing differs from the version before.'}</p>
+        <p className="hint">{number === 1 ? 'The first version.' : 'No difference from the previous version.'}</p>
       ) : (
         <details>
-          <summary>Changes from the version before</summary>
+          <summary>Changes from the previous version</summary>
           <Diff text={diff} />
         </details>
       )}

@@ -70,7 +70,7 @@ export function HumanBudget({ humanId, budget }: { humanId: string; budget: Budg
 }
 
 interface BudgetViewProps {
-  /** Null: what was spent is only shown beside a limit. */
+  /** Null: spending is only shown next to a limit. */
   whose: { agentId?: string; spaceId?: string } | null
   budget: Budget | null
   save(budget: BudgetInput): Promise<void>

@@ -15,7 +15,9 @@ export function ModelField({ hint, ...props }: ComponentProps<typeof TextField>)
     <>
       <TextField
         {...props}
-        hint={hint ?? 'provider:model, e.g. openai:gpt-5-mini, demo, or a2a:URL of the card of an agent elsewhere'}
+        hint={
+          hint ?? 'provider:model, e.g. openai:gpt-5-mini, demo, or a2a:URL of the card of an agent on another server'
+        }
         list={listId}
       />
       <datalist id={listId}>

@@ -45,7 +45,7 @@ export const FIRST_AGENTS = [
   },
   {
     name: 'Tom',
-    description: 'Asks what a forecast leaves open.',
+    description: 'Asks about open questions in a forecast.',
     instructions:
       'When a forecast warns of frost, ask once who orders fleece: the fleece in the shed covers half of the beds. Skip everything else that does not address you. (The demo model plays: skeptic.)',
     tools: [],
@@ -63,7 +63,7 @@ export const FIRST_AGENTS = [
 export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Order two rolls of fleece']
 
 const DESCRIPTION = 'Three agents that look after a garden'
-const DEMO_DESCRIPTION = 'Three scripted agents. For real ones, set up a model under Get started'
+const DEMO_DESCRIPTION = 'Three scripted agents. For real agents, set up a model under Get started'
 
 /** Creates a person, three agents, one of which needs an approval to order, and a space with all four. */
 export async function startConversation(connection: Connection, name: string, model: string | null) {

@@ -19,7 +19,7 @@ interface RemoteAgentProps {
   onSave(remote: object): void
 }
 
-/** The agent on another server for which an agent stands: its card, and how it is reached. */
+/** The agent on another server that an agent represents: its card, and its connection. */
 export function RemoteAgent({ agentId, remote, isBusy, error, onSave }: RemoteAgentProps) {
   const { cardUrl, card, headerNames, mayReceiveConfidential, approval } = remote
   return (
@@ -29,7 +29,7 @@ export function RemoteAgent({ agentId, remote, isBusy, error, onSave }: RemoteAg
       </div>
       <p className="note">{cardUrl}</p>
       {card === null ? (
-        <p className="hint">Its card is read when it is sent the first message.</p>
+        <p className="hint">Its card is read when the first message is sent to it.</p>
       ) : (
         <>
           <p>
@@ -75,7 +75,7 @@ function ConfirmCard({ agentId, fingerprint }: { agentId: string; fingerprint: s
   return (
     <div className="plain-row">
       <span className="grow">
-        The card has changed since it was trusted. The agent is sent nothing until you confirm the card above.
+        The card has changed since it was trusted. Nothing is sent to the agent until you confirm the card above.
       </span>
       <Button isBusy={confirm.isBusy} onClick={() => confirm.start(null)}>
         Confirm

@@ -30,7 +30,7 @@ const REPETITIONS: readonly (readonly [Repetition, string])[] = [
   ['AT', 'Once, at a date and time'],
 ]
 
-/** When a plan fires, as the API takes it. */
+/** When a plan fires, in the form of the API. */
 export interface ChosenSchedule {
   schedule: PlanScheduleInput
   timeZone: string
@@ -58,7 +58,7 @@ interface Fields extends ScheduleParts {
   timeZone: string
 }
 
-/** The schedule of a plan without cron, for most of them; the next five times show whether it means what was meant. */
+/** The schedule of a plan, in most cases without cron; the next five times show whether it is as intended. */
 export function ScheduleFields({ cron = null, once = null, timeZone, onChange }: ScheduleFieldsProps) {
   const own = useOwnTimeZone()
   const parts = cron === null ? DEFAULT_PARTS : partsOf(cron)
@@ -74,7 +74,7 @@ export function ScheduleFields({ cron = null, once = null, timeZone, onChange }:
   const chosen = { schedule: scheduleOf(fields), timeZone: zone }
   const change = (changed: Partial<Fields>) => {
     const next = { ...fields, ...changed }
-    // Another schedule begins with the one that the fields made.
+    // A different kind of schedule starts from the one that the fields describe.
     if (changed.repetition === 'CRON') next.cron = cronOf(fields) ?? fields.cron
     setFields(next)
     onChange({ schedule: scheduleOf(next), timeZone: next.timeZone === '' ? own : next.timeZone })
@@ -109,7 +109,7 @@ export function ScheduleFields({ cron = null, once = null, timeZone, onChange }:
             required
             value={fields.day}
             onChange={(event) => change({ day: Number(event.target.value) })}
-            hint="A month without this day is left out."
+            hint="A month without this day is skipped."
           />
         )}
         {repetition === 'HOURLY' && (
@@ -222,7 +222,7 @@ function NextTimes(chosen: ChosenSchedule) {
   )
 }
 
-/** Compares by content: the fields make a new object with every render. */
+/** Compares by content, because the fields create a new object with every render. */
 function useChosen(chosen: ChosenSchedule): ChosenSchedule {
   return JSON.parse(usePaused(JSON.stringify(chosen)))
 }

@@ -96,7 +96,7 @@ function wordsOfDays(day: string, month: string, weekday: string): string | null
   const inMonths = names === '' ? '' : ` in ${names}`
   if (day === '*' && weekday === '*') return inMonths === '' ? '' : `every day${inMonths}`
   if (weekday === '*') return wordsOfDates(day, names)
-  // Cron fires on either if both are set, which few people expect: shown as it is written.
+  // Cron fires on either if both are set, which few people expect, so the expression is shown unchanged.
   return day === '*' ? wordsOfWeekdays(weekday, inMonths) : null
 }
 

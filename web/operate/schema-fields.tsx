@@ -23,7 +23,7 @@ interface SchemaFieldsProps {
   hint: string
 }
 
-/** A JSON Schema by its fields; as JSON if it says more than that, or on request. */
+/** Edits a JSON Schema by its fields; as JSON if it contains more than fields, or on request. */
 export function SchemaFields({ label, name, initial, required = false, hint }: SchemaFieldsProps) {
   const [json, setJson] = useState<string | null>(() =>
     initial == null || rowsOf(initial) !== null ? null : JSON.stringify(initial, null, 2),
@@ -97,7 +97,7 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
           </select>
           <input
             aria-label={`Description of field ${at + 1}`}
-            placeholder="what it means, for the model"
+            placeholder="description for the model"
             value={row.description}
             onChange={(event) => change(at, { description: event.target.value })}
           />

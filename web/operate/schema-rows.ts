@@ -1,4 +1,4 @@
-/** One field of a schema that a form can make. */
+/** One field of a schema that the form can create. */
 export interface SchemaRow {
   name: string
   type: SchemaRowType
@@ -11,7 +11,7 @@ export const ROW_TYPES = ['string', 'number', 'integer', 'boolean', 'strings'] a
 export type SchemaRowType = (typeof ROW_TYPES)[number]
 
 /**
- * Returns the fields of a schema; null if it says more than rows can: the form would lose the rest.
+ * Returns the fields of a schema; null if it contains more than rows can express, which the form would lose.
  * `rowsOf(schemaOf(rows))` is `rows`.
  */
 export function rowsOf(schema: unknown): SchemaRow[] | null {

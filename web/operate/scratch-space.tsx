@@ -20,7 +20,7 @@ interface Agent {
   name: string
 }
 
-/** The default name of the person as whom an operator posts. */
+/** The default name of the person for whom an operator posts. */
 const OWN_NAME = 'Operator'
 const NOBODY_YET = ''
 
@@ -59,7 +59,7 @@ export function ScratchSpace({ agent }: { agent: Agent }) {
   )
 }
 
-/** Asks as which person to post, because operators are not members of spaces. */
+/** Asks which person to post as, because operators are not members of spaces. */
 function Begin({ agent, onBegin }: { agent: Agent; onBegin(scratch: Scratch): void }) {
   const { connection } = useSession()
   const ask = useAsk(HUMANS, { search: null, after: null })

@@ -38,7 +38,7 @@ export async function openScratch(
   })
 }
 
-/** Replaces the scratch space by an empty one. The old one is deleted, and the agent forgets it. */
+/** Replaces the scratch space with an empty one. The old one is deleted, and the agent forgets it. */
 export function startOver({ token, spaceId }: Scratch, agent: { id: string; name: string }): Promise<Scratch> {
   return asPerson(token, async (own) => {
     payloadOf((await own.ask(DELETE_SPACE, { id: spaceId })).deleteSpace, 'DeleteSpacePayload')

@@ -39,7 +39,7 @@ export function ToolTrial({ tool: read }: ToolTrialProps) {
       {tool !== null && (
         <>
           <p className="hint">
-            The request is really sent, with the headers that are entered here. Stored headers are not sent.
+            The request is actually sent, with the headers entered here. Stored headers are not sent.
           </p>
           <InputForm
             label="Input of the trial call"

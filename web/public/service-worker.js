@@ -37,7 +37,7 @@ self.addEventListener('notificationclick', (event) => {
 
 async function open(path) {
   const address = addressOf(path)
-  // A path such as //example.com must not lead elsewhere.
+  // A path such as //example.com must not lead to another site.
   if (!address.href.startsWith(self.registration.scope)) return
   const pages = await self.clients.matchAll({ type: 'window', includeUncontrolled: true })
   const page = pages.find(({ url }) => url.startsWith(self.registration.scope))

@@ -62,7 +62,7 @@ export function SearchPage() {
           <Filters params={params} onSet={set} />
         </search>
         {sought.query.trim() === '' ? (
-          <Empty icon="search" title="Write what you look for">
+          <Empty icon="search" title="Enter what you are looking for">
             <p>All words must occur, in any order. Words in quotation marks must follow each other.</p>
           </Empty>
         ) : (

@@ -13,9 +13,9 @@ import { useTypingSignal } from './presence.tsx'
 import { UnsentList, useOutbox, useUnsent } from './unsent-list.tsx'
 import { UploadList, useUploads } from './uploads.tsx'
 
-/** For what is outside of the composer. */
+/** For components outside the composer. */
 export interface ComposerHandle {
-  /** Puts a quoted text before what is written. */
+  /** Inserts a quoted text before the draft. */
   quote(text: string): void
   /** Uploads files for the message. */
   attach(files: Iterable<File>): void
@@ -25,7 +25,7 @@ export interface ComposerHandle {
 interface ComposerProps {
   space: Space
   send: LiveSpace['send']
-  /** The message on which the thread hangs in which the new message is posted. Absent outside of threads. */
+  /** The first message of the thread in which the new message is posted. Absent outside of threads. */
   replyToId?: string
   ref?: Ref<ComposerHandle>
   /** Called for `↑` in the empty field. */
@@ -49,7 +49,7 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const mention = useMention(field, text, setText, space.members)
   const mentionedIds = mentionedIn(text, space).map(({ id }) => id)
-  // Turns, pauses and waiting agents may change while somebody writes.
+  // Turns, pauses and waiting agents may change while a person writes.
   const { data: woken } = useAsk(
     WAKES,
     { spaceId, mentionedIds, replyToId },

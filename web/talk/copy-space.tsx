@@ -21,7 +21,7 @@ export function CopySpace({ space, onCopied }: { space: Space; onCopied(): void 
     <section className="block">
       <h3>Copy</h3>
       <p className="hint">
-        To try something out: the copy has you and copies of the agents as members. Tools that act outside ask for
+        To try something out: the copy has you and copies of the agents as members. Tools with external effects require
         approval there.
       </p>
       <Form

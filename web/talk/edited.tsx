@@ -8,7 +8,7 @@ import { PlainText } from '../ui/plain-text.tsx'
 import { Moment } from '../ui/time.tsx'
 import { VERSIONS } from './operations.ts'
 
-/** Says that a message was edited, and shows its older texts on request. */
+/** Shows that a message was edited, and shows its older texts on request. */
 export function Edited({ message: { id, editedAt, deletedAt } }: { message: Message }) {
   const [isOpen, setOpen] = useState(false)
   if (editedAt === null || deletedAt !== null) return null
@@ -30,7 +30,7 @@ function Versions({ messageId }: { messageId: string }) {
   const { versions = [], staleRuns = [] } = ask.data.message ?? {}
   return (
     <div className="versions">
-      {versions.length === 0 && <p className="hint">There are no older versions any more.</p>}
+      {versions.length === 0 && <p className="hint">Older versions no longer exist.</p>}
       <ol>
         {versions.map(({ text, editedAt }) => (
           <li key={editedAt}>

@@ -68,7 +68,7 @@ export const mayEdit = ({ sender, status, deletedAt, parts }: Message, { isHuman
 export const mayDelete = ({ sender, status, deletedAt }: Message, { isAdmin, humanId }: Who): boolean =>
   deletedAt === null && status !== 'STREAMING' && (isAdmin || sender.id === humanId)
 
-/** A deleted message can be replied to only where a thread hangs on it. */
+/** A deleted message can be replied to only if it has a thread. */
 export const mayReply = ({ deletedAt }: Message, { isHuman }: Who): boolean => isHuman && deletedAt === null
 
 export const mayReact = ({ deletedAt }: Message, { isHuman }: Who): boolean => isHuman && deletedAt === null

@@ -26,7 +26,7 @@ interface MessageViewProps {
   isContinued: boolean
   /** The message after `#` in the address. */
   isTarget: boolean
-  /** The thread that hangs on the message. */
+  /** The thread of the message. */
   thread: ThreadSummary | undefined
 }
 

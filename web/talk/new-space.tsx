@@ -76,7 +76,7 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
           search={search.people}
           onSearch={(next) => setSearch({ ...search, people: next })}
           onToggle={toggle}
-          none="You see nobody else yet. Create the space, and send a join link from its details."
+          none="You cannot see any other people yet. Create the space, and send a join link from its details."
         />
       </Form>
     </Dialog>
@@ -94,7 +94,7 @@ interface ChoicesProps {
   search: string
   onSearch(search: string): void
   onToggle(id: string): void
-  /** Shown if there is nobody: the next step. */
+  /** The next step, shown if there are no people. */
   none: string
 }
 

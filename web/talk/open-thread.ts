@@ -12,9 +12,9 @@ export interface Target {
 
 /** The open thread of a space, and the message that an address leads to. */
 export interface OpenThread {
-  /** The message on which the open thread hangs. */
+  /** The first message of the open thread. */
   rootId: string | null
-  /** The message after `#` in the address, if it is no reply. */
+  /** The message after `#` in the URL, if it is not a reply. */
   target: Target | null
   /** The message after `#` in the address, if it is a reply of the open thread. */
   targetReply: Target | null
@@ -45,7 +45,7 @@ export function useOpenThread(spaceId: string): OpenThread {
   const opener = useRef<Element | null>(null)
   const open = useCallback(
     (id: string) => {
-      // The menu of a message is gone when the thread closes, the buttons of the message are not.
+      // When the thread closes, the menu of a message no longer exists, but its buttons do.
       opener.current = document.getElementById(id)?.querySelector('.thread-line, [aria-haspopup="menu"]') ?? null
       go(`/spaces/${spaceId}?thread=${id}`)
     },

@@ -10,18 +10,18 @@ export interface Unsent {
   text: string
   fileIds: string[]
   mentionedIds: string[]
-  /** The message on which its thread hangs. Absent outside of threads. */
+  /** The first message of its thread. Absent outside of threads. */
   replyToId?: string
   /** The same for all attempts: a message whose response was lost is not posted twice. */
   idempotencyKey: string
-  /** Why the server refused it. Null while it is sent again by itself. */
+  /** Why the server refused it. Null while it is retried automatically. */
   refusal: string | null
 }
 
 /** The messages that wait until the server responds, of all spaces, in the order in which they were written. */
 export interface Outbox extends Observable<readonly Unsent[]> {
   add(message: Omit<Unsent, 'refusal'>): void
-  /** Tries again at once; also what was refused, if its key is given. */
+  /** Retries at once; with a key, also that message if it was refused. */
   retry(idempotencyKey?: string): void
   discard(idempotencyKey: string): void
   /** Sends until the returned function is called. */

@@ -5,7 +5,7 @@ import { SET_TYPING } from './operations.ts'
 
 export type Presence = MemberPresence['presence']
 
-/** Returns the names of the other people who type now. */
+/** Returns the names of the other people who are typing. */
 export function useTyping({ space, presence }: Pick<SpaceState, 'space' | 'presence'>): readonly string[] {
   const { humanId } = useSession()
   const [now, setNow] = useState(() => Date.now())

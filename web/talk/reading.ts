@@ -6,8 +6,8 @@ import { MARK_READ } from './operations.ts'
 const READ_PAUSE_MS = 400
 
 /**
- * Marks messages as read after a short delay, together with all messages seen in the meantime. A reply moves the mark of
- * its thread, any other message the one of the space: use it once for each.
+ * Marks messages as read after a short delay, together with all messages seen in the meantime. A reply moves the read
+ * marker of its thread, any other message that of the space: create one instance for each.
  */
 export function useReading(spaceId: string, onMarked?: (seq: number) => void): (message: Message) => void {
   const { connection, isHuman } = useSession()

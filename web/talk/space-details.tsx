@@ -145,7 +145,7 @@ function AddPerson({ space }: { space: Space }) {
         found={found}
         search={search}
         onSearch={setSearch}
-        nobody="Nobody that you can see has this name. Create a join link below, and send it to them."
+        nobody="No person that you can see has this name. Create a join link below, and send it to them."
       />
       <InviteByMail spaceIds={[space.id]} />
     </>
@@ -179,7 +179,7 @@ function AddMember({ label, space, found, search, onSearch, nobody }: AddMemberP
       />
       {offered.length === 0 && search !== '' && (
         <p className="hint" role="status">
-          {found.length > 0 ? 'Everybody with this name is a member.' : nobody}
+          {found.length > 0 ? 'Everybody with this name is already a member.' : nobody}
         </p>
       )}
       <ul className="member-list">

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef } from 'react'
 
-/** Returns a function that stays the same and does what the newest one would do. */
+/** Returns a function with a stable identity that calls the latest given function. */
 export function useStable(act: () => void): () => void {
   const newest = useRef(act)
   useEffect(() => {

@@ -16,14 +16,14 @@ import { useFileDrop } from './uploads.tsx'
 
 interface ThreadPanelProps extends Pick<LiveSpace, 'thread' | 'readThread' | 'send'> {
   space: Space
-  /** The message on which the thread hangs. */
+  /** The first message of the thread. */
   rootId: string
   /** The reply after `#` in the address. */
   target: Target | null
   onClose(): void
 }
 
-/** A thread next to the conversation of its space; on a narrow screen, in its place. */
+/** A thread next to the conversation of its space; on a narrow screen, instead of the conversation. */
 export function ThreadPanel({ space, rootId, target, thread, readThread, send, onClose }: ThreadPanelProps) {
   const session = useSession()
   const { isHuman, humanId } = session
@@ -51,7 +51,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
   const read = useReading(space.id, onMarked)
   const onSeen = useCallback(
     (message: Message) => {
-      // The mark of the space is not moved: the messages before this one may not have been read.
+      // The read marker of the space is not moved: the messages before this one may not have been read.
       if (message.threadRootId !== null) read(message)
     },
     [read],
@@ -79,7 +79,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
         </header>
         {status === 'ended' && (
           <Empty icon="reply" title="There is no such thread in this space">
-            <p>The message on which it hangs may have been deleted.</p>
+            <p>The message that started the thread may have been deleted.</p>
           </Empty>
         )}
         {status === 'loading' && error !== null && (
@@ -99,7 +99,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
                 <Refused error={error} onRetry={live.reload} />
               </div>
             )}
-            {root === null && <p className="note thread-note">The message on which this thread hangs was deleted.</p>}
+            {root === null && <p className="note thread-note">The message that started this thread was deleted.</p>}
             <Timeline
               label="Messages of the thread"
               beginning={null}
@@ -123,7 +123,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
   )
 }
 
-/** Calls a function for Escape, unless something that is open above the page takes it. */
+/** Calls a function for Escape, unless an overlay above the page handles it. */
 function useEscape(onEscape: () => void): void {
   useEffect(() => {
     const onKey = ({ key, target, defaultPrevented, isComposing }: KeyboardEvent) => {

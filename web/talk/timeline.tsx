@@ -23,7 +23,7 @@ interface TimelineProps {
   target: { id: string; seq: number } | null
   /** Called with the newest complete message while the end is in view. */
   onSeen(message: Message): void
-  /** Whether something may cover it, so that nothing of it is seen. */
+  /** Whether another element may cover the timeline, so that it is not visible. */
   isBehind?: boolean
 }
 

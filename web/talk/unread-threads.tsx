@@ -14,7 +14,7 @@ interface UnreadThreadsProps {
   onOpen(rootId: string): void
 }
 
-/** The way to the threads with new replies: the messages on which they hang may be far up, or deleted. */
+/** Links to the threads with new replies, whose first messages may be far up, or deleted. */
 export function UnreadThreads({ spaceId, openId, onOpen }: UnreadThreadsProps) {
   const { viewer } = useSession()
   const list = useRef<HTMLDetailsElement>(null)

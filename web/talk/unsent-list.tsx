@@ -10,7 +10,7 @@ const OutboxContext = createContext<Outbox | null>(null)
 /** Null for viewers who cannot post. */
 export const useOutbox = (): Outbox | null => use(OutboxContext)
 
-/** Sends what could not be sent, on whichever page the person is. */
+/** Sends the unsent messages, whichever page is open. */
 export function OutboxProvider({ children }: { children: ReactNode }) {
   const { connection, humanId } = useSession()
   const outbox = useMemo(() => (humanId === null ? null : createOutbox(connection, humanId)), [connection, humanId])
@@ -40,7 +40,9 @@ export function UnsentList({ spaceId, replyToId }: { spaceId: string; replyToId?
             <span className="unsent-text" dir="auto">
               {text || `${fileIds.length} ${fileIds.length === 1 ? 'file' : 'files'}`}
             </span>
-            <small>{refusal ?? 'Not sent yet: the server does not respond. It is sent again by itself.'}</small>
+            <small>
+              {refusal ?? 'Not sent yet: the server does not respond. It will be sent again automatically.'}
+            </small>
           </span>
           <IconButton label="Try again now" icon="retry" onClick={() => outbox?.retry(idempotencyKey)} />
           <IconButton label="Discard this message" icon="cross" onClick={() => outbox?.discard(idempotencyKey)} />

@@ -3,7 +3,7 @@ import { Button } from './button.tsx'
 import { FALLBACK_TALL_PX, PlainText } from './plain-text.tsx'
 
 interface BoundaryProps {
-  /** What could not be shown, as a noun that follows “This”. */
+  /** The failed content, as a noun that follows “This”. */
   what: string
   /** The same content as plain text, if that is useful. */
   text?: (() => string) | undefined

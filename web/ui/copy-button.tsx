@@ -11,7 +11,7 @@ interface CopyButtonProps {
   look?: 'button' | 'icon'
 }
 
-/** Copies a text, and says whether it was copied. */
+/** Copies a text, and shows whether this succeeded. */
 export function CopyButton({ text, what, look = 'icon' }: CopyButtonProps) {
   const [state, setState] = useState<'ready' | 'copied' | 'failed'>('ready')
   const label = { ready: `Copy ${what}`, copied: 'Copied', failed: 'The browser did not copy' }[state]

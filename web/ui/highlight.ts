@@ -1,4 +1,4 @@
-/** A piece of code. `kind` is null for what has no colour of its own. */
+/** A piece of code. `kind` is null for text without a separate colour. */
 export interface CodePiece {
   text: string
   kind: 'comment' | 'string' | 'number' | 'keyword' | null

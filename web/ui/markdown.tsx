@@ -24,7 +24,7 @@ interface MarkdownProps {
 const LONGEST_MS = 1000
 
 /**
- * Formatted text by people and models. HTML is shown as text, an image as a link to it. A text over the limits
+ * Formatted text by people and models. HTML is shown as text, an image as a link to it. A text above the limits
  * of the parser is shown unformatted.
  */
 export const Markdown = memo(function Markdown({ text, isGrowing = false }: MarkdownProps) {

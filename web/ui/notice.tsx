@@ -42,7 +42,7 @@ export function Empty({ icon, title, children }: EmptyProps) {
 }
 
 interface UnansweredProps {
-  /** What is loading, as words that follow “Loading”. */
+  /** The loading content, as words that follow “Loading”. */
   what: string
   ask: { error: Error | null; refetch(): unknown }
 }

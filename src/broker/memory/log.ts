@@ -222,7 +222,7 @@ export class MemoryTopics {
   }
 }
 
-/** Adds a key, dropping the oldest over the limit. Returns false if the key is already there. */
+/** Adds a key, dropping the oldest above the limit. Returns false if the key is already there. */
 function addKey(keys: Set<string>, key: string): boolean {
   if (keys.has(key)) return false
   keys.add(key)

@@ -124,7 +124,7 @@ export interface RedisCalls {
    */
   call<T>(attempt: () => Promise<T>, deadline?: number): Promise<T>
   /**
-   * Retries without a limit of time, also if Redis refuses the call, as long as `isWanted` returns true.
+   * Retries without a limit of time, even if Redis refuses the call, as long as `isWanted` returns true.
    * @throws LogUnavailableError once `isWanted` returns false, or the connection is closed
    */
   callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T>

@@ -1,6 +1,6 @@
 import { describeRedis, type RedisTarget } from '../../lib/redis-url.ts'
 
-const NO_TLS = 'if it does not expect TLS, write redis:// instead of rediss://'
+const NO_TLS = 'if it does not expect TLS, use redis:// instead of rediss://'
 
 /** Faults, and what an operator can do about each. The first match counts. */
 const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
@@ -10,8 +10,8 @@ const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
     /connect to sentinel/,
     'check the hosts and ports of the Sentinels, and whether they expect TLS (rediss+sentinel://)',
   ],
-  [/WRONGPASS|invalid password/, 'check the user and password in the URL, with special characters as escapes'],
-  [/NOAUTH/, 'write the password into the URL: redis://:password@host'],
+  [/WRONGPASS|invalid password/, 'check the user and password in the URL, and percent-encode special characters'],
+  [/NOAUTH/, 'put the password in the URL: redis://:password@host'],
   [/NOPERM.*channel|access.*channel/i, 'allow the user the channels: ACL SETUSER <user> &parley:*'],
   [
     /NOPERM|ACL failure|no permissions|can't run this command/i,
@@ -21,11 +21,11 @@ const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
   [/MASTERDOWN/, 'this is a replica without its master: use the address of the master'],
   [/DB index is out of range|invalid DB index/i, 'use a smaller database number, or raise `databases` in redis.conf'],
   [/SELECT is not allowed/i, 'a cluster has only database 0: leave the database out of the URL'],
-  [/cluster support disabled/, 'these are no nodes of a cluster: name one address'],
+  [/cluster support disabled/, 'these servers are not nodes of a cluster: give one address'],
   [/MOVED|CROSSSLOT/, 'this is a node of a cluster: list its nodes, redis://a:7000,b:7001'],
   [/evicts keys/, 'set maxmemory-policy to noeviction: events would be lost'],
   [/OOM/, 'give it more memory (maxmemory)'],
-  [/MISCONF|NOREPLICAS/, 'it accepts no writes: see the log of Redis'],
+  [/MISCONF|NOREPLICAS/, 'it accepts no writes: check the log of Redis'],
   [/unknown command|unknown subcommand/i, 'Parley needs Redis 7 or newer, or Valkey, with all commands'],
   [/wrong version number|packet length too long/i, NO_TLS],
   [/self.signed|unable to (get|verify)|certificate/i, 'name the certificate of its authority in NODE_EXTRA_CA_CERTS'],

@@ -399,9 +399,9 @@ export function encodeBatch(batch: EncodedBatch, keys: Keys): { keys: string[]; 
   return into
 }
 
-/** Replaces the delta by the whole text of its part. @throws if that text is not available */
+/** Replaces the delta with the whole text of its part. @throws if that text is not available */
 export function withWholeText(operation: Operation): Operation {
-  if (operation.type !== 'text') throw new LogUnavailableError('Redis refused a write that has no draft.')
+  if (operation.type !== 'text') throw new LogUnavailableError('Redis refused a write for which no draft exists.')
   const delta = { ...operation.delta, offset: 0, delta: operation.whole() }
   return { ...operation, delta, replaces: true }
 }

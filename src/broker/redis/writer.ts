@@ -240,7 +240,7 @@ export class RedisWriter {
     this.#dropped = 0
   }
 
-  /** Drops the oldest operations over the limits: those of this topic, of all topics together, or of whole topics. */
+  /** Drops the oldest operations above the limits: those of this topic, of all topics together, or of whole topics. */
   #enforceLimits(queue: Queue): void {
     if (queue.waiting.length > MOST_WAITING) this.#dropOldest(queue, queue.waiting.length - MOST_WAITING)
     if (this.#waiting > MOST_WAITING_IN_ALL) {

@@ -76,7 +76,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     return end && eventOf(runId, cursor, end.at, end.event)
   }
 
-  /** Replaces a gap by a snapshot of the run, and its end event if it has ended. */
+  /** Replaces a gap with a snapshot of the run, and its end event if it has ended. */
   async function* acrossGap(runId: string, cursor: string): AsyncGenerator<RunEvent> {
     const [run = null] = await domain.runs.getMany([runId])
     if (run !== null) yield { type: 'RunSnapshot', cursor, at: new Date(clock.now()), runId }

@@ -19,7 +19,7 @@ import {
 import type { Guards } from '../guards.ts'
 
 /**
- * Over this many waiting events, a subscriber over its pace gets a snapshot instead. Half of the lag that
+ * Above this many waiting events, a subscriber that exceeds its pace gets a snapshot instead. Half of the lag that
  * ends a subscription.
  */
 const MOST_UNMERGED = 500
@@ -94,7 +94,7 @@ export function createSpaceMessages(
   }
 
   /**
-   * Delivers one batch after another. If the subscriber is far over its pace, the publications up to the
+   * Delivers one batch after another. If the subscriber exceeds its pace by far, the publications up to the
    * current end of the topic are skipped and replaced by a snapshot.
    */
   async function deliverAll(

@@ -9,7 +9,7 @@ export const stateOf = ({ status, outcomes }: Task): TaskState => taskStateOf(st
 
 export const contextOf = ({ id, source }: Task): string => source?.spaceId ?? id
 
-/** The status of a task, with questions to the user, or what went wrong. */
+/** The status of a task, with questions to the user, or the reason of a failure. */
 export function statusOf(task: Task): object {
   const state = stateOf(task)
   const parts = partsOf(task, state)
@@ -50,7 +50,7 @@ export const artifactOf = ({ id, sender }: Message, text: string): object => ({
 
 export const isShown = ({ text }: Message): boolean => text !== ''
 
-/** A whole task. Without a cursor if artifacts are missing. `historyLength`: 0 leaves the artifacts alone, which are no history. */
+/** A whole task. Without a cursor if artifacts are missing. `historyLength`: 0 keeps the artifacts, which are not part of the history. */
 export function taskOf(task: Task, { replies, cursor, isCut }: Omit<TaskOutput, 'outcomes'>): object {
   return {
     id: task.id,

@@ -1,4 +1,4 @@
-/** The extension by which tasks name the position up to which they contain everything: the server's cursor. */
+/** The extension by which tasks state the position up to which they are complete: the server's cursor. */
 export const CURSOR_EXTENSION = 'urn:parley:a2a:cursor'
 
 export const A2A_PATH = '/a2a'
@@ -9,14 +9,14 @@ export interface Described {
   description: string | null
 }
 
-/** The server as an agent: an answer comes from the space that a message names. */
+/** The server as an agent: it answers from the space that a message names. */
 export const SERVER: Described = {
   id: 'spaces',
   name: 'Parley',
   description: 'Spaces of people and agents. Name a space as contextId.',
 }
 
-/** Returns the agent card of something that answers messages. `url`: where it answers. */
+/** Returns the agent card of an agent, a space or the server. `url`: where it answers. */
 export function cardOf({ id, name, description }: Described, url: string): object {
   const about = description || `${name}, an agent on a Parley server.`
   return {
@@ -32,7 +32,7 @@ export function cardOf({ id, name, description }: Described, url: string): objec
         {
           uri: CURSOR_EXTENSION,
           description:
-            'Tasks name in their metadata the position up to which they contain everything. `isCut`: artifacts are missing; read the messages of the context.',
+            'The metadata of a task contains the position up to which the task is complete. `isCut`: artifacts are missing; read the messages of the context.',
           required: false,
         },
       ],

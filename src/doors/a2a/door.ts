@@ -15,7 +15,7 @@ import { stateOf, taskOf } from './a2a-task.ts'
 import { A2A_PATH, cardOf, type Described, SERVER } from './card.ts'
 import { Following } from './following.ts'
 
-/** The thing that a URL stands for: an agent, a space, or the server. */
+/** The object that a URL identifies: an agent, a space, or the server. */
 type Target = { type: 'agent' | 'space'; id: string } | { type: 'server' }
 
 const VERSION = '1.0'
@@ -83,7 +83,7 @@ export function createA2aDoor({
     return agent ?? space
   }
 
-  /** Returns a task that belongs to what the URL stands for. @throws A2aError */
+  /** Returns a task that belongs to the object of the URL. @throws A2aError */
   async function existing(target: Target, caller: Caller, id: unknown): Promise<Task> {
     const task = typeof id === 'string' ? await tasks.read(caller, id) : null
     const isHere =
@@ -96,19 +96,19 @@ export function createA2aDoor({
     return task
   }
 
-  /** Returns the task with what the agents have said. The cursor is taken before their words are read. */
+  /** Returns the task with the messages of the agents. The cursor is taken before their messages are read. */
   async function whole(caller: Caller, task: Task): Promise<object> {
     return taskOf(task, await tasks.output(caller, task))
   }
 
-  /** Posts the message, or answers the calls of a task that waits. Returns the id of the task. */
+  /** Posts the message, or answers the calls of a waiting task. Returns the id of the task. */
   async function send(target: Target, caller: Caller, params: Params): Promise<string> {
     const { taskId, contextId, messageId, parts } = isObject(params['message']) ? params['message'] : {}
     if (!Array.isArray(parts)) throw new A2aError('INVALID_PARAMS', '`message` with `parts` is required.')
     if (typeof taskId === 'string' && taskId !== '') return answerTask(target, caller, taskId, parts)
     if (typeof messageId !== 'string' || messageId === '' || messageId.length > LONGEST_MESSAGE_ID)
       throw new A2aError('INVALID_PARAMS', `\`messageId\` is required, with at most ${LONGEST_MESSAGE_ID} characters.`)
-    // A message that is sent again, because its response was lost, is not posted again.
+    // A message that is sent again because its response was lost is not posted twice.
     const sent = { text: textOf(parts), idempotencyKey: `a2a:${messageId}` }
     if (target.type === 'agent' && caller.viewer.scope !== 'HUMAN') return trigger(target.id, caller, sent)
     const spaceId = await spaceOf(target, caller, typeof contextId === 'string' ? contextId : '')
@@ -215,7 +215,7 @@ export function createA2aDoor({
     const returnsAtOnce = isObject(configuration) && configuration['returnImmediately'] === true
     const timeoutMs = returnsAtOnce ? 0 : LONGEST_WAIT_MS
     const task = await waitForTask(tasks, caller, id, { timeoutMs, signal: waiting })
-    if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
+    if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task no longer exists.')
     return { task: await whole(caller, task) }
   }
 
@@ -279,7 +279,7 @@ export function createA2aDoor({
         return sendAndWait(target, request, params)
       case 'SendStreamingMessage': {
         const task = await tasks.read(caller, await sendConfigured(target, caller, params))
-        if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task exists no more.')
+        if (task === null) throw new A2aError('TASK_NOT_FOUND', 'The task no longer exists.')
         await follow(request, id, task, { stream, endsAtInput: true })
         return null
       }
@@ -366,7 +366,7 @@ function idOf(body: unknown): string | number | null {
   return typeof id === 'string' || typeof id === 'number' ? id : null
 }
 
-/** @throws A2aError for a body that is no request, or of another version */
+/** @throws A2aError for a body that is not a request, or has another version */
 function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
   const id = idOf(body)
   if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof body['method'] !== 'string' || id === null)
@@ -381,7 +381,7 @@ function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
 
 type PushInput = Parameters<Domain['taskPushes']['create']>[2]
 
-/** @throws A2aError for a configuration of another form */
+/** @throws A2aError for a malformed configuration */
 function pushInputOf({ id, url, token, authentication }: Params): PushInput {
   const { scheme, credentials } = isObject(authentication) ? authentication : {}
   const isGivenText = (value: unknown): value is string => typeof value === 'string' && value !== ''
@@ -426,7 +426,7 @@ const RUNS_OF: Readonly<Record<TaskState, readonly string[]>> = {
 const sizeOf = (pageSize: unknown): number =>
   typeof pageSize === 'number' && pageSize >= 1 ? Math.min(Math.floor(pageSize), MOST_ON_PAGE) : PAGE
 
-/** @throws A2aError for a filter that the server does not have */
+/** @throws A2aError for an unsupported filter */
 function filterOf(target: Target, { contextId, status, statusTimestampAfter }: Params): object {
   if (statusTimestampAfter !== undefined && statusTimestampAfter !== null && statusTimestampAfter !== '')
     throw new A2aError('INVALID_PARAMS', 'The filter `statusTimestampAfter` is not supported: leave it out.')
@@ -442,7 +442,7 @@ function filterOf(target: Target, { contextId, status, statusTimestampAfter }: P
   }
 }
 
-/** Whether a task has the status, and is listed with this one of its runs: the newest that the filter finds. */
+/** Whether a task has the status and is listed for this run, which must be the newest of its runs that the filter finds. */
 function isListed(task: Task, { target, status, runId }: { target: Target; status: unknown; runId: string }): boolean {
   if (isGiven(status) && stateOf(task) !== status) return false
   const found = task.outcomes.filter(
@@ -470,7 +470,7 @@ function errorOf(error: unknown, onError: (error: Error) => void): object {
   return { code: CODES.INTERNAL, message: 'Internal error.' }
 }
 
-/** Joins the texts of a message. @throws A2aError if it has a part of another kind, or no text */
+/** Joins the texts of a message. @throws A2aError if it has a part that is not text, or no text */
 function textOf(parts: readonly unknown[]): string {
   const texts = parts.map((part) => {
     const { text, data } = isObject(part) ? part : {}

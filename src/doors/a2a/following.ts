@@ -13,17 +13,17 @@ const TICK_MS = 500
 const KEEP_ALIVE_MS = 10_000
 /** How many changed messages one query reads. */
 const MESSAGES_A_QUERY = 50
-/** How many messages of other runs are remembered, in case that their runs turn out to belong to the task. */
+/** How many messages of other runs are remembered, in case their runs turn out to belong to the task. */
 const MOST_OTHERS = 1000
 
 export interface FollowingParts {
   tasks: Tasks
   caller: Caller
-  /** Aborts when the client has gone, when its token has ended, or when the server drains. */
+  /** Aborts when the client disconnects, when its token ends, or when the server drains. */
   waiting: AbortSignal
-  /** Makes an event of the stream. */
+  /** Creates an event of the stream. */
   event(result: object): object
-  /** Makes the event that ends the stream early. */
+  /** Creates the event that ends the stream early. */
   failure(error: unknown): object
   stream: MessageStream
   /** Whether the stream ends when the client must answer. */
@@ -38,8 +38,8 @@ interface Changed {
 }
 
 /**
- * Sends a task, and then its changes until it ends. Changes that a slow client has not read yet are joined:
- * only the state that was sent is kept.
+ * Sends a task, and then its changes until it ends. Changes that a slow client has not read yet are merged:
+ * only the last state that was sent is kept.
  */
 export class Following {
   readonly #parts: FollowingParts
@@ -51,7 +51,7 @@ export class Following {
   readonly #changed = new Set<string>()
   /** Messages of other runs, by id. */
   readonly #others = new Map<string, string>()
-  /** Whether events about messages are missing, so that all replies must be read again. */
+  /** Whether events about messages were missed, so that all replies must be read again. */
   #hasGap = false
   /** Whether a subscription has ended: everything is read at each recheck. */
   #isBlind = false
@@ -154,7 +154,7 @@ export class Following {
     return !isOverTask(state) && !(this.#parts.endsAtInput && state === 'TASK_STATE_INPUT_REQUIRED')
   }
 
-  /** Waits for a change, and sends it. Returns the task. @throws DoorError if the stream cannot go on */
+  /** Waits for a change, and sends it. Returns the task. @throws DoorError if the stream cannot continue */
   async #next(task: Task): Promise<Task> {
     const { tasks, caller, waiting, stream } = this.#parts
     await this.#bell.wait(RECHECK_MS, waiting)
@@ -178,7 +178,7 @@ export class Following {
     }
   }
 
-  /** Sends what is new in the replies: in those that have changed, or in all, if events are missing or no more follow. */
+  /** Sends new content of the replies: of the changed ones, or of all if events were missed or no more follow. */
   async #sendReplies(task: Task): Promise<void> {
     const { tasks, caller } = this.#parts
     if (this.#hasGap || this.#isBlind || !this.#continues(task)) {
@@ -221,4 +221,4 @@ export class Following {
 const SHUT_DOWN = new DoorError('UNAVAILABLE', 'The server shuts down: continue with SubscribeToTask.', {
   retryAfterMs: TICK_MS,
 })
-const noTask = () => notFound('The task exists no more, or you may not see it.')
+const noTask = () => notFound('The task no longer exists, or you may not see it.')

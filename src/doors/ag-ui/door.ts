@@ -41,7 +41,7 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
     if (kind === 'spaces') return id
     const conversation = { agentId: id, thread: `ag-ui:${threadId}` }
     if (message === null) return conversing.find(caller, conversation)
-    // A text that will be refused must not leave an empty space.
+    // Refusing the text must not leave an empty space behind.
     const onNew = () => checkMessageText(message.text, 'messages')
     return (await conversing.open(caller, { ...conversation, name: nameOf(message.text), onNew })).spaceId
   }
@@ -108,14 +108,14 @@ async function begin(caller: Caller, spaceId: string, input: RunInput): Promise<
   const isNew = posted?.seq != null && posted.seq > lastSeq
   return {
     spaceId,
-    // Also where the client has sent its history again: there, an answer is newer than the last message.
+    // This also applies if the client has sent its history again: an answer is then newer than the last message.
     rootId: (isNew ? null : (resumedRoot ?? answeredRoot)) ?? posted?.id ?? null,
     after: input.after ?? cursor,
     hydrates: input.after === null && !isNew && !hasAnswered,
   }
 }
 
-/** Posts a message once. `seq` is null for one that the client knows from this server. */
+/** Posts a message once. `seq` is null for a message that the client got from this server. */
 async function post(
   caller: Caller,
   spaceId: string,

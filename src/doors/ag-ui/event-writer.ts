@@ -61,31 +61,31 @@ export interface EventWriterOptions {
   caller: Caller
   stream: EventStream
   spaceId: string
-  /** The messages that the client has already, at `cursor`. Null: not known. */
+  /** The messages that the client already has at `cursor`. Null: not known. */
   known: Known | null
   /** Events up to here are delivered. */
   cursor: string
   maxEventBytes: number
 }
 
-/** The text of a part as far as it was sent. */
+/** The text of a part that was sent so far. */
 interface SentText {
   length: number
   isOpen: boolean
 }
 
-/** Writes the events of a space as events of AG-UI. Each carries the position after which its client can go on. */
+/** Writes the events of a space as events of AG-UI. Each event carries the position after which its client can resume. */
 export class EventWriter {
   readonly #options: EventWriterOptions
   #cursor: string
   /** By id of the part's message. */
   readonly #texts = new Map<string, SentText>()
   readonly #senders = new Map<string, Sender>()
-  /** The messages whose beginning this stream has sent, so that it knows all that was sent of them. */
+  /** The messages whose beginning this stream has sent, so that the text that was sent is known. */
   readonly #whole = new Set<string>()
   readonly #calls: Set<string>
   readonly #results: Set<string>
-  /** Changes of texts that a snapshot has shown. */
+  /** Changes of texts that a snapshot contained. */
   readonly #changes = new Set<string>()
   #snapshotAt = Number.NEGATIVE_INFINITY
 
@@ -97,12 +97,12 @@ export class EventWriter {
     for (const [id, length] of options.known?.messages ?? []) this.#texts.set(id, { length, isOpen: false })
   }
 
-  /** Writes an event at the present position. */
+  /** Writes an event at the current position. */
   async write(draft: Draft): Promise<void> {
     await this.#send({ ...draft, rawEvent: { cursor: this.#cursor } } as AGUIEvent)
   }
 
-  /** Writes an event after which a client cannot go on yet. */
+  /** Writes an event after which a client cannot resume yet. */
   async writeWithoutCursor(draft: Draft): Promise<void> {
     await this.#send(draft as AGUIEvent)
   }
@@ -111,12 +111,12 @@ export class EventWriter {
     await this.#options.stream.write(ENCODER.encodeSSE(event as never))
   }
 
-  /** Ends the texts that are open, before the run ends. */
+  /** Ends the open texts before the run ends. */
   async closeTexts(): Promise<void> {
     for (const [messageId, text] of this.#texts) if (text.isOpen) await this.#endText(messageId, text)
   }
 
-  /** Writes what an event of the space has changed. */
+  /** Writes the changes of an event of the space. */
   async show(event: SpaceEvent): Promise<void> {
     const at = event.cursor
     switch (event.__typename) {
@@ -146,7 +146,7 @@ export class EventWriter {
     this.#advance(at)
   }
 
-  /** Writes the newest messages of the space: a client replaces what it has by them. */
+  /** Writes the newest messages of the space, which replace all messages of the client. */
   async showAll(): Promise<void> {
     await this.#snapshot(this.#cursor)
   }
@@ -165,14 +165,14 @@ export class EventWriter {
       const whole = textOf(parts)
       const length = this.#texts.get(messageId)?.length ?? 0
       if (this.#texts.has(messageId) && length >= whole.length) return
-      // Whether the client has its own message already is not known.
+      // It is unknown whether the client already has its own message.
       if (clientId !== null && this.#options.known === null) return this.#snapshot(at)
       this.#texts.set(messageId, { length, isOpen: false })
       await this.#startText(messageId, id, sender)
       await this.#sendText(messageId, whole.slice(length), at)
       return this.#endText(messageId)
     }
-    // Its parts follow as events, even if the message is complete by now: only then each has its own position.
+    // Its parts follow as events, even if the message is complete by now, so that each has its own position.
     if (!parts.some(({ index }) => this.#texts.has(partId(id, index)))) this.#whole.add(id)
   }
 
@@ -182,9 +182,9 @@ export class EventWriter {
     const isMissing = this.#options.known !== null && !this.#whole.has(id)
     const text = this.#texts.get(messageId) ?? { length: isMissing ? 0 : offset, isOpen: false }
     const overlap = text.length - offset
-    // A part of the text is not in the log: it was lost with it, or the client's history is not that of its cursor.
+    // A part of the text is not in the log: the log was lost, or the client's history does not match its cursor.
     if (overlap < 0) {
-      // Once, also for a message that is too old for the snapshot.
+      // Sent once, even for a message that is too old for the snapshot.
       this.#whole.add(id)
       return this.#snapshot(at)
     }
@@ -221,10 +221,10 @@ export class EventWriter {
     await this.#showParts(message, at)
   }
 
-  /** Writes what is missing of a complete message. */
+  /** Writes the missing rest of a complete message. */
   async #showParts(message: ShownMessage, at: string): Promise<void> {
     for (const part of message.parts) {
-      // A client that is cut between two parts gets the message again.
+      // A client that is disconnected between two parts gets the message again.
       const position = part === message.parts.at(-1) ? at : this.#cursor
       if (part.__typename === 'TextPart') await this.#showText(message.id, part.index, part.text, position)
       else await this.#showPart(message.id, part, position)
@@ -257,7 +257,7 @@ export class EventWriter {
     const isSent = this.#calls.has(call.id)
     const needsResult = isSettledCall(call.status) && !this.#results.has(call.id)
     if (isSent && !needsResult) return
-    // Whether the client has the beginning of the call is not known.
+    // It is unknown whether the client has the beginning of the call.
     if (!isSent && this.#options.known === null && !this.#whole.has(id)) return this.#snapshot(at)
     const { id: toolCallId, toolName: toolCallName } = call
     const sender = await this.#senderOf(id)
@@ -279,7 +279,7 @@ export class EventWriter {
     await this.write({ type: EventType.TOOL_CALL_RESULT, messageId, toolCallId, role: 'tool', content, metadata })
   }
 
-  /** Writes a snapshot for changes of messages. Those that come soon after one wait, and share the next one. */
+  /** Writes a snapshot for changes of messages. Changes soon after a snapshot wait, and share the next one. */
   async #showUpdated(message: Change, at: string): Promise<void> {
     if (message.editedAt === null && message.deletedAt === null) return
     const isShown = !isAfter(decodeCursor(at), decodeCursor(this.#cursor))

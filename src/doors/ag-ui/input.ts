@@ -4,7 +4,7 @@ import { decodeCursor } from '../../broker/cursor.ts'
 import { badInput } from '../exchange.ts'
 import { resultId } from './messages.ts'
 
-/** A request of a client, with the parts of its history that tell what is new and what it has already. */
+/** A request of a client, with the parts of its history that show what is new and what the client already has. */
 export interface RunInput {
   threadId: string
   runId: string
@@ -13,9 +13,9 @@ export interface RunInput {
   /** Results of tool calls that the client has added after the last answer. */
   results: { toolCallId: string; content: string }[]
   resume: ResumeEntry[]
-  /** Where to go on. Null: not given. */
+  /** The cursor after which to resume. Null: not given. */
   after: string | null
-  /** Whether the stream goes on while calls wait for people. */
+  /** Whether the stream continues while calls wait for people. */
   follows: boolean
   /** The messages and calls that the client already has; null if unknown. */
   known: Known | null
@@ -30,7 +30,7 @@ export interface Known {
 }
 
 const LONGEST_ID = 500
-/** The schema takes long to check many, and nothing else runs meanwhile. */
+/** Checking many entries against the schema takes long, and blocks the event loop. */
 const MOST_ENTRIES = 10_000
 
 /** @throws DoorError, BadInputError */
@@ -71,7 +71,7 @@ export function readRejoin(query: URLSearchParams, defaultThread: string): RunIn
   }
 }
 
-/** @throws DoorError if the body has more list entries than the schema can check fast */
+/** @throws DoorError if the body has more list entries than the schema can check quickly */
 function checkLengths(body: unknown): void {
   const messages = listIn(body, 'messages')
   const lists = [messages, listIn(body, 'tools'), listIn(body, 'context'), listIn(body, 'resume')]
@@ -116,19 +116,19 @@ function newMessage(messages: readonly Message[]): RunInput['message'] {
   return { id: last.id, text: contentText(last.content) }
 }
 
-/** @throws DoorError for content that is no text */
+/** @throws DoorError for content that is not text */
 function contentText(content: Extract<Message, { role: 'user' }>['content']): string {
   if (typeof content === 'string') return content
   const texts = content.map((part) => {
     if (part.type === 'text') return part.text
     throw badInput(
-      `A message through this door has text only, not ${part.type}. Upload files with POST /files, and send them with GraphQL.`,
+      `This endpoint accepts only text in messages, not ${part.type}. Upload files with POST /files, and send them with GraphQL.`,
     )
   })
   return texts.join('\n\n')
 }
 
-/** Those after the last message of another role, except results that this server has sent. */
+/** The results after the last message of another role, except results that this server has sent. */
 function newResults(messages: readonly Message[]): RunInput['results'] {
   const tail = messages.slice(messages.findLastIndex(({ role }) => role !== 'tool') + 1)
   return tail.flatMap((message) =>
@@ -141,13 +141,13 @@ function newResults(messages: readonly Message[]): RunInput['results'] {
 function knownOf(messages: readonly Message[]): Known {
   const lengthOf = (message: Message) => {
     const content = ('content' in message ? message.content : null) ?? ''
-    // A client has sent other content itself, as a whole.
+    // Other content was sent by the client itself, as a whole.
     return typeof content === 'string' ? content.length : Number.POSITIVE_INFINITY
   }
   const callsOf = (message: Message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : [])
   return {
     messages: new Map(messages.map((message) => [message.id, lengthOf(message)])),
-    // A client that was cut after TOOL_CALL_START has a call without its input, which is at least `{}`.
+    // A client that was disconnected after TOOL_CALL_START has a call without its input, which is at least `{}`.
     toolCalls: new Set(messages.flatMap(callsOf).flatMap((call) => (call.function.arguments === '' ? [] : call.id))),
     results: new Set(messages.flatMap((message) => (message.role === 'tool' ? [message.toolCallId] : []))),
   }

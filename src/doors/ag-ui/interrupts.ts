@@ -4,7 +4,7 @@ import type { PendingCall } from '../operations.ts'
 import { answerCall, type CallAnswer, pathOfCall, readCall, wordsOf } from '../waiting-calls.ts'
 import { keyOf } from './messages.ts'
 
-/** The decision on a call belongs to its input: an input that was changed needs another one. */
+/** A decision on a call belongs to its input: a changed input needs a new decision. */
 const interruptId = ({ id, waitsFor, approval }: PendingCall): string =>
   waitsFor === 'DECISION' && approval !== null ? `${id}.${approval.inputDigest}` : id
 
@@ -63,7 +63,7 @@ export async function resume(caller: Caller, entries: readonly ResumeEntry[]): P
   return rootId
 }
 
-/** Null: the call does not wait any more, or is left waiting. @throws DoorError */
+/** Null: the call no longer waits, or keeps waiting. @throws DoorError */
 function answerOf({ waitsFor }: PendingCall, entry: ResumeEntry, inputDigest: string | null): CallAnswer | null {
   const { interruptId: id, status, payload } = entry
   if (waitsFor === null) return null

@@ -2,7 +2,7 @@ import type { AssistantMessage, Message, Metadata, ToolMessage, UserMessage } fr
 import { isSettledCall } from '../../rules/statuses.ts'
 import type { Sender, ShownCall, ShownMessage, ShownPart } from '../operations.ts'
 
-/** The beginning of the idempotency keys of messages that came through this door; the rest is the id that the client gave. */
+/** The prefix of the idempotency keys of messages from this endpoint; the rest is the client's id. */
 const KEY_PREFIX = 'ag-ui:'
 
 export const keyOf = (clientId: string): string => KEY_PREFIX + clientId
@@ -17,7 +17,7 @@ export const partId = (messageId: string, index: number): string => (index === 0
 
 export const resultId = (callId: string): string => `${callId}:result`
 
-/** AG-UI has no member model: the sender of a message is in its metadata, and its name in `name`. */
+/** AG-UI has no concept of members: the sender of a message is in its metadata, and its name in `name`. */
 export function metadataOf(messageId: string, { id, name, kind }: Sender): Metadata {
   return { parley: { messageId, sender: { id, name, kind } } }
 }

@@ -20,9 +20,9 @@ export interface CallParts {
 }
 
 export interface Calls {
-  /** Answers `tools/call`. @throws ProtocolError for a call that is not understood */
+  /** Answers `tools/call`. @throws ProtocolError for a malformed call */
   call(exchange: McpExchange, params: unknown, context: ServerContext): Promise<Result>
-  /** Returns what the call that started a task returns once the task has ended. */
+  /** Returns the result of the call that started a task, once the task has ended. */
   resultOf(exchange: McpExchange, task: Task): Promise<Result>
 }
 
@@ -75,7 +75,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
       signal: waiting,
       onChange: (state) => reportProgress(context, state),
     })
-    if (task === null) throw notFound('The message or run that was started exists no more.')
+    if (task === null) throw notFound('The message or run that was started no longer exists.')
     if (task.status === 'completed' || task.status === 'cancelled') return resultOf(exchange, task)
     if (takesTasks) return { resultType: 'task', ...taskFields(exchange, task) }
     const inputRequests =
@@ -88,7 +88,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
   /** Continues a call whose questions the client has answered. Posts nothing. */
   async function resume(exchange: McpExchange, taskId: string, responses: InputResponses): Promise<boolean> {
     const task = await tasks.read(exchange.caller, taskId)
-    if (task === null) throw invalid('`requestState` names nothing that you may see.')
+    if (task === null) throw invalid('`requestState` refers to nothing that you may see.')
     const dismissed = await answerCalls(exchange.caller, task.pending, responses)
     return dismissed.size > 0
   }
@@ -119,7 +119,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
         return await answer(exchange, name, given, context)
       } catch (error) {
         if (!(error instanceof DoorError)) throw error
-        // Models read what went wrong, and can do something else.
+        // Models read the error, and can try something else.
         const { code, message, retryAfterMs } = error
         const data = { error: { code, message, ...(retryAfterMs === null ? {} : { retryAfterMs }) } }
         return { content: [{ type: 'text', text: message }], structuredContent: data, isError: true }

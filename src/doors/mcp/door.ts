@@ -26,7 +26,7 @@ export interface McpDoorParts {
   conversing: Pick<Conversing, 'open'>
   /** The maximum size of a result. */
   maxResponseBytes: number
-  /** Receives errors that no client caused. */
+  /** Receives errors that were not caused by a client. */
   onError(error: Error): void
 }
 
@@ -37,17 +37,17 @@ export const METADATA_PATH = `/.well-known/oauth-protected-resource${MCP_PATH}`
 const MOST_IN_BATCH = 100
 const SERVER_INFO = { name: 'parley', title: 'Parley', version: '1' }
 const MODERN = '2026-07-28'
-/** The lists that are the same for everybody may be kept for five minutes. */
+/** Lists that are the same for everybody may be cached for five minutes. */
 const CACHED = { ttlMs: 300_000, cacheScope: 'public' }
 const HEADER_MISMATCH = -32020
 
 const INSTRUCTIONS =
-  'Parley is a server in which people and AI agents share spaces. Use list_spaces and read_messages to see what happens, send_message or ask_agent to work with agents, and list_pending with decide for calls of agents that wait for a person. Decide only as your user says.'
+  'Parley is a server in which people and AI agents share spaces. Use list_spaces and read_messages to see what is happening, send_message or ask_agent to work with agents, and list_pending with decide for calls of agents that wait for a person. Decide only as your user instructs.'
 
-/** Whether a request asks for a stream of notifications. */
+/** Whether a request opens a stream of notifications. */
 const isListen = (body: unknown): boolean => isObject(body) && body['method'] === 'subscriptions/listen'
 
-/** Returns how many calls of a request may wait for agents: calls that start something, and those that continue one. */
+/** Returns how many calls of a request may wait for agents: calls that start work, and calls that continue it. */
 export function waitsOf(body: unknown): number {
   const messages = Array.isArray(body) ? body : [body]
   return messages.filter(mayWait).length
@@ -69,7 +69,7 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
   const handlers = { calls, methods, resources, prompts }
   const handler = createMcpHandler((context) => serverFor(context, handlers), { onerror: report, keepAliveMs: 12_000 })
 
-  /** The package also reports requests that it refuses, which are answered. */
+  /** The package also reports requests that it refuses, although these get a response. */
   function report(error: Error): void {
     if (!(error instanceof ProtocolError) && !/^(Rejected|Unsupported Media Type)/.test(error.message)) onError(error)
   }
@@ -80,7 +80,7 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
     ...capabilitiesOf(isObject(body) ? (body as ClientMessage) : {}),
   })
 
-  /** Answers a request that is not for a stream. */
+  /** Responds to a request that does not open a stream. */
   async function answer(exchange: Exchange, body: unknown): Promise<Response> {
     const { caller } = exchange
     const count = waitsOf(body)
@@ -95,7 +95,7 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
     return handler.fetch(sent, { parsedBody: body, authInfo })
   }
 
-  /** Serves a request for a stream of notifications. Returns the response to one that is refused; null once the stream is open. */
+  /** Serves a request that opens a stream of notifications. Returns the response to a refused request; null once the stream is open. */
   async function listen(exchange: Exchange, body: unknown): Promise<Response | null> {
     await exchange.takePlace()
     const { id, params } = body as ClientMessage
@@ -198,7 +198,7 @@ function serverFor({ era, authInfo }: McpRequestContext, { calls, methods, resou
       ...(isModern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
     },
   })
-  // The package takes the responses out of the parameters.
+  // The package removes the responses from the parameters.
   const update = (params: unknown, { mcpReq }: ServerContext) => methods.update(exchange, params, mcpReq.inputResponses)
   const byMethod: Record<string, (params: unknown, context: ServerContext) => Result | Promise<Result>> = {
     'tools/list': () => ({ tools: TOOL_LIST, ...(isModern ? CACHED : {}) }),
@@ -218,7 +218,7 @@ function serverFor({ era, authInfo }: McpRequestContext, { calls, methods, resou
       return handle(params, context)
     }
   if (isModern) {
-    // Also methods of 2025-11-25, which the package answers only for handlers with a schema of their own.
+    // This includes methods of 2025-11-25, which the package answers only for handlers with their own schema.
     const ANY = { params: z.looseObject({}) }
     server.setRequestHandler('tasks/get', ANY, (params) => methods.get(exchange, params))
     server.setRequestHandler('tasks/cancel', ANY, (params) => methods.cancel(exchange, params))

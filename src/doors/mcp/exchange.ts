@@ -8,7 +8,7 @@ export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 /** One request of a client: who sent it, and what its client can do. */
 export interface McpExchange {
   caller: Caller
-  /** Aborts when the client has gone, or when the server drains. */
+  /** Aborts when the client disconnects, or when the server drains. */
   waiting: AbortSignal
   /** Whether the client speaks Tasks. */
   takesTasks: boolean
@@ -16,7 +16,7 @@ export interface McpExchange {
   takesForms: boolean
 }
 
-/** The request, as far as the door reads it before the protocol's package does. */
+/** The parts of the request that the endpoint reads before the protocol's package does. */
 export interface ClientMessage {
   id?: unknown
   method?: unknown

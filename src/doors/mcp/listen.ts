@@ -10,7 +10,7 @@ import type { McpExchange, Result } from './exchange.ts'
 import { spaceOf } from './resources.ts'
 import { protocolErrorOf, type TaskMethods } from './task-methods.ts'
 
-/** The key under which a notification names its position: the server's cursor. */
+/** The key of a notification's position, which is the server's cursor. */
 const CURSOR_META_KEY = 'io.parley/cursor'
 const MOST_FOLLOWED = 100
 const KEEP_ALIVE_MS = 12_000
@@ -18,7 +18,7 @@ const KEEP_ALIVE_MS = 12_000
 const RECHECK_MS = 5000
 const TASKS_A_RECHECK = 5
 
-/** The filter of a client: the things that it wants to be notified of. */
+/** The filter of a client: the objects whose changes it wants to receive. */
 interface Wanted {
   uris: string[]
   taskIds: string[]
@@ -32,15 +32,15 @@ export interface ListenParts {
 }
 
 /**
- * Serves one `subscriptions/listen`. Notifications say that something changed, so that those that a slow client has not
- * read yet are joined: what waits for it is bounded by what it follows.
+ * Serves one `subscriptions/listen`. Notifications only report that something changed, so those that a slow client has
+ * not read yet are merged: their number is limited by the number of objects that it follows.
  */
 export class Listening {
   readonly #parts: ListenParts
   readonly #exchange: McpExchange
   readonly #subscriptionId: string | number
   readonly #stream: MessageStream
-  /** Notifications to send, by what they are about. */
+  /** Notifications to send, by their subject. */
   readonly #waiting = new Map<string, { method: string; params: Result }>()
   readonly #ends = new Map<string, () => void>()
   #isOpen = false
@@ -88,7 +88,7 @@ export class Listening {
     if (this.#exchange.waiting.aborted || this.#ends.size === 0) this.#finish()
   }
 
-  /** Returns those of the ids that could be followed. Things that the viewer may not see do not exist. @throws DoorError */
+  /** Returns the ids that could be followed. Objects that the viewer may not see do not exist. @throws DoorError */
   async #honored(ids: readonly string[], follow: (id: string) => Promise<boolean>): Promise<string[]> {
     const followed: string[] = []
     for (const id of ids) {
@@ -148,7 +148,7 @@ export class Listening {
       }),
     )
     if (!this.#isOver) this.#rechecks.set(id, tellInTurn)
-    // The state at the beginning, in case that it has changed since the client knew it.
+    // The state at the beginning, in case it has changed since the client last read it.
     await tell(task)
     return true
   }
@@ -191,7 +191,7 @@ export class Listening {
     else this.#ends.set(key, end)
   }
 
-  /** Follows one thing no more; the stream ends with the last one. */
+  /** Stops following one object; the stream ends with the last one. */
   #leave(key: string): void {
     this.#ends.get(key)?.()
     this.#ends.delete(key)
@@ -219,7 +219,7 @@ export class Listening {
     return { jsonrpc: '2.0', method, params: { ...params, _meta: meta } }
   }
 
-  /** Ends the stream with its result: nothing is left to follow, or the server drains. */
+  /** Ends the stream with its result: no object is left to follow, or the server drains. */
   #finish(): void {
     if (this.#isOver) return
     const { serverInfo } = this.#parts
@@ -256,7 +256,7 @@ export class Listening {
 const LIST = 'list'
 const UNKNOWN = new DoorError('INTERNAL_SERVER_ERROR', 'The stream was interrupted: open it again.')
 const HIDDEN: ReadonlySet<string> = new Set(['NOT_FOUND', 'FORBIDDEN'])
-/** Events that change nothing that a reader of the resource sees, or come with each word of a message. */
+/** Events that change nothing in the resource, or that arrive with each piece of a text. */
 const UNTOLD: ReadonlySet<string> = new Set(['MessageTextDelta', 'MessageTextReplaced', 'MemberPresenceChanged'])
 const LIST_CHANGES: ReadonlySet<string> = new Set(['ViewerSpaceAdded', 'ViewerSpaceRemoved'])
 
@@ -275,7 +275,7 @@ export function wantedBy(params: unknown): Wanted | string {
 const isTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string')
 
-/** Runs the work once more after it, however often it was asked for meanwhile. */
+/** Runs the work once more after it, however often it was requested in the meantime. */
 function joined(work: () => Promise<void>): () => void {
   let running = false
   let isAsked = false

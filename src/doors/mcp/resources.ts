@@ -57,7 +57,7 @@ export function createResources(maxResponseBytes: number): Resources {
           name: 'space',
           title: 'Space',
           description:
-            'A space with its members, its newest messages, and the position up to which it contains everything.',
+            'A space with its members, its newest messages, and the stream position up to which these are complete.',
           mimeType: MIME_TYPE,
         },
       ],

@@ -13,7 +13,7 @@ export function taskFields(
 ): Result {
   return {
     taskId: id,
-    // Questions can only be put to a client that shows forms, and about inputs that fit into one.
+    // Only clients that support forms can be asked, and only about inputs that fit into a form.
     status: status === 'input_required' && !(takesForms && hasForms(task.pending)) ? 'working' : status,
     statusMessage: [messageOf({ status, ...task }), consoleOnly(task.pending)]
       .filter((text) => text !== null)

@@ -64,7 +64,7 @@ export function createTaskMethods({ tasks, calls }: TaskMethodParts): TaskMethod
   }
 }
 
-/** Runs the work of a request whose result has no place for errors. @throws ProtocolError */
+/** Runs the work of a request whose result cannot contain errors. @throws ProtocolError */
 export async function asProtocolError<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -73,7 +73,7 @@ export async function asProtocolError<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Errors of the client's input are invalid parameters; what it may not see does not exist. */
+/** Errors of the client's input are invalid parameters; objects that it may not see do not exist. */
 export function protocolErrorOf({ code, message, retryAfterMs }: DoorError): ProtocolError {
   const isInternal = code === 'INTERNAL_SERVER_ERROR' || code === 'RATE_LIMITED'
   const of = isInternal ? ProtocolErrorCode.InternalError : ProtocolErrorCode.InvalidParams

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** The longest time for which a call waits for agents. */
+/** The maximum time for which a call waits for agents. */
 export const LONGEST_WAIT_SECONDS = 300
 
 const id = (what: string) => z.string().min(1).max(100).describe(what)
@@ -12,14 +12,14 @@ const waitSeconds = z
   .max(LONGEST_WAIT_SECONDS)
   .optional()
   .describe(
-    'How long to wait for the agents, in seconds. Absent: 45, or 0 for a client with Tasks, which gets a task for what is not finished.',
+    'How long to wait for the agents, in seconds. Default: 45, or 0 for a client with Tasks, which gets a task if the agents are not finished.',
   )
 const idempotencyKey = z
   .string()
   .min(1)
   .max(200)
   .optional()
-  .describe('If you send the same content again with the same key, nothing is posted a second time.')
+  .describe('If you send the same content again with the same key, nothing is posted again.')
 
 interface ToolDefinition<S extends z.ZodType = z.ZodType> {
   title: string
@@ -33,7 +33,7 @@ const READS = { readOnlyHint: true, openWorldHint: false } as const
 const ADDS = { readOnlyHint: false, destructiveHint: false, openWorldHint: false } as const
 const DECIDES = { readOnlyHint: false, destructiveHint: true, openWorldHint: false } as const
 
-/** The tools of the door, by name. */
+/** The tools of the endpoint, by name. */
 export const TOOLS = {
   list_spaces: {
     title: 'List spaces',
@@ -100,7 +100,7 @@ export const TOOLS = {
   list_pending: {
     title: 'List pending calls',
     description:
-      'Lists the tool calls of agents that wait for your decision or for a result that you may submit, oldest first. Of long inputs, it shows the beginning as `inputBeginning`: the user must read and decide such calls in the console.',
+      'Lists the tool calls of agents that wait for your decision or for a result that you may submit, oldest first. For a long input it shows only the beginning as `inputBeginning`: the user must read the input and decide in the console.',
     input: z.strictObject({ limit: page(100, 20) }),
     annotations: READS,
   },
@@ -116,7 +116,7 @@ export const TOOLS = {
       inputDigest: z
         .string()
         .optional()
-        .describe('`inputDigest` of `list_pending`, so that no other input is approved than the one that you saw.'),
+        .describe('`inputDigest` of `list_pending`, so that only the input that you saw is approved.'),
     }),
     annotations: DECIDES,
   },
@@ -131,7 +131,7 @@ export const TOOLS = {
     description: 'Stops a run of an agent.',
     input: z.strictObject({
       runId: id('A run.'),
-      cascade: z.boolean().optional().describe('Also the runs that it started.'),
+      cascade: z.boolean().optional().describe('Also stop the runs that it started.'),
     }),
     annotations: { ...DECIDES, idempotentHint: true },
   },

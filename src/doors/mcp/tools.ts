@@ -18,20 +18,20 @@ import type { ToolInput, ToolName } from './tool-inputs.ts'
 /** The outcome of a tool. */
 export type ToolOutcome =
   | { type: 'complete'; data: Record<string, unknown> }
-  /** It started runs: the answer is that of the task, and of the time that the client gives. */
+  /** The tool started runs: the result depends on the task, and on how long the client waits. */
   | { type: 'started'; taskId: string; waitSeconds: number | undefined }
 
 export type Tools = { [N in ToolName]: (caller: Caller, input: ToolInput<N>) => Promise<ToolOutcome> }
 
 const PAGE = 20
 const MESSAGES = 50
-/** The number of characters of a call's input that results show. */
+/** The maximum number of characters of a call's input in results. */
 const LONGEST_INPUT = 4000
 
 const complete = (data: Record<string, unknown>): ToolOutcome => ({ type: 'complete', data })
 const noSuch = (what: string) => notFound(`There is no such ${what}, or you may not see it.`)
 
-/** The tools of the door. Each runs the operations that any other client would. */
+/** The tools of the endpoint. Each executes the GraphQL operations that any other client would use. */
 export function createTools(conversing: Pick<Conversing, 'open'>): Tools {
   const send = async (caller: Caller, input: SendInput) => (await sendMessage(caller, input)).id
 
@@ -111,7 +111,7 @@ function withoutType(payload: object): Record<string, unknown> {
   return rest
 }
 
-/** A waiting call, as results show it. A long input is shortened to the beginning of its JSON. */
+/** A waiting call, as shown in results. A long input is shortened to the beginning of its JSON. */
 export function describeCall({ id, message, approval, run, input, ...call }: PendingCall): Record<string, unknown> {
   const json = JSON.stringify(input ?? null)
   const isShort = json.length <= LONGEST_INPUT
@@ -147,6 +147,6 @@ export function textOfOutput({ outcomes, replies, isCut }: TaskOutput, isFinishe
     })
   if (outcomes.length === 0) others.push('[The message woke no agent.]')
   if (isCut) others.push('[There are more replies: read them with `read_messages`.]')
-  if (!isFinished) others.push('[Not finished yet: read on with `read_messages`, or see `list_pending`.]')
+  if (!isFinished) others.push('[Not finished yet: read the rest with `read_messages`, or see `list_pending`.]')
   return [...lines, ...others].join('\n\n')
 }

@@ -40,7 +40,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
   const sent = new Map<string, number>()
   let last: string | null = null
   let isBegun = false
-  /** Returns what follows the text that was sent. Only its last item can grow. */
+  /** Returns the text after the part that was sent. Only its last item can grow. */
   const rest = ({ id, text }: Item): string => {
     const length = sent.get(id)
     if (text === '' || (length !== undefined && (id !== last || text.length <= length))) return ''
@@ -54,7 +54,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
     choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
   })
   return {
-    /** Returns what the view has in addition to earlier ones. */
+    /** Returns the text that the view adds to earlier ones. */
     next(view: TurnView): object[] {
       const chunks: object[] = []
       if (!isBegun) chunks.push(chunk({ role: 'assistant', content: '' }))

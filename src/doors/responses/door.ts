@@ -23,14 +23,14 @@ import { type Turn, type TurnView, viewTurn, watchTurn } from './turn-stream.ts'
 const PING = ':\n\n'
 const DONE = 'data: [DONE]\n\n'
 
-/** A response, and what a client has asked for. */
+/** A response, and the request of its client. */
 interface Begun extends Turn {
   asked: Asked
 }
 
 /**
- * Open Responses, with agents as models: `/v1/models`, `/v1/responses`, and `/v1/chat/completions` for clients that know nothing
- * else.
+ * Open Responses, with agents as models: `/v1/models`, `/v1/responses`, and `/v1/chat/completions` for clients that support
+ * nothing else.
  * https://www.openresponses.org
  */
 export function createResponsesDoor(conversing: Conversing, activity: Activity): Door {
@@ -181,10 +181,10 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
   }
 }
 
-/** Clients send a request again by themselves after 408, 409, 429 and 5xx: agents would work once more. */
+/** Clients automatically retry a request after 408, 409, 429 and 5xx, which would trigger the agents again. */
 const NOT_TO_RETRY = { status: 422 }
 
-/** Waits for what follows a message that was posted. @throws DoorError that makes no client post it again */
+/** Waits for the turn of a posted message. @throws DoorError with a status that clients do not retry */
 async function afterDeed<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work
@@ -205,7 +205,7 @@ const REFUSALS: ReadonlySet<DoorErrorCode> = new Set([
 /** Whether nothing was done. */
 const isRefusal = (error: unknown) => error instanceof DoorError && REFUSALS.has(error.code)
 
-/** Before every number of an event. */
+/** A number below that of every event. */
 const NOTHING_YET = -1
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -265,7 +265,7 @@ function startingAfter(query: URLSearchParams): number {
 
 const pinging = (stream: EventStream) => () => void stream.write(PING).catch(() => {})
 
-/** Writes a stream to its end, which is a failure if the work fails. @throws what the client did not cause */
+/** Writes a stream to its end, which reports a failure if the work fails. @throws errors that the client did not cause */
 async function written(
   caller: Caller,
   stream: EventStream,

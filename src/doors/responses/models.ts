@@ -52,7 +52,7 @@ export async function listModels(caller: Caller) {
     .map(modelOf)
 }
 
-/** Which agents a human may add to a new space, besides those that everyone may. */
+/** The agents that a human may add to a new space, in addition to those that everyone may add. */
 async function membersOfMine(caller: Caller) {
   const shared = new Set<string>()
   let isAdmin = false

@@ -3,12 +3,12 @@ import { badInput } from '../exchange.ts'
 
 /** A request for a response, from either of the two endpoints. */
 export interface ResponseRequest {
-  /** As the client names it. */
+  /** In the client's spelling. */
   model: string | null
   agentId: string | null
   /** The new message of the human. */
   text: string
-  /** The end of the history that a client without a conversation on this server keeps itself; null: it begins one. */
+  /** The end of the history that a client without a conversation on this server keeps itself; null: the request begins a conversation. */
   known: { asked: string; answered: string } | null
   previousId: string | null
   isStream: boolean
@@ -99,7 +99,7 @@ interface SaidTurn {
   text: string
 }
 
-/** Reads messages. Other items, such as calls of tools that the client has executed, are not the agent's. */
+/** Reads messages. Other items, such as tool calls that the client has executed, do not come from the agent. */
 function turnsIn(value: unknown, field: string): SaidTurn[] {
   if (!Array.isArray(value)) throw badInput(`${field} must be a string or a list of messages.`, field)
   return value.map((item: unknown, index): SaidTurn => {
@@ -113,7 +113,7 @@ function turnsIn(value: unknown, field: string): SaidTurn[] {
 
 const TEXTS: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text'])
 
-/** `where` null: content that is no text is left out. */
+/** `where` null: content that is not text is omitted. */
 function contentText(content: unknown, where: string | null): string {
   if (typeof content === 'string') return content
   if (content === null || content === undefined) return ''
@@ -123,7 +123,7 @@ function contentText(content: unknown, where: string | null): string {
     if (TEXTS.has(type) && typeof text === 'string') return text
     if (where === null) return ''
     throw badInput(
-      `${where} has content that is no text: ${String(type)}. Upload files with POST /files, and send them with GraphQL.`,
+      `${where} has content that is not text: ${String(type)}. Upload files with POST /files, and send them with GraphQL.`,
       where,
     )
   })
@@ -165,7 +165,7 @@ function metadataIn(value: unknown): Record<string, string> {
   return Object.fromEntries(entries) as Record<string, string>
 }
 
-/** The tools of a client, as a response repeats them. Agents have tools of their own, and call no others. */
+/** The tools of a client, as a response repeats them. Agents have their own tools, and call no others. */
 function toolsIn(value: unknown): unknown[] {
   if (!Array.isArray(value)) return []
   return value.map((tool: unknown) =>

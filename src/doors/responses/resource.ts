@@ -19,7 +19,7 @@ const ID = /^resp_([0-9a-f]{32})$/
 /** A response is the turn of a message, and has its id. */
 export const responseId = (messageId: string): string => messageId.replace(/^msg_/, 'resp_')
 
-/** Returns the message of a response; null for an id that is none. */
+/** Returns the message of a response; null for any other id. */
 export function messageIdOf(id: string): string | null {
   const [, digits] = ID.exec(id) ?? []
   return digits === undefined ? null : `msg_${digits}`

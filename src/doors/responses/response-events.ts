@@ -11,13 +11,14 @@ export interface NumberedEvent {
 }
 
 /**
- * The numbers of events are positions in the content: each output item has a window of numbers, and a delta the number of its last
- * character there. So they rise, and a client can go on after any of them without state on the server, however the text was cut
- * into deltas.
+ * The numbers of events are positions in the content: each output item has a range of numbers, and a delta has the number of its
+ * last character in that range.
+ * So the numbers increase, and a client can resume after any of them without state on the server, however the
+ * text was split into deltas.
  */
 const WINDOW = 65_536
 const [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE] = [0, 1, 2, 40_000, 40_001, 40_002]
-/** Within the window of the last item, so that an item that comes later has higher numbers. */
+/** Within the range of the last item, so that later items have higher numbers. */
 const WORDS = { first: 41_000, each: 4000, slots: [0, 1, 2, 3800, 3801, 3802] as const }
 const [PAUSED, ENDED] = [60_000, 60_001]
 
@@ -61,7 +62,7 @@ export class ResponseEvents {
     const isOver = view.status !== 'in_progress'
     const begun = view.items.filter(({ id }) => this.#sent.has(id))
     begun.sort((one, other) => this.#indexOf(one) - this.#indexOf(other))
-    // An item that comes late follows those that were sent before.
+    // A late item follows those that were sent before.
     for (const item of [...begun, ...view.items.filter(({ id }) => !this.#sent.has(id))]) {
       const index = this.#indexOf(item)
       this.#item(item, { index, isOver, base: (index + 1) * WINDOW, slots: ITEM_SLOTS, add })
@@ -80,7 +81,7 @@ export class ResponseEvents {
     return events
   }
 
-  /** Returns the event of a failure of the server itself. */
+  /** Returns the event for an internal error of the server. */
   failure(message: string, view: TurnView | null): NumberedEvent {
     this.#last += 1
     const failed: TurnView = { ...(view ?? EMPTY), status: 'failed', error: { message, code: 'INTERNAL_SERVER_ERROR' } }
@@ -100,7 +101,7 @@ export class ResponseEvents {
     const place = { output_index: index, content_index: 0, item_id: id }
     add(base + added, { type: 'response.output_item.added', output_index: index, item: itemOf(item, 'in_progress') })
     add(base + partAdded, { type: 'response.content_part.added', ...place, part: partOf('') })
-    // A client that goes on in the middle of the text has its beginning already.
+    // A client that resumes in the middle of the text already has its beginning.
     const from = Math.max(sent.length, this.#last - base - start)
     if (text.length > from) {
       const delta = text.slice(Math.max(0, from))

@@ -9,14 +9,14 @@ export interface Item {
 
 interface Heard {
   seq: number
-  /** By index of the part; null for a part that is no text. */
+  /** By index of the part; null for a part that is not text. */
   texts: (string | null)[]
   isFinished: boolean
 }
 
 /**
- * The texts of a turn, in the order of the space. It depends on nothing but the messages: who reads them later gets the same
- * texts in the same order.
+ * The texts of a turn, in the order of the space. It depends only on the messages: a later reader gets the same texts in the
+ * same order.
  */
 export class Transcript {
   readonly #rootId: string

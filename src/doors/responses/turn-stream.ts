@@ -6,13 +6,13 @@ import { failureOf, followTurn, isCanceled, readTurn, type TurnState, type Usage
 import { pathOfCall, wordsOf } from '../waiting-calls.ts'
 import { type Item, Transcript } from './transcript.ts'
 
-/** A turn of a conversation: a message of a human, and what agents write because of it. */
+/** A turn of a conversation: a message of a human, and the messages of agents that result from it. */
 export interface Turn {
   spaceId: string
   messageId: string
 }
 
-/** How a turn stands, as clients see it. */
+/** The state of a turn, as clients see it. */
 export interface TurnView {
   status: 'in_progress' | 'completed' | 'failed' | 'cancelled'
   items: Item[]
@@ -39,10 +39,10 @@ interface Answers {
   } | null
 }
 
-/** A turn can have more messages only if others post in the space meanwhile. */
+/** A turn can have more messages only if others post in the space at the same time. */
 const MOST_PAGES = 10
 
-/** Reads the messages after that of the turn. `cursor` is null if the space is gone. */
+/** Reads the messages after the message of the turn. `cursor` is null if the space no longer exists. */
 async function readAnswers(caller: Caller, { spaceId, messageId }: Turn) {
   const messages: ShownMessage[] = []
   let cursor: string | null = null
@@ -60,7 +60,7 @@ async function readAnswers(caller: Caller, { spaceId, messageId }: Turn) {
   return { messages, cursor }
 }
 
-/** Returns how a turn stands now. @throws DoorError */
+/** Returns the current state of a turn. @throws DoorError */
 export async function viewTurn(exchange: Exchange, caller: Caller, turn: Turn): Promise<TurnView> {
   const state = await readTurn(caller, { spaceId: turn.spaceId, rootId: turn.messageId })
   const transcript = new Transcript(turn.messageId)
@@ -68,7 +68,7 @@ export async function viewTurn(exchange: Exchange, caller: Caller, turn: Turn): 
   return viewOf(exchange, transcript, state)
 }
 
-/** Yields how a turn stands, each time that something has changed; last, how it ends. @throws DoorError */
+/** Yields the state of a turn after each change; last, its final state. @throws DoorError */
 export async function* watchTurn(
   exchange: Exchange,
   impatient: Caller,
@@ -121,7 +121,7 @@ function statusOf(state: TurnState | null, hasFailed: boolean): TurnView['status
   return state.waiting.length === 0 && isCanceled(state) ? 'cancelled' : 'completed'
 }
 
-/** More waiting calls are counted only. */
+/** Further waiting calls are only counted. */
 const MOST_WORDS = 3
 const LONGEST_WORDS = 2500
 

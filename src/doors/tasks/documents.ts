@@ -114,7 +114,7 @@ export const CALLS = `query Calls($ids: [ID!]!) {
   viewer { pendingToolCalls { id } }
 }`
 
-/** The state of what a message started. */
+/** The state of the runs that a message started. */
 export const MESSAGE_TASK = `query MessageTask($id: ID!) {
   message(id: $id) {
     id createdAt space { id }
@@ -132,7 +132,7 @@ export const LIST_RUNS = `query ListRuns($first: Int!, $after: String, $filter: 
   }
 }`
 
-/** Signals only: the state is read again. */
+/** Used only as signals: the state is read again. */
 export const FOLLOW_ACTIVITY =
   'subscription FollowActivity($spaceId: ID!) { agentActivity(spaceId: $spaceId) { agent { id } } }'
 export const FOLLOW_RUN = 'subscription FollowRun($runId: ID!) { runEvents(runId: $runId) { __typename } }'

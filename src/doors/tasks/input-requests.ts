@@ -24,7 +24,7 @@ export type InputResponses = Readonly<Record<string, unknown>>
 
 /** The number of characters of an input or a schema that a request shows. */
 const LONGEST_SHOWN = 4000
-/** The types of fields that forms can have. */
+/** The field types that forms support. */
 const FIELD_TYPES = ['string', 'number', 'integer', 'boolean']
 const OF_RESULT = 'result'
 
@@ -40,7 +40,7 @@ export function inputRequestsOf(calls: readonly PendingCall[]): InputRequests {
   return Object.fromEntries(calls.filter(takesForm).map((call) => [keyOf(call), requestOf(call)]))
 }
 
-/** Says which calls have no form, because nobody can read their whole input there; null if all have one. */
+/** Returns a text that names the calls without a form, because their input is too long; null if all have one. */
 export function consoleOnly(calls: readonly PendingCall[]): string | null {
   const long = calls.filter((call) => isAnswerableCall(call) && !fitsForm(call))
   if (long.length === 0) return null
@@ -90,7 +90,7 @@ function shown(value: unknown): string {
   return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text
 }
 
-/** Returns the schema as a form, which can have fields of simple types only; null if the schema is no such form. */
+/** Returns the schema as a form, which can have fields of simple types only; null if the schema is not such a form. */
 function formOf(schema: unknown): FormSchema | null {
   const { type, properties, required } = (schema ?? {}) as Partial<FormSchema>
   if (type !== 'object' || typeof properties !== 'object' || properties === null) return null
@@ -107,9 +107,9 @@ function formField([name, field]: [string, Record<string, unknown>]): [string, R
 }
 
 /**
- * Gives the client's answers to the calls that wait. Answers to anything else are ignored: to unknown calls, to calls that
+ * Applies the client's answers to the waiting calls. Answers to anything else are ignored: to unknown calls, to calls that
  * are settled, and to inputs that were edited since. Returns the keys of requests that the user dismissed.
- * @throws DoorError if an answer is refused; the others are given all the same
+ * @throws DoorError if an answer is refused; the others are applied nevertheless
  */
 export async function answerCalls(
   caller: Caller,
@@ -138,7 +138,7 @@ const TOO_LATE: ReadonlySet<string> = new Set(['CONFLICT', 'NOT_FOUND'])
 
 type Answer = { document: string; input: Record<string, unknown> }
 
-/** Returns null for no answer. @throws DoorError for one that is not as the form says */
+/** Returns null for no answer. @throws DoorError for an answer that does not match the form */
 function answerOf(call: PendingCall, response: unknown): Answer | 'dismissed' | null {
   if (!isObject(response)) return null
   const { action, content } = response

@@ -3,8 +3,8 @@ import { type Caller, notFound } from '../exchange.ts'
 import { AGENT, type Named } from './documents.ts'
 
 /**
- * Returns the space in which the viewer converses with the agent through a door; creates it if there is none.
- * `door`: its thread, so that other conversations of the two stay apart. @throws DoorError
+ * Returns the space in which the viewer converses with the agent through an endpoint; creates it if there is none.
+ * `door`: the thread of the endpoint, which keeps other conversations of the two separate. @throws DoorError
  */
 export async function openOwnSpace(
   conversing: Pick<Conversing, 'open'>,

@@ -27,7 +27,7 @@ export interface TaskOutcome {
   summary: string | null
 }
 
-/** The state of a task for one viewer, read from the runs that it stands for. */
+/** The state of a task for one viewer, read from the runs that it represents. */
 export interface Task {
   id: string
   status: TaskStatus
@@ -40,7 +40,7 @@ export interface Task {
   waiting: number
   /** The runs that have not ended. */
   activeRunIds: string[]
-  /** The message that the agents read, for finding their replies; null if the viewer sees none. */
+  /** The message that the agents read, by which their replies are found; null if the viewer sees none. */
   source: { messageId: string; spaceId: string } | null
 }
 
@@ -48,7 +48,7 @@ export interface Task {
 export interface TaskOutput {
   outcomes: TaskOutcome[]
   replies: Message[]
-  /** The position in the space up to which the replies are contained. Null if some are missing. */
+  /** The position in the space up to which the replies are complete. Null if some are missing. */
   cursor: string | null
   /** Whether replies are missing: there are too many messages, or too many bytes. */
   isCut: boolean
@@ -83,7 +83,7 @@ export interface Tasks {
   read(caller: Caller, id: string): Promise<Task | null>
   /** Returns what the agents posted so far. @throws DoorError */
   output(caller: Caller, task: Task): Promise<TaskOutput>
-  /** Returns those of the messages that the viewer may read. @throws DoorError */
+  /** Returns the messages that the viewer may read. @throws DoorError */
   messages(caller: Caller, ids: readonly string[]): Promise<Message[]>
 }
 
@@ -99,7 +99,7 @@ const MOST_MESSAGES = 1000
 /** A reply is posted before its run ends; clocks of servers may differ by less than this. */
 const CLOCK_SLACK_MS = 60_000
 
-/** Reads tasks. They have no rows of their own: their ids are those of runs and messages. */
+/** Reads tasks. Tasks have no rows of their own: their ids are those of runs and messages. */
 export function createTasks(maxResponseBytes: number): Tasks {
   // Results contain replies twice: as text, and as data.
   const mostReplyBytes = maxResponseBytes / 2
@@ -123,7 +123,7 @@ export function createTasks(maxResponseBytes: number): Tasks {
     return { createdAt: queuedAt, outcomes: [{ kind: 'RUN', error, readAt: null, agent, run }], source }
   }
 
-  /** Returns those of the calls that the viewer may answer. */
+  /** Returns the calls that the viewer may answer. */
   async function pendingOf(caller: Caller, ids: readonly string[]): Promise<PendingCall[]> {
     const { nodes, viewer } = await caller.ask<CallsData>(CALLS, { ids: ids.slice(0, MOST_CALLS) })
     const listed = new Set(viewer.pendingToolCalls.map(({ id }) => id))

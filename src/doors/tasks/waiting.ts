@@ -6,20 +6,20 @@ import type { Task, Tasks } from './tasks.ts'
 export interface WaitOptions {
   /** How long to wait; 0: read the task once. */
   timeoutMs: number
-  /** Ends the wait early: the client has gone, or the server drains. */
+  /** Ends the wait early: the client has disconnected, or the server drains. */
   signal: AbortSignal
   /** Called with each state that differs from the last one. */
   onChange?(task: Task): void
 }
 
-/** Signals may be lost, and some changes have none: a decision by somebody else, a read inbox event. */
+/** Signals may be lost, and some changes cause none: a decision by somebody else, a read inbox event. */
 const RECHECK_MS = 5000
 /** Changes within this time are read together. */
 const GATHER_MS = 100
 
 /**
  * Waits until a task has ended, or needs an answer that the viewer may give. Returns its last state; null if the task
- * exists no more. @throws DoorError, also when the viewer loses access
+ * no longer exists. @throws DoorError, for example when the viewer loses access
  */
 export async function waitForTask(
   tasks: Tasks,

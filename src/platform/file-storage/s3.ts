@@ -154,7 +154,7 @@ export function createS3Storage(settings: S3Location): FileStorage {
       )
       await body.dump()
       const stored = await readText(IDENTITY_KEY)
-      if (stored === null) throw new StorageUnavailableError(new Error('the id of the storage was not stored'))
+      if (stored === null) throw new StorageUnavailableError(new Error('the id of the storage was not saved'))
       return stored
     },
     async close() {

@@ -21,7 +21,7 @@ import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
-/** The maximum time for which a subscription over the rate waits for its turn. Clients start many subscriptions at once. */
+/** The maximum time for which a subscription above the rate waits for its turn. Clients start many subscriptions at once. */
 const LONGEST_TURN_MS = 60_000
 
 /** A response counts as one more request for every so many bytes by which it exceeds the cost of its fields. */

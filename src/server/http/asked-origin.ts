@@ -16,8 +16,8 @@ export function askedOriginOf(headers: Headers): string | null {
 }
 
 /**
- * Returns the origin at which a proxy was reached, as the page of a browser or else the proxy says; what nobody says is as
- * in `expected`. Null for a request without a proxy.
+ * Returns the origin at which a proxy was reached, as reported by the browser's page, or else by the proxy; missing parts
+ * come from `expected`. Null for a request without a proxy.
  */
 export function forwardedOriginOf(headers: Headers, expected: string): string | null {
   const [proto, host] = [firstOf(headers['x-forwarded-proto']), firstOf(headers['x-forwarded-host'])]

@@ -39,7 +39,7 @@ export interface BodyReader {
 
 export interface BodyReaderOptions {
   /**
-   * The limit for all incomplete bodies together. Over the limit, the largest body of the owner with the most
+   * The limit for all incomplete bodies together. Above the limit, the largest body of the owner with the most
    * bytes is refused.
    */
   mostUnfinishedBytes?: number

@@ -73,7 +73,7 @@ function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>,
 export const isSchemeKnown = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   origin !== null || headers.origin !== undefined || headers['x-forwarded-proto'] !== undefined
 
-/** Each sign-in, or authorization at an MCP server, that a browser has begun has a cookie of its own. */
+/** Each sign-in, or authorization at an MCP server, that a browser has begun has a separate cookie. */
 interface AttemptCookies {
   prefix: string
   path: string

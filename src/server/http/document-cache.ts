@@ -65,10 +65,10 @@ function asksForCursors(document: DocumentNode): boolean {
 const CHARACTERS_A_REQUEST = 100
 /** The maximum cost of a document in requests. The token limit bounds it; ignored characters cost almost nothing. */
 const MOST_POINTS = 150
-/** Shorter documents are parsed even over the rate, so that a mutation can return its RateLimitedError. */
+/** Shorter documents are parsed even above the rate, so that a mutation can return its RateLimitedError. */
 const SHORT = 1000
 
-/** Counts the cost of parsing a document. @throws RateLimitedError if the viewer is already over the rate */
+/** Counts the cost of parsing a document. @throws RateLimitedError if the viewer already exceeds the rate */
 function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer }): void {
   const points = Math.min(MOST_POINTS, Math.floor(text.length / CHARACTERS_A_REQUEST))
   if (viewer === undefined || points === 0) return

@@ -18,7 +18,7 @@ export interface CallerContext {
   response: ServerResponse
 }
 
-/** Creates the callers of doors, whose operations run in the pipeline of every other transport. */
+/** Creates the callers of the protocol endpoints, whose operations run in the same pipeline as those of every other transport. */
 export type Callers = (context: CallerContext) => Caller
 
 export function createCallers({ graphql, maskError }: { graphql: Graphql; maskError: MaskError }): Callers {
@@ -147,7 +147,7 @@ class Following implements Sink {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#failure = error === null ? null : failureOf(error, this.#maskError)
-    // The follower is too slow: it goes on after its last event.
+    // The follower is too slow: it must resume after its last event.
     if (this.#failure?.code === 'RATE_LIMITED') this.#waiting = []
     if (!this.#isDelivering) this.#tellEnd()
   }
@@ -163,7 +163,7 @@ class Following implements Sink {
     this.#isOver = true
     this.#waiting = []
     this.#signal.removeEventListener('abort', this.#onAbort)
-    // Also ends one that waits for an event.
+    // Also ends a subscription that waits for an event.
     void Promise.resolve(this.#iteration?.return?.()).catch(() => {})
   }
 }
@@ -207,7 +207,7 @@ function failureOfErrors(errors: readonly GraphQLError[]): DoorError {
   })
 }
 
-/** Converts anything thrown into a failure for clients. Errors that no client caused are logged and masked. */
+/** Converts anything thrown into a failure for clients. Errors that were not caused by a client are logged and masked. */
 export function failureOf(error: unknown, maskError: MaskError): DoorError {
   if (error instanceof DoorError) return error
   if (error instanceof DomainError) return doorErrorOf(error)

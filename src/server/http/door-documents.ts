@@ -5,7 +5,7 @@ import { askedOriginOf } from './asked-origin.ts'
 import { type Handler, sendJson } from './health.ts'
 
 /**
- * The documents by which clients find doors and a way to sign in, by path. They name nobody, so that anybody may read
+ * The documents by which clients discover the endpoints and how to sign in, by path. They contain no names, so anybody may read
  * them.
  * @param issuers of tokens, for OAuth clients; empty without any
  */
@@ -43,7 +43,7 @@ export function createDoorDocuments({
   }))
   return {
     '/.well-known/agent-card.json': documentOf((urlOf) => cardOf(SERVER, urlOf(A2A_PATH))),
-    // Of OAuth (RFC 9728): at the root, and for the path of the door.
+    // Of OAuth (RFC 9728): at the root, and for the path of the endpoint.
     '/.well-known/oauth-protected-resource': metadata,
     [METADATA_PATH]: metadata,
   }

@@ -37,13 +37,13 @@ export interface DoorsParts {
   doors: Readonly<Record<string, Door>>
 }
 
-/** Serves other protocols: sign-in, limits, operations, errors and shutting down are the same for all doors. */
+/** Serves other protocols: sign-in, limits, operations, errors and shutting down are the same for all endpoints. */
 export interface Doors {
-  /** Null if the path belongs to no door. */
+  /** Null if the path belongs to no endpoint. */
   handlerOf(path: string): Handler | null
   /**
    * Refuses new streams, ends the open ones, whose clients rejoin on another process, and waits until the other requests are
-   * answered, for `timeoutMs` at most. Requests that still wait for agents then are refused.
+   * answered, for `timeoutMs` at most. Requests that still wait for agents at that time are refused.
    */
   drain(timeoutMs: number): Promise<void>
 }
@@ -132,7 +132,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         signal.throwIfAborted()
       },
       openStream() {
-        if (!open.has(response)) throw new Error('a stream needs a place')
+        if (!open.has(response)) throw new Error('a stream needs a free slot')
         signal.throwIfAborted()
         response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...STREAM_HEADERS })
         response.flushHeaders()
@@ -143,7 +143,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     }
   }
 
-  /** Browsers send cookies by themselves, also for other sites: doors take bearer tokens only. */
+  /** Browsers send cookies automatically, even for other sites, so the endpoints accept only bearer tokens. */
   async function viewerOf(request: IncomingMessage): Promise<Viewer> {
     const credentials = { bearer: bearerOf(request.headers.authorization), cookie: null }
     return authenticate(signIns, { ...credentials, address: request.socket.remoteAddress })
@@ -162,7 +162,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     error: unknown,
   ): void {
     if (response.writableEnded) return
-    // Nobody reads the response, or it has begun.
+    // The client has disconnected, or the response has begun.
     if (response.destroyed || response.headersSent || (request.destroyed && !request.complete))
       return void response.destroy()
     const failure = failureOf(error, maskError)
@@ -176,7 +176,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     sendJson(response, status, door.failureOf(failure) as object, headers)
   }
 
-  /** Returns before the door has answered, because each function that waits for a stream takes memory as long as it is open. */
+  /** Returns before the endpoint has responded, because each function that waits for a stream takes memory as long as it is open. */
   async function serve(
     { door, prefix }: Pick<Asked, 'door' | 'prefix'>,
     request: IncomingMessage,
@@ -215,14 +215,14 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   }
 }
 
-// Clients send a request again by themselves after 503, although its message may have been posted.
+// Clients automatically retry a request after 503, although its message may have been posted.
 const SHUT_DOWN = 'The server shuts down. The message may have been posted: read the conversation before you try again.'
 
-/** Counts what each viewer keeps open. */
+/** Counts the open streams and calls of each viewer. */
 function createPlaces(mostPerViewer: number) {
   const taken = new Map<string, number>()
   return {
-    /** Returns a function that releases the places; null if there are not as many. */
+    /** Returns a function that releases the places; null if too few are left. */
     take({ id }: Viewer, wanted: number): (() => void) | null {
       const count = taken.get(id) ?? 0
       if (count + wanted > mostPerViewer) return null
@@ -246,7 +246,7 @@ function parsed(body: Buffer): unknown {
   }
 }
 
-/** Answers the question of a browser whether a page may send a request; `welcome` has set the header that allows it. */
+/** Responds to a browser's preflight request; `welcome` has set the headers that allow the request. */
 function preflight(request: IncomingMessage, response: ServerResponse): void {
   const asked = request.headers['access-control-request-headers']
   response
@@ -289,7 +289,7 @@ async function respond(response: ServerResponse, { status, headers, body }: Resp
   }
 }
 
-/** Resolves when the client has read, or has gone. */
+/** Resolves when the client has read, or has disconnected. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
@@ -304,7 +304,7 @@ function streamOf(response: ServerResponse): EventStream {
   return {
     async write(text) {
       if (response.destroyed) throw new Error('The client has closed the connection.')
-      // The linger of a stream whose token has ended may be over.
+      // The delay before closing a stream whose token has ended may be over.
       if (!response.writableEnded && !response.write(text)) await drained(response)
     },
     isBusy: () => response.writableNeedDrain,

@@ -32,10 +32,10 @@ const TEXT = {
 const ATTEMPT_SECONDS = 15 * 60
 /** Authorizations that a browser may have begun at the same time. */
 const MOST_ATTEMPTS = 5
-/** The number of requests (PARLEY_RATE_REQUESTS) that one begun authorization counts: it asks the MCP server. */
+/** The number of requests (PARLEY_RATE_REQUESTS) that one begun authorization counts as: it sends requests to the MCP server. */
 const BEGIN_POINTS = 10
 
-/** Whether a page of another origin has sent the browser here. Its person may not have meant to. */
+/** Whether a page of another origin has sent the browser here. The person may not have intended this. */
 const isFromElsewhere = ({ headers }: IncomingMessage) =>
   headers['sec-fetch-site'] === 'cross-site' || headers['sec-fetch-site'] === 'same-site'
 
@@ -56,7 +56,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
   const { toolSetup, callConnections } = parts.domain
   const home = { href: `${publicUrl.basePath}/`, label: 'Go to Parley' }
 
-  /** The viewers who are signed in in a browser: it may send the cookies of several. A page that links here reads nothing. */
+  /** The viewers who are signed in in a browser: it may send the cookies of several. A page that links here cannot read the response. */
   async function viewersOf(request: IncomingMessage): Promise<Viewer[]> {
     const bearer = bearerOf(request.headers.authorization)
     const address = request.socket.remoteAddress
@@ -72,7 +72,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
     return viewers.filter((viewer) => viewer !== null)
   }
 
-  /** Returns where the first of the viewers has to connect for a call; null if it waits for none of them. */
+  /** Returns the URL at which the first of the viewers has to connect for a call; null if it waits for none of them. */
   async function connectionOf(viewers: readonly Viewer[], toolCallId: string) {
     for (const viewer of viewers) {
       try {
@@ -100,7 +100,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
       return sendNoticePage(response, {
         status: 404,
         title: 'Nothing to connect',
-        text: ['No call waits for you here: it has gone on or ended, or the link is for another person.'],
+        text: ['No call waits for you here: the call has continued or ended, or the link is for another person.'],
         links: [home],
       })
     const { agentName, serverName } = connection
@@ -109,7 +109,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
         status: 200,
         title: `Connect to "${serverName}"?`,
         text: [
-          `The agent "${agentName}" wants to use the MCP server "${serverName}" with your own authorization. Another site has opened this page: go on only if you meant to.`,
+          `The agent "${agentName}" wants to use the MCP server "${serverName}" with your own authorization. Another site opened this page: continue only if you wanted this.`,
         ],
         links: [{ href: `${publicUrl.basePath}${CONNECT_PATH}${toolCallId}`, label: `Connect to "${serverName}"` }],
       })
@@ -128,7 +128,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
       return sendNoticePage(response, {
         status: 200,
         title: 'You are connected',
-        text: [`You were connected to the MCP server "${connection.serverName}" before. The agent goes on.`],
+        text: [`You were connected to the MCP server "${connection.serverName}" before. The agent continues.`],
         links: [home],
       })
     }
@@ -142,7 +142,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
 
   return {
     async connect(request, response) {
-      // A link preview begins nothing.
+      // A link preview must not begin an authorization.
       if (request.method === 'HEAD') return void response.writeHead(200, NO_STORE).end()
       if (request.method !== 'GET') return sendJson(response, 405, { error: 'Use GET.' }, { allow: 'GET' })
       try {

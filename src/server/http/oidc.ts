@@ -139,7 +139,7 @@ function sendUnknown(response: ServerResponse, basePath: string): void {
   sendNoticePage(response, {
     status: 404,
     title: 'No such sign-in',
-    text: ['This server has no identity provider of this name. Ask its operator for the right link.'],
+    text: ['This server has no identity provider with this name. Ask its operator for the correct link.'],
     links: [{ href: `${basePath}/`, label: 'Go to the sign-in page' }],
   })
 }
@@ -174,14 +174,14 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         status: 503,
         title: `${label} cannot be reached`,
         text: [
-          'The identity provider does not respond, or has an error. Try again in a minute.',
+          'The identity provider does not respond, or returned an error. Try again in a minute.',
           'If you have a token or an invitation, it still works on the sign-in page. If the problem persists, tell an admin of this server.',
         ],
       }
     case 'clock':
       return {
         status: 502,
-        title: 'The clocks do not agree',
+        title: 'The clocks differ',
         text: [
           `The times that ${label} states do not match the clock of this server. Try again.`,
           'If that does not help, ask the operator of this server to check its clock.',
@@ -193,7 +193,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         title: `The response of ${label} is not valid`,
         text: [
           'The response was not made for this sign-in, so nobody was signed in. Begin again.',
-          'If that does not help, ask the operator of this server to read its log.',
+          'If that does not help, ask the operator of this server to check its log.',
         ],
       }
     case 'misconfigured':
@@ -202,7 +202,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         title: `Sign-in with ${label} is not set up correctly`,
         text: [
           `The settings of this server do not match those at ${label}.`,
-          'Ask the operator of this server to read its log, which states the reason.',
+          'Ask the operator of this server to check its log, which contains the reason.',
         ],
       }
     case 'no-email':

@@ -2,14 +2,14 @@ import { cut, isObject, isTooDeep, type JsonObject, toJson } from '../../lib/jso
 import { digestOf } from '../../rules/approvals.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** An agent card, with what this server needs of it. */
+/** The parts of an agent card that this server needs. */
 export interface ReadCard {
   /** A digest of the whole card. */
   fingerprint: string
   name: string
   description: string
   version: string
-  /** Where the agent answers by JSON-RPC. */
+  /** The URL of the agent's JSON-RPC interface. */
   url: string
   skills: string[]
   streams: boolean
@@ -33,11 +33,12 @@ export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHea
     (one) => isObject(one) && one['protocolBinding'] === 'JSONRPC' && /^1(\.|$)/.test(String(one['protocolVersion'])),
   )
   const url = isObject(ours) && typeof ours['url'] === 'string' ? ours['url'] : null
-  if (url === null) throw badCard('it names no interface for A2A 1.0 by JSON-RPC, the only one that this server speaks')
+  if (url === null)
+    throw badCard('it lists no interface for A2A 1.0 over JSON-RPC, the only one that this server supports')
   if (url.length > LONGEST_URL || !URL.canParse(url)) throw badCard('the address of its interface is not a URL')
   if (hasHeaders && new URL(url).origin !== new URL(cardUrl).origin)
     throw badCard(
-      'its interface is at another origin, and the headers are for the origin of the card: use the card of that server',
+      'its interface has another origin than the card, and the headers are only for the origin of the card: use a card from the origin of the interface',
     )
   const { name, description, version, capabilities, skills } = card
   return {

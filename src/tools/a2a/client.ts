@@ -5,7 +5,7 @@ import { ToolFailure } from '../tool.ts'
 import { eventsIn, orNullIfSilent } from './event-stream.ts'
 import { idIn, type RemoteTask, readTask, shownTask, type TextCleaning, taskAfter, textOfParts } from './remote-task.ts'
 
-/** Where an agent on another server answers. */
+/** The interface of an agent on another server. */
 export interface RemoteAddress {
   url: string
   headers: Record<string, string>
@@ -36,11 +36,11 @@ export interface A2aClient {
     signal: AbortSignal,
   ): Promise<RemoteTask | null>
   /**
-   * Yields a task after each of its events; null when the server has sent something else, as a sign of life. Returns when the stream
+   * Yields a task after each of its events; null when the server has sent other data, as a heartbeat. Returns when the stream
    * ends, is longer than the guard allows, or is silent for half a minute.
    */
   changes(address: RemoteAddress, task: RemoteTask, signal: AbortSignal): AsyncGenerator<RemoteTask | null>
-  /** Cancels a task. A task that has ended, or that the server does not know, is no failure. */
+  /** Cancels a task. A task that has ended, or that the server does not know, is not a failure. */
   cancel(address: RemoteAddress, taskId: string, signal: AbortSignal): Promise<void>
 }
 
@@ -130,7 +130,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     if (text === null) return null
     throw (
       (doesStatusDecide(response.status) ? null : refusalIn(text, withoutValues(headers))) ??
-      statusFailure(response.status, `The agent's server sent no stream of events, but status ${response.status}.`)
+      statusFailure(response.status, `The agent's server sent no event stream, but status ${response.status}.`)
     )
   }
 
@@ -220,9 +220,9 @@ const utf8 = new TextDecoder()
 
 const requestOf = (method: string, params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
 
-const badAnswer = (what: string) => new ToolFailure('BAD_ANSWER', `The agent's server answered with ${what}.`)
+const badAnswer = (what: string) => new ToolFailure('BAD_ANSWER', `The agent's server responded with ${what}.`)
 
-/** Whether the status of a response decides which failure it is, and not the JSON-RPC error in its body. */
+/** Whether the HTTP status of a response determines the failure, rather than the JSON-RPC error in its body. */
 const doesStatusDecide = (status: number) =>
   UNAUTHENTICATED_STATUSES.includes(status) || status === 429 || status >= 500
 
@@ -252,7 +252,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Returns the error in a JSON-RPC response; null if the text is none. */
+/** Returns the error in a JSON-RPC response; null if the text contains none. */
 function refusalIn(text: string, clean: (text: string) => string): ToolFailure | null {
   const response = parsed(text)
   const error = isObject(response) ? response['error'] : undefined

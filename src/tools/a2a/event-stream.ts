@@ -1,7 +1,7 @@
 import { unlessAborted } from '../../lib/async.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** How long a server may send nothing. */
+/** How long a server may stay silent. */
 const SILENCE_MS = 30_000
 /** The maximum characters of one event. */
 const LARGEST_EVENT = 1_048_576
@@ -28,7 +28,7 @@ export async function orNullIfSilent<T>(work: Promise<T>, signal: AbortSignal): 
 }
 
 /**
- * Yields the data of the server-sent events that arrived together; an empty list for other lines, as a sign of life. Returns when the
+ * Yields the data of the server-sent events that arrived together; an empty list for other lines, as a heartbeat. Returns when the
  * stream ends, or when it is silent for half a minute. @throws ToolFailure for an event that is too large; errors of the connection
  */
 export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<string[]> {

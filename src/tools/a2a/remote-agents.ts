@@ -16,19 +16,19 @@ import { type ReadCard, readCard } from './card.ts'
 import { cleaningOf, createA2aClient, type RemoteAddress, RemoteRefusal, type Sent } from './client.ts'
 import { asksForInput, isIdle, type RemoteTask, shownTask } from './remote-task.ts'
 
-/** An agent of this server that stands for one on another server. */
+/** An agent of this server that represents one on another server. */
 export interface Asking {
   agentId: string
   /** `a2a:<card url>` */
   model: string
 }
 
-/** The agents on other servers that stand behind agents of this one. */
+/** The agents on other servers that agents of this server represent. */
 export interface RemoteAgents {
-  /** Returns the tool that sends the agent a message; null for an agent that is none of another server. */
+  /** Returns the tool that sends the agent a message; null for an agent that does not represent another one. */
   toolFor(agent: RemoteColumns): Tool | null
   /**
-   * Yields a task when it is read, and after each change, until it is idle; null as a sign of life in between.
+   * Yields a task when it is read, and after each change, until it is idle; null as a heartbeat in between.
    * @throws ToolFailure
    */
   follow(asking: Asking, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null>
@@ -40,9 +40,9 @@ const CARD_TIMEOUT_MS = 10_000
 /** How long a card is not read again. */
 const CARD_FRESH_MS = 60_000
 const MOST_CARDS = 1000
-/** How often an agent that does not stream is asked. */
+/** How often an agent that does not stream is polled. */
 const POLL_MS = 1000
-/** How often in a row the connection may break, without anything new, before the answer fails. */
+/** How often in a row the connection may break without progress before the answer fails. */
 const MOST_BREAKS = 3
 
 const INPUT: JsonObject = {
@@ -50,7 +50,7 @@ const INPUT: JsonObject = {
   properties: { text: { type: 'string', description: 'The message.' } },
   required: ['text'],
 }
-const DESCRIPTION = 'Sends a message to the agent on another server for which you stand in, and returns its task.'
+const DESCRIPTION = 'Sends a message to the agent on another server that you represent, and returns its task.'
 
 export function createRemoteAgents(platform: Platform, { http }: { http: GuardedHttp }): RemoteAgents {
   const { db, secretBox, config, logger, clock } = platform
@@ -74,7 +74,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Reads the card of an agent, at most once a minute, or again if the process that read it last found another one.
+   * Reads the card of an agent, at most once a minute, or again if the last reader found a different card.
    * @throws ToolFailure
    */
   async function cardOf(
@@ -112,7 +112,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     return read
   }
 
-  /** Returns where a trusted agent answers. @throws ToolFailure */
+  /** Returns the interface of a trusted agent. @throws ToolFailure */
   async function addressOf(asking: Asking, signal: AbortSignal): Promise<RemoteAddress> {
     const reached = await reach(asking)
     const { cardUrl, card: before } = remoteAgentOf(reached.row) ?? { cardUrl: '', card: null }
@@ -125,7 +125,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
       return addressAt(card.url, asking, reached.headers, streams)
     logger.warn(
       { agentId: asking.agentId, cardUrl },
-      'an agent on another server is sent nothing, because its card has changed; an admin must confirm it (confirmAgentCard)',
+      'an agent on another server gets no messages, because its card has changed; an admin must confirm it (confirmAgentCard)',
     )
     throw new ToolFailure(
       'UNCONFIRMED',
@@ -137,7 +137,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   async function ask(asking: Asking, text: string, { callId, signal, attempt }: Use): Promise<JsonObject> {
     const call = await readRemoteCall(db.prisma, callId)
     const address = await addressOf(asking, signal)
-    if (call === null) throw new ToolFailure('CANCELED', 'The call exists no more.')
+    if (call === null) throw new ToolFailure('CANCELED', 'The call no longer exists.')
     const remember = async (remote: RemoteCall) => {
       if (await rememberRemoteCall(db.prisma, { callId, attempt }, remote)) return
       signal.throwIfAborted()
@@ -178,7 +178,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Sends a message. A server that refuses the task or the conversation that it continues did nothing, so the message begins another.
+   * Sends a message. A server that refuses the task or the conversation that it continues did nothing, so the message begins a new one.
    * After any other failure the server may have received the message: it is not sent again.
    */
   async function send(
@@ -202,7 +202,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     }
   }
 
-  /** Yields a task as it is now and, if its agent streams, after each change until the stream ends. */
+  /** Yields the current task and, if its agent streams, after each change until the stream ends. */
   async function* look(address: RemoteAddress, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null> {
     const task = await client.get(address, taskId, signal)
     yield shownTask(task, cleaningOf(address))
@@ -270,14 +270,14 @@ interface StoredCard {
   readAt: number
 }
 
-/** Returns an address. Headers are for the origin of the card only. */
+/** Returns an address. Headers are only for the origin of the card. */
 function addressAt(url: string, { model }: Asking, headers: Record<string, string>, streams: boolean): RemoteAddress {
   const foreign = parseForeignModel(model)
   const isOwn = foreign?.type === 'a2a' && new URL(foreign.cardUrl).origin === new URL(url).origin
   return { url, headers: isOwn ? headers : {}, streams }
 }
 
-/** Returns where a task is read again after a failure. @throws the failure, if that is in vain */
+/** Returns the interface from which to read a task again after a failure. @throws the failure, if a retry is useless */
 function addressAfter(address: RemoteAddress, error: unknown, breaks: number): RemoteAddress {
   // The task has just ended, or the server cannot stream it after all.
   if (error instanceof RemoteRefusal && address.streams) return { ...address, streams: false }
@@ -305,10 +305,10 @@ async function orRefused<T>(work: Promise<T>): Promise<T | null> {
   })
 }
 
-/** Less than what of a result reaches a model. */
+/** Less than the part of a result that a model receives. */
 const LONGEST_RESULT = 40_000
 
-/** Cuts an answer so that its JSON is no longer than what of a result reaches a model. */
+/** Cuts an answer so that its JSON is not longer than the part of a result that a model receives. */
 function answerWithin(text: string): string {
   let answer = cut(text, LONGEST_MESSAGE)
   while (JSON.stringify(answer).length > LONGEST_RESULT) answer = cut(answer, Math.floor(answer.length * 0.8))

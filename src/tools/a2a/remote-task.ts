@@ -1,7 +1,7 @@
 import { cut, isObject } from '../../lib/json.ts'
 import { LONGEST_MESSAGE } from '../../lib/validate.ts'
 
-/** A task of an agent on another server (A2A 1.0), with the parts of it that an answer is made of. */
+/** A task of an agent on another server (A2A 1.0), with the parts that make up an answer. */
 export interface RemoteTask {
   id: string
   contextId: string | null
@@ -30,7 +30,7 @@ const MOST_ARTIFACTS = 100
 /** One character more than a message can have shows that the text is cut. */
 const LONGEST_TEXT = LONGEST_MESSAGE + 1
 
-/** Whether nothing more comes of a task before somebody sends a message. */
+/** Whether a task will not change until a message is sent. */
 export const isIdle = ({ state }: Pick<RemoteTask, 'state'>): boolean => state !== 'SUBMITTED' && state !== 'WORKING'
 
 /** Whether the agent waits for the next message of the task. */
@@ -129,7 +129,7 @@ function statusTextIn(status: unknown, cleaning: TextCleaning): string {
   return isObject(message) ? textOfParts(message['parts'], cleaning) : ''
 }
 
-/** Joins the parts of a message or artifact: texts as they are, data as JSON, and files by name and address. */
+/** Joins the parts of a message or artifact: texts unchanged, data as JSON, and files by name and address. */
 export function textOfParts(parts: unknown, { clean, trim }: TextCleaning = NO_CLEANING): string {
   if (!Array.isArray(parts)) return ''
   let text = ''
@@ -150,7 +150,7 @@ function textOfPart(part: unknown): string {
   return named.length === 0 ? '' : `\n[${named.join(' ')}]\n`
 }
 
-/** Returns what the agent has answered so far. The status is part of the answer if it is a question, or all that was answered. */
+/** Returns what the agent has answered so far. The status is part of the answer if it is a question, or the only content. */
 export function answerIn({ state, status, artifacts }: RemoteTask): string {
   const texts = artifacts.map(({ text }) => text).filter((text) => text.trim() !== '')
   const isAnswer = state === 'INPUT_REQUIRED' || (state === 'COMPLETED' && texts.length === 0)

@@ -15,10 +15,10 @@ export function displayTool(tool: Tool): Tool {
 const PLACEMENT_PROPERTIES = {
   targetSpaceId: {
     type: 'string',
-    description: 'Id of the space to show this in, one of YOUR SPACES. Left out, it shows nowhere.',
+    description: 'Id of the space to show this in, one of YOUR SPACES. If omitted, it is not shown.',
   },
   mention: {
     type: 'string',
-    description: 'Id of an agent of that space to wake once this shows there. Needs targetSpaceId.',
+    description: 'Id of an agent of that space to wake once this is shown there. Needs targetSpaceId.',
   },
 } satisfies Record<(typeof PLACEMENT_FIELDS)[number], JsonObject>

@@ -51,7 +51,7 @@ export const readFile = defineTool({
 
 type Parts = Pick<ToolParts, 'files' | 'discretion'>
 
-/** Returns a file that the run may read. @throws ToolFailure, the same one whether the file does not exist or must not be read */
+/** Returns a file that the run may read. @throws ToolFailure, the same for a file that does not exist and one that must not be read */
 async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string): Promise<ReadableFile> {
   const file = prefixOf(id) === 'fil' ? await files.readableBy(run.agentId, id) : null
   if (file === null || !(await mayRead(discretion, run, file)))
@@ -59,7 +59,7 @@ async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string
   return file
 }
 
-/** A file of a call is read only where everything is known already that the call was based on. */
+/** A file of a call can be read only by a run that already has the sources of the call. */
 async function mayRead(
   discretion: Parts['discretion'],
   run: ClaimedRun,

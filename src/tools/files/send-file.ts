@@ -11,7 +11,7 @@ export const sendFile = defineTool({
   yieldsToOwn: true,
   create: ({ place, parts: { files }, speech }) => ({
     description:
-      'Send a file to a space as a message of its own. Give its content as text, or as base64 for other bytes. People see its name and can load it.',
+      'Send a file to a space as a separate message. Give its content as text, or as base64 for other bytes. People see its name and can load it.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -19,7 +19,7 @@ export const sendFile = defineTool({
           ? {
               spaceId: {
                 type: 'string',
-                description: 'Id of the space to send it to, one of YOUR SPACES. Left out: the space that woke you.',
+                description: 'Id of the space to send it to, one of YOUR SPACES. Default: the space that woke you.',
               },
             }
           : {}),

@@ -7,7 +7,7 @@ export const setMemories = defineTool({
   names: { snake: 'set_memories', camel: 'setMemories' },
   create: ({ parts: { memories } }) => ({
     description:
-      'Write down facts that you will need later: every run of yours sees them under YOUR MEMORIES. A key that you have used before gets the new value; other keys stay.',
+      'Store facts that you will need later: each of your runs sees them under YOUR MEMORIES. A key that you have used before gets the new value; other keys stay.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -41,7 +41,7 @@ export const setMemories = defineTool({
 export const deleteMemories = defineTool({
   names: { snake: 'delete_memories', camel: 'deleteMemories' },
   create: ({ parts: { memories } }) => ({
-    description: 'Forget facts that you wrote down, by their keys, because they are wrong or no longer needed.',
+    description: 'Delete stored facts, by their keys, because they are wrong or no longer needed.',
     inputSchema: {
       type: 'object',
       properties: {

@@ -10,7 +10,7 @@ export const setPlans = defineTool({
   names: { snake: 'set_plans', camel: 'setPlans' },
   create: ({ parts: { plans } }) => ({
     description:
-      'Make plans that wake you later: when one is due, you get a run of your own with its instruction and no active space. Give each exactly one of cron, at and afterSeconds. A plan of a name that you have used replaces the earlier one.',
+      'Create plans that wake you later: when a plan is due, you get a separate run with its instruction and no active space. Give each exactly one of cron, at and afterSeconds. A plan with an existing name replaces the earlier plan.',
     inputSchema: {
       type: 'object',
       properties: { plans: { type: 'array', minItems: 1, items: PLAN_SCHEMA } },
@@ -36,8 +36,7 @@ export const setPlans = defineTool({
 export const getPlans = defineTool({
   names: { snake: 'get_plans', camel: 'getPlans' },
   create: ({ parts: { plans } }) => ({
-    description:
-      'Look at your plans: when each is next due, and what you are to do then. One that is over is not enabled.',
+    description: 'List your plans: when each is next due, and its instruction. A finished plan is not enabled.',
     inputSchema: { type: 'object', properties: {} },
     async execute(_, { context: { run } }) {
       const own = await plans.listKnown(run.agentId, run)
@@ -75,13 +74,13 @@ const PLAN_SCHEMA = {
   type: 'object',
   properties: {
     name: { type: 'string', description: 'What the plan is called; your plans differ by name.' },
-    instruction: { type: 'string', description: 'What you are to do then, with all that you will need to know.' },
+    instruction: { type: 'string', description: 'What to do then, with all information that you will need.' },
     cron: {
       type: 'string',
-      description: 'Again and again: minute, hour, day of month, month, day of week, in UTC, such as "0 6 * * 1-5".',
+      description: 'Repeatedly: minute, hour, day of month, month, day of week, in UTC, such as "0 6 * * 1-5".',
     },
     at: { type: 'string', description: 'Once, at a time in UTC: "2030-01-31T06:00:00Z".' },
-    afterSeconds: { type: 'integer', minimum: 1, description: 'Once, so many seconds from now.' },
+    afterSeconds: { type: 'integer', minimum: 1, description: 'Once, this many seconds from now.' },
   },
   required: ['name', 'instruction'],
 }

@@ -69,7 +69,7 @@ export function accessTo(
   if (row.oauth === 'NONE') return access
   const { agentId } = row
   const key = { agentId, name, url, ...(humanId === undefined ? {} : { humanId }) }
-  // People share no session with one another.
+  // Sessions are never shared between people.
   return { ...access, authProvider: oauth.providerFor(key), owner: [agentId, name, humanId ?? ''].join(':') }
 }
 

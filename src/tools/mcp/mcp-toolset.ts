@@ -17,7 +17,7 @@ import { createPersonCalls, type PersonOfCall } from './person-calls.ts'
 /** The MCP tools of an agent, as a run gets them. */
 export interface McpToolset {
   /**
-   * Lists the servers. If a server is down, its tools are missing and the log says so. The first list of a
+   * Lists the servers. If a server is down, its tools are missing, and the log has a warning. The first list of a
    * server is trusted.
    */
   toolsFor(servers: McpServer[], run: { id: string }): Promise<Tool[]>
@@ -85,7 +85,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
         'withheld an MCP tool that is new or has changed; an admin must confirm it (confirmMcpTools)',
       )
     }
-    // One person's list is not everybody's: it only counts as the first one.
+    // One person's list may differ from that of others: it is stored only if it is the first one.
     const kept = reached.filter(({ server, humanId, isUnknown }) => server.listing === null || !(humanId || isUnknown))
     await keeper.keep(
       kept.map(({ server }) => server),
@@ -133,7 +133,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     }
   }
 
-  /** The tool of a server whose tools nobody has listed yet: the person connects, and then the tools are there. */
+  /** The tool of a server whose tools nobody has listed yet: the person connects, and then the tools appear. */
   function connectTool(server: McpServer, person: PersonOfCall): Tool {
     const { name: serverName, url } = server
     const versionDigest = digestOf({ serverName, url, connects: true })
@@ -155,8 +155,8 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
   }
 
   /**
-   * The tools of a server of people that could not be listed, as they were listed last: the token of the admin who lists them
-   * may have ended, and those of people not.
+   * The tools of a PERSON server that could not be listed, as last listed: the token of the admin who lists them may have
+   * expired while those of people are still valid.
    */
   function storedTools({ server, isUnknown }: Reached, access: McpServerAccess, person: PersonOfCall): Tool[] {
     if (server.listing === null) return isUnknown ? [connectTool(server, person)] : []
@@ -219,7 +219,7 @@ interface Reached {
   server: McpServer
   /** The person whose token it is; null: the server's own, or none. */
   humanId: string | null
-  /** There is no token, although the server wants one of each person. */
+  /** There is no token, although the server requires one for each person. */
   isUnknown: boolean
 }
 

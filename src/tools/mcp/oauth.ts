@@ -53,7 +53,7 @@ export interface Returned {
   isAuthorized: boolean
   /** A sentence for the admin or the person. */
   message: string
-  /** The person who is connected now, and where. */
+  /** The person who is now connected, and the server. */
   person: ConnectedPerson | null
 }
 
@@ -67,7 +67,7 @@ export interface ConnectedPerson {
 /** A provider whose refreshes are serialized between processes. */
 export interface McpAuthProvider extends OAuthClientProvider {
   /**
-   * Sends a request that refreshes the tokens, unless another process has refreshed them meanwhile: then returns a response
+   * Sends a request that refreshes the tokens, unless another process has just refreshed them: then returns a response
    * with the new ones. While another process refreshes them, waits, until `signal` is aborted.
    */
   refresh(form: URLSearchParams, send: () => Promise<Response>, signal: AbortSignal): Promise<Response>
@@ -77,7 +77,7 @@ export interface McpAuthProvider extends OAuthClientProvider {
 export interface McpOAuth {
   /** Sends the stored token with requests of runs, and refreshes it. Never begins an authorization. */
   providerFor(key: AuthorizationKey): McpAuthProvider
-  /** The same, and begins an authorization if there is no valid token; `authorizationUrl` returns where it continues. */
+  /** The same, and begins an authorization if there is no valid token; `authorizationUrl` returns the URL at which it continues. */
   beginning(
     key: AuthorizationKey,
     how: { actorId: string | null; redirectUrl: string; browser?: BrowserSecret },
@@ -87,8 +87,8 @@ export interface McpOAuth {
   /** Removes the tokens, if this access token, which the server did not accept, is still the stored one. */
   discard(key: AuthorizationKey, accessToken: string): Promise<void>
   /**
-   * Ends an authorization with what the browser brought back to the redirect URL. Never throws.
-   * @param browser returns the secret that the browser has for an attempt
+   * Completes an authorization with the parameters that the browser brought to the redirect URL. Never throws.
+   * @param browser returns the browser's secret for an attempt
    */
   finish(returned: URLSearchParams, browser: (attempt: string) => string | undefined): Promise<Returned>
 }
@@ -154,7 +154,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       const isBusy = tokens !== undefined && refreshing !== undefined && isNow(refreshing.until, clock.now())
       return isBusy ? { type: 'busy', tokens } : { type: 'claimed' }
     }
-    // A process that waits locks nothing.
+    // A waiting process holds no locks.
     let claim = claimOf(await read(key))
     if (claim.type !== 'claimed') return claim
     await change(key, (before) => {
@@ -170,7 +170,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
 
   /** A provider that keeps everything in the database, so that any process may use or refresh a token. */
   function providerAt(server: AuthorizationKey, redirectUrl: string): McpAuthProvider {
-    /** The client as which this provider last introduced us. */
+    /** The client registration that this provider used last. */
     let clientId: string | null = null
     /** The access token that another process has refreshed: it is stored already. */
     let adopted: string | null = null
@@ -302,7 +302,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
         const { nonce, humanId } = state
         if (humanId !== undefined && hashOf(browserOf(nonce) ?? '') !== state.browser) return failed(OTHER_BROWSER)
-        // One of two requests with the same link takes what is pending, before it exchanges the code.
+        // When two requests use the same link, one claims the pending authorization before it exchanges the code.
         const before = await change(keyOf(state), ({ pending, ...rest }) =>
           pending === undefined || pending.nonce === nonce ? rest : { ...rest, pending },
         )
@@ -315,16 +315,16 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         }
         const redirectUrl = before?.redirectUrl ?? ''
         if (!(await exchange(state, { code, codeVerifier, redirectUrl, issuer: returned.get('iss') })))
-          return failed(`The MCP server "${state.name}" was removed or changed meanwhile. Connect to it again.`)
+          return failed(`The MCP server "${state.name}" was removed or changed in the meantime. Connect to it again.`)
         return authorized(state)
       } catch (error) {
-        logger.warn({ reason: messageOf(error) }, 'could not finish the authorization at an MCP server')
+        logger.warn({ reason: messageOf(error) }, 'could not complete the authorization at an MCP server')
         return failed('The server did not issue a token. Connect again for a new link.')
       }
     },
   }
 
-  /** Exchanges a code for tokens and stores them. Returns false if the server or the person has gone meanwhile. */
+  /** Exchanges a code for tokens and stores them. Returns false if the server or the person was deleted in the meantime. */
   async function exchange(
     state: State,
     returned: { code: string; codeVerifier: string; redirectUrl: string; issuer: string | null },
@@ -377,11 +377,11 @@ function authorized({ agentId, name: serverName, humanId }: State): Returned {
       message: `The MCP server "${serverName}" is authorized. Close this page and connect again.`,
       person: null,
     }
-  const message = `You are connected to the MCP server "${serverName}". Close this page: the agent goes on.`
+  const message = `You are connected to the MCP server "${serverName}". Close this page: the agent continues.`
   return { isAuthorized: true, message, person: { agentId, serverName, humanId } }
 }
 
-/** Returns the key of the authorization that a state is about. */
+/** Returns the key of the authorization to which a state belongs. */
 const keyOf = ({ agentId, name, url, humanId }: State): AuthorizationKey => ({
   agentId,
   name,

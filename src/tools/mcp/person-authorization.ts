@@ -8,7 +8,7 @@ import { createMcpConnection } from './connection.ts'
 import { type BrowserSecret, type ConnectedPerson, type McpOAuth, oauthFetch } from './oauth.ts'
 
 export type BegunAuthorization =
-  /** Where the person's browser goes to authorize. */
+  /** The URL at which the person authorizes in a browser. */
   | { type: 'begun'; url: string }
   /** The person has authorized before. */
   | { type: 'connected' }
@@ -42,7 +42,7 @@ export function createPersonAuthorization(
       const headers = openHeaders('mcp', server, secretBox)
       const connection = createMcpConnection({ url, headers, authProvider: begun.provider }, http)
       try {
-        // The server says where it is authorized when it refuses a request.
+        // The server names its authorization server when it refuses a request.
         await connection.list(LIST_TIMEOUT_MS).catch(() => {})
         if (begun.authorizationUrl() === null) await auth(begun.provider, { serverUrl: url, fetchFn: oauthFetch(http) })
       } catch (error) {
@@ -53,7 +53,10 @@ export function createPersonAuthorization(
       }
       const authorizationUrl = begun.authorizationUrl()
       if (authorizationUrl !== null) return { type: 'begun', url: authorizationUrl }
-      return { type: 'failed', message: `The MCP server "${name}" did not say where to authorize. Try again later.` }
+      return {
+        type: 'failed',
+        message: `The MCP server "${name}" did not return an authorization URL. Try again later.`,
+      }
     },
   }
 }

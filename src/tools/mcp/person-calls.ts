@@ -17,7 +17,7 @@ export type PersonOfCall = () => Promise<RunPerson>
 export interface PersonCalls {
   /** Returns the person behind a run. */
   personOf(runId: string): PersonOfCall
-  /** Whether the person has connected to a server. False for a call that nobody may make. */
+  /** Whether the person has connected to a server. False for a call that no person may make. */
   isConnected(server: McpServer, person: PersonOfCall): Promise<boolean>
   /**
    * Returns what a call waits for until the person has connected; null if they have.
@@ -31,7 +31,7 @@ export interface PersonCalls {
 export interface PersonalTool {
   inputSchema: JsonObject
   versionDigest: string
-  /** The approval that a call needs besides; null: none. */
+  /** The additional approval that a call needs; null: none. */
   approval: AskedApproval | null
 }
 
@@ -78,7 +78,7 @@ export function createPersonCalls(
       const key = keyOf(server, humanId)
       const token = await oauth.accessTokenOf(key)
       if (token === null) throw notConnected(server)
-      // The call may send tokens that were refreshed meanwhile, and these may not be accepted either.
+      // The call may send tokens that were just refreshed, and the server may not accept these either.
       let refused = token
       const outcome = await mcp.call(accessTo(server, { secretBox, oauth, humanId }), toolName, input, {
         ...use,
@@ -93,7 +93,7 @@ export function createPersonCalls(
   }
 }
 
-const RUN_DELETED = 'The run of this call was deleted, so nobody knows for whom it works.'
+const RUN_DELETED = 'The run of this call was deleted, so the person for whom it worked is unknown.'
 
 const keyOf = ({ agentId, name, url }: McpServer, humanId: string): AuthorizationKey => ({
   agentId,
@@ -105,7 +105,7 @@ const keyOf = ({ agentId, name, url }: McpServer, humanId: string): Authorizatio
 const notConnected = ({ name }: McpServer) =>
   new ToolFailure(
     'NOT_CONNECTED',
-    `The person is not connected to the MCP server "${name}" any more. Call the tool again: the person is then asked to connect.`,
+    `The person is no longer connected to the MCP server "${name}". Call the tool again: the person is then asked to connect.`,
   )
 
 async function idOf(person: PersonOfCall): Promise<string> {

@@ -118,7 +118,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
 
 const actorOf = (viewer: Viewer): string | null => (viewer.scope === 'HUMAN' ? viewer.id : null)
 
-/** Returns the key of the server's own token. @throws BadInputError if there is no place for a token yet */
+/** Returns the key of the server's own token. @throws BadInputError if the server is not saved yet, so that a token could not be stored */
 function keyOf(stored: McpServer | null, { url, wanted }: { url: string; wanted: string }): AuthorizationKey {
   if (stored !== null && stored.url === url && stored.oauth === wanted)
     return { agentId: stored.agentId, name: stored.name, url }

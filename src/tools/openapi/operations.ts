@@ -41,7 +41,7 @@ const LONGEST_CHECKS_MS = 5_000
  * @throws DocumentFault
  */
 export function toolsOfDocument(document: Json, address: string | null): OpenApiTool[] {
-  if (!isObject(document)) throw new DocumentFault('The document is not OpenAPI: its top is not an object.')
+  if (!isObject(document)) throw new DocumentFault('The document is not OpenAPI: its root is not an object.')
   if (typeof document['swagger'] === 'string')
     throw new DocumentFault(
       `The document is Swagger ${document['swagger'].slice(0, 20)}: convert it to OpenAPI 3 first.`,
@@ -267,7 +267,7 @@ function bodyOf({ method, given }: Operation, reader: SchemaReader): Body | null
   const { schema } = reader.resolved(content[json])
   const { properties, required, type, $schema: _, ...rest } = normalSchema(reader.schema(schema))
   if (type !== undefined && type !== 'object')
-    throw new OperationProblem(`Its body is of type ${JSON.stringify(type)}, and tools send an object.`)
+    throw new OperationProblem(`Its body has the type ${JSON.stringify(type)}, and tools send an object.`)
   return {
     properties: isObject(properties) ? properties : {},
     required: isRequired && Array.isArray(required) ? required.map(String) : [],

@@ -35,7 +35,7 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
     const value = target(reference)
     if (value === undefined)
       throw new OperationProblem(
-        `The operation refers to something that the document does not contain: ${String(reference).slice(0, 200)}.`,
+        `The operation refers to a definition that the document does not contain: ${String(reference).slice(0, 200)}.`,
       )
     return value
   }

@@ -12,12 +12,12 @@ export const delegate = defineTool({
   isOffered: isInMentionChain,
   create: ({ place, parts: { delegationChecks } }) => ({
     description:
-      'Hand what woke you over to another agent of your active space without saying anything, because it is the one who should deal with it. Your run ends at once, nothing of it is posted, and whoever waits for you waits for that agent instead. Not possible once you have said something here: then use mentionAgent.',
+      'Delegate your trigger to another agent of your active space without posting, because that agent should handle it. Your run ends at once without posting, and agents that wait for you wait for that agent instead. Not possible after you have posted here: then use mentionAgent.',
     inputSchema: {
       type: 'object',
       properties: {
         targetAgentEntityId: { type: 'string', description: 'Entity id of the agent that takes over.' },
-        reason: { type: 'string', description: 'Briefly, why that agent: it is told.' },
+        reason: { type: 'string', description: 'Briefly, why you chose that agent; the agent sees this reason.' },
       },
       required: ['targetAgentEntityId'],
     },

@@ -11,12 +11,12 @@ export const mentionAgent = defineTool({
   isOffered: isInMentionChain,
   create: ({ place, parts: { delegationChecks } }) => ({
     description:
-      'Wake another agent of your active space once this run has ended, to go on with the conversation after what you said. At most once a run. With expectReply you are woken again when that agent, and all that it asks in turn, is done: use it when you need the outcome to go on.',
+      'Wake another agent of your active space once this run has ended, to continue the conversation after your message. At most once per run. With expectReply you are woken again when that agent, and all agents that it asks in turn, are done: use it when you need the result to continue.',
     inputSchema: {
       type: 'object',
       properties: {
         targetAgentEntityId: { type: 'string', description: 'Entity id of the agent to wake next.' },
-        reason: { type: 'string', description: 'Briefly, why it should respond and what you need of it.' },
+        reason: { type: 'string', description: 'Briefly, why it should respond and what you need from it.' },
         expectReply: {
           type: 'boolean',
           default: false,

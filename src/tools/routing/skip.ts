@@ -5,9 +5,9 @@ import { failIfOver, orFail } from './failures.ts'
 
 const DESCRIPTIONS: Record<Mind, string> = {
   STATELESS:
-    'Stay silent: end this run because you have nothing to add and nobody else to hand it to. Whoever waits for you is told that you skipped.',
+    'Stay silent: end this run because you have nothing to add and no other agent should handle it. Agents that wait for you are notified that you skipped.',
   PERSISTENT:
-    'Call this first, and alone, when nothing that came into your inbox is for you, because another agent or a human will deal with it. The cycle ends at once: no message is sent, no tool runs, and you will not remember it. Whoever waits for you is told that you skipped.',
+    'Call this first, and alone, when no event in your inbox is for you, because another agent or a human will handle it. The cycle ends at once: no message is sent, no tool runs, and you will not remember it. Agents that wait for you are notified that you skipped.',
 }
 
 /** Whether the agent is not alone with one human in the space. */
@@ -23,7 +23,7 @@ export const skip = defineTool({
     inputSchema: {
       type: 'object',
       properties: {
-        reason: { type: 'string', description: 'Briefly, why. Those who see the message may see it.' },
+        reason: { type: 'string', description: 'Briefly, why. People who can see the message may see the reason.' },
       },
     },
     async execute({ reason }, { context }) {

@@ -21,7 +21,7 @@ function activeOrPastRuns(setting: ToolSetting): ToolBody {
   const { discretion, inbox, runProgress, runs } = setting.parts
   return {
     description:
-      'Look at your own runs, other than this one: all that are under way, or those of one status, with what they were about and how they ended. Use it before you begin something that you may be doing, or have done, already.',
+      'List your own runs, except this one: all active ones, or those of one status, with their subject and how they ended. Use it before you begin something that you may already be doing, or have already done.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -50,17 +50,17 @@ function progressOfOthers(setting: ToolSetting): ToolBody {
   const { discretion, runProgress, runs } = setting.parts
   return {
     description:
-      'See which other runs of yours are under way, what woke each and how far it has come. Look before you begin something that you may be doing already, or to find out that you wait for yourself.',
+      'List your other active runs, what woke each of them, and their progress. Check this before you begin something that you may already be doing, or to find out whether you wait for yourself.',
     inputSchema: {
       type: 'object',
       properties: {
         status: {
           type: 'string',
           enum: ['running', 'waiting_tool', 'queued', 'all'],
-          description: "Only runs of this status. Default 'all': whatever is under way.",
+          description: "Only runs of this status. Default 'all': all active runs.",
           default: 'all',
         },
-        triggerSpaceId: { type: 'string', description: 'Only runs that this space set off.' },
+        triggerSpaceId: { type: 'string', description: 'Only runs that this space triggered.' },
       },
     },
     async execute({ status = 'all', triggerSpaceId }, { context: { run } }) {

@@ -13,10 +13,10 @@ export const editMessage = defineTool({
   yieldsToOwn: true,
   create: ({ parts }) => ({
     description:
-      'Change the text of a message that you have sent, to correct it. People see that it was edited, and the earlier text. It wakes nobody: to say something new, send a message.',
+      'Change the text of a message that you have sent, to correct it. People see that it was edited, and the earlier text. It wakes nobody: to post something new, send a message.',
     inputSchema: {
       type: 'object',
-      properties: { messageId: MESSAGE_ID, text: { type: 'string', description: 'All of the new text.' } },
+      properties: { messageId: MESSAGE_ID, text: { type: 'string', description: 'The complete new text.' } },
       required: ['messageId', 'text'],
     },
     execute: ({ messageId, text }, use) =>
@@ -46,7 +46,7 @@ export const react = defineTool({
   yieldsToOwn: true,
   create: ({ parts }) => ({
     description:
-      'Put an emoji on a message of one of your spaces, to acknowledge it without words. It wakes nobody and is no answer.',
+      'Put an emoji on a message of one of your spaces, to acknowledge it without words. It wakes nobody and does not count as an answer.',
     inputSchema: {
       type: 'object',
       properties: { messageId: MESSAGE_ID, emoji: { type: 'string', description: 'Exactly one emoji.' } },

@@ -7,7 +7,7 @@ export const enterSpace = defineTool({
   names: { snake: 'enter_space' },
   create: ({ parts }) => ({
     description:
-      'Enter a space that you are a member of: it becomes your active space, and what you say or show from now on goes there. Returns its recent messages.',
+      'Enter a space that you are a member of: it becomes your active space, in which you post and show everything from now on. Returns its recent messages.',
     inputSchema: {
       type: 'object',
       properties: { spaceId: { type: 'string', description: 'Id of the space to enter, one of YOUR SPACES.' } },

@@ -114,11 +114,11 @@ const IN_ACTIVE_SPACE = {
 
 const IN_NAMED_SPACE = {
   description:
-    'Look at the last messages of a space that you belong to, oldest first. Do so before you write there, so that you know what is being talked about.',
+    'Read the last messages of a space that you belong to, oldest first. Do this before you post there, so that you know the current topic.',
   inputSchema: {
     type: 'object',
     properties: {
-      spaceId: { type: 'string', description: 'Id of the space to look at, one of YOUR SPACES.' },
+      spaceId: { type: 'string', description: 'Id of the space to read, one of YOUR SPACES.' },
       limit: {
         type: 'number',
         description: `How many of the last messages. Default ${DEFAULT_OF_NAMED}, at most ${MOST_OF_NAMED}.`,

@@ -19,7 +19,7 @@ export const searchMessages = defineTool({
   yieldsToOwn: true,
   create: ({ parts }) => ({
     description:
-      'Find messages by their words, the best first, in all your spaces or in one. Use it when you need something that was said earlier and is not in the history that you see. All words must match.',
+      'Find messages by their words, the best first, in all your spaces or in one. Use it when you need an earlier message that is not in the history that you see. All words must match.',
     inputSchema: {
       type: 'object',
       properties: {

@@ -40,8 +40,7 @@ export const sendMessage = defineTool({
 
 function inActiveSpace(speech: Speech): ToolBody {
   return {
-    description:
-      'Say something in your active space. This is the only way to be heard: your own text is seen by nobody.',
+    description: 'Post a message in your active space. This is the only way to post: nobody sees your other text.',
     inputSchema: {
       type: 'object',
       properties: { replyTo: REPLY_TO, text: { type: 'string', description: 'What to say.' } },
@@ -58,7 +57,7 @@ function inActiveSpace(speech: Speech): ToolBody {
 function inNamedSpace(parts: SendParts): ToolBody {
   return {
     description:
-      'Say something in a space that you belong to: the way to be heard, in every space, also in the one that woke you. With mention you wake an agent there, once your message stands. With wait you go on only when somebody has answered. Use either, both or none.',
+      'Post a message in a space that you belong to: the only way to post in any space, including the one that woke you. With mention you wake an agent there, once your message is posted. With wait you continue only after somebody has answered. Use either, both or none.',
     inputSchema: INPUT_SCHEMA,
     presence: { type: 'speech', field: 'text', refuse: (before) => refuseBefore(parts, before) },
     async execute({ spaceId, replyTo, text, mention, wait }, use) {
@@ -188,22 +187,22 @@ const REPLY_TO = {
 const INPUT_SCHEMA: JsonObject = {
   type: 'object',
   properties: {
-    spaceId: { type: 'string', description: 'Id of the space to write to, one of YOUR SPACES.' },
+    spaceId: { type: 'string', description: 'Id of the space to post in, one of YOUR SPACES.' },
     replyTo: REPLY_TO,
     text: { type: 'string', description: 'What to say.' },
     mention: {
       type: 'string',
       description:
-        'Id of an agent of that space to wake with this message. Left out, your message wakes no agent that the space would not wake anyway.',
+        'Id of an agent of that space to wake with this message. If omitted, your message wakes only the agents that the space wakes anyway.',
     },
     wait: {
       type: 'object',
       description:
-        'Wait for an answer before going on: the first message that meets any of the conditions is returned. Left out, you go on at once.',
+        'Wait for an answer before you continue: the first message that meets any of the conditions is returned. If omitted, you continue at once.',
       properties: {
         for: {
           type: 'array',
-          description: 'Whose message counts. One of them is enough.',
+          description: 'Whose message counts. One condition is enough.',
           items: {
             type: 'object',
             properties: {
@@ -221,7 +220,7 @@ const INPUT_SCHEMA: JsonObject = {
         },
         timeout: {
           type: 'number',
-          description: `The longest to wait, in seconds. Default ${DEFAULT_TIMEOUT_SECONDS}, at most ${LONGEST_TIMEOUT_SECONDS}.`,
+          description: `The maximum wait, in seconds. Default ${DEFAULT_TIMEOUT_SECONDS}, at most ${LONGEST_TIMEOUT_SECONDS}.`,
           default: DEFAULT_TIMEOUT_SECONDS,
         },
       },

@@ -24,7 +24,7 @@ export function heavySelection(random: Random, most = 60): string {
   return aliased(some(random, most), oneOf(random, HEAVY))
 }
 
-/** A query within or over the limits: heavy fields under many aliases, deep or wide selections, fragments, introspection. */
+/** A query within or above the limits: heavy fields under many aliases, deep or wide selections, fragments, introspection. */
 export function heavyQuery(random: Random, spaceIds: readonly string[], ids: readonly string[]): string {
   const spaceId = oneOf(random, spaceIds)
   const many = some(random, 300)

@@ -193,7 +193,7 @@ describe('a guarded exchange', () => {
   })
 })
 
-describe('the address of an exchange', () => {
+describe('the URL of a request', () => {
   test.each([
     ...['127.0.0.1', 'localhost', '127.1', '0177.0.0.1', '0x7f.0.0.1', '2130706433', '[::1]', '[::ffff:127.0.0.1]'],
     ...['[::ffff:7f00:1]', '[64:ff9b::7f00:1]', '[2002:7f00:1::]', '0.0.0.0', '[::]', '127.0.0.1.', 'ⓛocalhost'],
@@ -276,7 +276,7 @@ describe('a redirect', () => {
     }
   }
 
-  test('is followed, also if it is relative', async () => {
+  test('is followed in a redirect, even if it is relative', async () => {
     redirectTo('/next')
     expect(await get(`http://public.test:${port}/`)).toMatchObject({ type: 'answer', body: Buffer.from('there') })
     expect(seen.map(({ url }) => url)).toEqual(['/', '/next'])
@@ -286,13 +286,13 @@ describe('a redirect', () => {
     ['an address inside', () => `http://127.0.0.2:${insidePort}/next`],
     ['a name that leads inside', () => `http://private.test:${insidePort}/next`],
     ['another spelling of it', () => `http://[::ffff:7f00:2]:${insidePort}/next`],
-  ])('to %s is not followed', async (_, location) => {
+  ])('a redirect to %s is not followed', async (_, location) => {
     redirectTo(location())
     expect(await get(`http://public.test:${port}/`)).toEqual(BLOCKED)
     expect(seen).toHaveLength(1)
   })
 
-  test('to another scheme or with credentials is not followed', async () => {
+  test('a redirect to another scheme or with credentials is not followed', async () => {
     for (const location of ['file:///etc/passwd', 'ftp://public.test/', `http://a:b@public.test:${port}/next`]) {
       redirectTo(location)
       expect(await get(`http://public.test:${port}/`)).toMatchObject({ code: 'BAD_URL' })
@@ -342,7 +342,7 @@ describe('a redirect', () => {
     [303, 'GET', ''],
     [307, 'POST', 'x'],
     [308, 'POST', 'x'],
-  ])('with status %i of a POST becomes a %s', async (status, method, body) => {
+  ])('a redirect of a POST with status %i becomes a %s', async (status, method, body) => {
     redirectTo('/next', status)
     await http.send({ method: 'POST', url: `http://public.test:${port}/`, body: 'x', timeoutMs: 5_000 })
     expect(seen[1]).toMatchObject({ method, body })
@@ -357,7 +357,7 @@ describe('a redirect', () => {
 })
 
 describe('the guarded fetch', () => {
-  test('is not followed by a fetch with `redirect: error`, whose body nobody else may get', async () => {
+  test('is not followed by a fetch with `redirect: error`, whose body is sent to no other host', async () => {
     for (const status of [302, 307]) {
       handler = (_, response) => void response.writeHead(status, { location: '/next' }).end()
       const sent = http.fetch(`http://public.test:${port}/token`, { method: 'POST', body: 'code=1', redirect: 'error' })

@@ -30,7 +30,7 @@ describe('the response of an HTTP tool', () => {
     expect(readHttpAnswer(contentType, body)).toMatchObject({ output })
   })
 
-  test('an image is a file, described in words', () => {
+  test('an image in a response becomes a file, described in words', () => {
     expect(readHttpAnswer('image/png', PNG)).toEqual({
       output: 'A file of type image/png, 12 bytes.',
       files: [{ mediaType: 'image/png', bytes: 12, data: PNG.toString('base64') }],
@@ -38,11 +38,14 @@ describe('the response of an HTTP tool', () => {
     })
   })
 
-  test.each(['{"a":', '['.repeat(300) + ']'.repeat(300)])('that is not the JSON that it says is a failure', (body) => {
-    expect(() => readHttpAnswer('application/json', bytes(body))).toThrow(/returned JSON/)
-  })
+  test.each(['{"a":', '['.repeat(300) + ']'.repeat(300)])(
+    'a body that is not the JSON that it claims to be is a failure',
+    (body) => {
+      expect(() => readHttpAnswer('application/json', bytes(body))).toThrow(/returned JSON/)
+    },
+  )
 
-  test('an error has its words, its JSON and its files', () => {
+  test('an error response keeps its text, JSON and files', () => {
     const json = bytes('{"why":\n "No  money"}')
     expect(readHttpError('application/json', json)).toEqual({
       words: '{"why": "No money"}',

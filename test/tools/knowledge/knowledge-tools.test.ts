@@ -82,7 +82,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     }
   })
 
-  test('sets memories by key, and deletes them', async () => {
+  test('set memories by key, and delete them', async () => {
     const fact = { key: 'language', value: 'French' }
     expect(await call('set_memories', { memories: [fact, { key: 'city', value: 'Paris' }] })).toEqual({
       success: true,
@@ -101,7 +101,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     expect(await memoriesOf(agentId)).toEqual([['language', 'French']])
   })
 
-  test('sets goals, completes them, and deletes them', async () => {
+  test('set goals, complete them, and delete them', async () => {
     const added = await call('set_goals', { goals: [{ description: 'Ship it.' }, { description: 'Rest.' }] })
     const [ship, rest] = added.goals as { id: string }[]
     expect(added).toEqual({
@@ -123,7 +123,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     expect(await goalsOf(agentId)).toEqual([['Ship it.', 'COMPLETED']])
   })
 
-  test('sets plans, lists them, and deletes them by name or id', async () => {
+  test('set plans, list them, and delete them by name or id', async () => {
     const made = await call('set_plans', {
       plans: [
         { name: 'Report', instruction: 'Write it.', cron: '0 6 * * 1-5' },
@@ -157,7 +157,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     expect(await plansOf(agentId)).toEqual(['Call back'])
   })
 
-  test('changes nothing of another agent', async () => {
+  test('change nothing of another agent', async () => {
     const own = agentId
     await call('set_memories', { memories: [{ key: 'secret', value: 'x' }] })
     await call('set_plans', { plans: [{ name: 'Report', instruction: 'Write it.', afterSeconds: 1 }] })
@@ -200,7 +200,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
       { plans: [{ name: 'a', instruction: 'b', at: '2020-01-01T06:00:00Z' }] },
       'plans.0.at: ',
     ],
-  ])('names the faulty field: %s', async (_, name, input, fault) => {
+  ])('name the invalid field: %s', async (_, name, input, fault) => {
     await expect(call(name, input)).rejects.toMatchObject({
       name: 'ToolFailure',
       code: 'BAD_INPUT',
@@ -208,7 +208,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     })
   })
 
-  test('refuses more than the maximum of a kind', async () => {
+  test('refuse more than the maximum of a kind', async () => {
     const memories = Array.from({ length: 500 }, (_, index) => ({ key: `key ${index}`, value: 'x' }))
     await call('set_memories', { memories })
     await expect(call('set_memories', { memories: [{ key: 'one more', value: 'x' }] })).rejects.toMatchObject({

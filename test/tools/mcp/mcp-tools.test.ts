@@ -101,7 +101,7 @@ describe('the tools of an MCP server', () => {
     ])
   })
 
-  test('have schemas that providers accept where the server sent others with the same meaning', async () => {
+  test('have schemas that providers accept, with the same meaning as those of the server', async () => {
     const text = { type: 'string' }
     const id = 'https://example.com/tree.json'
     server.tools = [
@@ -154,7 +154,7 @@ describe('the tools of an MCP server', () => {
     expect(server.received.every(({ headers }) => headers.authorization === 'Bearer s')).toBe(true)
   })
 
-  test('are requested once a minute, in one session for all with the same headers', async () => {
+  test('are requested once a minute, in one session for all agents with the same headers', async () => {
     await Promise.all([mcp.list([access()]), mcp.list([access({ name: 'other' })])])
     expect(methods().filter((method) => method === 'tools/list')).toHaveLength(2)
     clock.time += 59_000
@@ -170,7 +170,7 @@ describe('the tools of an MCP server', () => {
 })
 
 describe('the definition of a tool', () => {
-  test('is trusted as first seen, with its keys in any order', async () => {
+  test('is trusted on first use, with its keys in any order', async () => {
     const seen = (await mcp.list([access()])).listed.math?.seen ?? {}
     server.tools[0] = {
       inputSchema: {
@@ -245,7 +245,7 @@ describe('an MCP server that is down', () => {
     await impatient.close()
   })
 
-  test('may not exist, or not be an MCP server', async () => {
+  test('may be an unknown host, or not an MCP server', async () => {
     const listing = await mcp.list([{ ...access(), url: server.url.replace('/mcp', '/other') }])
     expect(listing.tools).toHaveLength(3)
     const guarded = createGuardedHttp()
@@ -283,7 +283,7 @@ describe('a call of an MCP tool', () => {
     expect(await call('draw')).toEqual({ type: 'result', output: `Here:\n${words}\ncontents`, returned })
   })
 
-  test('returns images as files, also with a failure, which has structured content too', async () => {
+  test('returns images as files, even with a failure, which has structured content too', async () => {
     const content = [{ type: 'image', data: PNG, mimeType: 'image/png' }]
     const files = [{ mediaType: 'image/png', bytes: 68 + 2, data: PNG }]
     const why = { reason: 'No ink', left: 0 }
@@ -300,7 +300,7 @@ describe('a call of an MCP tool', () => {
     expect(await call('silent')).toMatchObject(silent)
   })
 
-  test('returns the bytes of a resource for storing, also without a type', () => {
+  test('returns the bytes of a resource for storing, even without a type', () => {
     const resource = { uri: 'file:///data.bin', blob: 'aGk=' }
     expect(readResult({ content: [{ type: 'resource', resource }] })).toMatchObject({
       output: '[resource A file of type application/octet-stream, 2 bytes. file:///data.bin]',
@@ -308,7 +308,7 @@ describe('a call of an MCP tool', () => {
     })
   })
 
-  test('that the tool or the server refuses is a failure with their message', async () => {
+  test('a call that the tool or the server refuses is a failure with their message', async () => {
     expect(await call('fail')).toMatchObject({ type: 'failure', code: 'TOOL_FAILED', message: 'No money left' })
     expect(await call('unknown')).toMatchObject({
       type: 'failure',
@@ -343,7 +343,7 @@ describe('a call of an MCP tool', () => {
     [410, 'gone'],
     [400, 'Bad Request: No valid session ID provided'],
     [400, '{"jsonrpc":"2.0","error":{"code":-32000,"message":"No valid session ID provided"},"id":null}'],
-  ])('is repeated once if the server has lost the session, and says so with %i %s', async (status, body) => {
+  ])('is repeated once if the server has lost the session, and reports so with %i %s', async (status, body) => {
     server.onUnknownSession = { status, body }
     await call('add', { a: 1, b: 1 })
     server.mode = 'forget'
@@ -361,7 +361,7 @@ describe('a call of an MCP tool', () => {
     expect(methods().filter((method) => method === 'initialize')).toHaveLength(2)
   })
 
-  test('to a server that wants credentials names the server and what to set', async () => {
+  test('a call to a server that requires credentials fails with the name of the server and the setting', async () => {
     server.authorization = 'Bearer right'
     const { host } = new URL(server.url)
     const wanted = `The server ${host} wants credentials (status 401). The server asks for: Bearer realm="math".`
@@ -373,7 +373,7 @@ describe('a call of an MCP tool', () => {
     expect((await mcp.list([access({ headers: { Authorization: 'Bearer right' } })])).tools).toHaveLength(3)
   })
 
-  test('to a server that has gone is a failure, and the next one reconnects', async () => {
+  test('a call to a server whose session has ended fails, and the next call reconnects', async () => {
     await call('add', { a: 1, b: 1 })
     server.mode = 'refuse'
     expect(await call('add', { a: 1, b: 1 })).toEqual({

@@ -22,7 +22,7 @@ const DECIDE = `mutation ($input: DecideToolCallInput!) { decideToolCall(input: 
 const CONNECT = `mutation ($input: ConnectMcpServerInput!) { connectMcpServer(input: $input) { __typename
   ... on ConnectMcpServerPayload { tools { name } authorizationUrl error } ... on Error { message } } }`
 
-describe.each(RULE_STACKS)('an MCP server that each person uses with their authorization, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('an MCP server that people use with their own authorization, on the %s stack', (stack) => {
   let parley: TestServer
   let mcp: OAuthMcpServer
   let ada: HumanViewer
@@ -101,7 +101,7 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
     expect([back.status, await back.text()]).toEqual([200, expect.stringContaining('You are connected')])
   }
 
-  test('a call waits until the person behind the run has connected, and goes on with their token', async () => {
+  test('a call waits until the person behind the run has connected, and continues with their token', async () => {
     const { space, agent } = await roomOf([ada, bob])
     mails()
     const first = await runOf(ada, space.id)
@@ -197,7 +197,7 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
     expect((await open(url, await cookieOf(ada))).status).toBe(404)
   })
 
-  test('where nobody has listed the tools, the person connects first, and then they are there', async () => {
+  test('if nobody has listed the tools yet, the person connects first, and then the tools appear', async () => {
     const agent = await parley.agent('Mina', { mcpServers: [server()] })
     const space = await parley.space(ada, [agent.id])
     parley.models.script(
@@ -229,7 +229,7 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
     expect(mcp.calledBy()).toEqual(['ada'])
   })
 
-  test('a person may refuse, and a run without one person gets an error', async () => {
+  test('a person may refuse, and a run that works for several people gets an error', async () => {
     const { space, agent } = await roomOf([ada, bob])
     mails()
     const runId = await runOf(ada, space.id)
@@ -245,19 +245,19 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
     const triggered = await ask(service, trigger, { input: { agentId: agent.id, payload: {}, idempotencyKey: 'one' } })
     await parley.runWhen(triggered.run.id)
     expect(await outputOf(triggered.run.id)).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('you work for nobody') } },
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('works for no person') } },
     ])
     expect(mcp.calledBy()).toEqual([])
   })
 
-  test('an admin who writes in the name of a person does not get their token', async () => {
+  test('an admin who writes in the name of a person does not use their token', async () => {
     const { space } = await roomOf([ada], { agent: { plainText: 'SPOKEN_IF_SILENT' } })
     mails()
     const first = await runOf(ada, space.id)
     await connect(ada, 'ada')
     await parley.runWhen(first)
     const boss = await parley.human('Boss')
-    const refusal = expect.stringContaining('in the name of that person')
+    const refusal = expect.stringContaining('an admin acted as that person')
     for (const adminId of [boss.id, null]) {
       mails()
       const { runs } = await parley.send({ ...ada, acting: { adminId } }, space.id, 'Send it')
@@ -279,7 +279,7 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
     expect(mcp.calledBy()).toEqual(['ada', 'ada', 'ada'])
   })
 
-  test('a plan that works for a person does not get their token', async () => {
+  test('a plan that works for a person does not use their token', async () => {
     const { space, agent } = await roomOf([ada])
     mails()
     const first = await runOf(ada, space.id)
@@ -301,12 +301,12 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
     )
     await parley.runWhen(firing.run.id)
     expect(await outputOf(firing.run.id)).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('more than a message of one person') } },
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('another cause than messages of one person') } },
     ])
     expect(mcp.calledBy()).toEqual(['ada'])
   })
 
-  test('a think cycle uses the token of a person only if all of its events are messages of theirs', async () => {
+  test('a think cycle uses the token of a person only if all of its events are messages from that person', async () => {
     const { space, agent } = await roomOf([ada, bob], { agent: { mind: 'PERSISTENT' } })
     mails()
     await parley.send(ada, space.id, 'Send it')
@@ -337,14 +337,14 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
       return parley.app.platform.db.prisma.inboxEvent.findFirst({ where })
     })
     expect(await outputOf(mixed.runId ?? '')).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('more than a message of one person') } },
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('another cause than messages of one person') } },
     ])
     mails()
     await parley.send(ada, space.id, 'Send it')
     await until('the mail was sent', async () => mcp.calledBy().length === 2)
   })
 
-  test('a token that is no longer accepted is refreshed, and otherwise the person is asked again', async () => {
+  test('a token that is no longer accepted is refreshed, or the person is asked to connect again', async () => {
     const { space, agent } = await roomOf([ada])
     mails()
     const first = await runOf(ada, space.id)
@@ -372,7 +372,7 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
     expect(await db.prisma.mcpPersonAuthorization.count({ where: { agentId: agent.id } })).toBe(0)
   })
 
-  test('a call goes on if the process died after it had stored the tokens', async () => {
+  test('a call continues if the process died after it had stored the tokens', async () => {
     const { space } = await roomOf([ada])
     mails()
     const runId = await runOf(ada, space.id)
@@ -388,7 +388,7 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
     await http.close()
   })
 
-  test('a person is asked again if the server does not accept refreshed tokens either', async () => {
+  test('a person is asked to connect again if the server does not accept refreshed tokens either', async () => {
     const { space } = await roomOf([ada])
     mails()
     const first = await runOf(ada, space.id)
@@ -418,7 +418,7 @@ describe.each(RULE_STACKS)('an MCP server that each person uses with their autho
     expect(mcp.calledBy()).toEqual(['ada'])
   })
 
-  test.each(['PERSON', 'SERVER'] as const)('of two processes one refreshes a token (%s)', async (oauth) => {
+  test.each(['PERSON', 'SERVER'] as const)('only one of two processes refreshes a token (%s)', async (oauth) => {
     const { space, agent } = await roomOf([ada], { mcp: { oauth } })
     mails()
     const first = await runOf(ada, space.id)

@@ -116,7 +116,7 @@ describe('MCP servers with OAuth', () => {
     expect(await comeBack({ code: 'good', state: url.searchParams.get('state') })).toMatchObject({ status: 200 })
   }
 
-  test('an admin authorizes once, and then the tools are there; the token is stored encrypted', async () => {
+  test('an admin authorizes once, and then the tools are available; the token is stored encrypted', async () => {
     const agentId = await agentWith([server()])
     const url = await begin(agentId)
     const asked = Object.fromEntries(url.searchParams)
@@ -158,7 +158,7 @@ describe('MCP servers with OAuth', () => {
     expect(called.map(({ headers }) => headers.authorization)).toEqual(['Bearer token-2'])
   })
 
-  test('a link works once, only with its state, and for what was begun', async () => {
+  test('a link works once, only with its state, and for the server where it began', async () => {
     const agentId = await agentWith([server()])
     const state = (await begin(agentId)).searchParams.get('state')
     expect(await comeBack({ code: 'good', state: 'forged' })).toMatchObject({ status: 400 })
@@ -174,14 +174,14 @@ describe('MCP servers with OAuth', () => {
     expect(older).not.toBe(state)
   })
 
-  test('of two requests with the same link, one exchanges the code', async () => {
+  test('of two requests with the same link, only one exchanges the code', async () => {
     const state = (await begin(await agentWith([server()]))).searchParams.get('state')
     const back = await Promise.all([1, 2].map(() => comeBack({ code: 'good', state })))
     expect(back.map(({ status }) => status).toSorted()).toEqual([200, 400])
     expect(forms).toHaveLength(1)
   })
 
-  test('a server that is removed while its code is exchanged is not said to be authorized', async () => {
+  test('a server that is removed while its code is exchanged is not reported as authorized', async () => {
     const agentId = await agentWith([server()])
     const state = (await begin(agentId)).searchParams.get('state')
     beforeToken = async () => {
@@ -189,12 +189,12 @@ describe('MCP servers with OAuth', () => {
       await admin.ask(query, { input: { id: agentId, mcpServers: [] } })
     }
     const back = await comeBack({ code: 'good', state })
-    expect(back).toMatchObject({ status: 400, text: expect.stringContaining('was removed or changed meanwhile') })
+    expect(back).toMatchObject({ status: 400, text: expect.stringContaining('was removed or changed in the meantime') })
     const log = `{ auditLog(targetId: "${agentId}", action: "authorizeMcpServer") { edges { node { id } } } }`
     expect((await admin.ask<Read>(log)).data?.auditLog.edges).toEqual([])
   })
 
-  test('a run that refreshes a token, or is refused, leaves what an admin has begun', async () => {
+  test('a run that refreshes a token, or is refused, does not affect an authorization that an admin has begun', async () => {
     const agentId = await agentWith([server()])
     const state = (await begin(agentId)).searchParams.get('state')
     const provider = await providerOf(agentId)
@@ -204,7 +204,7 @@ describe('MCP servers with OAuth', () => {
     expect(await comeBack({ code: 'good', state })).toMatchObject({ status: 200 })
   })
 
-  test('a refused client is forgotten with its tokens, unless another process has registered a new one', async () => {
+  test('a refused client is deleted with its tokens, unless another process has registered a new one', async () => {
     const agentId = await agentWith([server()])
     await authorize(agentId)
     const [older, newer] = [await providerOf(agentId), await providerOf(agentId)]
@@ -216,7 +216,7 @@ describe('MCP servers with OAuth', () => {
     expect(await newer.tokens()).toBeUndefined()
   })
 
-  test('a refusal of the server is said in its words, and a bad code gives no token', async () => {
+  test('a refusal shows the server’s message, and an invalid code gives no token', async () => {
     const agentId = await agentWith([server()])
     const refused = (await begin(agentId)).searchParams.get('state')
     const back = await comeBack({ error: 'access_denied', error_description: 'Not today', state: refused })
@@ -226,7 +226,7 @@ describe('MCP servers with OAuth', () => {
     expect((await connect({ agentId, server: server() })).authorizationUrl).not.toBeNull()
   })
 
-  test('a token is for the address of its server: another URL, or NONE, forgets it', async () => {
+  test('a token is bound to the URL of its server: another URL, or NONE, deletes it', async () => {
     const agentId = await agentWith([server()])
     await authorize(agentId)
     const update = async (given: object) => {

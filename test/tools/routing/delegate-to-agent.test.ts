@@ -19,7 +19,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
 
   const prisma = () => parley.app.platform.db.prisma
 
-  test("the admin's run is CANCELED and leaves no trace; the target gets the human's message as if it were the recipient", async () => {
+  test('the admin’s run is CANCELED and leaves no trace; the target gets the human’s message as if it were the recipient', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
     const [ada, bea] = agents
     parley.models.script(forAgent('Ada', steps([delegate(bea?.id)])))
@@ -68,7 +68,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
     expect(event).toMatchObject({ type: 'SPACE_MESSAGE', messageId: message.id, rootId: message.id, depth: 0 })
   })
 
-  describe('is offered', () => {
+  describe('in the tools of an agent', () => {
     const toolsOf = async (name: string) =>
       (await parley.models.request(({ instructions }) => instructions.includes(`You are ${name}`))).toolNames
 
@@ -76,7 +76,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       parley.models.script(() => [{ text: 'Seen.' }])
     })
 
-    test('to the admin agent of a space with more than one agent, in both toolsets', async () => {
+    test('is offered to the admin agent of a space with more than one agent, in both toolsets', async () => {
       for (const toolset of ['SPACE_TOOLS', 'ACTIVE_SPACE'] as const) {
         parley.models.reset()
         parley.models.script(() => [{ text: 'Seen.' }])
@@ -87,14 +87,14 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       }
     })
 
-    test('not if it is the only agent', async () => {
+    test('is not offered to the only agent', async () => {
       const { human, space } = await spaceToolsRoom(parley, { names: ['Ada'] })
       const { runs } = await parley.send(human, space.id, 'Hello')
       await parley.runWhen(runs[0]?.id ?? '')
       expect(await toolsOf('Ada')).not.toContain('delegateToAgent')
     })
 
-    test('not to an agent that is not the admin agent', async () => {
+    test('is not offered to other agents', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       parley.models.script(forAgent('Ada', steps([sayIn(space.id, 'Bea?', { mention: agents[1]?.id })])))
       const { runs } = await parley.send(human, space.id, 'Hello')
@@ -103,7 +103,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       expect(await toolsOf('Bea')).not.toContain('delegateToAgent')
     })
 
-    test('not in a run that another space, or a service, has triggered', async () => {
+    test('is not offered in a run that another space, or a service, has triggered', async () => {
       const { human, agents } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       const elsewhere = await parley.space(human, [agents[0]?.id ?? ''], { routing: 'ADMIN' })
       const { runs } = await parley.send(human, elsewhere.id, 'Hello')
@@ -153,13 +153,13 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       expect(await refused(target)).toMatchObject({ error: { code } })
     })
 
-    test('after a message has started in the space', async () => {
+    test('is refused after a message has started in the space', async () => {
       expect(await refused((room) => room.agents[1]?.id ?? '', [sayIn('', 'One moment')])).toMatchObject({
         error: { code: 'ALREADY_SPOKEN' },
       })
     })
 
-    test('if the target has already had this message, so that it cannot go round', async () => {
+    test('is refused if the target has already received this message, so that no loop is possible', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       const [ada, bea] = agents
       parley.models.script(forAgent('Ada', steps([delegate(bea?.id)])))
@@ -172,7 +172,7 @@ describe.each(RULE_STACKS)('delegateToAgent, on the %s stack', (stack) => {
       expect(await runsOf(parley, bea?.id ?? '')).toHaveLength(1)
     })
 
-    test('together with later calls of the same step, so that nothing of the run shows', async () => {
+    test('works together with later calls of the same step, and no part of the run is shown', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       parley.models.script(forAgent('Ada', steps([delegate(agents[1]?.id), sayIn(space.id, 'Over to Bea!')])))
       parley.models.script(forAgent('Bea', () => [{ text: 'Seen.' }]))

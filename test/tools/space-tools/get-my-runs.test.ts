@@ -81,7 +81,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     return { run, outputs: (await callsOf(parley, run.id)).map(({ output }) => output) }
   }
 
-  test("returns the seed's fields: this run separately, the others with trigger, status and progress", async () => {
+  test('returns the seed’s fields: this run separately, the others with trigger, status and progress', async () => {
     const room = await busyAgent()
     const { planRun, askingRun } = room
     const { run, outputs } = await look(room, {})
@@ -194,7 +194,7 @@ describe.skipIf(!hasPostgres)('getMyRuns and the notice of other runs', () => {
     await parley.app.domain.control.stopRun(parley.admin, { runId: askingRun.id, cascade: false })
   })
 
-  test('the oldest unfinished run comes first, however many runs have been queued since', async () => {
+  test('the oldest unfinished run comes first, even if many runs have been queued since', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { input: { maxConcurrentRuns: 2 } })
     const [hold, look] = [gate(), gate()]
     parley.models.script(() => [{ text: 'Nothing to do.' }])

@@ -15,7 +15,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
 
   const room = (...names: string[]) => spaceToolsRoom(parley, { names })
 
-  test('without wait returns { messageId, sent } at once, and posts the message in the space', async () => {
+  test('a call without wait returns { messageId, sent } at once, and posts the message in the space', async () => {
     const { human, agents, space } = await room('Ada')
     parley.models.script(
       steps([{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: "Hello! Here's your report." } }]),
@@ -32,7 +32,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
     expect(parley.models.refusals).toEqual([])
   })
 
-  test("with wait returns the reply in the seed's format", async () => {
+  test('a call with wait returns the reply in the format of the seed', async () => {
     const { human, agents, space } = await room('Ada', 'Finance Agent')
     const [ada, finance] = agents
     parley.models.script(
@@ -75,7 +75,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
     expect(question).toMatchObject({ status: 'COMPLETE', mentionedAgentId: finance?.id })
   })
 
-  test('on timeout returns { timedOut: true, reply: null }', async () => {
+  test('a call that times out returns { timedOut: true, reply: null }', async () => {
     const { human, agents, space } = await room('Ada')
     parley.models.script(
       steps([
@@ -117,7 +117,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
       return { runId, human, bea, question, result: call?.output }
     }
 
-    test('neither: posted, nobody is triggered, nothing waits', async () => {
+    test('neither: posted, no agent is triggered, nothing waits', async () => {
       const { bea, question, result } = await play(() => ({}))
       expect(result).toEqual({ messageId: question?.id, sent: true })
       expect(await runsOf(parley, bea.id)).toEqual([])
@@ -135,7 +135,7 @@ describe.each(RULE_STACKS)('sendSpaceMessage, on the %s stack', (stack) => {
       })
     })
 
-    test('wait: nobody is triggered, and the run waits for any reply', async () => {
+    test('wait: no agent is triggered, and the run waits for any reply', async () => {
       const wait = { for: [{ type: 'human' }], timeout: 30 }
       const { bea, human, question, result } = await play(
         () => ({ wait }),

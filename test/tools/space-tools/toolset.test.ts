@@ -18,7 +18,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
   test.each([
     ['a human', []],
     ['a human of an admin agent among several', ['Bea']],
-  ])('in a run that %s triggers', async (_, others) => {
+  ])('a run that %s triggers has exactly these tools', async (_, others) => {
     const { human, space } = await spaceToolsRoom(parley, { names: ['Ada', ...others] })
     parley.models.script(() => [{ text: 'Fine.' }])
     const { runs } = await parley.send(human, space.id, 'Hello')
@@ -39,7 +39,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
     const { instructions } = await parley.models.request(() => true)
     const members = `"Husam" (human, id: ${human.id}), You (agent), "Bea" (agent, id: ${agents[1]?.id})`
     expect(instructions).toContain(`- "Project Alpha" (id: ${space.id}) [ACTIVE] — Members: ${members}`)
-    expect(instructions).toContain('HOW YOU ACT:\n- You are heard only through sendSpaceMessage')
+    expect(instructions).toContain('HOW YOU ACT:\n- People and agents receive only what you post with sendSpaceMessage')
   })
 
   test('an endless loop of calls ends at maxSteps', async () => {
@@ -51,7 +51,7 @@ describe('the tools of an agent with the toolset SPACE_TOOLS', () => {
     expect(await callsOf(parley, run.id)).toHaveLength(3)
   })
 
-  test('a waiting persistent agent: the reply is done in its inbox, and wakes no other cycle', async () => {
+  test('a waiting persistent agent: the reply is marked as done in its inbox, and wakes no other cycle', async () => {
     const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Mia'], input: { mind: 'PERSISTENT' } })
     const wait = { for: [{ type: 'human' }], timeout: 30 }
     const { prisma } = parley.app.platform.db

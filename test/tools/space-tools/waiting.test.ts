@@ -139,7 +139,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
   })
 
   describe('a reply', () => {
-    test('is not an earlier message, and none of its own agent', async () => {
+    test('is not an earlier message, nor one of its own agent', async () => {
       const { agents, space, human, runId } = await asked({ for: [{ type: 'any' }] })
       await agentSays(agents[0], space.id, 'I ask myself.')
       expect(await parley.run(runId)).toMatchObject({ status: 'RUNNING' })
@@ -148,7 +148,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       expect(await resultOf(runId)).toMatchObject({ reply: { text: 'I know.' } })
     })
 
-    test('to a later part of a message is not older than that part', async () => {
+    test('a reply to a later part of a message is newer than that part', async () => {
       const { space, human } = await spaceToolsRoom(parley)
       const hold = gate()
       const second = sayIn(space.id, 'Now?', { wait: { for: [{ type: 'human' }] } })
@@ -172,7 +172,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       expect(calls[1]?.output).toMatchObject({ timedOut: false, reply: { text: 'In time.' } })
     })
 
-    test('that streams counts once it is complete', async () => {
+    test('a streaming reply counts once it is complete', async () => {
       const { space, runId } = await asked({ for: [{ type: 'agent' }] }, ['Ada'])
       const bea = await parley.agent('Bea', { toolset: 'ACTIVE_SPACE' })
       await parley.app.domain.members.add(parley.admin, { spaceId: space.id, entityId: bea.id })
@@ -219,7 +219,7 @@ describe.skipIf(!hasPostgres)('waiting for a reply', () => {
       await endedRun(parley, agents[1]?.id ?? '')
     })
 
-    test('can be a later part of a message that had begun before, without its earlier parts', async () => {
+    test('can be a later part of a message that began before, without its earlier parts', async () => {
       const { human, agents, space } = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'] })
       const [ada, bea] = agents
       const hold = gate()
@@ -372,7 +372,7 @@ describe.skipIf(!hasPostgres)('waiting, over several processes', () => {
     return { ...room, runId: runs[0]?.id ?? '' }
   }
 
-  test('the reply may be posted in any of them', async () => {
+  test('the reply may be posted in any of the spaces', async () => {
     const two = await startApplication({ stack: 'postgres', beside: one })
     try {
       const { human, space, runId } = await ask(60)
@@ -385,7 +385,7 @@ describe.skipIf(!hasPostgres)('waiting, over several processes', () => {
     }
   })
 
-  test('a run whose worker dies continues to wait elsewhere, and finds the reply that came meanwhile', async () => {
+  test('the wait of a run whose worker dies continues on another worker, which finds a reply posted in between', async () => {
     const two = await startApplication({ stack: 'postgres', beside: one })
     const { human, space, agents, runId } = await ask(60)
     const state = await waiting(one, runId)
@@ -406,7 +406,7 @@ describe.skipIf(!hasPostgres)('waiting, over several processes', () => {
     }
   })
 
-  test("a run whose worker dies waits until its original deadline by the database's clock, not by the next worker's", async () => {
+  test('the wait of a run whose worker dies keeps its deadline by the database’s clock, not by the next worker’s', async () => {
     const two = await startApplication({ stack: 'postgres', beside: one })
     const { runId } = await ask(1)
     const { messageId } = await waiting(one, runId)
