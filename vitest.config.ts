@@ -1,7 +1,7 @@
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
-import { isAvailable } from './scripts/packages.ts'
+import { FRONT_ENDS, isAvailable } from './scripts/packages.ts'
 
 // Five projects. `npm test` runs `suite`, which takes about 6 minutes on two cores. `npm run test:long` runs `long`, `heap` and
 // `alone`: whole servers as an operator starts them, browsers, periods and time limits, heap measurements, and random attacks.
@@ -84,6 +84,10 @@ const LONG = [
 /** The examples, and the clients and conformance kits of other protocols, have packages of their own, which `npm ci` at the root leaves out. */
 const KITS = isAvailable('kits', 'kits/test')
 const EXAMPLES = isAvailable('examples', 'examples/test')
+const FRONT_END_TESTS = FRONT_ENDS.map((folder) => ({
+  folder,
+  file: `examples/test/${path.basename(folder)}.test.ts`,
+})).filter(({ folder, file }) => isAvailable(folder, file))
 
 /** These files measure the heap or the processor, so each needs a process of its own. */
 const HEAPS = [
@@ -133,6 +137,7 @@ export default defineConfig({
             ...LONG,
             ...(KITS ? ['kits/test/**/*.test.ts'] : []),
             ...(EXAMPLES ? ['examples/test/pages.test.ts'] : []),
+            ...FRONT_END_TESTS.map(({ file }) => file),
           ],
           exclude: ALONE,
           isolate: false,

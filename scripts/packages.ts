@@ -6,7 +6,10 @@ import path from 'node:path'
 const ROOT = path.resolve(import.meta.dirname, '..')
 
 /** A package of this repository with dependencies of its own, which `npm ci` at the root does not install. */
-export type OwnPackage = 'tools' | 'examples' | 'bench' | 'prisma' | 'docs' | 'kits'
+export type OwnPackage = 'tools' | 'examples' | 'bench' | 'prisma' | 'docs' | 'kits' | FrontEnd
+/** The examples whose packages are too many for the other examples. */
+export const FRONT_ENDS = ['examples/copilotkit'] as const
+type FrontEnd = (typeof FRONT_ENDS)[number]
 
 const stampOf = (folder: OwnPackage) => path.join(ROOT, folder, 'node_modules/.installed')
 

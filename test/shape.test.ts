@@ -107,8 +107,6 @@ describe('the shape of the source', () => {
     const listing = sources.filter((file) => list.test(textOf(file)))
     const ofOthers = [
       // Statuses as GraphQL returns them.
-      'src/doors/a2a/door.ts',
-      'src/doors/tasks/tasks.ts',
       // The states of A2A's tasks have some names in common with ours.
       'src/tools/a2a/remote-task.ts',
     ]

@@ -39,7 +39,14 @@ export async function* batches(
     while (!signal.aborted) {
       attached ??= yield* catchUp(source, position, signal, onSlow)
       if (attached === null) return
-      yield* caughtUpBatches(window, attached, signal, onCaughtUp)
+      // Here, and not in a generator of its own: each idle subscription waits here.
+      while (!signal.aborted) {
+        const batch = window.take(attached)
+        if (batch === 'behind') break
+        if (batch !== null) yield batch
+        else if (onCaughtUp !== undefined) await onCaughtUp(window, attached, signal)
+        else await wokenOrAborted(attached, signal)
+      }
       position = { epoch: window.end.epoch, offset: attached.offset }
       window.detach(attached)
       attached = null
@@ -49,26 +56,16 @@ export async function* batches(
   }
 }
 
-/** Delivers from the window until the window no longer covers the position. */
-async function* caughtUpBatches(
-  window: PublicationWindow,
-  attached: AttachedPosition,
-  signal: AbortSignal,
-  onCaughtUp: FollowOptions['onCaughtUp'],
-): AsyncGenerator<LogBatch, void> {
-  const stop = () => attached.wake?.()
-  signal.addEventListener('abort', stop)
-  try {
-    while (!signal.aborted) {
-      const batch = window.take(attached)
-      if (batch === 'behind') return
-      if (batch !== null) yield batch
-      else if (onCaughtUp !== undefined) await onCaughtUp(window, attached, signal)
-      else await new Promise<void>((resolve) => (attached.wake = resolve))
+/** Resolves when publications arrive at the position, or the signal aborts. */
+function wokenOrAborted(attached: AttachedPosition, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      signal.removeEventListener('abort', end)
+      resolve()
     }
-  } finally {
-    signal.removeEventListener('abort', stop)
-  }
+    attached.wake = end
+    signal.addEventListener('abort', end)
+  })
 }
 
 /**

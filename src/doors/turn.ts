@@ -4,7 +4,7 @@ import { decodeCursor, isAfter } from '../broker/cursor.ts'
 import { type Bell, createBell } from '../lib/async.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import type { Activity } from './activity.ts'
-import type { Caller } from './exchange.ts'
+import type { Caller, DoorError, Follower } from './exchange.ts'
 import {
   CALL,
   type Connection,
@@ -217,7 +217,7 @@ type Followed = { type: 'event'; event: SpaceEvent } | { type: 'end'; state: Tur
 export async function* followTurn(caller: Caller, options: FollowOptions): AsyncGenerator<Followed, void> {
   const { waitsForPeople, onIdle } = options
   const bell = createBell()
-  const reception = createReception(caller, options, bell)
+  const reception = new Reception(caller, options, bell)
   const checks = new Checks()
   let position = options.after
   let state: TurnState | null = null
@@ -294,57 +294,73 @@ class Checks {
   }
 }
 
-/** Receives the events of a space one at a time, and detects when the status of a run there changes. */
-function createReception(caller: Caller, { spaceId, after, activity }: FollowOptions, bell: Bell) {
-  const waiting: SpaceEvent[] = []
-  let onTaken = () => {}
-  let hasChanged = false
-  let hasEnded = false
-  let failure: unknown = null
-  const following = caller.follow<{ spaceMessages: SpaceEvent }>(
-    SPACE_EVENTS,
-    { spaceId, after },
-    {
-      onEvent({ spaceMessages }) {
-        waiting.push(spaceMessages)
-        bell.ring()
-        return new Promise<void>((resolve) => (onTaken = resolve))
-      },
-      onEnd(error) {
-        failure = error
-        hasEnded = true
-        bell.ring()
-      },
-    },
-  )
-  following.catch((error: unknown) => {
-    failure = error
-    bell.ring()
-  })
-  const stopListening = activity.listen(caller, spaceId, () => {
-    hasChanged = true
-    bell.ring()
-  })
+/**
+ * Receives the events of a space one at a time, and notices when the status of a run there changes. A class, because functions of
+ * its own would take more memory in each idle stream.
+ */
+class Reception implements Follower<{ spaceMessages: SpaceEvent }> {
+  readonly #bell: Bell
+  readonly #stopListening: () => void
+  /** Ends the subscription. */
+  readonly #following: Promise<(() => void) | null>
+  /** The event that waits, of which the subscription is told that it was taken. */
+  #event: SpaceEvent | null = null
+  #onTaken: (() => void) | null = null
+  #hasChanged = false
+  #hasEnded = false
+  #failure: unknown = null
 
-  return {
-    /** Returns the next event; null if there is none now. @throws the error that has ended the subscription */
-    take(): SpaceEvent | null {
-      const event = waiting.shift() ?? null
-      if (event !== null) onTaken()
-      else if (failure !== null) throw failure
-      return event
-    },
-    hasChanged(): boolean {
-      const changed = hasChanged
-      hasChanged = false
-      return changed
-    },
-    hasEnded: () => hasEnded && waiting.length === 0,
-    async close() {
-      onTaken()
-      stopListening()
-      const end = await following.catch(() => null)
-      end?.()
-    },
+  constructor(caller: Caller, { spaceId, after, activity }: FollowOptions, bell: Bell) {
+    this.#bell = bell
+    this.#following = caller.follow(SPACE_EVENTS, { spaceId, after }, this).catch((error: unknown) => {
+      this.#failure = error
+      bell.ring()
+      return null
+    })
+    this.#stopListening = activity.listen(caller, spaceId, () => {
+      this.#hasChanged = true
+      bell.ring()
+    })
+  }
+
+  onEvent({ spaceMessages }: { spaceMessages: SpaceEvent }): Promise<void> {
+    this.#event = spaceMessages
+    this.#bell.ring()
+    return new Promise<void>((resolve) => {
+      this.#onTaken = resolve
+    })
+  }
+
+  onEnd(error: DoorError | null): void {
+    this.#failure = error
+    this.#hasEnded = true
+    this.#bell.ring()
+  }
+
+  /** Returns the next event; null if there is none now. @throws the error that has ended the subscription */
+  take(): SpaceEvent | null {
+    const event = this.#event
+    this.#event = null
+    if (event === null && this.#failure !== null) throw this.#failure
+    this.#onTaken?.()
+    this.#onTaken = null
+    return event
+  }
+
+  hasChanged(): boolean {
+    const changed = this.#hasChanged
+    this.#hasChanged = false
+    return changed
+  }
+
+  hasEnded(): boolean {
+    return this.#hasEnded && this.#event === null
+  }
+
+  async close(): Promise<void> {
+    this.#onTaken?.()
+    this.#stopListening()
+    const end = await this.#following
+    end?.()
   }
 }

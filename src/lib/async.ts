@@ -12,22 +12,17 @@ export function createDeferred<T = void>(): Deferred<T> {
 
 /** Resolves after `ms`, or at once when `signal` aborts; never rejects. The timer does not keep the process alive. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  return nap(ms, signal).over
-}
-
-/** A sleep that `wake` ends early. */
-function nap(ms: number, signal?: AbortSignal): { over: Promise<void>; wake: () => void } {
-  const { promise: over, resolve } = Promise.withResolvers<void>()
-  const wake = () => {
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', wake)
-    resolve()
-  }
-  const timer = setTimeout(wake, ms)
-  timer.unref()
-  if (signal?.aborted) wake()
-  else signal?.addEventListener('abort', wake, { once: true })
-  return { over, wake }
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    timer.unref()
+    if (signal?.aborted) end()
+    else signal?.addEventListener('abort', end, { once: true })
+  })
 }
 
 /** Returns the result of `work`, or null as soon as the signal aborts. Removes its listener from the signal. */
@@ -126,14 +121,25 @@ export function createBell(): Bell {
       rung = true
       wake?.()
     },
-    async wait(timeoutMs, signal) {
-      if (!rung) {
-        const asleep = nap(timeoutMs, signal)
-        wake = asleep.wake
-        await asleep.over
-        wake = null
+    // Not async, which takes more memory: each idle stream of a door waits here.
+    wait(timeoutMs, signal) {
+      if (rung || signal.aborted) {
+        rung = false
+        return Promise.resolve()
       }
-      rung = false
+      return new Promise((resolve) => {
+        const end = () => {
+          wake = null
+          rung = false
+          clearTimeout(timer)
+          signal.removeEventListener('abort', end)
+          resolve()
+        }
+        const timer = setTimeout(end, timeoutMs)
+        timer.unref()
+        signal.addEventListener('abort', end, { once: true })
+        wake = end
+      })
     },
   }
 }

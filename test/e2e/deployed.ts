@@ -18,6 +18,8 @@ export interface Deployment {
   apis: ParleyProcess[]
   /** The process that executes runs: the same one when embedded. */
   worker: ParleyProcess
+  /** Starts another process that executes runs. */
+  startWorker(): Promise<ParleyProcess>
   models: ModelServer
   /** The Redis of this deployment alone; null when embedded. */
   redis: ThrowawayRedis | null
@@ -48,7 +50,8 @@ export async function deploy(stack: Stack, apiCount = 1, settings: Record<string
     ...settings,
   }
   const roles = stack === 'embedded' ? ['all'] : [...Array.from({ length: apiCount }, () => 'api'), 'worker']
-  const processes = await Promise.all(roles.map((role) => startParley({ settings: { ...all, PARLEY_ROLE: role } })))
+  const start = (role: string) => startParley({ settings: { ...all, PARLEY_ROLE: role } })
+  const processes = await Promise.all(roles.map(start))
   const apis = processes.slice(0, stack === 'embedded' ? 1 : apiCount)
   const clients: ParleyClient[] = []
   const connect = (index: number, token: string) => {
@@ -60,6 +63,11 @@ export async function deploy(stack: Stack, apiCount = 1, settings: Record<string
   return {
     apis,
     worker: processes.at(-1) as ParleyProcess,
+    async startWorker() {
+      const worker = await start('worker')
+      processes.push(worker)
+      return worker
+    },
     models,
     redis,
     admin,

@@ -25,6 +25,15 @@ interface Start {
   hydrates: boolean
 }
 
+/** A stream that has begun. */
+interface Opened extends Pick<Exchange, 'caller' | 'linkTo'> {
+  input: RunInput
+  /** Null: the conversation has not begun. */
+  start: Start | null
+  stream: EventStream
+  maxEventBytes: number
+}
+
 /**
  * AG-UI 1.0: `POST /ag-ui/agents/:id` and `/ag-ui/spaces/:id` run agents, and GET rejoins.
  * https://docs.ag-ui.com
@@ -46,12 +55,17 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
     return (await conversing.open(caller, { ...conversation, name: nameOf(message.text), onNew })).spaceId
   }
 
-  async function serve(exchange: Exchange, input: RunInput): Promise<void> {
-    const { caller } = exchange
+  /** Posts and answers what is new, and opens the stream. */
+  async function open(exchange: Exchange, input: RunInput): Promise<Opened> {
+    const { caller, linkTo, maxResponseBytes: maxEventBytes } = exchange
     await exchange.takePlace()
     const spaceId = await findSpace(caller, exchange, input)
     const start = spaceId === null ? null : await begin(caller, spaceId, input)
-    const stream = exchange.openStream()
+    return { caller, linkTo, maxEventBytes, input, start, stream: exchange.openStream() }
+  }
+
+  /** Serves an open stream. Not a part of `open`, so that the stream keeps nothing else of its request in memory. */
+  async function serve({ caller, linkTo, maxEventBytes, input, start, stream }: Opened): Promise<void> {
     const onIdle = () => void stream.write(PING).catch(() => {})
     const reader = patient(caller, onIdle)
     const writer =
@@ -59,11 +73,11 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
         ? null
         : new EventWriter({
             ...{ caller: reader, stream, spaceId: start.spaceId, known: input.known, cursor: start.after },
-            maxEventBytes: exchange.maxResponseBytes,
+            maxEventBytes,
           })
     try {
       if (start === null || writer === null) await showNothing(stream, input)
-      else await run(exchange, { caller: reader, writer, input, start, activity, onIdle })
+      else await run({ caller: reader, linkTo, writer, input, start, activity, onIdle })
     } catch (error) {
       const reason = endOf(error, caller)
       if (reason === null) return
@@ -77,10 +91,12 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
   }
 
   return {
-    async handle(exchange) {
+    // Not async, which takes more memory as long as the stream is open.
+    handle(exchange) {
       const { method } = exchange
-      if (method === 'POST') return serve(exchange, readRunInput(await exchange.json()))
-      if (method === 'GET') return serve(exchange, readRejoin(exchange.query, exchange.path.split('/')[2] ?? ''))
+      if (method === 'POST') return exchange.json().then((body) => open(exchange, readRunInput(body)).then(serve))
+      if (method === 'GET')
+        return open(exchange, readRejoin(exchange.query, exchange.path.split('/')[2] ?? '')).then(serve)
       throw new DoorError('BAD_INPUT', 'Use POST to run, GET to rejoin.', {
         status: 405,
         headers: { allow: 'GET, POST' },
@@ -166,7 +182,7 @@ async function showNothing(stream: EventStream, { threadId, runId, after }: RunI
   for (const event of events) await stream.write(`data: ${JSON.stringify({ ...event, ...position })}\n\n`)
 }
 
-interface Running {
+interface Running extends Pick<Exchange, 'linkTo'> {
   caller: Caller
   writer: EventWriter
   input: RunInput
@@ -175,7 +191,7 @@ interface Running {
   onIdle: () => void
 }
 
-async function run(exchange: Exchange, { caller, writer, input, start, activity, onIdle }: Running): Promise<void> {
+async function run({ caller, linkTo, writer, input, start, activity, onIdle }: Running): Promise<void> {
   const { threadId, runId, follows } = input
   const { spaceId, rootId, after, hydrates } = start
   const started = { type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION } as const
@@ -195,7 +211,7 @@ async function run(exchange: Exchange, { caller, writer, input, start, activity,
     if (failure !== null) return writer.write({ type: EventType.RUN_ERROR, ...failure })
     const outcome: RunFinishedOutcome =
       waiting.length > 0
-        ? { type: 'interrupt', interrupts: waiting.map((call) => interruptOf(call, { spaceId, exchange })) }
+        ? { type: 'interrupt', interrupts: waiting.map((call) => interruptOf(call, { spaceId, linkTo })) }
         : { type: isCanceled(next.state) ? 'cancelled' : 'success' }
     const hasUsage = usage !== null && usage.totalTokens > 0 && rootId !== null
     return writer.write({ ...finished, outcome, ...(hasUsage ? { usage: [usage] } : {}) })

@@ -81,19 +81,18 @@ export class EventWriter {
   /** By id of the part's message. */
   readonly #texts = new Map<string, SentText>()
   readonly #senders = new Map<string, Sender>()
-  /** The messages whose beginning this stream has sent, so that the text that was sent is known. */
-  readonly #whole = new Set<string>()
-  readonly #calls: Set<string>
-  readonly #results: Set<string>
-  /** Changes of texts that a snapshot contained. */
-  readonly #changes = new Set<string>()
+  /**
+   * What the client has: calls by their ids, results by `resultId`, changes that a snapshot has shown by `changeOf`, and the ids of
+   * messages whose beginning this stream has sent, so that it knows all that was sent of them.
+   */
+  readonly #sent: Set<string>
   #snapshotAt = Number.NEGATIVE_INFINITY
 
   constructor(options: EventWriterOptions) {
     this.#options = options
     this.#cursor = options.cursor
-    this.#calls = new Set(options.known?.toolCalls)
-    this.#results = new Set(options.known?.results)
+    this.#sent = new Set(options.known?.toolCalls)
+    for (const id of options.known?.results ?? []) this.#sent.add(resultId(id))
     for (const [id, length] of options.known?.messages ?? []) this.#texts.set(id, { length, isOpen: false })
   }
 
@@ -158,7 +157,7 @@ export class EventWriter {
   async #showPosted(message: ShownMessage, at: string): Promise<void> {
     const { id, sender, parts } = message
     this.#senders.set(id, sender)
-    if (this.#whole.has(id)) return
+    if (this.#sent.has(id)) return
     const clientId = clientIdOf(message)
     if (sender.kind === 'HUMAN') {
       const messageId = clientId ?? id
@@ -172,20 +171,20 @@ export class EventWriter {
       await this.#sendText(messageId, whole.slice(length), at)
       return this.#endText(messageId)
     }
-    // Its parts follow as events, even if the message is complete by now, so that each has its own position.
-    if (!parts.some(({ index }) => this.#texts.has(partId(id, index)))) this.#whole.add(id)
+    // Its parts follow as events, even if the message is complete by now: only then each has its own position.
+    if (!parts.some(({ index }) => this.#texts.has(partId(id, index)))) this.#sent.add(id)
   }
 
   async #showDelta(event: Extract<SpaceEvent, { __typename: 'MessageTextDelta' }>, at: string): Promise<void> {
     const { messageId: id, partIndex, offset, delta } = event
     const messageId = partId(id, partIndex)
-    const isMissing = this.#options.known !== null && !this.#whole.has(id)
+    const isMissing = this.#options.known !== null && !this.#sent.has(id)
     const text = this.#texts.get(messageId) ?? { length: isMissing ? 0 : offset, isOpen: false }
     const overlap = text.length - offset
     // A part of the text is not in the log: the log was lost, or the client's history does not match its cursor.
     if (overlap < 0) {
-      // Sent once, even for a message that is too old for the snapshot.
-      this.#whole.add(id)
+      // Once, also for a message that is too old for the snapshot.
+      this.#sent.add(id)
       return this.#snapshot(at)
     }
     if (overlap >= delta.length) return
@@ -236,7 +235,7 @@ export class EventWriter {
     const messageId = partId(id, index)
     const text = this.#texts.get(messageId)
     // Sent before this stream began.
-    if (text === undefined && !this.#whole.has(id)) return
+    if (text === undefined && !this.#sent.has(id)) return
     const { length } = text ?? { length: 0 }
     if (length > whole.length) return this.#snapshot(at)
     if (length < whole.length) {
@@ -254,17 +253,17 @@ export class EventWriter {
 
   async #showCall(id: string, index: number, call: ShownCall, at: string): Promise<void> {
     if (call.status === 'STREAMING') return
-    const isSent = this.#calls.has(call.id)
-    const needsResult = isSettledCall(call.status) && !this.#results.has(call.id)
+    const isSent = this.#sent.has(call.id)
+    const needsResult = isSettledCall(call.status) && !this.#sent.has(resultId(call.id))
     if (isSent && !needsResult) return
-    // It is unknown whether the client has the beginning of the call.
-    if (!isSent && this.#options.known === null && !this.#whole.has(id)) return this.#snapshot(at)
+    // Whether the client has the beginning of the call is not known.
+    if (!isSent && this.#options.known === null && !this.#sent.has(id)) return this.#snapshot(at)
     const { id: toolCallId, toolName: toolCallName } = call
     const sender = await this.#senderOf(id)
     if (sender === null) return
     const metadata = metadataOf(id, sender)
     if (!isSent) {
-      this.#calls.add(toolCallId)
+      this.#sent.add(toolCallId)
       const parentMessageId = partId(id, index)
       await this.write({ type: EventType.TOOL_CALL_START, toolCallId, toolCallName, parentMessageId, metadata })
       if (!needsResult) this.#advance(at)
@@ -273,8 +272,8 @@ export class EventWriter {
     }
     this.#advance(at)
     if (!needsResult) return
-    this.#results.add(toolCallId)
     const messageId = resultId(toolCallId)
+    this.#sent.add(messageId)
     const content = resultOf(call)
     await this.write({ type: EventType.TOOL_CALL_RESULT, messageId, toolCallId, role: 'tool', content, metadata })
   }
@@ -283,8 +282,8 @@ export class EventWriter {
   async #showUpdated(message: Change, at: string): Promise<void> {
     if (message.editedAt === null && message.deletedAt === null) return
     const isShown = !isAfter(decodeCursor(at), decodeCursor(this.#cursor))
-    if (isShown || this.#changes.has(changeOf(message))) return
-    this.#changes.add(changeOf(message))
+    if (isShown || this.#sent.has(changeOf(message))) return
+    this.#sent.add(changeOf(message))
     const { signal } = this.#options.caller
     const waitMs = this.#snapshotAt + BETWEEN_SNAPSHOTS_MS - performance.now()
     if (waitMs > 0) await sleep(waitMs, signal)
@@ -332,13 +331,13 @@ export class EventWriter {
     this.#texts.clear()
     for (const message of shown) {
       const { id, sender, parts } = message
-      this.#changes.add(changeOf(message))
+      this.#sent.add(changeOf(message))
       this.#senders.set(id, sender)
-      this.#whole.add(id)
+      this.#sent.add(id)
       for (const part of parts) {
         if (part.__typename !== 'ToolCallPart') continue
-        if (part.toolCall.status !== 'STREAMING') this.#calls.add(part.toolCall.id)
-        if (isSettledCall(part.toolCall.status)) this.#results.add(part.toolCall.id)
+        if (part.toolCall.status !== 'STREAMING') this.#sent.add(part.toolCall.id)
+        if (isSettledCall(part.toolCall.status)) this.#sent.add(resultId(part.toolCall.id))
       }
     }
     for (const { id, role, ...message } of messages) {

@@ -28,14 +28,14 @@ const SCHEMAS = {
 /** Describes a call that waits for people. */
 export function interruptOf(
   call: PendingCall,
-  { spaceId, exchange }: { spaceId: string; exchange: Exchange },
+  { spaceId, linkTo }: { spaceId: string } & Pick<Exchange, 'linkTo'>,
 ): Interrupt {
   const { id, toolName, agent, waitsFor, approval, message } = call
   const expiresAt = waitsFor === 'DECISION' ? (approval?.expiresAt ?? null) : call.expiresAt
   const reason = waitsFor ?? 'RESULT'
   const schema = SCHEMAS[reason]
   const mayAnswer = waitsFor !== 'DECISION' || approval?.mayDecide === true
-  const parley = { toolCallId: id, toolName, agent, mayAnswer, link: exchange.linkTo(pathOfCall(call)) }
+  const parley = { toolCallId: id, toolName, agent, mayAnswer, link: linkTo(pathOfCall(call)) }
   return {
     id: interruptId(call),
     reason: REASONS[reason],

@@ -22,13 +22,12 @@ export interface CallerContext {
 export type Callers = (context: CallerContext) => Caller
 
 export function createCallers({ graphql, maskError }: { graphql: Graphql; maskError: MaskError }): Callers {
-  async function run({ response, ...context }: CallerContext & { sink?: Sink }, query: string, variables: object) {
+  async function run({ response, ...context }: RunContext, query: string, variables: object) {
     // An object for each operation: several operations of a request may run at once.
     const sending = createSending(response)
-    const onSlow = sending.cutOff
     try {
       const request = { query, variables: variables as Record<string, unknown> }
-      return await prepareOperation(graphql, { ...context, onSlow, sending }, request).run()
+      return await prepareOperation(graphql, { ...context, sending }, request).run()
     } catch (error) {
       throw failureOf(error, maskError)
     } finally {
@@ -36,24 +35,30 @@ export function createCallers({ graphql, maskError }: { graphql: Graphql; maskEr
     }
   }
 
-  return (context) => ({
-    viewer: context.viewer,
-    signal: context.signal,
-    async ask<Data>(query: string, variables: object) {
-      const { data, errors } = (await run(context, query, variables)) as ExecutionResult
-      context.signal.throwIfAborted()
-      if (errors !== undefined && errors.length > 0) throw failureOfErrors(errors.map(maskError))
-      return data as Data
-    },
-    async follow<Data>(query: string, variables: object, to: Follower<Data>) {
-      const following = new Following(to as Follower<unknown>, context.signal, maskError)
-      const result = await run({ ...context, sink: following }, query, variables)
-      if (!(Symbol.asyncIterator in result)) throw failureOfErrors((result.errors ?? []).map(maskError))
-      following.begin(result[Symbol.asyncIterator]())
-      return () => following.end()
-    },
-  })
+  return (given) => {
+    // Not `cutOff` of an operation, which a subscription would keep with everything that it sends.
+    const context = { ...given, onSlow: () => void given.response?.destroy() }
+    return {
+      viewer: given.viewer,
+      signal: given.signal,
+      async ask<Data>(query: string, variables: object) {
+        const { data, errors } = (await run(context, query, variables)) as ExecutionResult
+        given.signal.throwIfAborted()
+        if (errors !== undefined && errors.length > 0) throw failureOfErrors(errors.map(maskError))
+        return data as Data
+      },
+      async follow<Data>(query: string, variables: object, to: Follower<Data>) {
+        const following = new Following(to as Follower<unknown>, given.signal, maskError)
+        const result = await run({ ...context, sink: following }, query, variables)
+        if (!(Symbol.asyncIterator in result)) throw failureOfErrors((result.errors ?? []).map(maskError))
+        following.begin(result[Symbol.asyncIterator]())
+        return () => following.end()
+      },
+    }
+  }
 }
+
+type RunContext = CallerContext & { onSlow(): void; sink?: Sink }
 
 /** Passes the events of a subscription on to its follower, one at a time. A subscription keeps little while it is idle. */
 class Following implements Sink {
