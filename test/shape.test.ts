@@ -106,7 +106,6 @@ describe('the shape of the source', () => {
     const list = new RegExp(`${one}\\s*,\\s*${one}`)
     const listing = sources.filter((file) => list.test(textOf(file)))
     const ofOthers = [
-      // Statuses as GraphQL returns them.
       // The states of A2A's tasks have some names in common with ours.
       'src/tools/a2a/remote-task.ts',
     ]

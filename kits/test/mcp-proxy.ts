@@ -1,4 +1,11 @@
-import { createServer, request as httpRequest, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 
 type Json = Record<string, unknown>
 type Call = (given: Json) => { name: string; arguments: Json }
@@ -64,7 +71,8 @@ export function startProxy({ port, token, names }: { port: number; token: string
 
   async function forward(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method, url } = request
-    const { 'content-length': _, ...headers } = { ...request.headers, authorization: `Bearer ${token}` }
+    const { 'content-length': _, ...received } = request.headers
+    const headers: IncomingHttpHeaders = { ...received, authorization: `Bearer ${token}` }
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
     let body = Buffer.concat(chunks)

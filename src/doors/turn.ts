@@ -303,7 +303,7 @@ class Reception implements Follower<{ spaceMessages: SpaceEvent }> {
   readonly #stopListening: () => void
   /** Ends the subscription. */
   readonly #following: Promise<(() => void) | null>
-  /** The event that waits, of which the subscription is told that it was taken. */
+  /** The waiting event. The subscription sends the next one after `onTaken`. */
   #event: SpaceEvent | null = null
   #onTaken: (() => void) | null = null
   #hasChanged = false

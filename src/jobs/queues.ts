@@ -162,7 +162,7 @@ export const DELETE_COPY = defineJob({
   name: 'delete-copy',
   input: z.object({ messageId: z.string() }),
   subject: ({ messageId }) => messageId,
-  // About six weeks: a repeated run that goes on with the copy may wait for people for a month.
+  // About six weeks: a repeated run that continues from the copy may wait for people for a month.
   retry: { limit: 1000, delaySeconds: 1, maxDelaySeconds: 3600 },
   concurrency: 2,
 })

@@ -82,8 +82,8 @@ export class EventWriter {
   readonly #texts = new Map<string, SentText>()
   readonly #senders = new Map<string, Sender>()
   /**
-   * What the client has: calls by their ids, results by `resultId`, changes that a snapshot has shown by `changeOf`, and the ids of
-   * messages whose beginning this stream has sent, so that it knows all that was sent of them.
+   * The ids of everything that the client has: calls by their ids, results by `resultId`, changes shown in a snapshot by
+   * `changeOf`, and messages whose beginning this stream has sent, so that it knows what was sent of them.
    */
   readonly #sent: Set<string>
   #snapshotAt = Number.NEGATIVE_INFINITY
@@ -183,7 +183,7 @@ export class EventWriter {
     const overlap = text.length - offset
     // A part of the text is not in the log: the log was lost, or the client's history does not match its cursor.
     if (overlap < 0) {
-      // Once, also for a message that is too old for the snapshot.
+      // Sent once, even for a message that is too old for the snapshot.
       this.#sent.add(id)
       return this.#snapshot(at)
     }

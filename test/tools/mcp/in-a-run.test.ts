@@ -60,7 +60,10 @@ describe("an agent's MCP servers", () => {
   })
 
   test('show admins which tools a run could not use, and why', async () => {
-    server.tools = [ADD, { name: 'dangling', inputSchema: { type: 'object', properties: { a: { $ref: '#/$defs/no' } } } }]
+    server.tools = [
+      ADD,
+      { name: 'dangling', inputSchema: { type: 'object', properties: { a: { $ref: '#/$defs/no' } } } },
+    ]
     parley.models.script(() => [{ text: 'Seen.' }])
     const { agent, again } = await runWith('Mender', server.url)
     await again()
@@ -71,7 +74,9 @@ describe("an agent's MCP servers", () => {
     )
     expect(data).toMatchObject({
       agent: {
-        internals: { mcpServers: [{ problems: [{ toolName: 'dangling', reason: expect.stringContaining('#/$defs/no') }] }] },
+        internals: {
+          mcpServers: [{ problems: [{ toolName: 'dangling', reason: expect.stringContaining('#/$defs/no') }] }],
+        },
       },
     })
     expect((await parley.models.request(() => true)).toolNames).not.toContain('math__dangling')

@@ -6057,6 +6057,7 @@ export const StepScalarFieldEnum = {
   durationMs: 'durationMs',
   withheld: 'withheld',
   label: 'label',
+  enteredSeq: 'enteredSeq',
   startedAt: 'startedAt'
 } as const
 

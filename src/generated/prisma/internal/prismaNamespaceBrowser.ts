@@ -729,6 +729,7 @@ export const StepScalarFieldEnum = {
   durationMs: 'durationMs',
   withheld: 'withheld',
   label: 'label',
+  enteredSeq: 'enteredSeq',
   startedAt: 'startedAt'
 } as const
 
