@@ -12,7 +12,7 @@ interface Module {
   dependencies: { resolved: string; dependencyTypes: string[] }[]
 }
 
-/** What the rules exclude, such as build results. */
+/** Paths that the rules exclude, such as build results. */
 const EXCLUDED: string[] = createRequire(import.meta.url)('../.dependency-cruiser.cjs').options.exclude.path
 const PAGE = 'docs/architecture.md'
 const DRAWING = /(?<=^<!-- drawn by npm run check:arrows -- --update -->\n).*?(?=^<!-- end -->$)/ms

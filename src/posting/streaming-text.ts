@@ -100,7 +100,7 @@ export function createStreamingTexts(
 
   const partOf = ({ spaceId, parts }: OpenMessage) => ({ spaceId, partIndex: parts.length, runId, onDelta })
 
-  /** Goes on with the text of an earlier attempt, which the model writes again. */
+  /** Continues the text of an earlier attempt, which the model writes again. */
   function resume({ callId, open, text }: TextBefore): void {
     const message = growth.begin(open)
     const ready = message.then(({ id }) => id)

@@ -81,7 +81,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       id: copiedColumn('id'),
       spaceId: Prisma.sql`${intoId}`,
       senderId: entity(column('senderId')),
-      // Nobody goes on with what was not finished.
+      // Nobody continues what was not finished.
       status: Prisma.sql`CASE WHEN t.status IN ${OPEN_MESSAGES_SQL} THEN 'INTERRUPTED' ELSE t.status END`,
       parts,
       mentionedAgentId: entity(column('mentionedAgentId')),

@@ -290,7 +290,7 @@ describe.skipIf(!hasPostgres)('a process that dies after a statement of', () => 
   test.each(FLOWS)('$name leaves everything or nothing, and nothing stuck', { timeout: 1_200_000 }, async (flow) => {
     const { changes, statements } = await perform(flow)
     expect(changes).not.toEqual([])
-    // What differs by chance would hide what a death left behind.
+    // Chance differences would hide what a death left behind.
     expect((await perform(flow)).changes).toEqual(changes)
     for (const n of pointsIn(statements)) {
       const point = `after statement ${n} of ${statements.length}: ${statements[n - 1]?.replace(/\s+/g, ' ').slice(0, 120)}`

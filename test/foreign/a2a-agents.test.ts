@@ -117,7 +117,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect(remote.methods().filter((one) => one === 'SendMessage')).toHaveLength(1)
   })
 
-  test('events that are no answers are signs of life', async () => {
+  test('events that are no answers are heartbeats', async () => {
     const { agent, space } = await inRoom()
     const begun = working()
     await stage.say(ada, space, 'Tell a story')

@@ -271,7 +271,7 @@ function resultIn(text: string, clean: (text: string) => string): unknown {
   return response['result']
 }
 
-/** Returns the result in an event of a stream; undefined for another event, such as a sign of life. @throws RemoteRefusal */
+/** Returns the result in an event of a stream; undefined for another event, such as a heartbeat. @throws RemoteRefusal */
 function eventIn(text: string, clean: (text: string) => string): unknown {
   const refusal = refusalIn(text, clean)
   if (refusal !== null) throw refusal
