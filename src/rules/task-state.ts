@@ -61,7 +61,7 @@ export function isAnswerable({ waitsFor, mayDecide }: { waitsFor: CallWait | nul
 
 /**
  * Identifies the question of a waiting call: the call, and the revision of its input, so that an answer cannot be taken for one
- * about an input that was edited meanwhile.
+ * about an input that was edited in the meantime.
  */
 export function questionKeyOf(call: { id: string; waitsFor: CallWait | null; inputDigest: string | null }): string {
   return `${call.id}:${call.waitsFor === 'DECISION' ? (call.inputDigest ?? '') : 'result'}`
