@@ -1,5 +1,6 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
+import { UNCLAIMED_RUNS_SQL } from '../stores/status-sql.ts'
 import type { World } from './world.ts'
 
 /** How long nothing may happen before the replay counts as unable to follow. */
@@ -59,7 +60,7 @@ const MOVING = Prisma.sql`SELECT
         WHERE o."agentId" = a.id AND o.status = 'RUNNING')
       ELSE false END)), '[]')
     FROM "Run" r JOIN "Agent" a ON a.id = r."agentId"
-    WHERE r.status = 'RUNNING' OR (r.status IN ('QUEUED', 'WAITING_TOOL') AND r."claimableAt" <= clock_timestamp() + ${SOON})) AS runs,
+    WHERE r.status = 'RUNNING' OR (r.status IN ${UNCLAIMED_RUNS_SQL} AND r."claimableAt" <= clock_timestamp() + ${SOON})) AS runs,
   ARRAY(SELECT DISTINCT e."agentId" FROM "InboxEvent" e
     WHERE e."doneAt" IS NULL AND e."runId" IS NULL AND NOT e.quiet AND e."waitsUntil" IS NULL AND e."retryAt" IS NULL) AS thinkers,
   ARRAY(SELECT DISTINCT c."runId" FROM "ToolCall" c WHERE c."carryAt" IS NOT NULL AND c."settledAt" IS NULL) AS approved`

@@ -142,7 +142,7 @@ describe('model providers without a restart', () => {
     const closed = await startModelServer()
     await closed.close()
     const { modelProvider } = await mutate('setModelProvider', mine({ baseUrl: closed.baseUrl }))
-    expect(modelProvider).toMatchObject({ ready: false, notReadyReason: expect.stringContaining('no connection') })
+    expect(modelProvider).toMatchObject({ ready: false, notReadyReason: expect.stringContaining('Could not connect') })
     const tested = await mutate('testModelProvider', { name: 'mine', model: 'tiny' })
     expect(tested).toMatchObject({ ok: false, text: expect.stringMatching(/connect/i) })
     const silent = createServer(() => {})

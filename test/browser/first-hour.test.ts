@@ -101,13 +101,13 @@ describe.skipIf(!hasBrowser)('the first hour of an operator', () => {
       await click('Order two rolls of fleece')
       await click('Approve', page.getByRole('region', { name: /Tool call order_fleece/ }))
       await said('Ordered: two rolls of fleece, here before dusk.').waitFor(PATIENCE)
-      // The line below the person's order says who stayed silent, and a click on it why.
+      // The line below the person's order says who said nothing, and a click on it why.
       const line = said('Order two rolls of fleece')
         .first()
-        .getByRole('button', { name: /read this and stayed silent/ })
+        .getByRole('button', { name: /read this and said nothing/ })
       steps += 1
       await line.click(PATIENCE)
-      const silent = page.getByRole('listitem').filter({ hasText: 'read this and stayed silent' }).first()
+      const silent = page.getByRole('listitem').filter({ hasText: 'read this and said nothing' }).first()
       const reason = silent.locator('.why')
       await reason.waitFor(PATIENCE)
       const seconds = (performance.now() - beginning) / 1000

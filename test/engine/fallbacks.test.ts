@@ -65,7 +65,7 @@ describe.each(RULE_STACKS.slice(-1))('fallbacks, on the %s stack', (stack) => {
     ['it does not know the model', [{ error: 'No such model.', status: 404 }], /^No such model\. \(HTTP 404\)$/],
     ['it refuses the prompt', [{ error: 'Too long.', status: 400 }], /^Too long\. \(HTTP 400\)$/],
     ['it cuts the connection', [{ text: 'I shall' }, { disconnect: true }], /./],
-    ['its stream ends without a finish reason', [{ text: 'I shall' }, { finish: 'none' }], /broke off/],
+    ['its stream ends without a finish reason', [{ text: 'I shall' }, { finish: 'none' }], /ended in the middle/],
     ['its stream has an error', [{ text: 'I shall' }, { error: 'Broken.' }], /^Broken\.$/],
     ['it is silent', [{ hang: true }], /^The model sent nothing for 2 s\.$/],
     [

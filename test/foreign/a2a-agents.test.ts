@@ -489,7 +489,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
         (remote.card = {
           supportedInterfaces: [{ url: remote.origin, protocolBinding: 'JSONRPC', protocolVersion: '0.3' }],
         }),
-      /A2A 1\.0 by JSON-RPC/,
+      /A2A 1\.0 over JSON-RPC/,
     ],
     [
       'sends endless JSON',

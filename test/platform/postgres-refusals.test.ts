@@ -85,7 +85,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
       ),
     ])
     expect(await refusal('postgresql://h/x?host=/nowhere')).toEqual([
-      expect.stringMatching(/^DATABASE_URL: there is no socket \/nowhere\/.s.PGSQL.5432: /),
+      expect.stringMatching(/^DATABASE_URL: the socket \/nowhere\/.s.PGSQL.5432 does not exist: /),
     ])
     expect(await refusal(withParts(url, { username: 'nobody_of_parley' }))).toEqual([
       expect.stringMatching(

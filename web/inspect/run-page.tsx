@@ -236,7 +236,7 @@ function wordsOfWhole({ totalTokens, costUsd }: Now['usage']): string {
 /** Why the run ended, after its status. */
 const STOPPED: Record<NonNullable<Now['stopReason']>, string> = {
   FINISHED: '',
-  SKIPPED: ': read it and stayed silent',
+  SKIPPED: ': read it and said nothing',
   ALL_ANSWERED: ': answered every message',
   MAX_STEPS: ': reached its maximum number of steps',
   MAX_TOOL_CALLS: ': reached its maximum number of tool calls',

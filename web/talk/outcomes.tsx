@@ -14,7 +14,7 @@ type Outcome = Message['outcomes'][number]
 const WORDS: Record<string, string> = {
   RUN: 'woke',
   INBOX: 'will read this in the next think cycle',
-  SKIPPED: 'read this and stayed silent',
+  SKIPPED: 'read this and said nothing',
   ANSWERED: 'was waiting for this answer',
   NOT_ROUTED: 'was not woken',
   LOOP_LIMIT: 'was not woken: the limit of runs from one message was reached',
