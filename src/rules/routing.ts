@@ -82,7 +82,7 @@ const broadcast: Route = (message, room) => {
     message,
     room,
     (agent) => {
-      if (!isNarrowed) return 'BROADCAST wakes every agent member except the sender.'
+      if (!isNarrowed) return 'BROADCAST wakes every agent member but the sender.'
       return isMentioned(agent) ? 'This agent was mentioned.' : null
     },
     () => 'Another agent was mentioned, and in this space a mention wakes only the mentioned agent.',
