@@ -1,4 +1,5 @@
 import { createContext, type ReactNode, use, useCallback, useEffect, useMemo, useState } from 'react'
+import { useLocation } from 'wouter'
 import { type Connection, createConnection, type ViewerState } from '../client/index.ts'
 import { useLive, useViewer } from '../client/react.ts'
 import { addressOf, basePath } from './location.ts'
@@ -28,6 +29,7 @@ export interface Session {
   actingUntil: string | null
   /** Continues as somebody else. `actingUntil`: the token is one of `actAs`. An operator's own token is kept. */
   become(token: string, actingUntil?: string): void
+  /** Continues as the operator or admin, on the page from which they became somebody else. */
   goBack(): void
   signOut(): void
 }
@@ -121,6 +123,7 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
   useEffect(() => () => connection.close(), [connection])
   const viewer = useViewer(connection)
   const state = useLive(connection)
+  const [, go] = useLocation()
   const isRefused = state === 'refused' || viewer.error?.code === 'UNAUTHENTICATED'
   useEffect(() => {
     if (isRefused) onRefused()
@@ -143,11 +146,16 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       },
       goBack() {
         const operator = sessionStorage.getItem(OPERATOR_KEY)
+        // The pages with “Act as” and “Try it”.
+        const origin = sessionStorage.getItem(ACTING_KEY) === null ? '/start' : '/people'
         for (const key of [OPERATOR_KEY, ACTING_KEY]) sessionStorage.removeItem(key)
-        if (operator !== BY_COOKIE) return onToken(operator)
+        if (operator !== BY_COOKIE) {
+          onToken(operator)
+          return go(origin)
+        }
         // The page signs in by the cookie when it has no token.
         sessionStorage.removeItem(TOKEN_KEY)
-        location.assign(addressOf('/people'))
+        location.assign(addressOf(origin))
       },
       signOut() {
         for (const key of [TOKEN_KEY, OPERATOR_KEY, ACTING_KEY]) sessionStorage.removeItem(key)
@@ -159,7 +167,7 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
         void ended.catch(() => {}).then(() => onToken(null))
       },
     }
-  }, [connection, viewer, token, onToken])
+  }, [connection, viewer, token, onToken, go])
 
   return <SessionContext value={session}>{children}</SessionContext>
 }

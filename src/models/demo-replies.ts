@@ -202,7 +202,19 @@ function quotation(before: string, { spaceId }: MessageEvent, text: string, { sp
   const agents = spaces.find(({ id }) => id === spaceId)?.members.filter(({ kind }) => kind === 'agent') ?? []
   const said = text.toLowerCase()
   const isCall = agents.some(({ name }) => said.includes(name.toLowerCase()))
-  return isCall ? '' : `${before}"${shortened(text, 160)}"`
+  return isCall ? '' : before + quoted(text)
+}
+
+/** A file as the prompt shows it (`describeFile` in spaces/readable-text.ts). */
+const FILE_MARK = /\[file "((?:[^"\\]|\\.)*)", [^\s\]]+, fil_\w+\]/g
+
+/** Quotes a text. Its files follow by their names. */
+function quoted(text: string): string {
+  const files = [...text.matchAll(FILE_MARK)].map(([, name = '']) => `the file ${name.replaceAll(/\\(.)/g, '$1')}`)
+  const words = text.replaceAll(FILE_MARK, '').trim()
+  const quote = words === '' && files.length > 0 ? '' : `"${shortened(words, 160)}"`
+  const named = shortened(listed(files), 160)
+  return quote !== '' && named !== '' ? `${quote} with ${named}` : quote + named
 }
 
 function shortened(text: string, length: number): string {

@@ -34,7 +34,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
   test('Try it plays a scene: each suggestion does what its label says, once, and an order waits for approval', async () => {
     const { page, signIn, message, violations } = await open()
     await signIn(await parley.tokenOf(parley.admin))
-    await page.getByLabel('Their model').selectOption('demo', PATIENCE)
+    await page.getByLabel('The agents’ model').selectOption('demo', PATIENCE)
     await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
     await page.getByText('You are Ada').waitFor(PATIENCE)
     const suggested = page.getByRole('region', { name: 'Suggested messages' }).getByRole('button')
@@ -73,6 +73,11 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     if (process.env.SHOT) await page.screenshot({ path: process.env.SHOT })
     await message('Order two rolls').getByText('woke').click()
     await page.getByText('Open its run').first().waitFor(PATIENCE)
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Operator' }).click(PATIENCE)
+    await page.getByRole('heading', { name: 'Get started' }).waitFor(PATIENCE)
+    await page.getByRole('link', { name: 'Add a provider' }).click(PATIENCE)
+    await page.getByRole('form', { name: 'Add provider' }).waitFor(PATIENCE)
   }, 90_000)
 
   test('a text streams in two browsers alike, and stopping it in the second ends it', async () => {

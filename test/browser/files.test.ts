@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import sharp from 'sharp'
 import { describe, expect, test, vi } from 'vitest'
 import { hasBrowserFor } from '../support/browser.ts'
@@ -28,7 +28,9 @@ describe.skipIf(!hasBrowser)('files in the console', () => {
       { name: 'green.png', mimeType: 'image/png', buffer: picture },
       { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('Hello') },
     ])
-    await page.getByRole('list', { name: 'Files of this message' }).getByText('notes.txt').waitFor(PATIENCE)
+    const added = page.locator('.composer-box').getByRole('list', { name: 'Files of this message' })
+    await added.getByText('notes.txt').waitFor(PATIENCE)
+    await added.getByRole('listitem').filter({ hasText: 'green.png' }).locator('canvas').waitFor(PATIENCE)
     await page.getByRole('button', { name: 'Send' }).click(PATIENCE)
     const preview = page.getByRole('button', { name: 'Enlarge green.png' })
     await preview.waitFor(PATIENCE)
@@ -40,6 +42,10 @@ describe.skipIf(!hasBrowser)('files in the console', () => {
     const link = page.getByRole('link', { name: /^notes\.txt/ })
     const loaded = await page.request.get(new URL((await link.getAttribute('href')) ?? '', page.url()).href)
     expect(await loaded.text()).toBe('Hello')
+    expect(await link.innerText()).toBe('notes.txt')
+    await page.locator('.file-frame').getByText('· 5 B').waitFor(PATIENCE)
+    const leftOf = async (place: Locator) => (await place.boundingBox())?.x
+    expect(await leftOf(preview.getByRole('img'))).toBe(await leftOf(page.getByRole('link', { name: 'green.png' })))
     await preview.click()
     await page.getByRole('dialog', { name: 'green.png' }).waitFor(PATIENCE)
   }, 90_000)

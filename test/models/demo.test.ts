@@ -104,6 +104,19 @@ describe('the demo model with ACTIVE_SPACE tools', () => {
     expect(text).toBe('I answered a message of Grace in "Alpha".')
   })
 
+  test('names files instead of quoting their marks', async () => {
+    const beds = '[file "beds.csv", text/csv, fil_01a2]'
+    const plan = '[file "the \\"new\\" plan.png", image/png, fil_01a3]'
+    const files = 'the file beds.csv and the file the "new" plan.png'
+    for (const [text, answer] of [
+      [`Here they are.\n\n${beds}\n\n${plan}`, `I read your message: "Here they are." with ${files}.`],
+      [`${beds}\n\n${plan}`, `I read your message: ${files}.`],
+    ] as const) {
+      const { sent } = await run(prompted([grace(text)]))
+      expect(sent[0]).toContain(`Hello Grace! ${answer}`)
+    }
+  })
+
   test.each([
     ['Ada, who is here?', 'In "Alpha" there are Grace (human), Bob (agent) and me (agent).'],
     ['What was said last?', 'The last message before yours: Bob wrote "The report is ready".'],

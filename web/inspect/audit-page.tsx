@@ -7,12 +7,27 @@ import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Field } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { inBrief } from '../ui/json.tsx'
+import { Json } from '../ui/json.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
-import { type AuditEntry, addressOf, detailsOf, idsIn, isId, type Named, nameOf, wordsOfDeed } from './deeds.ts'
+import {
+  type AuditEntry,
+  addressOf,
+  detailsOf,
+  hasName,
+  idsIn,
+  isId,
+  isNoise,
+  labelOf,
+  type Named,
+  nameOf,
+  wordsOfAction,
+  wordsOfDeed,
+  wordsOfField,
+  wordsOfValue,
+} from './deeds.ts'
 import { FailedJobs } from './failed-jobs.tsx'
 import { AUDIT_LOG, MUTATIONS, NAMES } from './operations.ts'
 
@@ -68,14 +83,18 @@ function ActionField({ action, onAction }: { action: string | null; onAction(act
   const { data } = useAsk(MUTATIONS, {})
   const mutations = (data?.__schema.mutationType?.fields ?? []).map(({ name }) => name)
   const known = new Set([...mutations, ...OTHER_ACTIONS, ...(action === null ? [] : [action])])
+  const options = [...known]
+    .filter((name) => !isNoise(name))
+    .map((name) => [name, wordsOfAction(name)] as const)
+    .sort(([, one], [, other]) => one.localeCompare(other))
   return (
     <Field label="Action">
       {(given) => (
         <select {...given} value={action ?? ''} onChange={(event) => onAction(event.target.value)}>
           <option value="">Any action</option>
-          {[...known].sort().map((name) => (
+          {options.map(([name, words]) => (
             <option key={name} value={name}>
-              {name}
+              {words}
             </option>
           ))}
         </select>
@@ -88,7 +107,7 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
   const { after } = page
   const ask = useAsk(AUDIT_LOG, { ...filter, after }, after === null ? { everyMs: EVERY_MS } : {})
   const log = ask.data?.auditLog
-  const entries = (log?.edges ?? []).map(({ node }) => node)
+  const entries = (log?.edges ?? []).flatMap(({ node }) => (isNoise(node.action) ? [] : [node]))
   const ids = idsIn(entries)
   const names = useAsk(NAMES, { ids }, { enabled: ids.length > 0 })
   if (!log) return <Unanswered what="the log" ask={ask} />
@@ -120,6 +139,8 @@ type Names = ReadonlyMap<string, Named>
 
 function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
   const { at, actor, serviceName, targetId, refused } = entry
+  const known = targetId === null ? undefined : named.get(targetId)
+  const target = targetId === null || known === undefined || !hasName(known) ? null : { id: targetId, named: known }
   const who = actor ?? { id: 'operator', name: serviceName ?? 'operator', kind: 'HUMAN' }
   return (
     <li className={`deed ${refused ? 'refused-deed' : ''}`}>
@@ -137,7 +158,7 @@ function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
           ) : (
             <Link href={`/audit?actor=${actor.id}`}>{actor.name}</Link>
           )}{' '}
-          {wordsOfDeed(entry)} {targetId !== null && targetId !== actor?.id && <Target id={targetId} named={named} />}
+          {wordsOfDeed(entry, target)} {target !== null && <Target id={target.id} named={named} />}
         </p>
         <Details entry={entry} named={named} />
       </div>
@@ -151,29 +172,30 @@ function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
 function Target({ id, named }: { id: string; named: Names }) {
   const known = named.get(id)
   const address = addressOf(id, known)
-  const words = known === undefined ? <code>{`${id.slice(0, 4)}…${id.slice(-6)}`}</code> : nameOf(id, known)
+  const words = known === undefined || !hasName(known) ? <code>{`${id.slice(0, 4)}…${id.slice(-6)}`}</code> : nameOf(id, known)
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 
 /** Text values are not recorded, only the names of their fields. */
 function Details({ entry, named }: { entry: AuditEntry; named: Names }) {
+  const { action, targetId, detail } = entry
   const { shown, texts } = detailsOf(entry)
-  if (shown.length === 0 && texts.length === 0) return null
   return (
-    <p className="deed-details">
+    <div className="deed-details">
       {shown.map(({ path, values }) => (
         <span key={path}>
-          {path}{' '}
+          {labelOf(path)}{' '}
           {values.map((value, at) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: what was done does not change
             <Fragment key={at}>
               {at > 0 && ', '}
-              {isId(value) ? <Target id={value} named={named} /> : <code>{inBrief(value)}</code>}
+              {isId(value) ? <Target id={value} named={named} /> : wordsOfValue(path, value)}
             </Fragment>
           ))}
         </span>
       ))}
-      {texts.length > 0 && <span>{texts.join(', ')}</span>}
-    </p>
+      {texts.length > 0 && <span>text fields: {texts.map(wordsOfField).join(', ')}</span>}
+      <Json label="Details" value={{ action, targetId, detail }} isFolded />
+    </div>
   )
 }

@@ -1,4 +1,5 @@
 import { useId, useState } from 'react'
+import { useLocation, useSearch } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleModelsQuery } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
@@ -34,11 +35,25 @@ const APIS = [
   ['google', 'Google Gemini'],
 ] as const
 
+/** Returns where a provider is called: its address, or its API in words. */
+export const placeOf = ({ name, api, baseUrl }: Pick<Provider, 'name' | 'api' | 'baseUrl'>) =>
+  baseUrl ?? (name === 'demo' ? 'scripted' : (APIS.find(([known]) => known === api)?.[1].split(':')[0] ?? api))
+
+/** The query of this page's address with which the form for a new provider is open. */
+export const WITH_NEW_PROVIDER = '?new'
+
 /** The model providers: their state, a test call, and for those that admins added, changes. */
 export function ModelsPage() {
   const ask = useAsk(MODELS, {})
-  const [edited, setEdited] = useState<Provider | 'new' | null>(null)
-  const providers = ask.data?.modelProviders ?? []
+  const search = useSearch()
+  const [, go] = useLocation()
+  const [edited, setEdited] = useState<Provider | 'new' | null>(`?${search}` === WITH_NEW_PROVIDER ? 'new' : null)
+  const close = () => {
+    setEdited(null)
+    if (search !== '') go('/models', { replace: true })
+  }
+  // `openai.chat`, the other API of `openai`, is of interest once it is set up.
+  const providers = (ask.data?.modelProviders ?? []).filter((one) => one.name !== 'openai.chat' || isSet(one))
   return (
     <>
       <PageHead title="Models" note="Providers of models, and whether they can be called now">
@@ -61,20 +76,18 @@ export function ModelsPage() {
       </div>
       <Dialog
         title={edited === 'new' ? 'Add provider' : `Change ${edited?.name ?? ''}`}
-        open={edited !== null}
-        onOpenChange={() => setEdited(null)}
+        open={edited !== null && ask.data !== undefined}
+        onOpenChange={close}
       >
-        {edited === 'new' && (
-          <NewProvider taken={providers.filter(isSet).map(({ name }) => name)} onDone={() => setEdited(null)} />
-        )}
-        {edited !== null && edited !== 'new' && <ChangedProvider provider={edited} onDone={() => setEdited(null)} />}
+        {edited === 'new' && <NewProvider taken={providers.filter(isSet).map(({ name }) => name)} onDone={close} />}
+        {edited !== null && edited !== 'new' && <ChangedProvider provider={edited} onDone={close} />}
       </Dialog>
     </>
   )
 }
 
 /** `openai` and `openai.chat` are listed even before they are set up. */
-const isSet = ({ fromEnvironment, hasKey, baseUrl }: Provider) => fromEnvironment || hasKey || baseUrl !== null
+export const isSet = ({ fromEnvironment, hasKey, baseUrl }: Provider) => fromEnvironment || hasKey || baseUrl !== null
 
 function readyWords({ baseUrl, models }: Provider): string {
   if (models.length > 0) return 'Ready.'
@@ -84,7 +97,7 @@ function readyWords({ baseUrl, models }: Provider): string {
 }
 
 function ProviderCard({ provider, onEdit }: { provider: Provider; onEdit(): void }) {
-  const { name, api, baseUrl, ready, notReadyReason, fromEnvironment, hasKey } = provider
+  const { name, ready, notReadyReason, fromEnvironment, hasKey } = provider
   const [isDeleting, setDeleting] = useState(false)
   const origin = name === 'demo' ? 'built in' : fromEnvironment ? 'set by the environment' : 'set here'
   return (
@@ -93,8 +106,8 @@ function ProviderCard({ provider, onEdit }: { provider: Provider; onEdit(): void
         <Icon name={ready ? 'check' : 'cross'} size={16} />
         <h2>{name}</h2>
         <span className="note grow">
-          {baseUrl ?? api} · {hasKey ? 'has a key' : ready ? 'needs no key' : 'no key'}
-          {isSet(provider) && ` · ${origin}`}
+          {placeOf(provider)}
+          {isSet(provider) && ` · ${hasKey ? 'has a key' : ready ? 'needs no key' : 'no key'} · ${origin}`}
         </span>
         {!fromEnvironment && <Button onClick={onEdit}>{isSet(provider) ? 'Change' : 'Set up'}</Button>}
         {!fromEnvironment && isSet(provider) && (
@@ -103,7 +116,13 @@ function ProviderCard({ provider, onEdit }: { provider: Provider; onEdit(): void
           </Button>
         )}
       </div>
-      <p>{ready ? readyWords(provider) : `Not ready: ${notReadyReason}`}</p>
+      <p>
+        {ready
+          ? readyWords(provider)
+          : isSet(provider)
+            ? `Not ready: ${notReadyReason}`
+            : 'No key yet. Set the provider up to use its models.'}
+      </p>
       {isSet(provider) && <Trial provider={provider} />}
       <Dialog title={`Delete ${name}`} open={isDeleting} onOpenChange={setDeleting}>
         <Deletion name={name} onDone={() => setDeleting(false)} />

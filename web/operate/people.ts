@@ -63,7 +63,7 @@ export const FIRST_AGENTS = [
 export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Order two rolls of fleece']
 
 const DESCRIPTION = 'Three agents that look after a garden'
-const DEMO_DESCRIPTION = 'Three scripted agents. For real agents, set up a model under Get started'
+const DEMO_DESCRIPTION = 'Three scripted agents. To use real models: Operator, then Models'
 
 /** Creates a person, three agents, one of which needs an approval to order, and a space with all four. */
 export async function startConversation(connection: Connection, name: string, model: string | null) {

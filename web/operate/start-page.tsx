@@ -5,6 +5,7 @@ import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
+import { isSet, placeOf, WITH_NEW_PROVIDER } from './models-page.tsx'
 import { MODELS } from './operations.ts'
 import { startConversation } from './people.ts'
 
@@ -25,8 +26,11 @@ export function StartPage() {
     go(`/spaces/${spaceId}`)
     become(token)
   })
-  const isOnlyDemo = (data?.modelProviders ?? []).every(({ name, ready }) => name === 'demo' || !ready)
-  const listed = (data?.modelProviders ?? [])
+  const providers = data?.modelProviders ?? []
+  const ready = providers.filter((provider) => provider.ready)
+  const failing = providers.filter((provider) => isSet(provider) && !provider.ready)
+  const isOnlyDemo = ready.every(({ name }) => name === 'demo')
+  const listed = providers
     .filter(({ name }) => name !== 'demo')
     .flatMap(({ name, models }) => models.slice(0, MOST_OFFERED).map((model) => `${name}:${model}`))
     .map((model) => [model, model] as const)
@@ -44,7 +48,7 @@ export function StartPage() {
           <Form label="Try it" submit="Try it" isBusy={start.isBusy} error={start.error} onSubmit={start.start}>
             <TextField label="Your name" name="name" required defaultValue="Ada" maxLength={200} />
             <SelectField
-              label="Their model"
+              label="The agents’ model"
               name="model"
               options={[['', 'the server’s default'], ['demo', 'demo: built in, no key'], ...listed]}
               hint="Each agent’s model can be changed later, on its page."
@@ -59,19 +63,26 @@ export function StartPage() {
               provider with its key, or your own server such as Ollama. No restart is needed.
             </p>
           )}
-          <p>
-            <Link href="/models">Add, test and change model providers</Link>
-          </p>
-          <ul className="rows">
-            {(data?.modelProviders ?? []).map(({ name, api, baseUrl, ready, notReadyReason }) => (
-              <li key={name} className="plain-row">
-                <Icon name={ready ? 'check' : 'cross'} size={16} />
-                <b>{name}</b>
-                <span className="note grow">{baseUrl ?? api}</span>
-                <span className="note">{ready ? (name === 'demo' ? 'built in' : 'ready') : notReadyReason}</span>
+          <ul className="rows" aria-label="Ready providers">
+            {ready.map((provider) => (
+              <li key={provider.name} className="plain-row">
+                <Icon name="check" size={16} />
+                <b>{provider.name}</b>
+                <span className="note grow">{placeOf(provider)}</span>
+                <span className="note">{provider.name === 'demo' ? 'built in' : 'ready'}</span>
               </li>
             ))}
           </ul>
+          {failing.length > 0 && (
+            <p>
+              Not ready: {failing.map(({ name }) => name).join(', ')}. <Link href="/models">See why</Link>
+            </p>
+          )}
+          <div className="form-end">
+            <Link className="button" href={`/models${WITH_NEW_PROVIDER}`}>
+              <Icon name="plus" size={16} /> Add a provider
+            </Link>
+          </div>
         </section>
         <section className="block card">
           <h2>Next steps</h2>

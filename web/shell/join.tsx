@@ -1,7 +1,8 @@
-import { useLocation } from 'wouter'
+import { Link, useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { graphql } from '../graphql.ts'
+import { basePath } from '../location.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
@@ -17,6 +18,9 @@ const JOIN = graphql(`
   }
 `)
 
+/** Whether the address is a join link, on which nobody needs to be signed in yet. */
+export const isJoinLink = () => location.pathname.startsWith(`${basePath}/join/`)
+
 /** Joins a space only after a click, so that programs that preview the link do not. */
 export function JoinPage({ code }: { code: string }) {
   const { connection, isHuman } = useSession()
@@ -28,16 +32,38 @@ export function JoinPage({ code }: { code: string }) {
   return (
     <>
       <PageHead title="Join a space" />
-      <div className="page-scroll">
-        <p>
-          {isHuman
-            ? 'You become a member, and the other members see your name. You can leave at any time.'
-            : 'Only people can join a space. Sign in as a person, and open the link again.'}
-        </p>
-        <Refused error={join.error} />
-        <Button look="primary" disabled={!isHuman} isBusy={join.isBusy} onClick={() => join.start(null)}>
-          Join
-        </Button>
+      <div className="page-scroll narrow-page">
+        <section className="block card">
+          <h2>You were given a link to a space</h2>
+          {isHuman ? (
+            <>
+              <p>If you join:</p>
+              <ul className="next">
+                <li>
+                  You can read all messages of the space, including earlier ones, and write to its people and agents.
+                </li>
+                <li>The other members see your name.</li>
+                <li>You can leave at any time.</li>
+              </ul>
+              <p className="hint">The space opens as soon as you have joined.</p>
+              {join.error?.code === 'CONFLICT' ? (
+                <p role="alert">You are already a member of this space. Find it in the list of your spaces.</p>
+              ) : (
+                <Refused error={join.error} />
+              )}
+              <div className="form-end">
+                <Link className="button" href="/">
+                  Not now
+                </Link>
+                <Button look="primary" isBusy={join.isBusy} onClick={() => join.start(null)}>
+                  Join
+                </Button>
+              </div>
+            </>
+          ) : (
+            <p>Only people can join a space. Sign out, sign in as a person, and open the link again.</p>
+          )}
+        </section>
       </div>
     </>
   )

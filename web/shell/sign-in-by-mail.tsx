@@ -3,6 +3,7 @@ import { errorOf } from '../../client/errors.ts'
 import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
+import { isJoinLink } from './join.tsx'
 
 /** Sends a sign-in link by email, if the server can send email. */
 export function SignInByMail() {
@@ -39,7 +40,7 @@ export function SignInByMail() {
     return (
       <p role="status">
         If somebody here has the address {sentTo}, a mail with a link is on its way. The link works once, for 15
-        minutes.
+        minutes.{isJoinLink() && ' After signing in, open the link to the space again.'}
       </p>
     )
   return (

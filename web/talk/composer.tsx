@@ -142,8 +142,8 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
       <Refused error={sending.error} onRetry={submit} />
       {mention.list}
       <UnsentList spaceId={spaceId} replyToId={replyToId} />
-      <UploadList uploads={uploads} />
       <div className="composer-box">
+        <UploadList uploads={uploads} />
         <textarea
           ref={field}
           aria-label={replyToId === undefined ? 'Message' : 'Reply'}

@@ -2,6 +2,7 @@ import { useState } from 'react'
 import type { MessagePart } from '../../client/index.ts'
 import { useSession } from '../session.tsx'
 import { Dialog } from '../ui/dialog.tsx'
+import { Icon } from '../ui/icons.tsx'
 import { FILE_ADDRESS } from './operations.ts'
 
 type SentFile = Extract<MessagePart, { __typename: 'FilePart' }>['file']
@@ -62,10 +63,22 @@ export function FileView({ file }: { file: SentFile }) {
         load().catch(() => {})
       }}
     >
-      {name} <span className="plain-note">{sizeInWords(size)}</span>
+      {name}
     </a>
   )
-  if (thumbnailUrl === null) return <p className="file">{link}</p>
+  const line = (
+    <>
+      {link} <span className="note">· {sizeInWords(size)}</span>
+    </>
+  )
+  if (thumbnailUrl === null) {
+    return (
+      <p className="file file-frame">
+        <Icon name="file" />
+        <span>{line}</span>
+      </p>
+    )
+  }
   const picture = { width: width ?? undefined, height: height ?? undefined }
   const open = () =>
     renew()
@@ -82,7 +95,7 @@ export function FileView({ file }: { file: SentFile }) {
           onError={() => void renew().catch(() => {})}
         />
       </button>
-      {link}
+      <p>{line}</p>
       <Dialog title={name} open={isOpen} onOpenChange={setOpen}>
         <img alt={name} className="enlarged" {...picture} src={hereOf(url)} />
       </Dialog>

@@ -3,7 +3,8 @@ import { useAsk, useDo } from '../ask.ts'
 import { graphql } from '../graphql.ts'
 import { Secret } from '../operate/secret.tsx'
 import { useSession } from '../session.tsx'
-import { Button, IconButton } from '../ui/button.tsx'
+import { IconButton } from '../ui/button.tsx'
+import { Form, SelectField } from '../ui/field.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 
@@ -14,8 +15,8 @@ const JOIN_LINKS = graphql(`
 `)
 
 const CREATE_JOIN_LINK = graphql(`
-  mutation ConsoleCreateJoinLink($spaceId: ID!) {
-    createJoinLink(input: { spaceId: $spaceId }) {
+  mutation ConsoleCreateJoinLink($input: CreateJoinLinkInput!) {
+    createJoinLink(input: $input) {
       __typename
       ... on CreateJoinLinkPayload { joinLink { id } }
       ... on Error { message code }
@@ -33,12 +34,23 @@ const REVOKE_JOIN_LINK = graphql(`
   }
 `)
 
+const DAY_SECONDS = 86_400
+/** The server allows at most 30 days. */
+const DURATIONS = [
+  [String(DAY_SECONDS / 24), '1 hour'],
+  [String(DAY_SECONDS), '1 day'],
+  [String(7 * DAY_SECONDS), '7 days'],
+  [String(30 * DAY_SECONDS), '30 days'],
+] as const
+const WEEK = DURATIONS[2][0]
+
 /** The links with which people join a space by themselves. */
 export function JoinLinks({ spaceId }: { spaceId: string }) {
   const { connection } = useSession()
   const { data } = useAsk(JOIN_LINKS, { spaceId })
-  const create = useDo(async (_: null) => {
-    payloadOf((await connection.ask(CREATE_JOIN_LINK, { spaceId })).createJoinLink, 'CreateJoinLinkPayload')
+  const create = useDo(async (values: FormData) => {
+    const input = { spaceId, expiresInSeconds: Number(values.get('duration')) }
+    payloadOf((await connection.ask(CREATE_JOIN_LINK, { input })).createJoinLink, 'CreateJoinLinkPayload')
   })
   const revoke = useDo(async (id: string) => {
     payloadOf((await connection.ask(REVOKE_JOIN_LINK, { id })).revokeJoinLink, 'RevokeJoinLinkPayload')
@@ -47,7 +59,10 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
   return (
     <section className="block">
       <h3>Join links</h3>
-      {links.length === 0 && <p className="hint">People who open a join link and sign in can become members.</p>}
+      <p className="hint">
+        Anybody with an account on this server who gets the link can join and read all messages, including earlier ones.
+        A link also ends when its creator leaves the space.
+      </p>
       <ul className="member-list">
         {links.map(({ id, url, uses, expiresAt }) => (
           <li key={id}>
@@ -61,10 +76,17 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
           </li>
         ))}
       </ul>
-      <Button icon="plus" isBusy={create.isBusy} onClick={() => create.start(null)}>
-        Create a join link
-      </Button>
-      <Refused error={create.error ?? revoke.error} />
+      <Refused error={revoke.error} />
+      <Form
+        label="Create a join link"
+        submit="Create a join link"
+        look="plain"
+        isBusy={create.isBusy}
+        error={create.error}
+        onSubmit={create.start}
+      >
+        <SelectField label="Valid for" name="duration" options={DURATIONS} defaultValue={WEEK} />
+      </Form>
     </section>
   )
 }

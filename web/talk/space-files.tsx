@@ -36,7 +36,7 @@ function FileLines({ spaceId, page }: { spaceId: string; page: PageOfList }) {
         {edges.map(({ node }) => (
           <li key={node.id}>
             <FileView file={node} />
-            <small className="plain-note">
+            <small className="note">
               <Moment at={node.createdAt} />
             </small>
           </li>

@@ -39,12 +39,12 @@ export function Suggestions({ spaceId, send }: SuggestionsProps) {
   if (texts.length === 0) return null
   return (
     <section className="suggestions" aria-label="Suggested messages">
-      <Refused error={sending.error} />
       {texts.map((text) => (
         <Button key={text} className="suggestion" isBusy={sending.isBusy} onClick={() => sending.start(text)}>
           {text}
         </Button>
       ))}
+      <Refused error={sending.error} />
     </section>
   )
 }

@@ -1,7 +1,8 @@
-import { type DragEvent, type RefObject, useMemo, useRef, useState } from 'react'
+import { type DragEvent, type RefObject, useEffect, useMemo, useRef, useState } from 'react'
 import { addressOf } from '../location.ts'
 import { credentialHeaders } from '../session.tsx'
 import { IconButton } from '../ui/button.tsx'
+import { Icon } from '../ui/icons.tsx'
 import { sizeInWords } from './file-view.tsx'
 
 /** A file that is being uploaded. */
@@ -107,11 +108,12 @@ export function UploadList({ uploads: { all, retry, remove } }: { uploads: Uploa
   return (
     <ul className="uploads" aria-label="Files of this message">
       {all.map(({ key, file, progress, id, error }) => (
-        <li key={key}>
-          <span className="upload-name" dir="auto">
+        <li key={key} className="file-frame">
+          <SmallPicture file={file} />
+          <span className="one-line" dir="auto">
             {file.name}
           </span>
-          <span className="plain-note">{sizeInWords(file.size)}</span>
+          <span className="note">{sizeInWords(file.size)}</span>
           {id === null && error === null && <progress aria-label={`Upload of ${file.name}`} value={progress} />}
           {error !== null && <span role="alert">{error}</span>}
           {error !== null && <IconButton label={`Upload ${file.name} again`} icon="retry" onClick={() => retry(key)} />}
@@ -119,5 +121,36 @@ export function UploadList({ uploads: { all, retry, remove } }: { uploads: Uploa
         </li>
       ))}
     </ul>
+  )
+}
+
+const PICTURE_PX = 32
+
+/** A small picture of an image, or an icon. It is drawn, because the page may not load images from `blob:` addresses. */
+function SmallPicture({ file }: { file: File }) {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const [isDrawn, setDrawn] = useState(false)
+  useEffect(() => {
+    if (!file.type.startsWith('image/')) return
+    let isGone = false
+    const draw = (picture: ImageBitmap) => {
+      const side = Math.min(picture.width, picture.height)
+      const [left, top] = [(picture.width - side) / 2, (picture.height - side) / 2]
+      const size = PICTURE_PX * 2
+      if (!isGone) canvas.current?.getContext('2d')?.drawImage(picture, left, top, side, side, 0, 0, size, size)
+      picture.close()
+      setDrawn(!isGone)
+    }
+    // Formats that the browser cannot decode keep the icon.
+    createImageBitmap(file).then(draw, () => {})
+    return () => {
+      isGone = true
+    }
+  }, [file])
+  return (
+    <>
+      <canvas ref={canvas} width={PICTURE_PX * 2} height={PICTURE_PX * 2} hidden={!isDrawn} />
+      {!isDrawn && <Icon name="file" />}
+    </>
   )
 }

@@ -93,7 +93,7 @@ interface FormProps {
   isBusy: boolean
   error: ParleyError | null
   children: ReactNode
-  look?: 'primary' | 'danger'
+  look?: 'plain' | 'primary' | 'danger'
 }
 
 export function Form({ label, onSubmit, submit, isBusy, error, children, look = 'primary' }: FormProps) {

@@ -29,6 +29,7 @@ const PATHS = {
   space: 'M3 4h14v9H8l-3 3v-3H3z',
   clock: 'M10 17a7 7 0 1 0 0-14 7 7 0 0 0 0 14Zm0-11v4l2.500 2',
   lock: 'M5 9h10v8H5zM7 9V6.500a3 3 0 0 1 6 0V9m-3 3v2',
+  file: 'M5 3h7l3.500 3.500V17H5zM12 3v3.500h3.500',
   record: 'M5 3h8l3 3v11H5zM13 3v3h3M8 10h5m-5 3h5',
   dots: 'M4.500 10h.800M9.600 10h.800M14.700 10h.800',
   smile:

@@ -8,11 +8,18 @@ const MOST = { characters: 2_000_000, depth: 1000 }
 /** Factor by which the limits grow with each request for more. */
 const GROWTH = 5
 
+interface JsonProps {
+  label: string
+  value: unknown
+  /** Collapsed even if it is short. */
+  isFolded?: boolean
+}
+
 /**
  * A JSON value as text: expanded if short, collapsed if long. For a very long or deep value, the beginning is shown,
  * and more on request.
  */
-export const Json = memo(function Json({ label, value }: { label: string; value: unknown }) {
+export const Json = memo(function Json({ label, value, isFolded = false }: JsonProps) {
   const [limits, setLimits] = useState(LIMITS)
   const { text, isCut } = jsonText(value, limits)
   const mayGrow = limits.characters < MOST.characters
@@ -22,7 +29,7 @@ export const Json = memo(function Json({ label, value }: { label: string; value:
       depth: Math.min(limits.depth * GROWTH, MOST.depth),
     })
   return (
-    <details className="json" open={text.length < OPEN_BELOW}>
+    <details className="json" open={!isFolded && text.length < OPEN_BELOW}>
       <summary>{label}</summary>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard */}
       <pre tabIndex={0}>{text}</pre>
