@@ -2,7 +2,8 @@ import { memo } from 'react'
 import { Link } from 'wouter'
 import type { RunStep } from '../../client/index.ts'
 import { stateOf } from '../decide/approval-view.tsx'
-import { CallFiles, CallValue, plainCall, wordsOfTool } from '../talk/call-card.tsx'
+import { wordsOfName } from '../decide/property-titles.ts'
+import { CallFiles, CallValue, plainCall } from '../talk/call-card.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { CopyButton } from '../ui/copy-button.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -48,14 +49,14 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
           <section className="call" aria-label={`Tool call ${call.toolName}`}>
             <header>
               <Icon name="wrench" size={16} />
-              <b title={call.toolName}>{wordsOfTool(call.toolName)}</b>
+              <b title={call.toolName}>{wordsOfName(call.toolName)}</b>
               <Status of={stateOf(call)} />
               <Link href={`/why/${call.id}`}>Why</Link>
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>
-            <CallValue label="Input" value={call.input} />
+            <CallValue label="Input" value={call.input} schema={call.inputSchema} />
             {call.error !== null && <PlainText className="why bad" text={call.error} />}
-            <CallValue label="Result" value={call.output} />
+            <CallValue label="Result" value={call.output} schema={call.resultSchema} />
             <CallFiles call={call} />
             {call.input === null && call.error === null && <p className="hint">{HIDDEN}</p>}
           </section>
