@@ -59,7 +59,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     ])
     const origin = page.getByRole('region', { name: 'Cause' })
     await origin.getByText('Frost tonight?').waitFor(PATIENCE)
-    await origin.getByText('BROADCAST').waitFor(PATIENCE)
+    await origin.getByText('every message wakes every agent').waitFor(PATIENCE)
     await page.getByRole('button', { name: 'Copy a link', exact: true }).click()
     await page.getByRole('button', { name: 'Copied' }).waitFor(PATIENCE)
     expect(await copied()).toBe(`${parley.origin}/runs/${run?.id}`)
