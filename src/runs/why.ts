@@ -437,7 +437,7 @@ function quoteOf({ parts, deletedAt }: { parts: Prisma.JsonValue; deletedAt: Dat
 const causeOf = ({ isVisible, knownCauses = [], ...found }: Found): Cause =>
   isVisible || found.kind === 'ERASED' ? found : { ...found, kind: 'HIDDEN', causes: knownCauses }
 
-/** What a run did with its trigger. */
+/** Returns in words what a run did with its trigger. */
 function verbOf({ status, stopReason }: Pick<Run, 'status' | 'stopReason'>, hasPosted: boolean): string {
   if (status === 'FAILED') return 'failed to handle'
   if (status === 'CANCELED') return 'was stopped while it handled'

@@ -125,7 +125,7 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
   )
 }
 
-/** What the person allows with the button below. */
+/** Says in words what the button below allows. */
 function Summary({ call, bounds, seconds }: { call: ToolCall; bounds: Bounds; seconds: number }) {
   const { limits, maxCalls, amountProperty, maxAmount } = bounds
   const { input, inputSchema: schema } = call

@@ -51,7 +51,7 @@ export const RUN = graphql(`
 export const RUN_ANSWERS = graphql(`
   query ConsoleRunAnswers($spaceId: ID!, $after: String!) {
     space(id: $spaceId) {
-      messages(first: 50, after: $after) { edges { node { id text deletedAt run { id } } } }
+      messages(first: 50, after: $after) { edges { node { id text run { id } } } }
     }
   }
 `)

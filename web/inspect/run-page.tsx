@@ -140,7 +140,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
             </p>
           )}
           <Refused error={live.error} onRetry={onRetry} />
-          {steps.length === 0 && live.error === null && (
+          {steps.length === 0 && live.error === null && live.status !== 'loading' && (
             <p className="hint">
               {isOver
                 ? now.stepCount === 0

@@ -20,13 +20,13 @@ export function useAnswers({ id, triggerSpace, triggerMessage }: Run, isOver: bo
   const after = triggerMessage?.id ?? ''
   const { data } = useAsk(RUN_ANSWERS, { spaceId, after }, { enabled: isOver && spaceId !== '' && after !== '' })
   return (data?.space?.messages.edges ?? []).flatMap(({ node }) =>
-    node.run?.id === id && node.deletedAt === null
+    node.run?.id === id && node.text !== ''
       ? [{ id: node.id, text: node.text, href: `/spaces/${spaceId}#${node.id}` }]
       : [],
   )
 }
 
-/** What the run led to, for people: its messages, or that it said nothing and why. */
+/** Shows people the messages of the run, or that it said nothing and why. */
 export function RunResult({ run, answers }: { run: Run; answers: readonly RunAnswer[] }) {
   const { agent, triggerMessage, triggerSpace, stopReason } = run
   const isSilent = stopReason === 'SKIPPED'
