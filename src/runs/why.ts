@@ -244,6 +244,10 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     const rows = await prisma.run.findMany({ where: { id: { in: ids } } })
     const seen = await visibility.runs(viewer, rows)
     const names = await namesOf(rows.flatMap(({ agentId, triggerSenderId }) => [agentId, triggerSenderId ?? agentId]))
+    const rooms = await visibility.spaces(
+      viewer,
+      rows.flatMap(({ triggerSpaceId }) => triggerSpaceId ?? []),
+    )
     const posting = await prisma.message.findMany({
       where: { runId: { in: ids } },
       distinct: ['runId'],
@@ -263,7 +267,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       const triggers = row.triggerType === 'INBOX' ? own.flatMap(triggersOfEvent) : triggersOfRun(row)
       return {
         ...{ key: row.id, kind: 'RUN', at: row.queuedAt },
-        text: `${names.get(agentId) ?? 'An agent'} ${verbOf(row, posted.has(row.id))} ${subjectOf(row, names)}`,
+        text: `${names.get(agentId) ?? 'An agent'} ${verbOf(row, posted.has(row.id))} ${subjectOf(row, rooms.has(row.triggerSpaceId ?? '') ? names : new Map())}`,
         causes: [
           ...(triggers.length > 0 ? triggers : [`${ERASED}${row.id}`]),
           ...[row.parentRunId, row.retryOfId].filter((id) => id !== null),
@@ -446,6 +450,7 @@ function verbOf({ status, stopReason }: Pick<Run, 'status' | 'stopReason'>, hasP
   return hasPosted ? 'answered' : 'handled'
 }
 
+/** @param names of senders whom the viewer may know */
 function subjectOf({ triggerType, triggerSenderId }: Run, names: ReadonlyMap<string, string>): string {
   const sender = names.get(triggerSenderId ?? '')
   if (triggerType === 'SPACE_MESSAGE') return sender === undefined ? 'a message' : `${sender}’s message`
