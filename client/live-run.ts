@@ -2,7 +2,7 @@ import type { Connection } from './connection.ts'
 import { type ParleyError, payloadOf } from './errors.ts'
 import { createObservable, type Observable } from './observable.ts'
 import { RUN_EVENTS, STOP_RUN } from './operations.ts'
-import { EMPTY_RECORD, type RunRecord, withRunEvent } from './run-record.ts'
+import { EMPTY_RECORD, type RunEvent, type RunRecord, withRunEvent } from './run-record.ts'
 
 /** The current state of a run. `ended` when the run has ended, or the viewer may not see it; in that case `error` has the reason. */
 export interface RunState extends RunRecord {
@@ -20,7 +20,7 @@ export function liveRun(connection: Connection, { runId }: { runId: string }): L
   let record = EMPTY_RECORD
   let state: Pick<RunState, 'status' | 'error'> = { status: 'loading', error: null }
   const variables: { runId: string; after: string | null } = { runId, after: null }
-  // Deltas of runs have no offset: repeated events are detected by their cursor.
+  // Deltas of runs have no offset, so repeated events are detected. The recorded events of an old run share one cursor.
   const seen = new Set<string>()
   const observable = createObservable<RunState>({
     read: () => ({ ...record, ...state }),
@@ -31,8 +31,9 @@ export function liveRun(connection: Connection, { runId }: { runId: string }): L
     return connection.watch(RUN_EVENTS, variables, {
       onData({ runEvents: event }) {
         variables.after = event.cursor
-        if (seen.has(event.cursor)) return
-        seen.add(event.cursor)
+        const key = keyOf(event)
+        if (seen.has(key)) return
+        seen.add(key)
         record = withRunEvent(record, event)
         state = { status: 'live', error: null }
         observable.changed()
@@ -52,4 +53,11 @@ export function liveRun(connection: Connection, { runId }: { runId: string }): L
       payloadOf(stopRun, 'StopRunPayload')
     },
   }
+}
+
+/** Identifies an event among those with the same cursor. */
+function keyOf(event: RunEvent): string {
+  const step = 'step' in event ? event.step : null
+  const callId = 'toolCall' in event ? event.toolCall.id : 'toolCallId' in event ? event.toolCallId : null
+  return JSON.stringify([event.cursor, event.__typename, step, callId])
 }

@@ -150,7 +150,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       const from = calls.length > 0 ? calls.map(({ callId }) => callId) : [row.run.id]
       return {
         ...{ key: row.id, kind: 'STEP', at: row.startedAt },
-        text: `Step ${row.index} of a run, by ${row.model}`,
+        text: `Step ${row.index + 1} of a run, by ${row.model}`,
         causes: [...(isNext || last === undefined ? from : [last.id]), ...(prompts.get(row.id) ?? [])],
         isVisible: isVisible(row),
         knownCauses: from,
@@ -243,7 +243,17 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   const runs: Reader = async (viewer, ids) => {
     const rows = await prisma.run.findMany({ where: { id: { in: ids } } })
     const seen = await visibility.runs(viewer, rows)
-    const names = await namesOf(rows.map(({ agentId }) => agentId))
+    const names = await namesOf(rows.flatMap(({ agentId, triggerSenderId }) => [agentId, triggerSenderId ?? agentId]))
+    const rooms = await visibility.spaces(
+      viewer,
+      rows.flatMap(({ triggerSpaceId }) => triggerSpaceId ?? []),
+    )
+    const posting = await prisma.message.findMany({
+      where: { runId: { in: ids } },
+      distinct: ['runId'],
+      select: { runId: true },
+    })
+    const posted = new Set(posting.map(({ runId }) => runId))
     const versions = await prisma.agentVersion.findMany({
       where: { OR: rows.map(({ agentId, agentVersion: number }) => ({ agentId, number })) },
       select: { id: true, agentId: true, number: true },
@@ -257,7 +267,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       const triggers = row.triggerType === 'INBOX' ? own.flatMap(triggersOfEvent) : triggersOfRun(row)
       return {
         ...{ key: row.id, kind: 'RUN', at: row.queuedAt },
-        text: `Run of ${names.get(agentId) ?? 'an agent'} (${row.status.toLowerCase()}), ${TRIGGERED[row.triggerType]}`,
+        text: `${names.get(agentId) ?? 'An agent'} ${verbOf(row, posted.has(row.id))} ${subjectOf(row, rooms.has(row.triggerSpaceId ?? '') ? names : new Map())}`,
         causes: [
           ...(triggers.length > 0 ? triggers : [`${ERASED}${row.id}`]),
           ...[row.parentRunId, row.retryOfId].filter((id) => id !== null),
@@ -431,12 +441,23 @@ function quoteOf({ parts, deletedAt }: { parts: Prisma.JsonValue; deletedAt: Dat
 const causeOf = ({ isVisible, knownCauses = [], ...found }: Found): Cause =>
   isVisible || found.kind === 'ERASED' ? found : { ...found, kind: 'HIDDEN', causes: knownCauses }
 
-const TRIGGERED = {
-  SPACE_MESSAGE: 'started by a message',
-  PLAN: 'started by a plan',
-  SERVICE: 'started by a service',
-  INBOX: 'started by its inbox',
+/** Returns in words what a run did with its trigger. */
+function verbOf({ status, stopReason }: Pick<Run, 'status' | 'stopReason'>, hasPosted: boolean): string {
+  if (status === 'FAILED') return 'failed to handle'
+  if (status === 'CANCELED') return 'was stopped while it handled'
+  if (status !== 'COMPLETED') return 'is handling'
+  if (stopReason === 'SKIPPED') return 'said nothing about'
+  return hasPosted ? 'answered' : 'handled'
 }
+
+/** @param names of senders whom the viewer may know */
+function subjectOf({ triggerType, triggerSenderId }: Run, names: ReadonlyMap<string, string>): string {
+  const sender = names.get(triggerSenderId ?? '')
+  if (triggerType === 'SPACE_MESSAGE') return sender === undefined ? 'a message' : `${sender}’s message`
+  return SUBJECTS[triggerType]
+}
+
+const SUBJECTS = { PLAN: 'a plan', SERVICE: 'a request of a service', INBOX: 'its inbox' }
 
 interface Triggered {
   dedupKey: string | null

@@ -42,6 +42,7 @@ describe('the console over HTTP', () => {
       '/spaces/spc_1',
       '/runs',
       '/runs/run_1',
+      '/why/msg_1',
       '/agents/agt_1/mind',
       '/waiting',
       '/people',

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { checkJson } from '../../src/lib/schema-checks.ts'
-import { type Bounds, letThrough, schemaOf, wordsOfSchema } from '../../web/decide/grant-bounds.ts'
+import { type Bounds, letThrough, schemaOf, wordsOfLimit, wordsOfSchema } from '../../web/decide/grant-bounds.ts'
 
 const OPEN: Bounds = { limits: {}, maxCalls: null, amountProperty: null, maxAmount: null }
 
@@ -49,8 +49,15 @@ test('the form and the server agree on limits of the input (property)', async ()
 
 test('limits are described in words, other schemas are not', () => {
   const limits = { item: { type: 'ONLY', value: 'Fleece' }, quantity: { type: 'AT_MOST', value: 2 } } as const
-  expect(wordsOfSchema(schemaOf(limits))).toEqual(['item: only "Fleece"', 'quantity: at most 2'])
+  expect(wordsOfSchema(schemaOf(limits))).toEqual(['Item: only "Fleece"', 'Quantity: at most 2'])
   expect(wordsOfSchema(null)).toEqual([])
   expect(wordsOfSchema({ properties: { item: { enum: ['a'] } } })).toBeNull()
   expect(wordsOfSchema({ ...schemaOf(limits), not: {} })).toBeNull()
+})
+
+test('a limit names its property by the title of the schema, or by its name in words', () => {
+  const schema = { properties: { price: { title: 'Price in euros' }, any_colour: true } }
+  expect(wordsOfLimit('price', { type: 'AT_MOST', value: 23.8 }, schema)).toBe('Price in euros: at most 23.8')
+  expect(wordsOfLimit('any_colour', undefined, schema)).toBe('Any colour: any value')
+  expect(wordsOfLimit('toString', { type: 'ONLY', value: true }, schema)).toBe('ToString: only true')
 })

@@ -1,16 +1,16 @@
 import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
-import { useDo } from '../ask.ts'
+import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { isSameJson } from '../ui/json-text.ts'
 import { Refused } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 import { callsLike, DecideAlike } from './decide-alike.tsx'
-import { Decisions } from './decisions.tsx'
+import { type Decision, Decisions } from './decisions.tsx'
 import { GrantForm } from './grant-form.tsx'
 import { InputForm } from './input-form.tsx'
-import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL } from './operations.ts'
+import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL, GRANTS } from './operations.ts'
 
 type Approval = NonNullable<ToolCall['approval']>
 
@@ -24,21 +24,50 @@ interface Deciding {
 export function ApprovalView({ call }: { call: ToolCall }) {
   const { approval, authorization } = call
   if (approval === null) return null
-  const { state, decisions, quorum, approvers, mayDecide } = approval
-  const approved = decisions.filter(({ approve, counts }) => approve && counts).length
+  const { state, decisions, mayDecide } = approval
+  const progress = wordsOfProgress(approval)
   return (
     <div className="approval">
       {authorization !== null && <p className="note">{authorization.text}</p>}
-      {state === 'PENDING' && authorization === null && (
-        <p className="note">
-          {approved} of {quorum} {quorum === 1 ? 'approval' : 'approvals'}
-          {!mayDecide && approvers.length > 0 && `, requested from ${approvers.map(({ name }) => name).join(', ')}`}
-          {approval.escalatedAt !== null && ', escalated'}
-        </p>
-      )}
-      <Decisions decisions={decisions} />
+      {state === 'PENDING' && authorization === null && progress !== '' && <p className="note">{progress}</p>}
+      <Decisions decisions={decisions} addition={(decision) => <Allowed call={call} decision={decision} />} />
       {state === 'PENDING' && mayDecide && <DecideForm call={call} approval={approval} />}
     </div>
+  )
+}
+
+/** `1 of 2 approvals, requested from Bob, escalated`. One approval that is still missing needs no words. */
+function wordsOfProgress({ decisions, quorum, approvers, mayDecide, escalatedAt }: Approval): string {
+  const approved = decisions.filter(({ approve, counts }) => approve && counts).length
+  const words = [
+    quorum === 1 ? null : `${approved} of ${quorum} approvals`,
+    mayDecide || approvers.length === 0 ? null : `requested from ${approvers.map(({ name }) => name).join(', ')}`,
+    escalatedAt === null ? null : 'escalated',
+  ]
+  const text = words.filter((word) => word !== null).join(', ')
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+/** A grant and the decision that proposed it are written in one transaction. */
+const MOST_BETWEEN_MS = 1000
+const LONGEST_GRANT_MS = 30 * 86_400_000
+
+/** The standing grant that was proposed with a decision on this call, in words. */
+function Allowed({ call, decision: { human, approve, counts, at } }: { call: ToolCall; decision: Decision }) {
+  const mayHaveGrant = approve && counts && Date.now() - Date.parse(at) < LONGEST_GRANT_MS
+  const { data } = useAsk(GRANTS, { agentId: call.agent.id, spaceId: null }, { enabled: mayHaveGrant })
+  const grant = data?.standingGrants.find(({ toolName, proposedBy, decisions, state }) => {
+    const proposedMs = Date.parse(decisions[0]?.at ?? '') - Date.parse(at)
+    const isLive = state === 'ACTIVE' || state === 'PENDING'
+    const isOfCall = toolName === call.toolName && proposedBy.id === human.id
+    return isLive && isOfCall && proposedMs >= 0 && proposedMs < MOST_BETWEEN_MS
+  })
+  if (grant === undefined) return null
+  return (
+    <>
+      {grant.state === 'ACTIVE' ? ' and allows ' : ' and proposes to allow '}
+      {grant.maxCalls ?? 'any number of'} more until <Moment at={grant.expiresAt} />
+    </>
   )
 }
 
@@ -73,18 +102,17 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
   const alike = callsLike(call, viewer.pendingToolCalls)
   const schema = call.inputSchema
   const back = () => setMode('ONE')
+  const deny = (
+    <Button look="danger" icon="cross" isBusy={decide.isBusy} onClick={() => decide.start({ approve: false })}>
+      Deny
+    </Button>
+  )
   if (url !== null) return <Connect url={url} decide={decide} />
   if (mode === 'GRANT') return <GrantForm call={call} onBack={back} />
   if (mode === 'ALL') return <DecideAlike calls={alike} onBack={back} />
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
       <Editing onBack={() => setEdited(null)}>
-        <div className="decide">
-          <ReasonField reason={reason} onReason={setReason} />
-          <Button look="danger" icon="cross" isBusy={decide.isBusy} onClick={() => decide.start({ approve: false })}>
-            Deny
-          </Button>
-        </div>
         <InputForm
           label={`Edit the input of ${call.toolName}`}
           schema={schema as Record<string, unknown>}
@@ -94,32 +122,38 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
           error={decide.error}
           onSubmit={(input) => decide.start({ approve: true, input })}
           onBack={() => setEdited(null)}
-        />
+          button={deny}
+        >
+          <ReasonField reason={reason} onReason={setReason} />
+        </InputForm>
       </Editing>
     )
   }
   return (
-    <div className="decide">
+    <div className="decide-form">
+      <div className="decide">
+        <Button look="primary" icon="check" isBusy={decide.isBusy} onClick={() => decide.start({ approve: true })}>
+          Approve
+        </Button>
+        {deny}
+      </div>
       <ReasonField reason={reason} onReason={setReason} />
-      <Button look="primary" icon="check" isBusy={decide.isBusy} onClick={() => decide.start({ approve: true })}>
-        Approve
-      </Button>
-      <Button look="danger" icon="cross" isBusy={decide.isBusy} onClick={() => decide.start({ approve: false })}>
-        Deny
-      </Button>
-      {schema !== null && (
-        <Button look="quiet" onClick={() => setEdited({ input: call.input, inputDigest: approval.inputDigest })}>
-          Edit first…
+      <div className="decide-others">
+        {schema !== null && (
+          <Button look="quiet" onClick={() => setEdited({ input: call.input, inputDigest: approval.inputDigest })}>
+            Edit first…
+          </Button>
+        )}
+        <Button look="quiet" onClick={() => setMode('GRANT')}>
+          Allow calls like this…
         </Button>
-      )}
-      <Button look="quiet" onClick={() => setMode('GRANT')}>
-        Allow calls like this…
-      </Button>
-      {alike.length > 1 && (
-        <Button look="quiet" onClick={() => setMode('ALL')}>
-          Decide all {alike.length} like this…
-        </Button>
-      )}
+        {alike.length > 1 && (
+          <Button look="quiet" onClick={() => setMode('ALL')}>
+            Decide all {alike.length} like this…
+          </Button>
+        )}
+        <Claim call={call} />
+      </div>
       <Refused error={decide.error} />
     </div>
   )
@@ -150,6 +184,7 @@ function Editing({ onBack, children }: { onBack(): void; children: ReactNode }) 
 function ReasonField({ reason, onReason }: { reason: string; onReason(reason: string): void }) {
   return (
     <input
+      className="reason"
       aria-label="Reason"
       placeholder="Reason (optional)"
       value={reason}
@@ -165,19 +200,23 @@ export function Claim({ call }: { call: ToolCall }) {
     const made = await connection.ask(CLAIM_TOOL_CALL, { input: { toolCallId: call.id, release } })
     payloadOf(made.claimToolCall, 'ClaimToolCallPayload')
   })
-  if (humanId === null) return null
   const { claimedBy } = call
-  if (claimedBy !== null && claimedBy.id !== humanId) return <p className="note">{claimedBy.name} is handling this.</p>
-  const mayAnswer = call.waitsFor === 'RESULT' || call.approval?.mayDecide === true
-  if (!mayAnswer) return null
+  if (humanId === null || (claimedBy !== null && claimedBy.id !== humanId)) return null
   return (
-    <div className="decide">
-      <Button look="quiet" icon="people" isBusy={claim.isBusy} onClick={() => claim.start(claimedBy !== null)}>
+    <>
+      <Button look="quiet" isBusy={claim.isBusy} onClick={() => claim.start(claimedBy !== null)}>
         {claimedBy === null ? 'I’ll handle this' : 'Release'}
       </Button>
       <Refused error={claim.error} />
-    </div>
+    </>
   )
+}
+
+/** Shows that another person has claimed a call. */
+export function ClaimedByOther({ call: { claimedBy } }: { call: ToolCall }) {
+  const { humanId } = useSession()
+  if (humanId === null || claimedBy === null || claimedBy.id === humanId) return null
+  return <p className="note">{claimedBy.name} is handling this.</p>
 }
 
 /** Shows who answered, if somebody did. */

@@ -1,4 +1,5 @@
 import { isSameJson } from '../ui/json-text.ts'
+import { titleOf } from './property-titles.ts'
 
 /** A bound of one property of a call's input. */
 export type Limit = { type: 'ONLY'; value: unknown } | { type: 'AT_MOST'; value: number }
@@ -47,6 +48,13 @@ function isWithin(limit: Limit, value: unknown): boolean {
   return limit.type === 'ONLY' ? isSameJson(value, limit.value) : typeof value === 'number' && value <= limit.value
 }
 
+/** Describes the limit of one property: `Rolls: at most 2`. `schema` titles the property. */
+export function wordsOfLimit(name: string, limit: Limit | undefined, schema: unknown = null): string {
+  const title = titleOf(name, schema)
+  if (limit === undefined) return `${title}: any value`
+  return limit.type === 'ONLY' ? `${title}: only ${JSON.stringify(limit.value)}` : `${title}: at most ${limit.value}`
+}
+
 /** Describes a schema that `schemaOf` could have created; null for any other schema. */
 export function wordsOfSchema(schema: unknown): string[] | null {
   if (schema === null) return []
@@ -56,9 +64,10 @@ export function wordsOfSchema(schema: unknown): string[] | null {
   const words: string[] = []
   for (const [name, limit] of Object.entries(properties)) {
     if (!required.includes(name) || typeof limit !== 'object' || limit === null) return null
-    if ('const' in limit && Object.keys(limit).length === 1) words.push(`${name}: only ${JSON.stringify(limit.const)}`)
+    if ('const' in limit && Object.keys(limit).length === 1)
+      words.push(wordsOfLimit(name, { type: 'ONLY', value: limit.const }))
     else if ('maximum' in limit && 'type' in limit && limit.type === 'number' && Object.keys(limit).length === 2)
-      words.push(`${name}: at most ${limit.maximum}`)
+      words.push(wordsOfLimit(name, { type: 'AT_MOST', value: Number(limit.maximum) }))
     else return null
   }
   return words

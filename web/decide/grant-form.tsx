@@ -2,13 +2,13 @@ import { useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
-import { Button } from '../ui/button.tsx'
 import { Form, SelectField, TextField } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { inBrief } from '../ui/json.tsx'
 import { Moment } from '../ui/time.tsx'
-import { type Bounds, type Limit, letThrough, schemaOf } from './grant-bounds.ts'
+import { type Bounds, type Limit, letThrough, schemaOf, wordsOfLimit } from './grant-bounds.ts'
 import { PAST_CALLS, PLACE_OF_CALL, PROPOSE_GRANT } from './operations.ts'
+import { entriesInOrder, titleOf, wordsOfName } from './property-titles.ts'
 
 const TIMES = [
   ['3600', '1 hour'],
@@ -29,10 +29,12 @@ interface GrantFormProps {
 /** Proposes that calls like this one are executed without approval, within bounds. Also approves this call. */
 export function GrantForm({ call, onBack }: GrantFormProps) {
   const { connection } = useSession()
-  const entries = boundableOf(call.input)
+  const schema = call.inputSchema
+  const entries = boundableOf(call)
   const numeric = numericOf(call)
+  // Without further input, the grant covers only calls that want no more than this one.
   const [limits, setLimits] = useState<Record<string, Limit>>(() =>
-    Object.fromEntries(entries.flatMap(([name, value]) => (typeof value === 'string' ? [[name, only(value)]] : []))),
+    Object.fromEntries(entries.map(([name, value]) => [name, typeof value === 'number' ? atMost(value) : only(value)])),
   )
   const [calls, setCalls] = useState(DEFAULT_CALLS)
   const [amountProperty, setAmountProperty] = useState('')
@@ -65,7 +67,7 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
   return (
     <section className="grant-form" aria-label={`Allow calls of ${call.toolName}`}>
       <p className="note">
-        Later calls of <code>{call.toolName}</code> by {call.agent.name}
+        Later calls of “{wordsOfName(call.toolName)}” by {call.agent.name}
         {space === null ? '' : ` in ${space.name}`} within all of these bounds are executed without asking.{' '}
         {quorum > 1 && `This takes effect once ${quorum} people have approved it. `}
         You can revoke it at any time.
@@ -76,11 +78,12 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
         isBusy={propose.isBusy}
         error={propose.error}
         onSubmit={propose.start}
+        onBack={onBack}
       >
         {entries.map(([name, value]) => (
           <LimitFields
             key={name}
-            name={name}
+            title={titleOf(name, schema)}
             value={value}
             limit={limits[name]}
             onChange={(next) => setLimits(withLimit(limits, name, next))}
@@ -99,13 +102,13 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
           <SelectField
             label="Sum of"
             value={amountProperty}
-            options={[['', 'nothing'], ...numeric.map((name) => [name, name] as const)]}
+            options={[['', 'nothing'], ...numeric.map((name) => [name, titleOf(name, schema)] as const)]}
             onChange={(event) => setAmountProperty(event.target.value)}
           />
         )}
         {amountProperty !== '' && (
           <TextField
-            label={`Sum of ${amountProperty}, at most`}
+            label={`Sum of ${titleOf(amountProperty, schema)}, at most`}
             type="number"
             min={0}
             step="any"
@@ -116,33 +119,55 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
         )}
         <SelectField label="For" value={seconds} options={TIMES} onChange={(event) => setSeconds(event.target.value)} />
         <PastInputs call={call} spaceId={space?.id ?? null} bounds={bounds} />
-        <div>
-          <Button look="quiet" onClick={onBack}>
-            Back
-          </Button>
-        </div>
+        <Summary call={call} bounds={bounds} seconds={Number(seconds)} />
       </Form>
     </section>
   )
 }
 
+/** Says in words what the button below allows. */
+function Summary({ call, bounds, seconds }: { call: ToolCall; bounds: Bounds; seconds: number }) {
+  const { limits, maxCalls, amountProperty, maxAmount } = bounds
+  const { input, inputSchema: schema } = call
+  const names = typeof input === 'object' && input !== null ? entriesInOrder(input, schema).map(([name]) => name) : []
+  const times = maxCalls === null ? 'any number of times' : `up to ${maxCalls} ${maxCalls === 1 ? 'time' : 'times'}`
+  return (
+    <div className="grant-summary" role="status">
+      <p>
+        {call.agent.name} may do “{wordsOfName(call.toolName)}” <b>{times}</b> until{' '}
+        <Moment at={new Date(Date.now() + seconds * 1000).toISOString()} /> without asking:
+      </p>
+      <ul>
+        {names.map((name) => (
+          <li key={name}>{wordsOfLimit(name, limits[name], schema)}</li>
+        ))}
+        {amountProperty !== null && maxAmount !== null && (
+          <li>
+            Sum of {titleOf(amountProperty, schema)}: at most {maxAmount}
+          </li>
+        )}
+      </ul>
+    </div>
+  )
+}
+
 interface LimitFieldsProps {
-  name: string
+  title: string
   value: unknown
   limit: Limit | undefined
   onChange(limit: Limit | undefined): void
 }
 
-function LimitFields({ name, value, limit, onChange }: LimitFieldsProps) {
+function LimitFields({ title, value, limit, onChange }: LimitFieldsProps) {
   const isNumber = typeof value === 'number'
   const choose = (choice: string) => {
     if (choice === 'ANY') onChange(undefined)
-    else onChange(choice === 'AT_MOST' && isNumber ? { type: 'AT_MOST', value } : only(value))
+    else onChange(choice === 'AT_MOST' && isNumber ? atMost(value) : only(value))
   }
   return (
-    <>
+    <div className="limit-fields">
       <SelectField
-        label={name}
+        label={title}
         value={limit?.type ?? 'ANY'}
         options={[
           ['ANY', 'any value'],
@@ -153,15 +178,15 @@ function LimitFields({ name, value, limit, onChange }: LimitFieldsProps) {
       />
       {limit?.type === 'AT_MOST' && (
         <TextField
-          label={`${name}, at most`}
+          label={`${title}, at most`}
           type="number"
           step="any"
           required
           value={Number.isNaN(limit.value) ? '' : limit.value}
-          onChange={(event) => onChange({ type: 'AT_MOST', value: event.target.valueAsNumber })}
+          onChange={(event) => onChange(atMost(event.target.valueAsNumber))}
         />
       )}
-    </>
+    </div>
   )
 }
 
@@ -204,6 +229,7 @@ function PastInputs({ call, spaceId, bounds }: { call: ToolCall; spaceId: string
 }
 
 const only = (value: unknown): Limit => ({ type: 'ONLY', value })
+const atMost = (value: number): Limit => ({ type: 'AT_MOST', value })
 
 function withLimit(limits: Record<string, Limit>, name: string, limit: Limit | undefined): Record<string, Limit> {
   const { [name]: _, ...others } = limits
@@ -211,9 +237,11 @@ function withLimit(limits: Record<string, Limit>, name: string, limit: Limit | u
 }
 
 /** Returns the properties of an input that the form can bound: strings, numbers and booleans. */
-function boundableOf(input: unknown): [string, unknown][] {
+function boundableOf({ input, inputSchema }: ToolCall): [string, unknown][] {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return []
-  const scalars = Object.entries(input).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value))
+  const scalars = entriesInOrder(input, inputSchema).filter(([, value]) =>
+    ['string', 'number', 'boolean'].includes(typeof value),
+  )
   return scalars.slice(0, MOST_PROPERTIES)
 }
 

@@ -26,7 +26,7 @@ export function InputForm(props: SchemaFormProps) {
 /** Maximum size that a browser edits smoothly. */
 const MOST = { characters: 300_000, depth: 200 }
 
-function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: SchemaFormProps) {
+function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack, children, button }: SchemaFormProps) {
   const [failure, setFailure] = useState<ParleyError | null>(null)
   const { text, isCut } = value === undefined ? { text: '', isCut: false } : jsonText(value, MOST)
   const send = (values: FormData) => {
@@ -37,21 +37,31 @@ function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: Sch
       setFailure(new ParleyError('The value is not valid JSON. Correct it and try again.', 'BAD_INPUT'))
     }
   }
-  const back = onBack && (
-    <Button look="quiet" onClick={onBack}>
-      Back
-    </Button>
-  )
   if (isCut) {
     return (
       <div className="schema-form">
         <p className="plain-note">This input is too large to edit here. Approve or deny it unchanged.</p>
-        {back}
+        <div className="form-end">
+          {button}
+          {onBack && (
+            <Button look="quiet" onClick={onBack}>
+              Back
+            </Button>
+          )}
+        </div>
       </div>
     )
   }
   return (
-    <Form label={label} submit={submit} isBusy={isBusy} error={failure ?? error} onSubmit={send}>
+    <Form
+      label={label}
+      submit={submit}
+      isBusy={isBusy}
+      error={failure ?? error}
+      onSubmit={send}
+      onBack={onBack}
+      button={button}
+    >
       <AreaField
         label="Value"
         name="json"
@@ -61,7 +71,7 @@ function JsonForm({ label, value, submit, isBusy, error, onSubmit, onBack }: Sch
         defaultValue={text}
         hint="JSON, because the schema has too many fields for a form. The server validates the value."
       />
-      {back && <div>{back}</div>}
+      {children}
     </Form>
   )
 }

@@ -1,6 +1,7 @@
 import { Validator } from '@cfworker/json-schema'
 import RjsfForm from '@rjsf/core/lib/components/Form.js'
 import type { ErrorSchema, IconButtonProps, RJSFSchema, RJSFValidationError, ValidatorType } from '@rjsf/utils'
+import type { ReactNode } from 'react'
 import type { ParleyError } from '../../client/index.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import type { IconName } from '../ui/icons.tsx'
@@ -18,12 +19,16 @@ export interface SchemaFormProps {
   onSubmit(value: unknown): void
   /** Closes the form without submitting. */
   onBack?: () => void
+  /** Between the fields and the buttons. */
+  children?: ReactNode
+  /** A further button. */
+  button?: ReactNode
 }
 
 /** A form generated from a JSON Schema. */
 // biome-ignore lint/style/noDefaultExport: loaded when the first is shown, by React's lazy
 export default function SchemaForm(props: SchemaFormProps) {
-  const { label, schema, value, submit, isBusy, error, onSubmit, onBack } = props
+  const { label, schema, value, submit, isBusy, error, onSubmit, onBack, children, button } = props
   return (
     <div className="schema-form">
       <RjsfForm
@@ -41,8 +46,10 @@ export default function SchemaForm(props: SchemaFormProps) {
         onError={() => {}}
         onSubmit={({ formData }) => onSubmit(formData)}
       >
+        {children}
         <Refused error={error} />
         <div className="form-end">
+          {button}
           {onBack && (
             <Button look="quiet" onClick={onBack}>
               Back

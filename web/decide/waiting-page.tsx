@@ -8,6 +8,7 @@ import { Avatar } from '../ui/avatar.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/notice.tsx'
+import { plainLine } from '../ui/plain-line.ts'
 import { Moment } from '../ui/time.tsx'
 import { GrantsToDecide } from './grants.tsx'
 import { useGrantsToDecideCount } from './use-grants.ts'
@@ -64,7 +65,7 @@ function Waiting({ call }: { call: WaitingCall }) {
               in <Link href={`/spaces/${message.space.id}#${message.id}`}>{message.space.name}</Link>
             </>
           )}
-          {run !== null && <p className="why">{run.triggerSummary}</p>}
+          {run !== null && <p className="why">{plainLine(run.triggerSummary)}</p>}
         </div>
         <Moment at={createdAt} />
       </header>

@@ -47,6 +47,15 @@ export const RUN = graphql(`
   }
 `)
 
+/** The messages after a trigger, among which are those of the run. */
+export const RUN_ANSWERS = graphql(`
+  query ConsoleRunAnswers($spaceId: ID!, $after: String!) {
+    space(id: $spaceId) {
+      messages(first: 50, after: $after) { edges { node { id text run { id } } } }
+    }
+  }
+`)
+
 /** When each step of a run called its model, for admins. */
 export const RUN_TIMES = graphql(`
   query ConsoleRunTimes($id: ID!) {
@@ -59,7 +68,7 @@ export const RUN_TIMES = graphql(`
 export const RUNS = graphql(`
   query ConsoleRuns($filter: RunFilter, $after: String) {
     runs(first: 50, after: $after, filter: $filter) {
-      edges { node { ...ConsoleRun } }
+      edges { node { ...ConsoleRun toolCalls { toolName status } } }
       pageInfo { hasNextPage endCursor }
     }
   }

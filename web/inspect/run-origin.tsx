@@ -1,12 +1,12 @@
 import { Link } from 'wouter'
 import type { ConsoleRunQuery } from '../../generated/graphql.ts'
 import { useSession } from '../session.tsx'
-import { PlainText } from '../ui/plain-text.tsx'
+import { ROUTING_WORDS, wordsOfReason } from '../talk/routing-words.ts'
+import { Markdown } from '../ui/markdown.tsx'
+import { plainLine } from '../ui/plain-line.ts'
 import { Time } from '../ui/time.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
-
-const LONGEST_QUOTE = 600
 
 /** Shows who caused the run and why, as far as the viewer may see it, with a reason for the rest. */
 export function RunOrigin({ run }: { run: Run }) {
@@ -28,22 +28,14 @@ export function RunOrigin({ run }: { run: Run }) {
             at <Time at={triggerMessage.createdAt} />:
           </p>
           <blockquote>
-            {triggerMessage.deletedAt === null ? (
-              <PlainText text={triggerMessage.text.slice(0, LONGEST_QUOTE)} />
-            ) : (
-              'The message was deleted.'
-            )}
+            {triggerMessage.deletedAt === null ? <Markdown text={triggerMessage.text} /> : 'The message was deleted.'}
           </blockquote>
         </>
       ) : (
-        <p>{triggerSummary}</p>
+        <p>{plainLine(triggerSummary)}</p>
       )}
       {triggerMessage !== null && (
-        <p className="hint">
-          {why?.kind === 'SKIPPED' && why.reason !== null
-            ? `Why it said nothing: ${why.reason}`
-            : `Why this agent: ${ruleOf(run, why?.reason ?? null)}`}
-        </p>
+        <p className="hint">Why this agent: {ruleOf(run, why?.kind === 'SKIPPED' ? null : (why?.reason ?? null))}</p>
       )}
       {triggerType === 'SPACE_MESSAGE' && triggerMessage === null && (
         <p className="hint">
@@ -59,23 +51,19 @@ export function RunOrigin({ run }: { run: Run }) {
 
 /** The recorded reason; for viewers who do not get it, the rule of the space. */
 function ruleOf({ agent, triggerMessage, triggerSpace }: Run, reason: string | null): string {
-  if (reason !== null) return reason
-  if (triggerMessage?.mentions.some(({ id }) => id === agent.id)) return 'the message mentions it.'
-  if (triggerSpace === null) return 'another agent involved it.'
-  return triggerSpace.routing === 'BROADCAST' && triggerSpace.mentionNarrows ? NARROWED : RULES[triggerSpace.routing]
+  if (reason !== null) return wordsOfReason(reason)
+  if (triggerMessage?.mentions.some(({ id }) => id === agent.id)) return 'The message mentions it.'
+  if (triggerSpace === null) return 'Another agent involved it.'
+  return triggerSpace.routing === 'BROADCAST' && triggerSpace.mentionNarrows
+    ? NARROWED
+    : ROUTING_WORDS[triggerSpace.routing]
 }
 
-const NARROWED = 'here, every message wakes every agent, unless it mentions some: then it wakes only those.'
-
-const RULES: Record<NonNullable<Run['triggerSpace']>['routing'], string> = {
-  BROADCAST: 'here, every message wakes every agent.',
-  ADMIN: 'here, messages wake the admin agent, which involves the others.',
-  MENTION_CHAIN: 'here, messages wake the agent whose turn it is.',
-}
+const NARROWED = 'In this space, every message wakes every agent, unless it mentions some: then it wakes only those.'
 
 function Started({ parent, depth }: Pick<Run, 'parent' | 'depth'>) {
   if (depth === 0) return null
-  const hops = `${depth} ${depth === 1 ? 'step' : 'steps'} from the one who began`
+  const hops = `${depth} ${depth === 1 ? 'agent' : 'agents'} after the original trigger`
   if (parent === null) return <p className="hint">Started by another agent’s run, which you may not see; {hops}.</p>
   return (
     <p className="hint">

@@ -13,6 +13,7 @@ import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy-button.tsx'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
+import { plainLine } from '../ui/plain-line.ts'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
@@ -21,9 +22,11 @@ import { RerunStep } from './rerun-step.tsx'
 import { RunAsTest } from './run-as-test.tsx'
 import { RunConfidence } from './run-confidence.tsx'
 import { RunFailure, RunOrigin } from './run-origin.tsx'
+import { isSending } from './run-outcome.ts'
+import { RunResult, useAnswers } from './run-result.tsx'
 import { RunTree } from './run-tree.tsx'
 import { SentSteps } from './sent-steps.tsx'
-import { StepView } from './step-view.tsx'
+import { isEmptyStep, StepView } from './step-view.tsx'
 import { Times } from './times.tsx'
 
 type Run = NonNullable<ConsoleRunQuery['run']>
@@ -74,13 +77,18 @@ interface RunViewProps {
 function RunView({ run, live, onRetry }: RunViewProps) {
   const { isAdmin } = useSession()
   const verbs = useRunVerbs(run.id)
-  const { steps } = live
   const now = live.run ?? run
   useScrollToHash()
   const isOver = OVER.includes(now.status)
+  const answers = useAnswers(run, isOver)
+  const steps = live.steps.filter((step) => !isEmptyStep(step) || (!isOver && step === live.steps.at(-1)))
+  const sending = steps.flatMap(({ calls }) => calls.filter(isSending))
+  // Each message of the run belongs to one of these calls, unless some are in spaces that the viewer may not see.
+  const isEachSeen = sending.length === answers.length
+  const hrefs = new Map(isEachSeen ? sending.map(({ id }, at) => [id, answers[at]?.href ?? null]) : [])
   return (
     <>
-      <PageHead title={`${run.agent.name}’s run`} note={run.triggerSummary}>
+      <PageHead title={`${run.agent.name}’s run`} note={plainLine(run.triggerSummary)}>
         <CopyButton what="a link" look="button" text={() => addressOf(`/runs/${run.id}`)} />
         <Link className="button plain" href={`/why/${run.id}`}>
           Why
@@ -106,6 +114,9 @@ function RunView({ run, live, onRetry }: RunViewProps) {
         </Boundary>
         {now.error !== null && <RunFailure run={run} error={now.error} stopReason={now.stopReason} />}
         <Boundary what="part of the page" version={run}>
+          <RunResult run={run} answers={answers} />
+        </Boundary>
+        <Boundary what="part of the page" version={run}>
           <RunOrigin run={run} />
         </Boundary>
         {run.summary !== null && run.summary !== '' && (
@@ -129,17 +140,19 @@ function RunView({ run, live, onRetry }: RunViewProps) {
             </p>
           )}
           <Refused error={live.error} onRetry={onRetry} />
-          {steps.length === 0 && live.error === null && (
+          {steps.length === 0 && live.error === null && live.status !== 'loading' && (
             <p className="hint">
               {isOver
-                ? 'The run ended before its first step, or only admins see what it did.'
+                ? now.stepCount === 0
+                  ? 'The run ended before its first step.'
+                  : 'Only admins see what this run did apart from its result.'
                 : 'The run has not started yet.'}
             </p>
           )}
           <ol className="steps">
             {steps.map((step) => (
               <Boundary key={step.index} what="step" version={step} text={() => step.text}>
-                <StepView step={step} isLast={step === steps.at(-1) && !isOver} />
+                <StepView step={step} isLast={step === steps.at(-1) && !isOver} messageHrefs={hrefs} />
               </Boundary>
             ))}
           </ol>
@@ -164,7 +177,7 @@ function Facts({ run, now }: { run: Run; now: Now }) {
   return (
     <dl className="facts">
       <Fact name="Status">
-        <Status of={now.status} />
+        <Status of={now.stopReason === 'SKIPPED' ? 'SAID_NOTHING' : now.status} />
         {now.stopReason !== null && STOPPED[now.stopReason]}
         {run.stoppedBy !== null && ` by ${run.stoppedBy.name}`}
       </Fact>
@@ -192,7 +205,15 @@ function Facts({ run, now }: { run: Run; now: Now }) {
       <Fact name="Tokens">{wordsOfUsage(usage)}</Fact>
       <Fact name="Cost">{usage.costUsd == null ? 'unknown: its model has no price' : wordsOfCost(usage.costUsd)}</Fact>
       {run.rootUsage.totalTokens > usage.totalTokens && (
-        <Fact name="With all runs of the same trigger">{wordsOfWhole(run.rootUsage)}</Fact>
+        <Fact
+          name={
+            run.triggerType === 'SPACE_MESSAGE'
+              ? 'With all agents that this message started'
+              : 'With all runs of the same trigger'
+          }
+        >
+          {wordsOfWhole(run.rootUsage)}
+        </Fact>
       )}
       {run.retryOf !== null && (
         <Fact name="Retry of">
@@ -236,7 +257,7 @@ function wordsOfWhole({ totalTokens, costUsd }: Now['usage']): string {
 /** Why the run ended, after its status. */
 const STOPPED: Record<NonNullable<Now['stopReason']>, string> = {
   FINISHED: '',
-  SKIPPED: ': read it and said nothing',
+  SKIPPED: '',
   ALL_ANSWERED: ': answered every message',
   MAX_STEPS: ': reached its maximum number of steps',
   MAX_TOOL_CALLS: ': reached its maximum number of tool calls',

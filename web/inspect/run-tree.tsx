@@ -1,12 +1,14 @@
 import { Link } from 'wouter'
-import type { ConsoleRunFragment } from '../../generated/graphql.ts'
+import type { ConsoleRunsQuery } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
 import { Avatar } from '../ui/avatar.tsx'
+import { plainLine } from '../ui/plain-line.ts'
 import { Status } from '../ui/status.tsx'
 import { wordsOfDuration } from '../ui/time.tsx'
 import { RUNS } from './operations.ts'
+import { outcomeOf } from './run-outcome.ts'
 
-type Run = ConsoleRunFragment
+type Run = ConsoleRunsQuery['runs']['edges'][number]['node']
 
 interface RunTreeProps {
   rootId: string
@@ -35,6 +37,7 @@ export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
 
 function Branch({ run, runs, currentId }: { run: Run; runs: Run[]; currentId: string }) {
   const children = runs.filter(({ parent }) => parent?.id === run.id)
+  const { state, words } = outcomeOf(run)
   const took =
     run.startedAt !== null && run.finishedAt !== null ? Date.parse(run.finishedAt) - Date.parse(run.startedAt) : null
   return (
@@ -43,9 +46,9 @@ function Branch({ run, runs, currentId }: { run: Run; runs: Run[]; currentId: st
         <Avatar entity={run.agent} size={24} />
         <span className="grow">
           <b>{run.agent.name}</b>
-          <small>{run.triggerSummary}</small>
+          <small>{plainLine(run.triggerSummary)}</small>
         </span>
-        <Status of={run.status} />
+        <Status of={state} words={words} />
         <span className="note">
           {[took === null ? null : wordsOfDuration(took), `${run.usage.totalTokens.toLocaleString()} tokens`]
             .filter(Boolean)

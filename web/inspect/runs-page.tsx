@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import { Link } from 'wouter'
-import type { ConsoleRunFragment, RunFilter, RunStatus } from '../../generated/graphql.ts'
+import type { ConsoleRunsQuery, RunFilter, RunStatus } from '../../generated/graphql.ts'
 import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
@@ -8,9 +8,11 @@ import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
+import { plainLine } from '../ui/plain-line.ts'
 import { Status } from '../ui/status.tsx'
 import { Moment, wordsOfDuration } from '../ui/time.tsx'
 import { RUNS } from './operations.ts'
+import { outcomeOf } from './run-outcome.ts'
 
 const CHOICES: readonly (readonly [string, readonly RunStatus[]])[] = [
   ['All', []],
@@ -68,7 +70,7 @@ function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
       <ul className="rows">
         {edges.map(({ node }) => (
           <Boundary key={node.id} what="run" version={node} text={() => node.error ?? node.triggerSummary}>
-            <RunRow run={node} />
+            <RunRow run={node} isOfAgent={filter.agentId != null} />
           </Boundary>
         ))}
       </ul>
@@ -79,23 +81,23 @@ function RunRows({ filter, page }: { filter: RunFilter; page: PageOfList }) {
   )
 }
 
-function RunRow({ run }: { run: ConsoleRunFragment }) {
+type Row = ConsoleRunsQuery['runs']['edges'][number]['node']
+
+/** On an agent's page, the trigger is the title; in a list of all runs, the agent is. */
+function RunRow({ run, isOfAgent }: { run: Row; isOfAgent: boolean }) {
   const took =
     run.startedAt === null || run.finishedAt === null ? null : Date.parse(run.finishedAt) - Date.parse(run.startedAt)
+  const trigger = plainLine(run.triggerSummary)
+  const { state, words } = outcomeOf(run)
   return (
     <li>
-      <Link href={`/runs/${run.id}`} className="row-link">
-        <Avatar entity={run.agent} size={30} />
-        <span className="grow">
-          <b>{run.agent.name}</b>
-          <small dir="auto">{run.error ?? run.triggerSummary}</small>
-        </span>
-        <Status of={run.status} />
-        <span className="note">
-          {[took === null ? null : wordsOfDuration(took), `${run.usage.totalTokens.toLocaleString()} tokens`]
-            .filter(Boolean)
-            .join(' · ')}
-        </span>
+      <Link href={`/runs/${run.id}`} className={`row-link run-row ${isOfAgent ? 'of-agent' : ''}`}>
+        {!isOfAgent && <Avatar entity={run.agent} size={30} />}
+        <b>{isOfAgent ? trigger : run.agent.name}</b>
+        {(run.error !== null || !isOfAgent) && <small dir="auto">{run.error ?? trigger}</small>}
+        <Status of={state} words={words} />
+        <span className="note run-took">{took === null ? '' : wordsOfDuration(took)}</span>
+        <span className="note run-tokens">{run.usage.totalTokens.toLocaleString()} tokens</span>
         <Moment at={run.queuedAt} />
       </Link>
     </li>

@@ -2,7 +2,8 @@ import { memo } from 'react'
 import { Link } from 'wouter'
 import type { RunStep } from '../../client/index.ts'
 import { stateOf } from '../decide/approval-view.tsx'
-import { CallFiles, CallValue, plainCall, wordsOfTool } from '../talk/call-card.tsx'
+import { wordsOfName } from '../decide/property-titles.ts'
+import { CallFiles, CallValue, plainCall } from '../talk/call-card.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { CopyButton } from '../ui/copy-button.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -12,8 +13,19 @@ import { Countdown } from '../ui/time.tsx'
 
 const HIDDEN = 'You cannot see its input: only admins can, and the members of a space in which the call is shown.'
 
+/** Whether the viewer sees nothing of a step. */
+export const isEmptyStep = ({ text, reasoning, inputs, calls }: RunStep) =>
+  text === '' && reasoning === '' && inputs.length === 0 && calls.length === 0
+
+interface StepViewProps {
+  step: RunStep
+  isLast: boolean
+  /** By call, the path of the message that it posted. */
+  messageHrefs: ReadonlyMap<string, string | null>
+}
+
 /** One generation of the model: its reasoning, its internal text, and its tool calls with their results. */
-export const StepView = memo(function StepView({ step, isLast }: { step: RunStep; isLast: boolean }) {
+export const StepView = memo(function StepView({ step, isLast, messageHrefs }: StepViewProps) {
   const { index, text, reasoning, inputs, calls, usage } = step
   const unfinished = inputs.filter(({ toolCallId }) => !calls.some(({ id }) => id === toolCallId))
   return (
@@ -48,16 +60,18 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
           <section className="call" aria-label={`Tool call ${call.toolName}`}>
             <header>
               <Icon name="wrench" size={16} />
-              <b title={call.toolName}>{wordsOfTool(call.toolName)}</b>
+              <b title={call.toolName}>{wordsOfName(call.toolName)}</b>
               <Status of={stateOf(call)} />
               <Link href={`/why/${call.id}`}>Why</Link>
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>
-            <CallValue label="Input" value={call.input} />
+            <CallValue label="Input" value={call.input} schema={call.inputSchema} />
             {call.error !== null && <PlainText className="why bad" text={call.error} />}
-            <CallValue label="Result" value={call.output} />
+            <CallValue label="Result" value={call.output} schema={call.resultSchema} />
             <CallFiles call={call} />
-            {call.input === null && call.error === null && <p className="hint">{HIDDEN}</p>}
+            {call.input === null && call.error === null && (
+              <HiddenInput toolName={call.toolName} messageHref={messageHrefs.get(call.id) ?? null} />
+            )}
           </section>
         </Boundary>
       ))}
@@ -74,3 +88,10 @@ export const StepView = memo(function StepView({ step, isLast }: { step: RunStep
     </li>
   )
 })
+
+/** Instead of the input of a call: its message, if the viewer sees that, or else why there is nothing to see. */
+function HiddenInput({ toolName, messageHref }: { toolName: string; messageHref: string | null }) {
+  if (messageHref !== null) return <Link href={messageHref}>See the message</Link>
+  // The reason for the silence is in the result of the run.
+  return toolName === 'skip' ? null : <p className="hint">{HIDDEN}</p>
+}

@@ -4,6 +4,7 @@ import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
+import { plainLine } from '../ui/plain-line.ts'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Moment } from '../ui/time.tsx'
 import { WHY, WHY_PLACE } from './operations.ts'
@@ -17,10 +18,10 @@ export function WhyPage({ id }: { id: string }) {
   const steps = ask.data?.why?.steps
   return (
     <>
-      <PageHead title="Why" note={steps?.[0]?.text}>
+      <PageHead title="Why" note={steps?.[0] && plainLine(steps[0].text)}>
         {steps !== undefined && (
           <Button icon="down" onClick={() => save(`why-${id}.prov.json`, provJsonOf(steps))}>
-            PROV-JSON
+            Download (PROV-JSON)
           </Button>
         )}
       </PageHead>
@@ -46,7 +47,7 @@ export function WhyPage({ id }: { id: string }) {
 function Path({ steps }: { steps: WhySteps }) {
   const [path, setPath] = useState([0])
   const last = path.at(-1) ?? 0
-  const causes = (steps[last]?.causes ?? []).flatMap((index) => steps[index] ?? [])
+  const causes = causesOf(steps, steps[last])
   return (
     <>
       <ol className="steps" aria-label="Path">
@@ -72,15 +73,15 @@ function Path({ steps }: { steps: WhySteps }) {
         <ul className="rows" aria-label="Causes">
           {causes.map((cause) => {
             const index = steps.indexOf(cause)
+            const text = plainLine(cause.text)
             return (
               <li key={index} className="tool-row">
                 <span className="grow">
-                  <span className="kind">{wordOf(cause)}</span> {cause.text}
+                  <span className="kind">{wordOf(cause)}</span> {text}
                 </span>
-                {path.includes(index) ? (
-                  <span className="note">on the path already</span>
-                ) : (
-                  <Button icon="chevron" aria-label={`Follow ${cause.text}`} onClick={() => setPath([...path, index])}>
+                {path.includes(index) && <span className="note">on the path already</span>}
+                {!path.includes(index) && cause.kind !== 'HIDDEN' && (
+                  <Button icon="chevron" aria-label={`Follow ${text}`} onClick={() => setPath([...path, index])}>
                     Follow
                   </Button>
                 )}
@@ -91,6 +92,13 @@ function Path({ steps }: { steps: WhySteps }) {
       </section>
     </>
   )
+}
+
+/** The causes of a step. The viewer passes a hidden cause: what is known of its own causes is listed with it. */
+function causesOf(steps: WhySteps, step: Step | undefined): Step[] {
+  const causes = (step?.causes ?? []).flatMap((index) => steps[index] ?? [])
+  const behind = causes.flatMap((cause) => (cause.kind === 'HIDDEN' ? causesOf(steps, cause) : []))
+  return [...new Set([...causes, ...behind])].filter((cause) => cause !== step)
 }
 
 const wordOf = ({ kind }: Step) => kind.toLowerCase().replaceAll('_', ' ')
@@ -108,7 +116,7 @@ function StepHead({ step, children }: { step: Step; children: React.ReactNode })
         {step.id !== null && <Place id={step.id} />}
         {children}
       </header>
-      <PlainText text={step.text} />
+      <PlainText text={plainLine(step.text)} />
     </>
   )
 }

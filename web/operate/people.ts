@@ -24,9 +24,14 @@ const ORDER_TOOL = {
   inputSchema: {
     type: 'object',
     properties: {
-      item: { type: 'string', description: 'The item to order, with its size.' },
-      quantity: { type: 'integer', minimum: 1, description: 'The number of rolls.' },
-      price: { type: 'number', minimum: 0, description: 'The sum in euros. A roll of 10 m × 2 m costs 11.90.' },
+      item: { type: 'string', title: 'Item', description: 'The item to order, with its size.' },
+      quantity: { type: 'integer', minimum: 1, title: 'Rolls', description: 'The number of rolls.' },
+      price: {
+        type: 'number',
+        minimum: 0,
+        title: 'Price in euros',
+        description: 'The sum in euros. A roll of 10 m × 2 m costs 11.90.',
+      },
     },
     required: ['item', 'quantity', 'price'],
   },

@@ -1,8 +1,9 @@
 import { memo } from 'react'
 import type { ToolCall } from '../../client/index.ts'
 import { AnswerForm } from '../decide/answer-form.tsx'
-import { AnsweredBy, ApprovalView, Claim, stateOf, verdictOf } from '../decide/approval-view.tsx'
+import { AnsweredBy, ApprovalView, Claim, ClaimedByOther, stateOf, verdictOf } from '../decide/approval-view.tsx'
 import { GrantOfCall } from '../decide/grants.tsx'
+import { entriesInOrder, titleOf, wordsOfName } from '../decide/property-titles.ts'
 import { Boundary } from '../ui/boundary.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { inBrief, Json } from '../ui/json.tsx'
@@ -44,20 +45,27 @@ function Card({ call }: { call: ToolCall }) {
     >
       <header>
         <Icon name="wrench" size={16} />
-        <b title={toolName}>{wordsOfTool(toolName)}</b>
+        <b title={toolName}>{wordsOfName(toolName)}</b>
         {/* Tools with different names may read the same. */}
-        {isUndecided && <code>{toolName}</code>}
+        {isUndecided && !isPlainName(toolName) && <code>{toolName}</code>}
         <Status of={stateOf(call)} />
         {isAsking && expiresAt !== null && <Countdown until={expiresAt} />}
       </header>
-      <CallValue label="Input" value={input} />
+      <CallValue label="Input" value={input} schema={call.inputSchema} />
       {error !== null && !isDenied && <PlainText className="why bad" text={error} />}
-      {verdict === null && !isDenied && !isSameJson(output, input) && <CallValue label="Result" value={output} />}
+      {verdict === null && !isDenied && !isSameJson(output, input) && (
+        <CallValue label="Result" value={output} schema={call.resultSchema} />
+      )}
       <CallFiles call={call} />
+      {isAsking && call.waitsFor !== 'MESSAGE' && <ClaimedByOther call={call} />}
       <ApprovalView call={call} />
       <GrantOfCall call={call} />
       {isAsking && call.waitsFor === 'RESULT' && <AnswerForm call={call} />}
-      {isAsking && call.waitsFor !== 'MESSAGE' && <Claim call={call} />}
+      {isAsking && call.waitsFor === 'RESULT' && (
+        <div className="decide-others">
+          <Claim call={call} />
+        </div>
+      )}
       <AnsweredBy call={call} />
     </section>
   )
@@ -67,11 +75,8 @@ function Card({ call }: { call: ToolCall }) {
 export const CallFiles = ({ call: { files } }: { call: Pick<ToolCall, 'files'> }) =>
   files.map((file) => <FileView key={file.id} file={file} />)
 
-/** `order_supplies` as “Order supplies”. */
-export function wordsOfTool(toolName: string): string {
-  const words = toolName.replaceAll(/[_-]+/g, ' ').trim()
-  return words === '' ? toolName : words.charAt(0).toUpperCase() + words.slice(1)
-}
+/** Whether only this name reads like its words: `order_supplies`, but not `order-supplies`. */
+const isPlainName = (toolName: string) => toolName === wordsOfName(toolName).toLowerCase().replaceAll(' ', '_')
 
 /** Larger objects are shown as JSON. */
 const MOST_ENTRIES = 40
@@ -79,12 +84,14 @@ const MOST_ENTRIES = 40
 interface CallValueProps {
   label: 'Input' | 'Result'
   value: unknown
+  /** Titles properties. Null: there is none, and names are shown as words; undefined: names are shown as they are. */
+  schema?: unknown
 }
 
 /** The input or result of a call: an object of short values as a list, anything else as JSON. */
-export function CallValue({ label, value }: CallValueProps) {
+export function CallValue({ label, value, schema }: CallValueProps) {
   if (value === null || value === undefined) return null
-  const entries = typeof value === 'object' && !Array.isArray(value) ? Object.entries(value) : []
+  const entries = typeof value === 'object' && !Array.isArray(value) ? entriesInOrder(value, schema) : []
   const isPlain =
     entries.length > 0 &&
     entries.length <= MOST_ENTRIES &&
@@ -94,7 +101,7 @@ export function CallValue({ label, value }: CallValueProps) {
     <dl className={`call-value ${label.toLowerCase()}`}>
       {entries.map(([name, value]) => (
         <div key={name}>
-          <dt>{name}</dt>
+          <dt title={name}>{schema === undefined ? name : titleOf(name, schema)}</dt>
           <dd dir="auto">{String(value)}</dd>
         </div>
       ))}

@@ -1,10 +1,11 @@
 import { createContext, type ReactNode, use, useEffect, useMemo, useState } from 'react'
-import type { Message } from '../../client/index.ts'
+import type { Message, Space } from '../../client/index.ts'
 import type { Session } from '../session.tsx'
 
 /** Actions on the messages of the open space. */
 interface MessageVerbs {
   spaceId: string
+  routing: Space['routing']
   /** The message on which the shown thread hangs; null in the conversation of the space. */
   threadId: string | null
   /** Opens the thread on a message. Null in a thread. */
@@ -30,7 +31,7 @@ interface MessageVerbsProviderProps extends Omit<MessageVerbs, 'tell'> {
 const TOLD_MS = 2500
 
 export function MessageVerbsProvider({ children, ...given }: MessageVerbsProviderProps) {
-  const { spaceId, threadId, openThread, editingId, edit, quote } = given
+  const { spaceId, routing, threadId, openThread, editingId, edit, quote } = given
   const [told, setTold] = useState({ words: '' })
   useEffect(() => {
     if (told.words === '') return
@@ -38,8 +39,8 @@ export function MessageVerbsProvider({ children, ...given }: MessageVerbsProvide
     return () => clearTimeout(timer)
   }, [told])
   const verbs = useMemo<MessageVerbs>(
-    () => ({ spaceId, threadId, openThread, editingId, edit, quote, tell: (words) => setTold({ words }) }),
-    [spaceId, threadId, openThread, editingId, edit, quote],
+    () => ({ spaceId, routing, threadId, openThread, editingId, edit, quote, tell: (words) => setTold({ words }) }),
+    [spaceId, routing, threadId, openThread, editingId, edit, quote],
   )
   return (
     <VerbsContext value={verbs}>

@@ -1,13 +1,15 @@
 import { Popover } from '@base-ui/react/popover'
 import { Link } from 'wouter'
-import { type Message, payloadOf } from '../../client/index.ts'
+import { type Message, payloadOf, type Space } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { Refused } from '../ui/notice.tsx'
+import { useMessageVerbs } from './message-verbs.tsx'
 import { RETRY_RUN } from './operations.ts'
+import { ROUTING_WORDS, wordsOfReason } from './routing-words.ts'
 
 type Outcome = Message['outcomes'][number]
 
@@ -48,6 +50,7 @@ const EXPLAINED: Record<string, string> = {
 /** The outcomes of a message: a summary line with details on request. Failures are always shown. */
 export function Outcomes({ message }: { message: Message }) {
   const { outcomes } = message
+  const routing = useMessageVerbs()?.routing ?? null
   const failed = outcomes.filter(({ kind }) => kind === 'FAILED')
   if (outcomes.length === 0) return null
   return (
@@ -67,7 +70,7 @@ export function Outcomes({ message }: { message: Message }) {
             <Popover.Popup className="popover">
               <Popover.Title className="popover-title">Which agents woke, and why</Popover.Title>
               <ul className="outcome-list">
-                {groupsOf(message).map((group) => (
+                {groupsOf(message, routing).map((group) => (
                   <OutcomeLine key={group.outcomes[0].agent.id} {...group} />
                 ))}
               </ul>
@@ -86,10 +89,12 @@ interface Group {
 }
 
 /** Up to three agents have a line each; more with the same outcome share one. */
-function groupsOf({ outcomes, mentions }: Message): Group[] {
-  const whyOf = ({ agent, kind, reason }: Outcome) =>
-    reason ??
-    (kind === 'RUN' && mentions.some(({ id }) => id === agent.id) ? 'This agent was mentioned.' : EXPLAINED[kind])
+function groupsOf({ outcomes, mentions }: Message, routing: Space['routing'] | null): Group[] {
+  const whyOf = ({ agent, kind, reason }: Outcome) => {
+    if (reason !== null) return wordsOfReason(reason)
+    if (kind === 'RUN' && mentions.some(({ id }) => id === agent.id)) return 'This agent was mentioned.'
+    return kind === 'RUN' && routing !== null ? ROUTING_WORDS[routing] : EXPLAINED[kind]
+  }
   const alike = Map.groupBy(outcomes, (outcome) => `${wordsOf(outcome)} ${whyOf(outcome)} ${outcome.error}`)
   return [...alike.values()].flatMap((of) =>
     (of.length > 3 ? [of] : of.map((one) => [one])).map((some) => {

@@ -85,6 +85,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
   return (
     <MessageVerbsProvider
       spaceId={spaceId}
+      routing={space.routing}
       threadId={null}
       openThread={openThread}
       editingId={editingId}

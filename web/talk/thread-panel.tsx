@@ -66,6 +66,7 @@ export function ThreadPanel({ space, rootId, target, thread, readThread, send, o
   return (
     <MessageVerbsProvider
       spaceId={space.id}
+      routing={space.routing}
       threadId={rootId}
       openThread={null}
       editingId={editingId}

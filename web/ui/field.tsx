@@ -94,9 +94,15 @@ interface FormProps {
   error: ParleyError | null
   children: ReactNode
   look?: 'plain' | 'primary' | 'danger'
+  /** Closes the form without submitting. */
+  onBack?: () => void
+  /** A further button. */
+  button?: ReactNode
 }
 
-export function Form({ label, onSubmit, submit, isBusy, error, children, look = 'primary' }: FormProps) {
+export function Form(props: FormProps) {
+  const { label, onSubmit, submit, isBusy, error, children, look = 'primary', onBack, button } = props
+
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     onSubmit(new FormData(event.currentTarget))
@@ -106,6 +112,12 @@ export function Form({ label, onSubmit, submit, isBusy, error, children, look = 
       {children}
       <Refused error={error} />
       <div className="form-end">
+        {button}
+        {onBack && (
+          <Button look="quiet" onClick={onBack}>
+            Back
+          </Button>
+        )}
         <Button look={look} type="submit" isBusy={isBusy}>
           <span className="one-line">{submit}</span>
         </Button>

@@ -11,6 +11,7 @@ const LOOKS: Record<string, string> = {
   COMPLETED: 'good',
   DONE: 'good',
   APPROVED: 'good',
+  ANSWERED: 'good',
   FAILED: 'bad',
   TIMED_OUT: 'bad',
   EXPIRED: 'bad',
@@ -33,7 +34,17 @@ const WORDS: Record<string, string> = {
   DONE: 'done',
 }
 
+interface StatusProps {
+  of: string
+  /** Replaces the usual words. */
+  words?: string | null
+}
+
 /** A status in a few words, with a colour that has the same meaning everywhere. */
-export function Status({ of }: { of: string }) {
-  return <span className={`status ${LOOKS[of] ?? 'calm'}`}>{WORDS[of] ?? of.toLowerCase().replaceAll('_', ' ')}</span>
+export function Status({ of, words = null }: StatusProps) {
+  return (
+    <span className={`status ${LOOKS[of] ?? 'calm'}`}>
+      {words ?? WORDS[of] ?? of.toLowerCase().replaceAll('_', ' ')}
+    </span>
+  )
 }

@@ -1,0 +1,21 @@
+/** `order_supplies` as “Order supplies”. */
+export function wordsOfName(name: string): string {
+  const words = name.replaceAll(/[_-]+/g, ' ').trim()
+  return words === '' ? name : words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+/** Returns the title that a JSON Schema gives a property; if there is none, the property's name in words. */
+export function titleOf(name: string, schema: unknown): string {
+  const { properties } = (schema ?? {}) as { properties?: Record<string, { title?: unknown } | boolean> }
+  const property = properties && Object.hasOwn(properties, name) ? properties[name] : undefined
+  const title = typeof property === 'object' ? property.title : undefined
+  return typeof title === 'string' && title.trim() !== '' ? title : wordsOfName(name)
+}
+
+/** Returns the entries of a value, required properties first: the database does not keep the order of properties. */
+export function entriesInOrder(value: object, schema: unknown): [string, unknown][] {
+  const { required } = (schema ?? {}) as { required?: unknown }
+  const order: unknown[] = Array.isArray(required) ? required : []
+  const placeOf = (name: string) => (order.includes(name) ? order.indexOf(name) : order.length)
+  return Object.entries(value).toSorted(([one], [other]) => placeOf(one) - placeOf(other))
+}

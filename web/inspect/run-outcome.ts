@@ -1,0 +1,30 @@
+import { wordsOfName } from '../decide/property-titles.ts'
+
+interface RunOutcome {
+  /** A status; a run that completed has one that says what it did. */
+  state: string
+  /** Replaces the words of the status. */
+  words: string | null
+}
+
+interface EndedRun {
+  status: string
+  stopReason: string | null
+  toolCalls: readonly { toolName: string; status: string }[]
+}
+
+const SENDING = ['send_message', 'sendSpaceMessage']
+
+/** Whether a call posted a message. */
+export const isSending = ({ toolName, status }: EndedRun['toolCalls'][number]) =>
+  SENDING.includes(toolName) && status === 'DONE'
+
+/** Returns what a run did, as far as its calls say so: it answered, said nothing, or used a tool. */
+export function outcomeOf({ status, stopReason, toolCalls }: EndedRun): RunOutcome {
+  if (status !== 'COMPLETED') return { state: status, words: null }
+  if (stopReason === 'SKIPPED') return { state: 'SAID_NOTHING', words: null }
+  if (stopReason === 'HANDED_ON') return { state: 'DELEGATED', words: null }
+  if (stopReason === 'ALL_ANSWERED' || toolCalls.some(isSending)) return { state: 'ANSWERED', words: null }
+  const used = toolCalls.findLast((call) => call.status === 'DONE')
+  return { state: 'COMPLETED', words: used === undefined ? null : wordsOfName(used.toolName).toLowerCase() }
+}

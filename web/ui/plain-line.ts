@@ -1,0 +1,18 @@
+const TABLE = /\|[^|]+\|.*$/s
+const REPLACED: readonly (readonly [RegExp, string])[] = [
+  [/!?\[([^\]]{0,300})\]\([^)\s]{0,2000}\)/g, '$1'],
+  [/\*\*|~~|`+/g, ''],
+  [/(?<!\w)__(?=\S)|(?<=\S)__(?!\w)/g, ''],
+  [/(^|["\s])#{1,6}\s+(?=\S)/g, '$1'],
+  [/(^|")(?:>|[-*])\s+(?=\S)/g, '$1'],
+]
+
+/**
+ * Returns a line that quotes Markdown as plain text: without marks, and without a table, which is only readable in its own
+ * lines. A quote that ends in the middle of a table keeps its closing quotation mark.
+ */
+export function plainLine(line: string): string {
+  const isQuote = line.endsWith('"')
+  const table = /\|\s*:?-{2,}/.test(line) ? line.replace(TABLE, `…${isQuote ? '"' : ''}`) : line
+  return REPLACED.reduce((text, [mark, by]) => text.replace(mark, by), table)
+}
