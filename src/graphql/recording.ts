@@ -13,10 +13,10 @@ import { type Json, type JsonObject, storableText } from '../lib/json.ts'
 import type { Context } from './context.ts'
 
 /**
- * Mutations without an audit entry: they are too frequent and their rows are a sufficient record, or they write
- * an entry for each of their parts. Refusals are audited nevertheless.
+ * Mutations without an audit entry: they are too frequent and their rows are a sufficient record, they change nothing
+ * that is stored, or they write an entry for each of their parts. Refusals are audited nevertheless.
  */
-const ITS_OWN_RECORD = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react'])
+const WITHOUT_ENTRY = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react', 'setTyping'])
 
 /** Mutations whose input field `name` is recorded: it names something without an id, and is neither content nor secret. */
 const NAMES_ITS_TARGET = new Set(['setModelProvider', 'deleteModelProvider', 'testModelProvider'])
@@ -61,7 +61,7 @@ export function recorded(schema: GraphQLSchema): GraphQLSchema {
         return { ...actorOf(context.viewer), action, targetId, detail }
       }
       // The mutations of an admin who acts as somebody else are all recorded, however frequent.
-      const onlyRefusals = ITS_OWN_RECORD.has(action) && acting === undefined
+      const onlyRefusals = WITHOUT_ENTRY.has(action) && acting === undefined
       return context.domain.record.during(deedOf, carryOut, { onlyRefusals })
     }
   }
