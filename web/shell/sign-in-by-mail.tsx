@@ -4,18 +4,27 @@ import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 
+interface SignInByMailProps {
+  /** Called once, when it is known whether this way of signing in is offered. */
+  onKnown(isOffered: boolean): void
+}
+
 /** Sends a sign-in link by email, if the server can send email. */
-export function SignInByMail() {
+export function SignInByMail({ onKnown }: SignInByMailProps) {
   const [isOffered, setOffered] = useState(false)
   const [sentTo, setSentTo] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const [error, setError] = useState<ParleyError | null>(null)
   useEffect(() => {
-    fetch(addressOf('/auth/session'), { headers: { 'x-parley-csrf': '1' } })
+    void fetch(addressOf('/auth/session'), { headers: { 'x-parley-csrf': '1' } })
       .then((answer) => answer.json())
-      .then(({ mail }) => setOffered(mail === true))
-      .catch(() => {})
-  }, [])
+      .then(({ mail }) => mail === true)
+      .catch(() => false)
+      .then((mayMail) => {
+        setOffered(mayMail)
+        onKnown(mayMail)
+      })
+  }, [onKnown])
   if (!isOffered) return null
   async function request(email: string): Promise<void> {
     setBusy(true)

@@ -6,15 +6,24 @@ interface Provider {
   label: string
 }
 
+interface SignInByProviderProps {
+  /** Called once, when it is known whether this way of signing in is offered. */
+  onKnown(isOffered: boolean): void
+}
+
 /** Offers the identity providers of the server, and returns to the page that required signing in. */
-export function SignInByProvider() {
+export function SignInByProvider({ onKnown }: SignInByProviderProps) {
   const [providers, setProviders] = useState<Provider[]>([])
   useEffect(() => {
-    fetch(addressOf('/auth/oidc'))
+    void fetch(addressOf('/auth/oidc'))
       .then((answer) => answer.json())
-      .then((body: { providers?: Provider[] }) => setProviders(body.providers ?? []))
-      .catch(() => {})
-  }, [])
+      .then((body: { providers?: Provider[] }) => body.providers ?? [])
+      .catch(() => [])
+      .then((found) => {
+        setProviders(found)
+        onKnown(found.length > 0)
+      })
+  }, [onKnown])
   if (providers.length === 0) return null
   return (
     <ul className="sign-in-providers">
