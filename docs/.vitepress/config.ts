@@ -102,6 +102,7 @@ export default defineConfig({
         text: 'Start',
         items: [
           { text: 'Overview', link: '/' },
+          { text: 'Your team in fifteen minutes', link: '/team' },
           { text: 'Tour of the API', link: '/tour' },
           { text: 'Your first tool', link: '/first-tool' },
           { text: 'Concepts', link: '/guide/concepts' },

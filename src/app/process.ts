@@ -2,6 +2,7 @@ import { flushCompileCache } from 'node:module'
 import { type Application, createApp } from '../app.ts'
 import { type Config, ConfigError, readConfig } from '../config.ts'
 import { messageOf } from '../lib/errors.ts'
+import { isLoopback } from '../lib/loopback.ts'
 import { giveBackMemory } from '../platform/memory.ts'
 import { checkAddress } from '../server/http/listening.ts'
 import { type RunningServer, startServer } from '../server/server.ts'
@@ -46,21 +47,25 @@ function wayTo({ beside }: Application['platform']['db']): string {
 }
 
 /**
- * Returns the lines about signing in: a link, if the server has no people and listens only on this machine; and where
- * the admin token is.
+ * Returns the lines about signing in: a link, if the server has no people and listens only on this machine; where the
+ * admin token is; and, if the server listens on other addresses, where to enter the token.
  */
 async function signInLines(config: Config, { adminToken, startLink, platform }: Application): Promise<string[]> {
   const path = await startLink.create()
   const place = config.adminToken === null ? `${config.dataDirectory}/admin-token` : 'PARLEY_ADMIN_TOKEN'
+  const token = adminToken.generated
+    ? [`  token     ${adminToken.value}`, `            (created now, stored in ${place})`]
+    : [`  token     in ${place}`]
+  if (path !== null)
+    return [
+      `  sign in   ${platform.publicUrl.to(path)}`,
+      '            (works once, for 15 minutes, while no person exists)',
+      ...token,
+    ]
+  if (isLoopback(config.host)) return token
   return [
-    ...(path === null
-      ? []
-      : [
-          `  sign in   ${platform.publicUrl.to(path)}`,
-          '            (works once, for 15 minutes, while no person exists)',
-        ]),
-    adminToken.generated ? `  token     ${adminToken.value}` : `  token     in ${place}`,
-    ...(adminToken.generated ? [`            (created now, stored in ${place})`] : []),
+    `  sign in   open ${platform.publicUrl.to('/')} and sign in with the token in ${place}`,
+    ...(adminToken.generated ? token : []),
   ]
 }
 

@@ -13,10 +13,10 @@ import { type Json, type JsonObject, storableText } from '../lib/json.ts'
 import type { Context } from './context.ts'
 
 /**
- * Mutations without an audit entry: they are too frequent and their rows are a sufficient record, or they write
- * an entry for each of their parts. Refusals are audited nevertheless.
+ * Mutations without an audit entry: they are too frequent and their rows are a sufficient record, they change nothing
+ * that is stored, or they write an entry for each of their parts. Refusals are audited nevertheless.
  */
-const ITS_OWN_RECORD = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react'])
+const WITHOUT_ENTRY = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react', 'setTyping'])
 
 /** Changes nothing, and is sent every few seconds: successes are not audited, even while an admin acts as somebody else. */
 const TYPING = 'setTyping'
@@ -64,7 +64,7 @@ export function recorded(schema: GraphQLSchema): GraphQLSchema {
         return { ...actorOf(context.viewer), action, targetId, detail }
       }
       // The other mutations of an admin who acts as somebody else are all recorded, however frequent.
-      const onlyRefusals = action === TYPING || (ITS_OWN_RECORD.has(action) && acting === undefined)
+      const onlyRefusals = WITHOUT_ENTRY.has(action) && (acting === undefined || action === TYPING)
       return context.domain.record.during(deedOf, carryOut, { onlyRefusals })
     }
   }

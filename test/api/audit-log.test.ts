@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createRetention } from '../../src/operation/retention.ts'
 import { RULE_STACKS } from '../support/application.ts'
 import { steps } from '../support/model-server-script.ts'
-import type { ParleyClient } from '../support/parley-client.ts'
+import { createParleyClient, type ParleyClient } from '../support/parley-client.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { gate } from '../support/space-tools.ts'
 import { until } from '../support/until.ts'
@@ -113,6 +113,23 @@ describe.each(RULE_STACKS)('the audit log, on the %s stack', (stack) => {
     await ask(update, { input: { id: `agt_${'0'.repeat(32)}`, name: 'X' } })
     expect(await entries({ targetId: agent.id })).toHaveLength(1)
     expect(await entries({ targetId: `agt_${'0'.repeat(32)}` })).toEqual([])
+  })
+
+  test('does not record that people type, except while an admin acts as somebody', async () => {
+    const { human, space } = await parley.room('Ada')
+    const type = 'mutation ($input: SetTypingInput!) { setTyping(input: $input) { __typename } }'
+    const typing = { input: { spaceId: space.id } }
+    const answer = await ask(type, typing, await parley.clientOf(human))
+    expect(answer).toEqual({ __typename: 'SetTypingPayload' })
+    expect(await entries({ action: 'setTyping' })).toEqual([])
+
+    const { secret } = await parley.app.domain.sessions.actAs(parley.admin, { humanId: human.id })
+    const acting = createParleyClient({ origin: parley.origin, token: secret })
+    await ask(type, typing, acting)
+    await acting.close()
+    expect(await entries({ action: 'setTyping' })).toMatchObject([
+      { actor: { id: human.id }, targetId: space.id, detail: { actingAdminId: null } },
+    ])
   })
 
   test('records what an agent changes by a tool, with the name of the tool and without the content', async () => {

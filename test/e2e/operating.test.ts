@@ -137,6 +137,19 @@ describe('a running process', () => {
     expect(found).toEqual({ data: { node: { name: 'Ada' } } })
   })
 
+  test('prints where to sign in, and with which token, if it listens on all addresses', async () => {
+    const DATA_DIR = await dataDirectory()
+    const file = path.join(DATA_DIR, 'admin-token')
+    // An earlier start has generated the token.
+    await writeFile(file, 'the-token-of-an-earlier-start-0123456789')
+    const parley = await start({ DATA_DIR, HOST: '0.0.0.0', PARLEY_ADMIN_TOKEN: '' })
+    await until('the addresses are printed', () => parley.output().includes('  model '))
+    const { port } = new URL(parley.origin)
+    const lines = parley.output().split('\n')
+    expect(lines).toContain(`  sign in   open http://localhost:${port}/ and sign in with the token in ${file}`)
+    expect(parley.output()).not.toContain('the-token-of-an-earlier-start')
+  })
+
   test('warns at startup of unbounded settings, without secrets', async () => {
     const secret = 'hidden-word'.repeat(4)
     const { output } = await start({ AUTH_JWT_SECRET: secret, AUTH_ALLOW_UNBOUNDED: 'true' })
