@@ -201,6 +201,44 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await message('@Bob and @Jo, hello').getByText('to @Bob, @Jo').waitFor(PATIENCE)
   }, 90_000)
 
+  test('the list of members opens for a mention at the place of an earlier one that was sent, closed or replaced', async () => {
+    const [human, nora] = [await parley.human('Ada'), await parley.human('Nora')]
+    const agents = [await parley.agent('Iris')]
+    const input = { name: 'Shed', memberIds: [human, nora, ...agents].map(({ id }) => id) }
+    const space = await parley.app.domain.spaces.create(parley.admin, input)
+    const { page, message } = await openSpace(human, space)
+    const field = page.getByRole('textbox', { name: 'Message' })
+    const option = (name: string) => page.getByRole('option', { name })
+    for (const [typed, name] of [
+      ['@No', 'Nora'],
+      ['@Ir', 'Iris'],
+      ['@No', 'Nora'],
+    ] as const) {
+      await field.pressSequentially(typed)
+      await option(name).waitFor(PATIENCE)
+      await field.press('Enter')
+      await option(name).waitFor({ ...PATIENCE, state: 'hidden' })
+      await field.pressSequentially('hello')
+      await field.press('Enter')
+      await until('the message was sent', async () => (await field.inputValue()) === '')
+      await message(`@${name} hello`).getByText(`to @${name}`).first().waitFor(PATIENCE)
+    }
+    await field.pressSequentially('@Ir')
+    await option('Iris').waitFor(PATIENCE)
+    await field.press('Escape')
+    await field.pressSequentially('i')
+    expect(await option('Iris').count()).toBe(0)
+    await field.press('Control+a')
+    await field.press('Delete')
+    await field.pressSequentially('@Ir')
+    await option('Iris').waitFor(PATIENCE)
+    await field.press('Enter')
+    await field.pressSequentially('hello')
+    await field.press('Control+a')
+    await field.pressSequentially('@No')
+    await option('Nora').waitFor(PATIENCE)
+  }, 90_000)
+
   test('after a lost connection it resumes without gaps or duplicates', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [], { name: 'Garden' })
