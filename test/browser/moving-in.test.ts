@@ -80,14 +80,14 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await ada.getByRole('button', { name: 'Sign in' }).click(PATIENCE)
     await isSignedInAs(ada, 'Ada')
 
-    const bob = await open(ofBob, '/')
+    const bob = await open(ofBob, '/waiting#later')
     await bob.getByRole('link', { name: /^Sign in with/ }).click(PATIENCE)
     await bob.locator('input[name=login]').fill('bob', PATIENCE)
     await bob.locator('input[name=password]').fill('any')
     await bob.locator('button[type=submit]').click()
     await bob.getByRole('button', { name: /continue/i }).click(PATIENCE)
     await isSignedInAs(bob, 'Bob')
-    expect(new URL(bob.url()).origin).toBe(parley.origin)
+    expect(bob.url()).toBe(`${parley.origin}/waiting#later`)
   }, 90_000)
 
   test('both close their tabs and return, in one or two tabs, still signed in', async () => {
@@ -161,11 +161,14 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await bob.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('a link in a mail signs a person in on another device, where they can sign out everywhere', async () => {
+  test('a link in a mail signs a person in on another device, at the message that they opened; they can sign out everywhere', async () => {
     const { id } = await personNamed('Ada')
+    const { prisma } = parley.app.platform.db
+    const message = await prisma.message.findFirstOrThrow({ where: { senderId: id } })
+    const path = `/spaces/${message.spaceId}#${message.id}`
     await parley.app.domain.humans.update(parley.admin, { id, email: 'ada@example.com' })
     const phone = await browser.newContext({ viewport: { width: 390, height: 780 } })
-    const requested = await open(phone, '/')
+    const requested = await open(phone, path)
     await requested.getByLabel('E-mail address').fill('ada@example.com', PATIENCE)
     await requested.getByRole('button', { name: 'Email me a link' }).click()
     await requested.getByText('a mail with a link is on its way').waitFor(PATIENCE)
@@ -177,6 +180,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await requested.getByLabel('Token').waitFor(PATIENCE)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    expect(page.url()).toBe(parley.origin + path)
 
     const [ada, second] = ofAda.pages() as [Page, Page]
     await page.goto(`${parley.origin}/profile`)
@@ -184,7 +188,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     for (const tab of [ada, second]) await tab.getByText('Your session has ended. Sign in again.').waitFor(PATIENCE)
     await page.getByText('this browser').waitFor(PATIENCE)
     await until('one session is left', async () => {
-      return (await parley.app.platform.db.prisma.session.count({ where: { viewerId: id } })) === 1
+      return (await prisma.session.count({ where: { viewerId: id } })) === 1
     })
     await phone.close()
   }, 90_000)
