@@ -14,6 +14,7 @@ import { AccessLists } from './access-lists.tsx'
 import { HumanBudget } from './budget.tsx'
 import { InviteByMail } from './invite-by-mail.tsx'
 import { ACT_AS, CREATE_HUMAN, CREATE_INVITATION, CREATE_TOKEN, HUMANS, PERSON, UPDATE_PERSON } from './operations.ts'
+import { PersonAccount } from './person-account.tsx'
 import { Secret } from './secret.tsx'
 
 /** Manages people, services and their access. */
@@ -123,7 +124,7 @@ function Person({ person: { id, name, kind, role, createdAt, erasedAt } }: Perso
               </Button>
             )}
             <IconButton
-              label={`Role and budget of ${name}`}
+              label={`Settings of ${name}`}
               icon={isOpen ? 'cross' : 'pen'}
               aria-expanded={isOpen}
               onClick={() => setOpen(!isOpen)}
@@ -143,7 +144,7 @@ const ROLES = [
   ['ADMIN', 'Admin'],
 ] as const
 
-/** The role and the budget of a person. */
+/** The role, budget, address and sessions of a person. */
 function PersonSettings({ id, name }: { id: string; name: string }) {
   const { connection } = useSession()
   const ask = useAsk(PERSON, { id })
@@ -172,6 +173,7 @@ function PersonSettings({ id, name }: { id: string; name: string }) {
         </p>
       </Form>
       <HumanBudget humanId={id} budget={node.budget} />
+      <PersonAccount person={node} />
     </div>
   )
 }
