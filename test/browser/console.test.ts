@@ -75,6 +75,25 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByText('Open its run').first().waitFor(PATIENCE)
   }, 90_000)
 
+  test('Try it by an admin who is a person creates the space for them, and no other person', async () => {
+    const human = await parley.human('Livia')
+    await parley.app.domain.humans.update(parley.admin, { id: human.id, role: 'ADMIN' })
+    const before = await parley.space(human, [], { name: 'Orchard' })
+    const { page } = await openSpace(human, before)
+    await page.evaluate(`history.pushState(null, '', '/start')`)
+    await page.getByLabel('Their model').selectOption('demo', PATIENCE)
+    const { entity, membership } = parley.app.platform.db.prisma
+    const people = await entity.count({ where: { kind: 'HUMAN' } })
+    await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
+    await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    await page.getByText('You are Livia').waitFor(PATIENCE)
+    await page.getByRole('link', { name: 'Orchard' }).waitFor(PATIENCE)
+    expect(await entity.count({ where: { kind: 'HUMAN' } })).toBe(people)
+    const spaceId = new URL(page.url()).pathname.split('/').at(-1) ?? ''
+    expect(await membership.count({ where: { spaceId, entityId: human.id } })).toBe(1)
+    expect(await page.getByRole('region', { name: 'Suggested messages' }).getByRole('button').count()).toBe(3)
+  }, 90_000)
+
   test('a text streams in two browsers alike, and stopping it in the second ends it', async () => {
     const { human, agent, space } = await parley.room('Slow')
     const said = { toolCall: 'send_message', chunks: ['{"text":"', 'The first half', new Promise(() => {}), '"}'] }
