@@ -211,6 +211,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await fields.getByRole('button', { name: 'Add' }).click()
     await page.getByRole('button', { name: 'Invite Carol' }).click(PATIENCE)
     const link = await page.locator('.secret code').filter({ hasText: '/invitations/' }).textContent(PATIENCE)
+    await page.locator('.secret').getByText('Valid until').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
     const invited = await open({ path: new URL(link ?? '', parley.origin).pathname }, { mayComplain: true })
     await invited.page.getByRole('button', { name: 'Sign in' }).click(PATIENCE)

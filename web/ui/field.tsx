@@ -1,4 +1,4 @@
-import { type ComponentProps, type FormEvent, type ReactNode, useId } from 'react'
+import { type ComponentProps, type FormEvent, type ReactNode, type Ref, useId } from 'react'
 import type { ParleyError } from '../../client/index.ts'
 import { Button } from './button.tsx'
 import { Refused } from './notice.tsx'
@@ -94,15 +94,17 @@ interface FormProps {
   error: ParleyError | null
   children: ReactNode
   look?: 'primary' | 'danger'
+  /** For a caller that resets the form. */
+  ref?: Ref<HTMLFormElement>
 }
 
-export function Form({ label, onSubmit, submit, isBusy, error, children, look = 'primary' }: FormProps) {
+export function Form({ label, onSubmit, submit, isBusy, error, children, look = 'primary', ref }: FormProps) {
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     onSubmit(new FormData(event.currentTarget))
   }
   return (
-    <form aria-label={label} className="form" onSubmit={send}>
+    <form ref={ref} aria-label={label} className="form" onSubmit={send}>
       {children}
       <Refused error={error} />
       <div className="form-end">
