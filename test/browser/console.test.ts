@@ -221,9 +221,9 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
   }, 90_000)
 
   test('the list of members opens for a mention at the place of an earlier one that was sent, closed or replaced', async () => {
-    const [human, nora] = [await parley.human('Ada'), await parley.human('Nora')]
-    const agents = [await parley.agent('Iris')]
-    const input = { name: 'Shed', memberIds: [human, nora, ...agents].map(({ id }) => id) }
+    const [human, nora, iris] = [await parley.human('Ada'), await parley.human('Nora'), await parley.agent('Iris')]
+    const memberIds = [human.id, nora.id, iris.id]
+    const input = { name: 'Shed', routing: 'BROADCAST' as const, memberIds }
     const space = await parley.app.domain.spaces.create(parley.admin, input)
     const { page, message } = await openSpace(human, space)
     const field = page.getByRole('textbox', { name: 'Message' })
