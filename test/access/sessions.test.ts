@@ -218,7 +218,8 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     expect(listed.data?.node.sessions).toEqual([{ id, device: 'Firefox on Linux', current: false }])
     expect((await ask(OF_HUMAN, page({ cookie }), { id: own.id })).data?.node.sessions).toHaveLength(1)
     const other = await parley.human('Max')
-    await parley.space(own, [other.id])
+    const memberIds = [own.id, other.id]
+    await parley.app.domain.spaces.create(parley.admin, { name: 'Garden', routing: 'BROADCAST', memberIds })
     const asOther = await parley.clientOf(other)
     expect((await asOther.ask<Answer['data']>(OF_HUMAN, { id: own.id })).data?.node).toEqual({ sessions: null })
 

@@ -290,6 +290,8 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     expect(await violations()).toEqual([])
     await dialog.getByLabel('Also remove their messages').check()
     await dialog.getByRole('button', { name: 'Remove Danilo' }).click()
+    // The dialog closes with the row of the person.
+    await dialog.waitFor({ ...PATIENCE, state: 'hidden' })
     await page.getByRole('button', { name: 'Settings of Danilo' }).waitFor({ ...PATIENCE, state: 'hidden' })
     expect(await prisma.entity.findUnique({ where: { id: dan.id } })).toMatchObject({ name: 'Erased', email: null })
     expect(await prisma.message.findFirst({ where: { senderId: dan.id } })).toMatchObject({ parts: [] })
