@@ -11,6 +11,7 @@ import { JoinPage } from './shell/join.tsx'
 import { mailLinkPath } from './shell/mail-link-path.ts'
 import { PageHead, SideBarContext } from './shell/page-head.tsx'
 import { Palette } from './shell/palette.tsx'
+import { takeReturnPath } from './shell/return-path.ts'
 import { SideBar } from './shell/side-bar.tsx'
 import { SignIn } from './shell/sign-in.tsx'
 import { NewSpace } from './talk/new-space.tsx'
@@ -84,7 +85,7 @@ export function App() {
           path={mailed}
           onSignedIn={([spaceId]) => {
             setReason(null)
-            go(spaceId === undefined ? '/' : `/spaces/${spaceId}`, { replace: true })
+            go(spaceId === undefined ? takeReturnPath() : `/spaces/${spaceId}`, { replace: true })
             setCredential('cookie')
           }}
         />

@@ -95,6 +95,8 @@ export interface Sessions {
   end(viewer: Viewer, input: { id: string | null }): Promise<string[]>
   /** The viewer's own sessions that have not ended, most recently used first. */
   list(viewer: Viewer): Promise<Session[]>
+  /** Like `list`, for each of the humans; null unless the viewer is an admin or that human. */
+  ofHumans(viewer: Viewer, humanIds: readonly string[]): Promise<(Session[] | null)[]>
   /** The viewer's own sessions, or any for an admin, in the order of the ids; null for those that have ended. */
   getMany(viewer: Viewer, ids: string[]): Promise<(Session | null)[]>
 }
@@ -119,6 +121,8 @@ const NO_SUCH_HUMAN = 'There is no such human.'
 const MOST_EXPIRED_AT_ONCE = 500
 const OMIT_HASH = { hash: true } as const
 const NO_SUCH_SESSION = 'There is no such session, or it has ended.'
+const NOT_OF_PERSON =
+  'Pass the id of a session (`ses_…`), not of a person. `Human.sessions` lists the sessions of a person.'
 
 /** Whether a bearer token has the form of a secret of `actAs`. */
 export const isActingSecret = (bearer: string) =>
@@ -226,6 +230,12 @@ export function createSessions(
     return cookieOf(row, secret, now)
   }
 
+  /** Reads sessions that have not ended, most recently used first. */
+  async function select(where: Prisma.SessionWhereInput): Promise<Session[]> {
+    const orderBy = [{ lastUsedAt: 'desc' as const }, { id: 'desc' as const }]
+    return onlyOpen(await db.prisma.session.findMany({ where, orderBy, omit: OMIT_HASH }))
+  }
+
   async function onlyOpen(rows: readonly Session[]): Promise<Session[]> {
     if (rows.length === 0) return []
     const ids = rows.map(({ id }) => id)
@@ -296,13 +306,17 @@ export function createSessions(
       if (id !== viewer.tokenId) requireInPerson(viewer, 'end sessions')
       const own = ownedBy(viewer)
       if (id === null) return endWhere({ ...own, ...(viewer.tokenId === null ? {} : { id: { not: viewer.tokenId } }) })
-      if (prefixOf(id) !== 'ses') throw new NotFoundError(NO_SUCH_SESSION)
+      if (prefixOf(id) !== 'ses') throw new NotFoundError(prefixOf(id) === 'hum' ? NOT_OF_PERSON : NO_SUCH_SESSION)
       return endWhere(isAdmin(viewer) ? { id } : { ...own, id }, { isExpected: true })
     },
     async list(viewer) {
-      if (viewer.scope === 'SERVICE') return []
-      const orderBy = [{ lastUsedAt: 'desc' as const }, { id: 'desc' as const }]
-      return onlyOpen(await db.prisma.session.findMany({ where: ownedBy(viewer), orderBy, omit: OMIT_HASH }))
+      return viewer.scope === 'SERVICE' ? [] : select(ownedBy(viewer))
+    },
+    async ofHumans(viewer, humanIds) {
+      const mayList = (id: string) => isAdmin(viewer) || viewer.id === id
+      const found = await select({ scope: 'HUMAN', viewerId: { in: humanIds.filter(mayList) } })
+      const byHuman = Map.groupBy(found, ({ viewerId }) => viewerId)
+      return humanIds.map((id) => (mayList(id) ? (byHuman.get(id) ?? []) : null))
     },
     async getMany(viewer, ids) {
       if (viewer.scope === 'SERVICE') return ids.map(() => null)

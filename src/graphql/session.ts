@@ -1,7 +1,7 @@
 import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { builder } from './builder.ts'
 import { renewed } from './context.ts'
-import { Node, Session, Viewer } from './refs.ts'
+import { Human, Node, Session, Viewer } from './refs.ts'
 
 Session.implement({
   description: 'A browser in which the viewer is signed in, by cookie. `POST /auth/token` opens one.',
@@ -25,6 +25,17 @@ builder.objectField(Viewer, 'sessions', (t) =>
     description: "The viewer's sessions that have not ended, most recently used first; at most 50. Empty for services.",
     complexity: { field: 1, multiplier: 10 },
     resolve: (viewer, _, { domain }) => domain.sessions.list(viewer),
+  }),
+)
+
+builder.objectField(Human, 'sessions', (t) =>
+  t.field({
+    type: [Session],
+    nullable: true,
+    description:
+      'Sessions of this human that have not ended, most recently used first. Null unless the viewer is an admin or this human.',
+    complexity: { field: 1, multiplier: 10 },
+    resolve: ({ id }, _, { loaders }) => loaders.sessionsOfHumans.load(id),
   }),
 )
 

@@ -32,6 +32,7 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
       return spaceIds.map((id) => found.get(id) ?? [])
     }),
     sessions: batched((ids: readonly string[]) => domain.sessions.getMany(viewer, [...ids])),
+    sessionsOfHumans: batched((humanIds: readonly string[]) => domain.sessions.ofHumans(viewer, humanIds)),
     runPages: batchedByRequest((agentIds, { request, statuses }: RunsAsked) =>
       domain.runReading.pageMany(viewer, agentIds, request, statuses),
     ),

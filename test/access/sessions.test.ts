@@ -18,6 +18,8 @@ const AUDITED =
 const END = `mutation ($id: ID) { endSession(input: { id: $id }) {
   __typename ... on EndSessionPayload { endedSessionIds } ... on Error { message } } }`
 
+const OF_HUMAN = 'query ($id: ID!) { node(id: $id) { ... on Human { sessions { id device current } } } }'
+
 interface Listed {
   id: string
   device: string
@@ -205,6 +207,30 @@ describe.each(RULE_STACKS)('sessions, on the %s stack', (stack) => {
     await ask(END, page({ cookie: here }))
     expect((await ask(LIST, page({ cookie: elsewhere }))).status).toBe(401)
     expect((await list(here)).sessions).toHaveLength(1)
+  })
+
+  test("an admin lists and ends another person's sessions; other people cannot list them", async () => {
+    const own = await parley.human('Lea')
+    const cookie = await signIn(await parley.tokenOf(own))
+    const admin = await parley.clientOf(parley.admin)
+    const [{ id }] = (await list(cookie)).sessions as [Listed]
+    const listed = await admin.ask<Answer['data']>(OF_HUMAN, { id: own.id })
+    expect(listed.data?.node.sessions).toEqual([{ id, device: 'Firefox on Linux', current: false }])
+    expect((await ask(OF_HUMAN, page({ cookie }), { id: own.id })).data?.node.sessions).toHaveLength(1)
+    const other = await parley.human('Max')
+    const memberIds = [own.id, other.id]
+    await parley.app.domain.spaces.create(parley.admin, { name: 'Garden', routing: 'BROADCAST', memberIds })
+    const asOther = await parley.clientOf(other)
+    expect((await asOther.ask<Answer['data']>(OF_HUMAN, { id: own.id })).data?.node).toEqual({ sessions: null })
+
+    const wrong = await admin.ask<Answer['data']>(END, { id: own.id })
+    expect(wrong.data?.endSession).toMatchObject({
+      __typename: 'NotFoundError',
+      message: expect.stringMatching(/^Pass the id of a session \(`ses_…`\), not of a person\./),
+    })
+    expect((await admin.ask<Answer['data']>(END, { id })).data?.endSession.endedSessionIds).toEqual([id])
+    expect((await ask(LIST, page({ cookie }))).status).toBe(401)
+    expect((await admin.ask<Answer['data']>(OF_HUMAN, { id: own.id })).data?.node.sessions).toEqual([])
   })
 
   test("nobody sees or ends another person's session", async () => {

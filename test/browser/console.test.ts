@@ -80,6 +80,25 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByRole('form', { name: 'Add provider' }).waitFor(PATIENCE)
   }, 90_000)
 
+  test('Try it by an admin who is a person creates the space for them, and no other person', async () => {
+    const human = await parley.human('Livia')
+    await parley.app.domain.humans.update(parley.admin, { id: human.id, role: 'ADMIN' })
+    const before = await parley.space(human, [], { name: 'Orchard' })
+    const { page } = await openSpace(human, before)
+    await page.evaluate(`history.pushState(null, '', '/start')`)
+    await page.getByLabel('The agents’ model').selectOption('demo', PATIENCE)
+    const { entity, membership } = parley.app.platform.db.prisma
+    const people = await entity.count({ where: { kind: 'HUMAN' } })
+    await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
+    await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    await page.getByText('You are Livia').waitFor(PATIENCE)
+    await page.getByRole('link', { name: 'Orchard' }).waitFor(PATIENCE)
+    expect(await entity.count({ where: { kind: 'HUMAN' } })).toBe(people)
+    const spaceId = new URL(page.url()).pathname.split('/').at(-1) ?? ''
+    expect(await membership.count({ where: { spaceId, entityId: human.id } })).toBe(1)
+    expect(await page.getByRole('region', { name: 'Suggested messages' }).getByRole('button').count()).toBe(3)
+  }, 90_000)
+
   test('a text streams in two browsers alike, and stopping it in the second ends it', async () => {
     const { human, agent, space } = await parley.room('Slow')
     const said = { toolCall: 'send_message', chunks: ['{"text":"', 'The first half', new Promise(() => {}), '"}'] }
@@ -204,6 +223,44 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await field.fill('@Bob and @Jo, hello')
     await field.press('Enter')
     await message('@Bob and @Jo, hello').getByText('to @Bob, @Jo').waitFor(PATIENCE)
+  }, 90_000)
+
+  test('the list of members opens for a mention at the place of an earlier one that was sent, closed or replaced', async () => {
+    const [human, nora, iris] = [await parley.human('Ada'), await parley.human('Nora'), await parley.agent('Iris')]
+    const memberIds = [human.id, nora.id, iris.id]
+    const input = { name: 'Shed', routing: 'BROADCAST' as const, memberIds }
+    const space = await parley.app.domain.spaces.create(parley.admin, input)
+    const { page, message } = await openSpace(human, space)
+    const field = page.getByRole('textbox', { name: 'Message' })
+    const option = (name: string) => page.getByRole('option', { name })
+    for (const [typed, name] of [
+      ['@No', 'Nora'],
+      ['@Ir', 'Iris'],
+      ['@No', 'Nora'],
+    ] as const) {
+      await field.pressSequentially(typed)
+      await option(name).waitFor(PATIENCE)
+      await field.press('Enter')
+      await option(name).waitFor({ ...PATIENCE, state: 'hidden' })
+      await field.pressSequentially('hello')
+      await field.press('Enter')
+      await until('the message was sent', async () => (await field.inputValue()) === '')
+      await message(`@${name} hello`).getByText(`to @${name}`).first().waitFor(PATIENCE)
+    }
+    await field.pressSequentially('@Ir')
+    await option('Iris').waitFor(PATIENCE)
+    await field.press('Escape')
+    await field.pressSequentially('i')
+    expect(await option('Iris').count()).toBe(0)
+    await field.press('Control+a')
+    await field.press('Delete')
+    await field.pressSequentially('@Ir')
+    await option('Iris').waitFor(PATIENCE)
+    await field.press('Enter')
+    await field.pressSequentially('hello')
+    await field.press('Control+a')
+    await field.pressSequentially('@No')
+    await option('Nora').waitFor(PATIENCE)
   }, 90_000)
 
   test('after a lost connection it resumes without gaps or duplicates', async () => {

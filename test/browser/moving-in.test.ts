@@ -70,6 +70,14 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     const admin = await open(operator, '/people')
     await admin.getByLabel('Token').fill(await parley.tokenOf(parley.admin))
     await admin.getByRole('button', { name: 'Sign in' }).click()
+    await admin.getByRole('button', { name: 'New space' }).click(PATIENCE)
+    await admin.getByText('Create the space, and invite them by email from its details.').waitFor(PATIENCE)
+    await admin.keyboard.press('Escape')
+    const invite = admin.getByRole('form', { name: 'Invite by email' })
+    await invite.getByLabel('Invite by email').fill('kim@example.com', PATIENCE)
+    await invite.getByRole('button', { name: 'Send invitation' }).click()
+    await admin.getByText('The invitation is being sent to kim@example.com.').waitFor(PATIENCE)
+    expect(await invite.getByLabel('Invite by email').inputValue()).toBe('')
     const fields = admin.getByRole('form', { name: 'New person' })
     await fields.getByLabel('Name').fill('Ada', PATIENCE)
     await fields.getByRole('button', { name: 'Add' }).click()
@@ -80,14 +88,14 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await ada.getByRole('button', { name: 'Sign in' }).click(PATIENCE)
     await isSignedInAs(ada, 'Ada')
 
-    const bob = await open(ofBob, '/')
+    const bob = await open(ofBob, '/waiting#later')
     await bob.getByRole('link', { name: /^Sign in with/ }).click(PATIENCE)
     await bob.locator('input[name=login]').fill('bob', PATIENCE)
     await bob.locator('input[name=password]').fill('any')
     await bob.locator('button[type=submit]').click()
     await bob.getByRole('button', { name: /continue/i }).click(PATIENCE)
     await isSignedInAs(bob, 'Bob')
-    expect(new URL(bob.url()).origin).toBe(parley.origin)
+    expect(bob.url()).toBe(`${parley.origin}/waiting#later`)
   }, 90_000)
 
   test('both close their tabs and return, in one or two tabs, still signed in', async () => {
@@ -161,11 +169,14 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await bob.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
   }, 90_000)
 
-  test('a link in a mail signs a person in on another device, where they can sign out everywhere', async () => {
+  test('a link in a mail signs a person in on another device, at the message that they opened; they can sign out everywhere', async () => {
     const { id } = await personNamed('Ada')
+    const { prisma } = parley.app.platform.db
+    const message = await prisma.message.findFirstOrThrow({ where: { senderId: id } })
+    const path = `/spaces/${message.spaceId}#${message.id}`
     await parley.app.domain.humans.update(parley.admin, { id, email: 'ada@example.com' })
     const phone = await browser.newContext({ viewport: { width: 390, height: 780 } })
-    const requested = await open(phone, '/')
+    const requested = await open(phone, path)
     await requested.getByLabel('E-mail address').fill('ada@example.com', PATIENCE)
     await requested.getByRole('button', { name: 'Email me a link' }).click()
     await requested.getByText('a mail with a link is on its way').waitFor(PATIENCE)
@@ -177,6 +188,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await requested.getByLabel('Token').waitFor(PATIENCE)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
+    expect(page.url()).toBe(parley.origin + path)
 
     const [ada, second] = ofAda.pages() as [Page, Page]
     await page.goto(`${parley.origin}/profile`)
@@ -184,7 +196,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     for (const tab of [ada, second]) await tab.getByText('Your session has ended. Sign in again.').waitFor(PATIENCE)
     await page.getByText('this browser').waitFor(PATIENCE)
     await until('one session is left', async () => {
-      return (await parley.app.platform.db.prisma.session.count({ where: { viewerId: id } })) === 1
+      return (await prisma.session.count({ where: { viewerId: id } })) === 1
     })
     await phone.close()
   }, 90_000)

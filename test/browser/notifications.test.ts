@@ -79,6 +79,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     await form.getByLabel('Mail', { exact: true }).check()
     await form.getByLabel('Minutes until an email is sent').fill('60')
     await form.getByRole('button', { name: 'Save' }).click()
+    await form.getByText('Saved.').waitFor(PATIENCE)
     const settings = () => parley.app.domain.notifications.settings(ada)
     await until('the settings are saved', async () => (await settings())?.notifyAfterMinutes === 60)
     expect(await settings()).toEqual({ push: true, mail: true, notifyAfterMinutes: 60 })

@@ -213,6 +213,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await fields.getByRole('button', { name: 'Add' }).click()
     await page.getByRole('button', { name: 'Invite Carol' }).click(PATIENCE)
     const link = await page.locator('.secret code').filter({ hasText: '/invitations/' }).textContent(PATIENCE)
+    await page.locator('.secret').getByText('Valid until').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
     const invited = await open({ path: new URL(link ?? '', parley.origin).pathname }, { mayComplain: true })
     await invited.page.getByRole('button', { name: 'Sign in' }).click(PATIENCE)
@@ -231,7 +232,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.getByText('You are the operator').waitFor(PATIENCE)
 
     await page.evaluate(`history.pushState(null, '', '/people')`)
-    await page.getByRole('button', { name: 'Role and budget of Carol' }).click(PATIENCE)
+    await page.getByRole('button', { name: 'Settings of Carol' }).click(PATIENCE)
     const role = page.getByRole('form', { name: 'Role of Carol' })
     await role.getByLabel('Role').selectOption('Admin', PATIENCE)
     await role.getByRole('button', { name: 'Set role' }).click()
@@ -242,6 +243,60 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await budget.getByText('0 of 5,000').waitFor(PATIENCE)
     await page.getByRole('listitem').filter({ hasText: 'Carol' }).getByText('admin', { exact: true }).waitFor(PATIENCE)
     expect(await violations()).toEqual([])
+  }, 90_000)
+
+  test('an admin adds a person with an address, ends the sessions of a lost laptop, and removes the person with their messages', async () => {
+    const { page, violations } = await openAs(parley.admin, '/people')
+    const fields = page.getByRole('form', { name: 'New person' })
+    await fields.getByLabel('Name').fill('Danilo', PATIENCE)
+    await fields.getByRole('button', { name: 'Add' }).click()
+    const row = page.getByRole('listitem').filter({ hasText: 'Danilo' })
+    await row.getByText('no address').waitFor(PATIENCE)
+    expect(await fields.getByLabel('Name').inputValue()).toBe('')
+    await fields.getByLabel('Name').fill('Emilka', PATIENCE)
+    await fields.getByLabel('E-mail address').fill('emilka@example.com')
+    await fields.getByRole('button', { name: 'Add' }).click()
+    await page.getByRole('button', { name: 'Settings of Emilka' }).waitFor(PATIENCE)
+    expect(await page.getByRole('listitem').filter({ hasText: 'Emilka' }).getByText('no address').count()).toBe(0)
+
+    await page.getByRole('button', { name: 'Settings of Danilo' }).click(PATIENCE)
+    const address = page.getByRole('form', { name: 'Address of Danilo' })
+    await address.getByLabel('E-mail address').fill('danilo@example.com', PATIENCE)
+    await address.getByRole('button', { name: 'Set address' }).click()
+    await address.getByText('Saved.').waitFor(PATIENCE)
+    await row.getByText('no address').waitFor({ ...PATIENCE, state: 'hidden' })
+
+    const { prisma } = parley.app.platform.db
+    const dan = await prisma.entity.findFirstOrThrow({ where: { name: 'Danilo', email: 'danilo@example.com' } })
+    const human = { ...(await parley.human('Eve')), id: dan.id }
+    const space = await parley.space(human, [], { name: 'Garden' })
+    await parley.send(human, space.id, 'Good-bye')
+    const [laptop, phone] = [
+      await openAs(human, `/spaces/${space.id}`, {}, { mayComplain: true }),
+      await openAs(human, '/', {}, { mayComplain: true }),
+    ]
+    for (const lost of [laptop, phone]) await lost.page.getByText('You are Danilo').waitFor(PATIENCE)
+    await page.reload()
+    await page.getByRole('button', { name: 'Settings of Danilo' }).click(PATIENCE)
+    const sessions = page.getByRole('region', { name: 'Sessions of Danilo' })
+    await sessions.getByRole('listitem').nth(1).waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    await sessions.getByRole('button', { name: 'Sign out everywhere' }).click()
+    for (const lost of [laptop, phone])
+      await lost.page.getByText('Your session has ended. Sign in again.').waitFor(PATIENCE)
+    await sessions.getByText('No browser keeps Danilo signed in.').waitFor(PATIENCE)
+
+    await page.getByRole('button', { name: 'Remove this person…' }).click()
+    const dialog = page.getByRole('dialog', { name: 'Remove Danilo?' })
+    await dialog.getByText('This cannot be undone.').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    await dialog.getByLabel('Also remove their messages').check()
+    await dialog.getByRole('button', { name: 'Remove Danilo' }).click()
+    // The dialog closes with the row of the person.
+    await dialog.waitFor({ ...PATIENCE, state: 'hidden' })
+    await page.getByRole('button', { name: 'Settings of Danilo' }).waitFor({ ...PATIENCE, state: 'hidden' })
+    expect(await prisma.entity.findUnique({ where: { id: dan.id } })).toMatchObject({ name: 'Erased', email: null })
+    expect(await prisma.message.findFirst({ where: { senderId: dan.id } })).toMatchObject({ parts: [] })
   }, 90_000)
 
   test('usage is plotted by day and listed by agent, and every other page works', async () => {

@@ -75,6 +75,7 @@ const TEXTS: Record<string, TextLimit> = {
   'Goal.description': ['src/agents/goals.ts', 'LONGEST_DESCRIPTION'],
   'Human.email': ['src/lib/email.ts', 'LONGEST_ADDRESS'],
   'Human.externalId': ['src/agents/humans.ts', 'LONGEST_EXTERNAL_ID'],
+  'Human.sessions': ['src/access/sessions.ts', 'MOST_OF_VIEWER'],
   'Human.name': NAME,
   'Human.picture': ['src/rules/picture.ts', 'LONGEST_PICTURE'],
   'McpProblem.reason': 'counted',

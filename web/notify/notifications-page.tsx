@@ -75,7 +75,9 @@ function ThisDevice({ publicKey }: { publicKey: string | null }) {
 
 function Channels({ settings }: { settings: { push: boolean; mail: boolean; notifyAfterMinutes: number } }) {
   const { connection } = useSession()
+  const [isSaved, setSaved] = useState(false)
   const save = useDo(async (values: FormData) => {
+    setSaved(false)
     const input = {
       push: values.has('push'),
       mail: values.has('mail'),
@@ -83,6 +85,7 @@ function Channels({ settings }: { settings: { push: boolean; mail: boolean; noti
     }
     const { setNotificationSettings } = await connection.ask(SET_NOTIFICATION_SETTINGS, { input })
     payloadOf(setNotificationSettings, 'SetNotificationSettingsPayload')
+    setSaved(true)
   })
   return (
     <section className="block card">
@@ -110,6 +113,9 @@ function Channels({ settings }: { settings: { push: boolean; mail: boolean; noti
           defaultValue={settings.notifyAfterMinutes}
           hint="Only for notices that are still open then."
         />
+        <p role="status" className="hint">
+          {isSaved ? 'Saved.' : ''}
+        </p>
       </Form>
     </section>
   )

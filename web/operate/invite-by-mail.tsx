@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { payloadOf } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { graphql } from '../graphql.ts'
@@ -21,20 +21,28 @@ const INVITE = graphql(`
   }
 `)
 
+/** Whether the viewer may invite people by email. */
+export function useMayInvite({ enabled = true } = {}): boolean {
+  return useAsk(MAY_INVITE, {}, { enabled }).data?.viewer.mayInvite === true
+}
+
 /** Sends an invitation by email, if the viewer may. */
 export function InviteByMail({ spaceIds }: { spaceIds: readonly string[] }) {
   const { connection } = useSession()
-  const { data } = useAsk(MAY_INVITE, {})
+  const mayInvite = useMayInvite()
+  const form = useRef<HTMLFormElement>(null)
   const [invited, setInvited] = useState<string | null>(null)
   const invite = useDo(async (values: FormData) => {
     setInvited(null)
     const input = { email: textIn(values, 'email') ?? '', spaceIds: [...spaceIds] }
     setInvited(payloadOf((await connection.ask(INVITE, { input })).invite, 'InvitePayload').email)
+    form.current?.reset()
   })
-  if (data?.viewer.mayInvite !== true) return null
+  if (!mayInvite) return null
   return (
     <section className="block">
       <Form
+        ref={form}
         label="Invite by email"
         submit="Send invitation"
         isBusy={invite.isBusy}
@@ -56,7 +64,7 @@ export function InviteByMail({ spaceIds }: { spaceIds: readonly string[] }) {
         />
       </Form>
       <p role="status" className="hint">
-        {invited === null ? '' : `An invitation is on its way to ${invited}.`}
+        {invited === null ? '' : `The invitation is being sent to ${invited}.`}
       </p>
     </section>
   )

@@ -225,15 +225,26 @@ export const TRIGGER_AGENT = graphql(`
 export const HUMANS = graphql(`
   query ConsoleHumans($search: String, $after: String) {
     humans(first: 50, search: $search, after: $after) {
-      edges { node { id name kind role createdAt erasedAt } }
+      edges { node { id name kind role email createdAt erasedAt } }
       pageInfo { hasNextPage endCursor }
     }
   }
 `)
 
+graphql(`
+  fragment ConsolePerson on Human {
+    id
+    name
+    email
+    role
+    budget { ...ConsoleBudget }
+    sessions { ...ConsoleSession }
+  }
+`)
+
 export const PERSON = graphql(`
-  query ConsolePerson($id: ID!) {
-    node(id: $id) { __typename id ... on Human { role budget { ...ConsoleBudget } } }
+  query ConsolePersonById($id: ID!) {
+    node(id: $id) { __typename id ...ConsolePerson }
   }
 `)
 

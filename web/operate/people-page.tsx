@@ -1,7 +1,7 @@
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 import { useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
-import type { HumanRole } from '../../generated/graphql.ts'
+import type { ConsoleHumansQuery, HumanRole } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
@@ -14,6 +14,7 @@ import { AccessLists } from './access-lists.tsx'
 import { HumanBudget } from './budget.tsx'
 import { InviteByMail } from './invite-by-mail.tsx'
 import { ACT_AS, CREATE_HUMAN, CREATE_INVITATION, CREATE_TOKEN, HUMANS, PERSON, UPDATE_PERSON } from './operations.ts'
+import { PersonAccount } from './person-account.tsx'
 import { Secret } from './secret.tsx'
 
 /** Manages people, services and their access. */
@@ -34,15 +35,24 @@ function People() {
   const { connection } = useSession()
   const [search, setSearch] = useState('')
   const ask = useAsk(HUMANS, { search: search === '' ? null : search, after: null })
+  const form = useRef<HTMLFormElement>(null)
   const create = useDo(async (values: FormData) => {
-    const input = { name: textIn(values, 'name') ?? '' }
+    const input = { name: textIn(values, 'name') ?? '', email: textIn(values, 'email') }
     payloadOf((await connection.ask(CREATE_HUMAN, { input })).createHuman, 'CreateHumanPayload')
+    form.current?.reset()
   })
   const people = (ask.data?.humans.edges ?? []).map(({ node }) => node)
   return (
     <section className="block card">
       <h2>People</h2>
-      <Form label="New person" submit="Add" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
+      <Form
+        ref={form}
+        label="New person"
+        submit="Add"
+        isBusy={create.isBusy}
+        error={create.error}
+        onSubmit={create.start}
+      >
         <TextField
           label="Name"
           name="name"
@@ -50,6 +60,14 @@ function People() {
           maxLength={200}
           placeholder="Name of the new person"
           hint="Then invite them with a link that works for one sign-in."
+        />
+        <TextField
+          label="E-mail address"
+          name="email"
+          type="email"
+          maxLength={254}
+          placeholder="Optional"
+          hint="For sign-in by email, and for notifications."
         />
       </Form>
       <InviteByMail spaceIds={[]} />
@@ -80,17 +98,17 @@ function People() {
 }
 
 interface PersonProps {
-  person: { id: string; name: string; kind: string; role: HumanRole; createdAt: string; erasedAt: string | null }
+  person: ConsoleHumansQuery['humans']['edges'][number]['node']
 }
 
-function Person({ person: { id, name, kind, role, createdAt, erasedAt } }: PersonProps) {
+function Person({ person: { id, name, kind, role, email, createdAt, erasedAt } }: PersonProps) {
   const { connection, become, humanId } = useSession()
   const [, go] = useLocation()
-  const [link, setLink] = useState<string | null>(null)
+  const [link, setLink] = useState<{ url: string; expiresAt: string } | null>(null)
   const [isOpen, setOpen] = useState(false)
   const invite = useDo(async (_: null) => {
     const made = await connection.ask(CREATE_INVITATION, { humanId: id })
-    setLink(payloadOf(made.createInvitation, 'CreateInvitationPayload').url)
+    setLink(payloadOf(made.createInvitation, 'CreateInvitationPayload'))
   })
   const act = useDo(async (_: null) => {
     const { secret, expiresAt } = payloadOf((await connection.ask(ACT_AS, { humanId: id })).actAs, 'ActAsPayload')
@@ -105,6 +123,7 @@ function Person({ person: { id, name, kind, role, createdAt, erasedAt } }: Perso
           <b>{name}</b> {role === 'ADMIN' && <span className="kind">admin</span>}{' '}
           <span className="note">
             since <Moment at={createdAt} />
+            {email === null && ', no address'}
           </span>
         </span>
         {erasedAt === null && (
@@ -123,7 +142,7 @@ function Person({ person: { id, name, kind, role, createdAt, erasedAt } }: Perso
               </Button>
             )}
             <IconButton
-              label={`Role and budget of ${name}`}
+              label={`Settings of ${name}`}
               icon={isOpen ? 'cross' : 'pen'}
               aria-expanded={isOpen}
               onClick={() => setOpen(!isOpen)}
@@ -131,7 +150,9 @@ function Person({ person: { id, name, kind, role, createdAt, erasedAt } }: Perso
           </>
         )}
       </div>
-      {link !== null && <Secret label={`${name}’s invitation (works once)`} value={link} isOnce />}
+      {link !== null && (
+        <Secret label={`${name}’s invitation (works once)`} value={link.url} isOnce until={link.expiresAt} />
+      )}
       <Refused error={invite.error ?? act.error} />
       {isOpen && <PersonSettings id={id} name={name} />}
     </li>
@@ -143,7 +164,7 @@ const ROLES = [
   ['ADMIN', 'Admin'],
 ] as const
 
-/** The role and the budget of a person. */
+/** The role, budget, address and sessions of a person. */
 function PersonSettings({ id, name }: { id: string; name: string }) {
   const { connection } = useSession()
   const ask = useAsk(PERSON, { id })
@@ -172,6 +193,7 @@ function PersonSettings({ id, name }: { id: string; name: string }) {
         </p>
       </Form>
       <HumanBudget humanId={id} budget={node.budget} />
+      <PersonAccount person={node} />
     </div>
   )
 }

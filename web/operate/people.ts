@@ -70,9 +70,12 @@ export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Ord
 const DESCRIPTION = 'Three agents that look after a garden'
 const DEMO_DESCRIPTION = 'Three scripted agents. To use real models: Operator, then Models'
 
-/** Creates a person, three agents, one of which needs an approval to order, and a space with all four. */
-export async function startConversation(connection: Connection, name: string, model: string | null) {
-  const { human, token } = await createPerson(connection, name)
+/**
+ * Creates three agents, one of which needs an approval to order, and a space with them and the person of `own`.
+ * @param connection of an admin
+ * @returns the id of the space
+ */
+export async function createScene(connection: Connection, own: Connection, model: string | null): Promise<string> {
   const memberIds: string[] = []
   let isScripted = false
   for (const agent of FIRST_AGENTS) {
@@ -81,11 +84,20 @@ export async function startConversation(connection: Connection, name: string, mo
     memberIds.push(created.id)
     isScripted = created.model === 'demo'
   }
-  const own = createConnection({ token })
   const input = { name: 'Garden', description: isScripted ? DEMO_DESCRIPTION : DESCRIPTION, memberIds }
   const made = await own.ask(CREATE_SPACE, { input })
-  own.close()
   const spaceId = payloadOf(made.createSpace, 'CreateSpacePayload').space.id
   suggest(spaceId, SUGGESTIONS)
-  return { human, token, spaceId }
+  return spaceId
+}
+
+/** Creates a person, and the scene for them. */
+export async function startConversation(connection: Connection, name: string, model: string | null) {
+  const { token } = await createPerson(connection, name)
+  const own = createConnection({ token })
+  try {
+    return { token, spaceId: await createScene(connection, own, model) }
+  } finally {
+    own.close()
+  }
 }

@@ -1,20 +1,32 @@
 import { CopyButton } from '../ui/copy-button.tsx'
+import { Moment } from '../ui/time.tsx'
 
 interface SecretProps {
   label: string
   value: string
   /** The secret cannot be shown again. */
   isOnce?: boolean
+  /** When it stops working. */
+  until?: string
 }
 
 /** A value to copy and pass on. */
-export function Secret({ label, value, isOnce = false }: SecretProps) {
+export function Secret({ label, value, isOnce = false, until }: SecretProps) {
   return (
     <div className="secret">
       <span className="secret-label">{label}</span>
       <code>{value}</code>
       <CopyButton what="it" look="button" text={() => value} />
-      {isOnce && <p className="hint">Shown only once. Copy it now.</p>}
+      {(isOnce || until !== undefined) && (
+        <p className="hint">
+          {isOnce && 'Shown only once. Copy it now.'}{' '}
+          {until !== undefined && (
+            <>
+              Valid until <Moment at={until} />.
+            </>
+          )}
+        </p>
+      )}
     </div>
   )
 }

@@ -7,22 +7,20 @@ import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { isSet, placeOf, WITH_NEW_PROVIDER } from './models-page.tsx'
 import { MODELS } from './operations.ts'
-import { startConversation } from './people.ts'
+import { createScene, startConversation } from './people.ts'
 
 /** The maximum number of models of one provider in the list. */
 const MOST_OFFERED = 100
 
-/** For an operator of a new server: creates a conversation with three agents. */
+/** For an admin of a new server: creates a conversation with three agents. */
 export function StartPage() {
-  const { connection, become } = useSession()
+  const { connection, become, isHuman } = useSession()
   const [, go] = useLocation()
   const { data } = useAsk(MODELS, {})
   const start = useDo(async (values: FormData) => {
-    const { token, spaceId } = await startConversation(
-      connection,
-      textIn(values, 'name') ?? 'Ada',
-      textIn(values, 'model'),
-    )
+    const model = textIn(values, 'model')
+    if (isHuman) return go(`/spaces/${await createScene(connection, connection, model)}`)
+    const { token, spaceId } = await startConversation(connection, textIn(values, 'name') ?? 'Ada', model)
     go(`/spaces/${spaceId}`)
     become(token)
   })
@@ -40,13 +38,20 @@ export function StartPage() {
       <div className="page-scroll narrow-page">
         <section className="block card">
           <h2>Try it</h2>
-          <p>
-            Creates a person for you, three agents (Iris, who reports the weather, Tom, who asks back, and Noor, who
-            orders what you approve), and a space with all four. You continue as that person, with three messages to
-            click; <em>Operator</em> at the bottom of the sidebar brings you back here.
-          </p>
+          {isHuman ? (
+            <p>
+              Creates three agents (Iris, who reports the weather, Tom, who asks back, and Noor, who orders what you
+              approve), and a space with them and you, with three messages to click.
+            </p>
+          ) : (
+            <p>
+              Creates a person for you, three agents (Iris, who reports the weather, Tom, who asks back, and Noor, who
+              orders what you approve), and a space with all four. You continue as that person, with three messages to
+              click; <em>Operator</em> at the bottom of the sidebar brings you back here.
+            </p>
+          )}
           <Form label="Try it" submit="Try it" isBusy={start.isBusy} error={start.error} onSubmit={start.start}>
-            <TextField label="Your name" name="name" required defaultValue="Ada" maxLength={200} />
+            {!isHuman && <TextField label="Your name" name="name" required defaultValue="Ada" maxLength={200} />}
             <SelectField
               label="The agents’ model"
               name="model"

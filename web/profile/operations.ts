@@ -1,10 +1,21 @@
 import { graphql } from '../graphql.ts'
 
+graphql(`
+  fragment ConsoleSession on Session {
+    id
+    device
+    createdAt
+    lastUsedAt
+    current
+    actingAdmin { id name }
+  }
+`)
+
 export const PROFILE = graphql(`
   query ConsoleProfile {
     viewer {
       human { id name email timeZone sharePresence }
-      sessions { id device createdAt lastUsedAt current actingAdmin { id name } }
+      sessions { ...ConsoleSession }
     }
   }
 `)

@@ -7,9 +7,9 @@ import { PageHead } from '../shell/page-head.tsx'
 import { Button } from '../ui/button.tsx'
 import { CheckField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
-import { Moment } from '../ui/time.tsx'
 import { ChangeEmail } from './change-email.tsx'
 import { END_SESSION, PROFILE, UPDATE_PROFILE } from './operations.ts'
+import { SessionList } from './session-list.tsx'
 
 type Viewer = ConsoleProfileQuery['viewer']
 
@@ -84,26 +84,7 @@ function Sessions({ sessions }: { sessions: Viewer['sessions'] }) {
   return (
     <section className="block card" aria-label="Sessions">
       <h2>Where you are signed in</h2>
-      {sessions.length === 0 && <p className="hint">No browser keeps you signed in.</p>}
-      <ul className="rows">
-        {sessions.map(({ id, device, lastUsedAt, current, actingAdmin }) => (
-          <li key={id} className="plain-row">
-            <span className="grow">
-              {device} {current && <span className="kind">this browser</span>}
-              {actingAdmin !== null && <span className="kind">{actingAdmin.name} acts as you</span>}
-              <span className="note">
-                {' '}
-                last used <Moment at={lastUsedAt} />
-              </span>
-            </span>
-            {!current && (
-              <Button isBusy={end.isBusy} onClick={() => end.start(id)} aria-label={`End ${device}`}>
-                End
-              </Button>
-            )}
-          </li>
-        ))}
-      </ul>
+      <SessionList sessions={sessions} whom="you" isBusy={end.isBusy} onEnd={(id) => end.start(id)} />
       {sessions.some(({ current }) => !current) && (
         <Button icon="out" isBusy={end.isBusy} onClick={() => end.start(null)}>
           Sign out everywhere else

@@ -4,6 +4,7 @@ import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 import { isJoinLink } from './join.tsx'
+import { keepReturnPath } from './return-path.ts'
 
 /** Sends a sign-in link by email, if the server can send email. */
 export function SignInByMail() {
@@ -29,6 +30,7 @@ export function SignInByMail() {
       })
       const { error: refusal } = (await answer.json()) as { error?: string }
       if (!answer.ok) throw new ParleyError(refusal ?? `HTTP status ${answer.status}`, 'BAD_INPUT')
+      keepReturnPath()
       setSentTo(email)
     } catch (failure) {
       setError(errorOf(failure))

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'react'
-import { addressOf, basePath } from '../location.ts'
+import { addressOf } from '../location.ts'
+import { pathHere } from './return-path.ts'
 
 interface Provider {
   name: string
@@ -28,6 +29,3 @@ export function SignInByProvider() {
     </ul>
   )
 }
-
-/** The path of this page below the server's base path, with its query. */
-const pathHere = () => location.pathname.slice(basePath.length) + location.search

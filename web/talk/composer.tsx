@@ -230,20 +230,23 @@ function useMention(
   const listId = useId()
   const [caret, setCaret] = useState(0)
   const [active, setActive] = useState(0)
-  const [closedAt, setClosedAt] = useState(-1)
+  // The mention without a list: the position of its name, and the start of the text when the list was closed.
+  const [closed, setClosed] = useState<{ from: number; before: string } | null>(null)
+  // The text was sent, deleted or replaced. A new mention can begin at the same position.
+  if (closed !== null && !text.startsWith(closed.before)) setClosed(null)
   const begun = /(^|\s)@([^\s@]*)$/.exec(text.slice(0, caret))
   const from = begun === null ? -1 : caret - (begun[2]?.length ?? 0)
   const offered =
-    begun === null || closedAt === from
+    begun === null || closed?.from === from
       ? []
       : members.filter(({ name }) => name.toLowerCase().includes((begun[2] ?? '').toLowerCase())).slice(0, 8)
   const current = offered[Math.min(active, offered.length - 1)]
 
   const look = () => setCaret(field.current?.selectionStart ?? 0)
   const take = ({ name }: Member) => {
-    const next = `${text.slice(0, from)}${name} ${text.slice(caret)}`
-    setText(next)
-    setClosedAt(from)
+    const before = text.slice(0, from) + name
+    setText(`${before} ${text.slice(caret)}`)
+    setClosed({ from, before })
     requestAnimationFrame(() => {
       const at = from + name.length + 1
       field.current?.focus()
@@ -255,7 +258,7 @@ function useMention(
     if (current === undefined) return false
     if (event.key === 'ArrowDown') setActive((active + 1) % offered.length)
     else if (event.key === 'ArrowUp') setActive((active + offered.length - 1) % offered.length)
-    else if (event.key === 'Escape') setClosedAt(from)
+    else if (event.key === 'Escape') setClosed({ from, before: text.slice(0, from) })
     else if (event.key === 'Enter' || event.key === 'Tab') take(current)
     else return false
     event.preventDefault()
@@ -266,7 +269,7 @@ function useMention(
     const before = text.slice(0, at)
     const mark = before === '' || /\s$/.test(before) ? '@' : ' @'
     setText(`${before}${mark}${text.slice(at)}`)
-    setClosedAt(-1)
+    setClosed(null)
     requestAnimationFrame(() => {
       field.current?.focus()
       field.current?.setSelectionRange(at + mark.length, at + mark.length)

@@ -3,6 +3,7 @@ import { useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import type { Routing } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
+import { useMayInvite } from '../operate/invite-by-mail.tsx'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -21,6 +22,7 @@ interface NewSpaceProps {
 export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
   const { connection, humanId } = useSession()
   const [, go] = useLocation()
+  const mayInvite = useMayInvite({ enabled: open })
   const [search, setSearch] = useState({ agents: '', people: '' })
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const agents = useAsk(AGENT_CHOICES, { search: search.agents || null }, { enabled: open })
@@ -76,7 +78,11 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
           search={search.people}
           onSearch={(next) => setSearch({ ...search, people: next })}
           onToggle={toggle}
-          none="You cannot see any other people yet. Create the space, and send a join link from its details."
+          none={
+            mayInvite
+              ? 'You cannot see any other people yet. Create the space, and invite them by email from its details.'
+              : 'You cannot see any other people yet. Create the space, and send a join link from its details to people who have an account.'
+          }
         />
       </Form>
     </Dialog>

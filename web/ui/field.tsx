@@ -1,4 +1,4 @@
-import { type ComponentProps, type FormEvent, type ReactNode, useId } from 'react'
+import { type ComponentProps, type FormEvent, type ReactNode, type Ref, useId } from 'react'
 import type { ParleyError } from '../../client/index.ts'
 import { Button } from './button.tsx'
 import { Refused } from './notice.tsx'
@@ -98,17 +98,19 @@ interface FormProps {
   onBack?: () => void
   /** A further button. */
   button?: ReactNode
+  /** For a caller that resets the form. */
+  ref?: Ref<HTMLFormElement>
 }
 
 export function Form(props: FormProps) {
-  const { label, onSubmit, submit, isBusy, error, children, look = 'primary', onBack, button } = props
+  const { label, onSubmit, submit, isBusy, error, children, look = 'primary', onBack, button, ref } = props
 
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     onSubmit(new FormData(event.currentTarget))
   }
   return (
-    <form aria-label={label} className="form" onSubmit={send}>
+    <form ref={ref} aria-label={label} className="form" onSubmit={send}>
       {children}
       <Refused error={error} />
       <div className="form-end">
