@@ -32,7 +32,7 @@ export function readMailSettings(set: Environment): { mail: MailSettings | null;
     return { mail: null, faults: from === undefined ? [] : ['PARLEY_MAIL_FROM: needs PARLEY_SMTP_URL'] }
   const server = serverOf(url)
   if (typeof server === 'string') return { mail: null, faults: [`PARLEY_SMTP_URL: ${server}`] }
-  const sender = senderOf(from, server.auth)
+  const sender = senderOf(from, server)
   const faults = [
     ...(typeof sender === 'string' ? [`PARLEY_MAIL_FROM: ${sender}`] : []),
     ...(isLinkable(set)
@@ -76,11 +76,11 @@ function serverOf(value: string): Omit<MailSettings, 'from'> | string {
 }
 
 /** Returns the sender, or an error. If absent, the sender is the user of the server, if that is an address. */
-function senderOf(from: string | undefined, auth: MailSettings['auth']) {
+function senderOf(from: string | undefined, { host, auth }: Pick<MailSettings, 'host' | 'auth'>) {
   if (from === undefined) {
-    const address = normalEmail(auth?.user ?? '')
+    const address = normalEmail(auth?.user ?? '') ?? (isLoopback(host) ? 'parley@localhost' : null)
     return address === null
-      ? 'required with PARLEY_SMTP_URL, unless its user is an address. Set an address that the mail server may send from: Parley <parley@example.com>'
+      ? 'required with PARLEY_SMTP_URL: Parley <parley@example.com>'
       : { name: DEFAULT_NAME, address }
   }
   const [, quoted = '', bracketed] = /^\s*(?:(.*?)\s*<([^<>]*)>)\s*$/.exec(from) ?? []
