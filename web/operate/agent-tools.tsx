@@ -22,6 +22,7 @@ import { policyInputOf } from './policy-input.ts'
 import { isPrivateAddress } from './private-address.ts'
 import { RemoteAgent } from './remote-agent.tsx'
 import { SchemaFields } from './schema-fields.tsx'
+import { rowsOf } from './schema-rows.ts'
 import { ToolTrial } from './tool-trial.tsx'
 
 type Tool = ConsoleToolFragment
@@ -35,6 +36,10 @@ const EXECUTIONS = [
 ] as const
 
 const FIRST_SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
+
+const HOUR_SECONDS = 3600
+/** With four digits, which are enough to convert it back to the same second. */
+const hoursOf = (seconds: number) => Number((seconds / HOUR_SECONDS).toFixed(4))
 
 const METHODS = [
   ['', 'POST of the whole input'],
@@ -73,12 +78,14 @@ export function AgentTools({ agent }: { agent: Agent }) {
       <section className="block">
         <div className="block-head">
           <h2>Tools</h2>
-          <Button icon="plus" onClick={() => setImporting(true)}>
-            From OpenAPI
-          </Button>
-          <Button icon="plus" onClick={() => setEdited('new')}>
-            New tool
-          </Button>
+          <div className="block-verbs">
+            <Button icon="plus" onClick={() => setImporting(true)}>
+              From OpenAPI
+            </Button>
+            <Button icon="plus" onClick={() => setEdited('new')}>
+              New tool
+            </Button>
+          </div>
         </div>
         {tools.length === 0 && (
           <Empty icon="wrench" title="No custom tools">
@@ -95,9 +102,14 @@ export function AgentTools({ agent }: { agent: Agent }) {
                 <b>
                   <code>{tool.name}</code>
                 </b>{' '}
-                <span className="kind">{tool.execution.toLowerCase()}</span>
-                <p className="note">{tool.description}</p>
-                <Json label="Input schema" value={tool.inputSchema} />
+                {tool.approval !== null && (
+                  <span className="kind">
+                    {tool.approval.quorum} {tool.approval.quorum === 1 ? 'approval' : 'approvals'}
+                  </span>
+                )}
+                <p>{tool.description}</p>
+                <p className="note">{EXECUTIONS.find(([execution]) => execution === tool.execution)?.[1]}</p>
+                <InputOfTool schema={tool.inputSchema} />
               </div>
               <Button onClick={() => setEdited(tool)}>Edit</Button>
               <IconButton
@@ -144,6 +156,14 @@ export function AgentTools({ agent }: { agent: Agent }) {
   )
 }
 
+/** The names of a tool's inputs; the schema as JSON if it contains more than fields. */
+function InputOfTool({ schema }: { schema: unknown }) {
+  const rows = rowsOf(schema)
+  if (rows === null) return <Json label="Input schema" value={schema} />
+  const words = rows.map(({ name, isRequired }) => (isRequired ? name : `${name} (optional)`))
+  return <p className="note">Input: {words.length === 0 ? 'nothing' : words.join(', ')}</p>
+}
+
 /**
  * Converts a tool to its input. Headers are omitted: the API never returns them, and keeps them if they are
  * absent.
@@ -156,11 +176,11 @@ function inputOf({ headerNames: _, approval, ...tool }: Tool) {
 function policyIn(values: FormData, known: Tool['approval']) {
   const quorum = numberIn(values, 'quorum')
   if (quorum === null || quorum < 1) return null
-  const expiresInSeconds = numberIn(values, 'expiresInSeconds')
+  const hours = numberIn(values, 'expiresInHours')
   return {
     ...(known === null ? {} : policyInputOf(known)),
     quorum,
-    ...(expiresInSeconds === null ? {} : { expiresInSeconds }),
+    ...(hours === null ? {} : { expiresInSeconds: Math.max(1, Math.round(hours * HOUR_SECONDS)) }),
   }
 }
 
@@ -179,6 +199,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
   /** @throws ParleyError if a field cannot be read */
   const toolIn = (values: FormData): ToolInput => {
     const headers = execution === 'HTTP' ? headersIn(values) : undefined
+    const timeoutSeconds = numberIn(values, 'timeoutSeconds')
     return {
       name: textIn(values, 'name') ?? '',
       description: textIn(values, 'description') ?? '',
@@ -189,7 +210,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
         execution === 'SPACE' || execution === 'EXTERNAL' ? jsonIn(values, 'resultSchema', 'The answer') : null,
       url: execution === 'HTTP' ? textIn(values, 'url') : null,
       method: execution === 'HTTP' ? textIn(values, 'method') : null,
-      timeoutMs: numberIn(values, 'timeoutMs'),
+      timeoutMs: timeoutSeconds === null ? null : Math.round(timeoutSeconds * 1000),
       visible: execution === 'SPACE' ? true : values.get('visible') === 'on',
       alwaysAsk: tool?.alwaysAsk ?? false,
       mayReceiveConfidential: tool?.mayReceiveConfidential ?? false,
@@ -255,11 +276,12 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           hint="The model fills these in for each call."
         />
         <TextField
-          label="Timeout in milliseconds"
-          name="timeoutMs"
+          label="Timeout in seconds"
+          name="timeoutSeconds"
           type="number"
-          min={1}
-          defaultValue={tool?.timeoutMs ?? ''}
+          min={0.001}
+          step="any"
+          defaultValue={tool?.timeoutMs == null ? '' : tool.timeoutMs / 1000}
           placeholder="server default"
         />
         {(execution === 'SPACE' || execution === 'EXTERNAL') && (
@@ -281,11 +303,12 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             placeholder="none"
           />
           <TextField
-            label="Seconds to approve"
-            name="expiresInSeconds"
+            label="Hours to approve"
+            name="expiresInHours"
             type="number"
-            min={1}
-            defaultValue={tool?.approval?.expiresInSeconds ?? ''}
+            min={0.0001}
+            step="any"
+            defaultValue={tool?.approval == null ? '' : hoursOf(tool.approval.expiresInSeconds)}
             placeholder="server default"
           />
         </div>

@@ -1,7 +1,7 @@
 import { useId, useState } from 'react'
 import { Button, IconButton } from '../ui/button.tsx'
 import { AreaField } from '../ui/field.tsx'
-import { hasNameBefore, rowsOf, type SchemaRow, type SchemaRowType, schemaOf } from './schema-rows.ts'
+import { hasNameBefore, rowsOf, type SchemaRow, type SchemaRowType, schemaOf, wordsOfKeywords } from './schema-rows.ts'
 
 const TYPES: readonly (readonly [SchemaRowType, string])[] = [
   ['string', 'Text'],
@@ -10,7 +10,7 @@ const TYPES: readonly (readonly [SchemaRowType, string])[] = [
   ['boolean', 'Yes or no'],
   ['strings', 'List of texts'],
 ]
-const NEW: SchemaRow = { name: '', type: 'string', isRequired: true, description: '' }
+const NEW: SchemaRow = { name: '', type: 'string', isRequired: true, description: '', more: {} }
 
 interface SchemaFieldsProps {
   label: string
@@ -87,7 +87,7 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
           <select
             aria-label={`Type of field ${at + 1}`}
             value={row.type}
-            onChange={(event) => change(at, { type: event.target.value as SchemaRowType })}
+            onChange={(event) => change(at, { type: event.target.value as SchemaRowType, more: {} })}
           >
             {TYPES.map(([type, words]) => (
               <option key={type} value={type}>
@@ -114,6 +114,7 @@ export function SchemaFields({ label, name, initial, required = false, hint }: S
             icon="cross"
             onClick={() => setRows(rows.filter((_, place) => place !== at))}
           />
+          {Object.keys(row.more).length > 0 && <p className="hint">also: {wordsOfKeywords(row.more)}</p>}
         </div>
       ))}
       <div className="schema-rows-end">

@@ -4,6 +4,8 @@ export interface SchemaRow {
   type: SchemaRowType
   isRequired: boolean
   description: string
+  /** Further keywords, which the form keeps but cannot edit, e.g. `minimum`. */
+  more: Readonly<Record<string, unknown>>
 }
 
 export const ROW_TYPES = ['string', 'number', 'integer', 'boolean', 'strings'] as const
@@ -25,12 +27,12 @@ export function rowsOf(schema: unknown): SchemaRow[] | null {
 }
 
 function rowOf(name: string, property: unknown, isRequired: boolean): SchemaRow | null {
-  if (!isObject(property) || !hasOnly(property, ['type', 'description', 'items'])) return null
-  const { type, description = '', items } = property
+  if (!isObject(property)) return null
+  const { type, description = '', items, ...more } = property
   const isList = type === 'array' && isObject(items) && items['type'] === 'string' && hasOnly(items, ['type'])
   const rowType = isList ? 'strings' : ROW_TYPES.find((one) => one === type && one !== 'strings')
   if (rowType === undefined || typeof description !== 'string' || (!isList && items !== undefined)) return null
-  return { name, type: rowType, isRequired, description }
+  return { name, type: rowType, isRequired, description, more }
 }
 
 /** Whether a row before this one has its name: the form must refuse, because a schema has one field of each name. */
@@ -43,17 +45,36 @@ export function hasNameBefore(rows: readonly SchemaRow[], at: number): boolean {
 export function schemaOf(rows: readonly SchemaRow[]): Record<string, unknown> {
   const named = new Map(rows.flatMap((row) => (row.name.trim() === '' ? [] : [[row.name.trim(), row] as const])))
   const properties = Object.fromEntries(
-    [...named].map(([name, { type, description }]) => [
+    [...named].map(([name, { type, description, more }]) => [
       name,
       {
         ...(type === 'strings' ? { type: 'array', items: { type: 'string' } } : { type }),
         ...(description.trim() === '' ? {} : { description: description.trim() }),
+        ...more,
       },
     ]),
   )
   const required = [...named].filter(([, { isRequired }]) => isRequired).map(([name]) => name)
   return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
 }
+
+const WORDS = new Map<string, (value: unknown) => string>([
+  ['minimum', (value) => `at least ${value}`],
+  ['maximum', (value) => `at most ${value}`],
+  ['exclusiveMinimum', (value) => `more than ${value}`],
+  ['exclusiveMaximum', (value) => `less than ${value}`],
+  ['minLength', (value) => `at least ${value} characters`],
+  ['maxLength', (value) => `at most ${value} characters`],
+  ['minItems', (value) => `at least ${value} items`],
+  ['maxItems', (value) => `at most ${value} items`],
+  ['enum', (value) => `one of ${[value].flat().join(', ')}`],
+])
+
+/** Describes the further keywords of a row: those without words by their name and JSON. */
+export const wordsOfKeywords = (more: SchemaRow['more']): string =>
+  Object.entries(more)
+    .map(([keyword, value]) => WORDS.get(keyword)?.(value) ?? `${keyword} ${JSON.stringify(value)}`)
+    .join(', ')
 
 const hasOnly = (value: Record<string, unknown>, names: readonly string[]) =>
   Object.keys(value).every((name) => names.includes(name))
