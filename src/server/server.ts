@@ -42,6 +42,7 @@ import { listen } from './http/listening.ts'
 import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
 import { createMcpAuthorization, MCP_CALLBACK_PATH, MCP_CONNECT_PATH } from './http/mcp-authorization.ts'
 import { createMetrics } from './http/metrics.ts'
+import { sendNoticePage } from './http/notice-page.ts'
 import { createOidcHandler, OIDC_PATH } from './http/oidc.ts'
 import { createOrigins, type Origins } from './http/origins.ts'
 import { createGraphiql, sendNotFound, wantsPage } from './http/pages.ts'
@@ -386,7 +387,7 @@ function createRoutes(
   endpoint: Endpoint | null,
   isDraining: () => boolean,
 ) {
-  const { db, log, clock, metrics, logger } = platform
+  const { db, log, clock, metrics, logger, publicUrl } = platform
   const health = createHealth({ database: () => db.fault(), realtime: () => log.healthy(), isDraining, clock })
   const figures = createMetrics({
     others: metrics,
@@ -407,11 +408,21 @@ function createRoutes(
   let hasToldPrefix = false
   const notFound: Handler = (request, response) => {
     const prefix = endpoint === null ? null : addedPrefixOf(pathOf(request), isServed)
-    if (prefix === null) return sendNotFound(response)
-    const hint = `If a proxy adds the prefix ${prefix}, set PARLEY_PUBLIC_URL to the address with this prefix.`
-    if (!hasToldPrefix) logger.warn({ path: pathToTell(request) }, `a request found nothing. ${hint}`)
-    hasToldPrefix = true
-    sendNotFound(response, hint)
+    const hint =
+      prefix === null
+        ? null
+        : `If a proxy adds the prefix ${prefix}, set PARLEY_PUBLIC_URL to the address with this prefix.`
+    if (hint !== null && !hasToldPrefix) {
+      logger.warn({ path: pathToTell(request) }, `a request found nothing. ${hint}`)
+      hasToldPrefix = true
+    }
+    if (endpoint === null || !wantsPage(request)) return sendNotFound(response, hint)
+    sendNoticePage(response, {
+      status: 404,
+      title: 'Page not found',
+      text: ['There is no page at this address.', ...(hint === null ? [] : [`For operators: ${hint}`])],
+      links: [{ href: `${publicUrl.basePath}/`, label: 'Go to your spaces' }],
+    })
   }
   function handlerIn(served: Endpoint, { method }: IncomingMessage, path: string): Handler | null {
     if (method === 'POST' && WEBHOOK_PATH.test(path)) return webhook

@@ -58,6 +58,14 @@ describe('the console over HTTP', () => {
     }
   })
 
+  test('shows people at other addresses a page with the way to their spaces', async () => {
+    const missing = await ask('/nothing', { headers: { accept: 'text/html' } })
+    expect([missing.status, missing.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
+    expect(missing.headers.get('content-security-policy')).not.toContain('script')
+    expect(await missing.text()).toContain('<a href="/">Go to your spaces</a>')
+    expect((await ask('/nothing')).headers.get('content-type')).toMatch(/^text\/plain/)
+  })
+
   test('serves the manifest and the service worker at the root, and the icons', async () => {
     const types = [
       ['/manifest.webmanifest', 'application/manifest+json', 'no-cache'],

@@ -113,10 +113,10 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
           <tr>
             <th scope="col">{dimension === 'HUMAN' ? 'person' : dimension.toLowerCase()}</th>
             <th scope="col">runs</th>
+            <th scope="col">cost</th>
             <th scope="col">tokens in</th>
             <th scope="col">cached</th>
             <th scope="col">tokens out</th>
-            <th scope="col">cost</th>
           </tr>
         </thead>
         <tbody>
@@ -127,10 +127,10 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
                 <span className="share" aria-hidden="true" style={{ inlineSize: `${(tokensOf(row) / most) * 100}%` }} />
               </th>
               <td>{row.runs.toLocaleString()}</td>
+              <td>{row.costUsd === null ? 'no price' : wordsOfCost(row.costUsd)}</td>
               <td>{row.inputTokens.toLocaleString()}</td>
               <td>{row.cachedInputTokens.toLocaleString()}</td>
               <td>{row.outputTokens.toLocaleString()}</td>
-              <td>{row.costUsd === null ? 'no price' : wordsOfCost(row.costUsd)}</td>
             </tr>
           ))}
         </tbody>

@@ -150,7 +150,7 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
           rows={1}
           dir="auto"
           maxLength={MOST_LETTERS}
-          placeholder={replyToId === undefined ? `Message ${space.name}` : 'Reply in this thread'}
+          placeholder={replyToId === undefined ? `Message ${space.name}` : 'Reply'}
           value={text}
           onChange={(event) => {
             setText(event.target.value)
