@@ -114,6 +114,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
 
     await page.getByRole('tab', { name: 'Settings' }).click()
     await page.getByLabel('Instructions').fill('You keep very short minutes.')
+    await page.getByText('Advanced', { exact: true }).click()
     await page.getByLabel('Temperature').fill('0.2')
     await page.getByLabel('Reasoning effort').selectOption('low')
     await page.getByRole('button', { name: 'Save' }).click()

@@ -1,5 +1,5 @@
 import { Tabs } from '@base-ui/react/tabs'
-import { useState } from 'react'
+import { Fragment, useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentSettingsFragment } from '../../generated/graphql.ts'
@@ -20,6 +20,7 @@ import { MindView } from './mind-view.tsx'
 import { AGENT, DELETE_AGENT, UPDATE_AGENT } from './operations.ts'
 import { Plans } from './plans.tsx'
 import { ScratchSpace } from './scratch-space.tsx'
+import { useSpacesOfAgents } from './spaces-of-agents.ts'
 import { WakeUp } from './wake-up.tsx'
 
 const EVERY_MS = 4000
@@ -60,6 +61,7 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
         {isAdmin && <PauseButton agent={agent} />}
       </PageHead>
       <div className="page-scroll wide-page">
+        <SpacesOfAgent agentId={agentId} />
         <Tabs.Root className="tabbed" value={tab ?? 'runs'} onValueChange={(next) => go(`/agents/${agentId}/${next}`)}>
           <Tabs.List className="tabs">
             <Tabs.Tab value="runs">Runs</Tabs.Tab>
@@ -88,6 +90,24 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
   )
 }
 
+/** Links to the spaces of the agent that the viewer may see. */
+function SpacesOfAgent({ agentId }: { agentId: string }) {
+  const spaces = useSpacesOfAgents()?.get(agentId)
+  if (spaces === undefined) return null
+  return (
+    <p className="hint agent-spaces">
+      {spaces.length === 0
+        ? 'In none of your spaces. Add the agent in the details of a space.'
+        : spaces.map(({ id, name }, at) => (
+            <Fragment key={id}>
+              {at === 0 ? 'In ' : ', '}
+              <Link href={`/spaces/${id}`}>{name}</Link>
+            </Fragment>
+          ))}
+    </p>
+  )
+}
+
 /** Pauses an agent, so that nothing wakes it. Active runs continue. */
 function PauseButton({ agent: { id, paused } }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
@@ -96,7 +116,7 @@ function PauseButton({ agent: { id, paused } }: { agent: ConsoleAgentSettingsFra
     payloadOf(made.updateAgent, 'UpdateAgentPayload')
   })
   return (
-    <Button icon={paused ? 'retry' : 'stop'} isBusy={set.isBusy} onClick={() => set.start(!paused)}>
+    <Button icon={paused ? 'play' : 'pause'} isBusy={set.isBusy} onClick={() => set.start(!paused)}>
       {paused ? 'Resume' : 'Pause'}
     </Button>
   )

@@ -49,63 +49,79 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
           <ModelField label="Model" name="model" defaultValue={agent.model} required />
         </div>
         <TextField label="Description" name="description" defaultValue={agent.description ?? ''} />
-        <AreaField label="Instructions" name="instructions" defaultValue={internals.instructions} rows={10} required />
-        <TextField
-          label="Fallback models"
-          name="fallbackModels"
-          defaultValue={internals.fallbackModels.join(', ')}
-          hint="Tried in order when the model’s provider fails; separated by commas"
-        />
+        <AreaField label="Instructions" name="instructions" defaultValue={internals.instructions} rows={6} required />
+        <details
+          className="fold"
+          // A field that the browser refuses must be visible.
+          onInvalidCapture={(event) => {
+            event.currentTarget.open = true
+          }}
+        >
+          <summary>Advanced</summary>
+          <div className="form">
+            <TextField
+              label="Fallback models"
+              name="fallbackModels"
+              defaultValue={internals.fallbackModels.join(', ')}
+              hint="Tried in order when the model’s provider fails; separated by commas"
+            />
+            <div className="columns">
+              <TextField
+                label="Maximum steps per run"
+                name="maxSteps"
+                type="number"
+                min={1}
+                defaultValue={internals.maxSteps}
+              />
+              <TextField
+                label="Maximum tool calls per run"
+                name="maxToolCalls"
+                type="number"
+                min={1}
+                defaultValue={internals.maxToolCalls}
+              />
+              <TextField
+                label="Concurrent runs"
+                name="maxConcurrentRuns"
+                type="number"
+                min={1}
+                defaultValue={internals.maxConcurrentRuns}
+              />
+              <TextField
+                label="Token limit per run"
+                name="tokenBudget"
+                type="number"
+                min={1}
+                defaultValue={internals.tokenBudget ?? ''}
+                placeholder="no limit"
+              />
+            </div>
+            <ModelSettings settings={internals.modelSettings} />
+            <AreaField
+              label="Phases"
+              name="phases"
+              rows={3}
+              spellCheck={false}
+              defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
+              hint="JSON: which tools the model may or must use, from which step"
+            />
+            <p className="hint">
+              To represent an agent on another server, enter <code>a2a:</code> and the URL of its card as the model.
+            </p>
+          </div>
+        </details>
         <div className="columns">
-          <TextField
-            label="Maximum steps per run"
-            name="maxSteps"
-            type="number"
-            min={1}
-            defaultValue={internals.maxSteps}
-          />
-          <TextField
-            label="Maximum tool calls per run"
-            name="maxToolCalls"
-            type="number"
-            min={1}
-            defaultValue={internals.maxToolCalls}
-          />
-          <TextField
-            label="Concurrent runs"
-            name="maxConcurrentRuns"
-            type="number"
-            min={1}
-            defaultValue={internals.maxConcurrentRuns}
-          />
-          <TextField
-            label="Token limit per run"
-            name="tokenBudget"
-            type="number"
-            min={1}
-            defaultValue={internals.tokenBudget ?? ''}
-            placeholder="no limit"
+          <TextField label="Note for the version" name="versionNote" maxLength={1000} placeholder="Why it was changed" />
+          <CheckField
+            label="Keep as a draft"
+            name="asDraft"
+            hint="Runs continue with the published version until the draft is published."
           />
         </div>
-        <ModelSettings settings={internals.modelSettings} />
-        <AreaField
-          label="Phases"
-          name="phases"
-          rows={3}
-          spellCheck={false}
-          defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
-          hint="JSON: which tools the model may or must use, from which step"
-        />
-        <TextField label="Note for the version" name="versionNote" maxLength={1000} placeholder="Why it was changed" />
-        <CheckField
-          label="Keep as a draft"
-          name="asDraft"
-          hint="Runs continue with the published version until the draft is published."
-        />
         <p role="status" className="hint">
           {status !== ''
             ? status
-            : `Memory: ${agent.mind.toLowerCase()}. Toolset: ${agent.toolset.toLowerCase()}. These two cannot be changed.`}
+            : `Memory: ${agent.mind.toLowerCase()}. Toolset: ${agent.toolset.toLowerCase().replace('_', ' ')}. These two cannot be changed.`}
         </p>
       </Form>
     </div>

@@ -120,7 +120,7 @@ function VersionRow({ version, isCurrent }: { version: ConsoleAgentVersionFragme
         )}
       </div>
       <Refused error={restore.error} />
-      {diff === '' ? (
+      {number === 1 || diff === '' ? (
         <p className="hint">{number === 1 ? 'The first version.' : 'No difference from the previous version.'}</p>
       ) : (
         <details>

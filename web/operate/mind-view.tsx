@@ -37,8 +37,8 @@ export function MindView({ agentId }: { agentId: string }) {
     <div className="mind">
       {agent?.mind === 'STATELESS' ? (
         <p className="block hint">
-          This agent is stateless: every trigger starts a separate run, so there is no inbox and no consciousness. Its
-          memories and goals are kept.
+          This agent is stateless: every trigger starts a separate run, so there is no inbox, and no thoughts are kept
+          between runs. Its memories and goals are kept.
         </p>
       ) : (
         <>

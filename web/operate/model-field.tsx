@@ -15,9 +15,7 @@ export function ModelField({ hint, ...props }: ComponentProps<typeof TextField>)
     <>
       <TextField
         {...props}
-        hint={
-          hint ?? 'provider:model, e.g. openai:gpt-5-mini, demo, or a2a:URL of the card of an agent on another server'
-        }
+        hint={hint ?? 'provider:model, e.g. openai:gpt-5-mini, or demo'}
         list={listId}
       />
       <datalist id={listId}>

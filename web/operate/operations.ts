@@ -192,6 +192,12 @@ export const SCRATCH_SPACES = graphql(`
   }
 `)
 
+export const SPACES_OF_AGENTS = graphql(`
+  query ConsoleSpacesOfAgents {
+    spaces(first: 100) { edges { node { id name members { id } } } }
+  }
+`)
+
 export const DELETE_SPACE = graphql(`
   mutation ConsoleDeleteSpace($id: ID!) {
     deleteSpace(input: { id: $id }) {
