@@ -63,8 +63,8 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
     const [ada, other] = [await openAs(human, `/spaces/${space.id}`), await openAs(bob, `/spaces/${space.id}`)]
     await other.page.getByRole('heading', { name: 'Attic', exact: true }).waitFor(PATIENCE)
     const details = await openDetails(ada)
-    await details.getByText('None of its agents is a member of another space.').waitFor(PATIENCE)
     await details.getByRole('button', { name: 'Make it confidential' }).press('Enter')
+    await details.getByText('None of its agents is a member of another space.').waitFor(PATIENCE)
     await lineOf(other).waitFor(PATIENCE)
     expect(await other.violations()).toEqual([])
 

@@ -6,6 +6,7 @@ import { useSession } from '../session.tsx'
 import { UPDATE_SPACE } from '../talk/operations.ts'
 import { wordsOfCost } from '../ui/cost.ts'
 import { Form, numberIn, TextField } from '../ui/field.tsx'
+import { Folded } from '../ui/folded.tsx'
 import { SPACE_BUDGET, SPENT, UPDATE_AGENT, UPDATE_PERSON } from './operations.ts'
 
 type Budget = ConsoleBudgetFragment
@@ -47,9 +48,10 @@ export function SpaceBudget({ spaceId }: { spaceId: string }) {
   const budget = data?.space?.budget ?? null
   if (!data?.space || (budget === null && !isAdmin)) return null
   return (
-    <section className="block" aria-label="Budget">
-      <h3>Budget</h3>
-      <BudgetView whose={{ spaceId }} budget={budget} save={save} />
+    <section aria-label="Budget">
+      <Folded title="Budget">
+        <BudgetView whose={{ spaceId }} budget={budget} save={save} />
+      </Folded>
     </section>
   )
 }
@@ -119,7 +121,7 @@ function Meters({ budget }: { budget: Budget }) {
       <Meter name="Tokens today" spent={tokensSpentToday} limit={tokensPerDay} wordsOf={(of) => of.toLocaleString()} />
       <Meter name="Cost today" spent={usdSpentToday} limit={usdPerDay} wordsOf={wordsOfCost} />
       {perRoot.length > 0 && (
-        <p className="hint">All runs of one message, plan or service call may use {perRoot.join(' and ')}.</p>
+        <p className="hint">Each request, with everything it starts, may use {perRoot.join(' and ')}.</p>
       )}
     </>
   )
@@ -155,8 +157,8 @@ function Meter({ name, spent, limit, wordsOf }: MeterProps) {
 const LIMITS = [
   ['tokensPerDay', 'Tokens per day', 1],
   ['usdPerDay', 'US dollars per day', 'any'],
-  ['tokensPerRoot', 'Tokens per root', 1],
-  ['usdPerRoot', 'US dollars per root', 'any'],
+  ['tokensPerRoot', 'Tokens per request', 1],
+  ['usdPerRoot', 'US dollars per request', 'any'],
 ] as const
 
 function BudgetForm({ budget, save }: Pick<BudgetViewProps, 'budget' | 'save'>) {
@@ -185,7 +187,7 @@ function BudgetForm({ budget, save }: Pick<BudgetViewProps, 'budget' | 'save'>) 
       <p role="status" className="hint">
         {isSaved
           ? 'Saved. The budget applies at once.'
-          : 'Days are UTC. A root is a person’s message, a plan’s firing or a service’s call, with all runs that result from it.'}
+          : 'Days are UTC. A request is a message of a person, a firing of a plan or a call of a service, and everything it starts.'}
       </p>
     </Form>
   )

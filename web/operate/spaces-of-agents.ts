@@ -13,3 +13,18 @@ export function useSpacesOfAgents({ enabled = true } = {}): { get(agentId: strin
   const spaces = data.spaces.edges.map(({ node }) => node)
   return { get: (agentId) => spaces.filter(({ members }) => members.some(({ id }) => id === agentId)) }
 }
+
+/**
+ * Returns a function with the words below an agent's or person's name: its description, and for agents of the list with
+ * equal names the spaces that the viewer shares with them.
+ */
+export function useWordsBelow(entities: readonly { name: string; kind: string }[]) {
+  const agents = entities.filter(({ kind }) => kind === 'AGENT').map(({ name }) => name)
+  const equal = new Set(agents.filter((name, at) => agents.indexOf(name) !== at))
+  const spaces = useSpacesOfAgents({ enabled: equal.size > 0 })
+  return ({ id, name, description = null }: { id: string; name: string; description?: string | null }) => {
+    const shared = equal.has(name) ? spaces?.get(id).map((space) => space.name) : undefined
+    const place = shared === undefined ? null : shared.length === 0 ? 'in no space of yours' : `in ${shared.join(', ')}`
+    return [description, place].filter((part) => part !== null && part !== '').join(' · ')
+  }
+}

@@ -40,13 +40,13 @@ export function Confidence({ space: { id, confidential } }: { space: Space }) {
   return (
     <section className={`block confidence ${confidential ? 'kept' : ''}`} aria-label="Confidentiality">
       <h3>
-        <Icon name="lock" size={15} /> {confidential ? 'Confidential' : 'Not confidential'}
+        <Icon name={confidential ? 'lock' : 'unlock'} size={15} /> {confidential ? 'Confidential' : 'Not confidential'}
       </h3>
       <p className="hint">
         {confidential ? WHAT_IT_MEANS : 'Its agents may repeat what is written here in other spaces.'}
         {confidential && !isAdmin && ' Only an admin can turn this off.'}
       </p>
-      <Elsewhere spaceId={id} />
+      {confidential && <Elsewhere spaceId={id} />}
       {!confidential && (
         <Button icon="lock" isBusy={set.isBusy} onClick={() => set.start(true)}>
           Make it confidential

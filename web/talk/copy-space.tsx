@@ -18,8 +18,7 @@ export function CopySpace({ space, onCopied }: { space: Space; onCopied(): void 
     go(`/spaces/${id}`)
   }
   return (
-    <section className="block">
-      <h3>Copy</h3>
+    <>
       <p className="hint">
         To try something out: the copy has you and copies of the agents as members. Tools with external effects require
         approval there.
@@ -34,6 +33,6 @@ export function CopySpace({ space, onCopied }: { space: Space; onCopied(): void 
         <TextField label="Name of the copy" name="name" placeholder={`${space.name} (copy)`} maxLength={200} />
         <TextField label="Up to message number" name="atSeq" type="number" min={0} hint="Empty: all messages." />
       </Form>
-    </section>
+    </>
   )
 }

@@ -7,11 +7,13 @@ import { Grants } from '../decide/grants.tsx'
 import { LevelField } from '../notify/level-field.tsx'
 import { SpaceBudget } from '../operate/budget.tsx'
 import { InviteByMail } from '../operate/invite-by-mail.tsx'
+import { useWordsBelow } from '../operate/spaces-of-agents.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { Folded } from '../ui/folded.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { Confidence } from './confidence.tsx'
 import { CopySpace } from './copy-space.tsx'
@@ -34,21 +36,17 @@ interface SpaceDetailsProps {
   onOpenChange(open: boolean): void
 }
 
-/** Members, files and settings of a space. */
+/** Members, files and settings of a space: what people look up first, then what they change. */
 export function SpaceDetails({ space, presence, activity, open, onOpenChange }: SpaceDetailsProps) {
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const people = space.members.filter(({ kind }) => kind === 'HUMAN')
   return (
     <Dialog title={`About ${space.name}`} look="sheet" open={open} onOpenChange={onOpenChange}>
-      <LevelField spaceId={space.id} />
-      <Confidence space={space} />
-      <Members
-        title="Agents"
-        members={agents}
-        space={space}
-        stateOf={({ id }) => <span className="note">{stateOfAgent(activity, id)}</span>}
-      />
-      <AddAgent space={space} />
+      {space.description !== null && (
+        <p className="block" dir="auto">
+          {space.description}
+        </p>
+      )}
       <Members
         title="People"
         members={people}
@@ -56,12 +54,25 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         stateOf={({ id }) => <PresenceDot presence={presence.get(id)?.presence ?? 'OFFLINE'} />}
       />
       <AddPerson space={space} />
-      <SpaceFiles spaceId={space.id} />
+      <Members
+        title="Agents"
+        members={agents}
+        space={space}
+        stateOf={({ id }) => <span className="note">{stateOfAgent(activity, id)}</span>}
+      />
+      <AddAgent space={space} />
       <JoinLinks spaceId={space.id} />
+      <SpaceFiles spaceId={space.id} />
+      <LevelField spaceId={space.id} />
+      <Confidence space={space} />
       <Grants spaceId={space.id} />
-      <EditSpace space={space} agents={agents} />
+      <Folded title="Settings">
+        <EditSpace space={space} agents={agents} />
+      </Folded>
       <SpaceBudget spaceId={space.id} />
-      <CopySpace space={space} onCopied={() => onOpenChange(false)} />
+      <Folded title="Copy">
+        <CopySpace space={space} onCopied={() => onOpenChange(false)} />
+      </Folded>
     </Dialog>
   )
 }
@@ -162,6 +173,9 @@ interface AddMemberProps {
   nobody: string
 }
 
+const MOST_SUGGESTED = 3
+const MOST_FOUND = 6
+
 function AddMember({ label, space, found, search, onSearch, nobody }: AddMemberProps) {
   const { connection } = useSession()
   const add = useDo(async (entityId: string) => {
@@ -169,6 +183,7 @@ function AddMember({ label, space, found, search, onSearch, nobody }: AddMemberP
   })
   const known = new Set(space.members.map(({ id }) => id))
   const offered = found.filter(({ id }) => !known.has(id))
+  const wordsBelow = useWordsBelow([...space.members, ...offered])
   return (
     <section className="block">
       <TextField
@@ -183,12 +198,12 @@ function AddMember({ label, space, found, search, onSearch, nobody }: AddMemberP
         </p>
       )}
       <ul className="member-list">
-        {offered.slice(0, 6).map((entity) => (
+        {offered.slice(0, search === '' ? MOST_SUGGESTED : MOST_FOUND).map((entity) => (
           <li key={entity.id}>
             <Avatar entity={entity} size={28} />
             <span className="grow">
               {entity.name}
-              {entity.description != null && <small>{entity.description}</small>}
+              {wordsBelow(entity) !== '' && <small dir="auto">{wordsBelow(entity)}</small>}
             </span>
             <Button icon="plus" onClick={() => add.start(entity.id)} aria-label={`Add ${entity.name}`}>
               Add
@@ -214,8 +229,6 @@ function EditSpace({ space, agents }: { space: Space; agents: Space['members'] }
     payloadOf((await connection.ask(UPDATE_SPACE, { input })).updateSpace, 'UpdateSpacePayload')
   })
   return (
-    <section className="block">
-      <h3>Settings</h3>
       <Form label="Change this space" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
         <TextField label="Name" name="name" defaultValue={space.name} required maxLength={200} />
         <AreaField label="Description" name="description" defaultValue={space.description ?? ''} rows={2} />
@@ -227,6 +240,5 @@ function EditSpace({ space, agents }: { space: Space; agents: Space['members'] }
           options={[['', 'none set'], ...agents.map(({ id, name }) => [id, name] as const)]}
         />
       </Form>
-    </section>
   )
 }

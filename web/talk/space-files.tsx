@@ -1,6 +1,6 @@
-import { useState } from 'react'
 import { errorOf } from '../../client/errors.ts'
 import { useAsk } from '../ask.ts'
+import { Folded } from '../ui/folded.tsx'
 import { Loading, Refused } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Moment } from '../ui/time.tsx'
@@ -9,15 +9,10 @@ import { SPACE_FILES } from './operations.ts'
 
 /** The files of the messages of a space, newest first, loaded when opened. */
 export function SpaceFiles({ spaceId }: { spaceId: string }) {
-  const [isOpen, setOpen] = useState(false)
   return (
-    <section className="block">
-      <h3>Files</h3>
-      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-        <summary>Files of this space</summary>
-        {isOpen && <Pages>{(page) => <FileLines spaceId={spaceId} page={page} />}</Pages>}
-      </details>
-    </section>
+    <Folded title="Files of this space">
+      <Pages>{(page) => <FileLines spaceId={spaceId} page={page} />}</Pages>
+    </Folded>
   )
 }
 
