@@ -4,6 +4,7 @@ import { payloadOf } from '../../client/index.ts'
 import type { Routing } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useMayInvite } from '../operate/invite-by-mail.tsx'
+import { useWordsBelow } from '../operate/spaces-of-agents.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -57,11 +58,6 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
         <TextField label="Name" name="name" required maxLength={200} autoFocus placeholder="Kitchen" />
         <TextField label="Description" name="description" placeholder="Optional" />
         <SelectField label="Which agents wake" name="routing" options={ROUTINGS} />
-        <CheckField
-          label="Confidential"
-          name="confidential"
-          hint={`${WHAT_IT_MEANS} Only an admin can turn this off.`}
-        />
         <Choices
           title="Agents"
           found={(agents.data?.agents.edges ?? []).map(({ node }) => node)}
@@ -84,6 +80,11 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
               : 'You cannot see any other people yet. Create the space, and send a join link from its details to people who have an account.'
           }
         />
+        <CheckField
+          label="Confidential"
+          name="confidential"
+          hint={`${WHAT_IT_MEANS} Only an admin can turn this off.`}
+        />
       </Form>
     </Dialog>
   )
@@ -95,7 +96,7 @@ const MOST_UNSEARCHED = 8
 
 interface ChoicesProps {
   title: 'Agents' | 'People'
-  found: readonly { id: string; name: string; kind: string }[]
+  found: readonly { id: string; name: string; kind: string; description?: string | null }[]
   chosen: ReadonlySet<string>
   search: string
   onSearch(search: string): void
@@ -105,6 +106,7 @@ interface ChoicesProps {
 }
 
 function Choices({ title, found, chosen, search, onSearch, onToggle, none }: ChoicesProps) {
+  const wordsBelow = useWordsBelow(found)
   return (
     <fieldset className="choices">
       <legend>{title}</legend>
@@ -120,7 +122,10 @@ function Choices({ title, found, chosen, search, onSearch, onToggle, none }: Cho
         <label key={entity.id} className="choice">
           <input type="checkbox" checked={chosen.has(entity.id)} onChange={() => onToggle(entity.id)} />
           <Avatar entity={entity} size={24} />
-          <span className="grow">{entity.name}</span>
+          <span className="grow">
+            {entity.name}
+            {wordsBelow(entity) !== '' && <small dir="auto">{wordsBelow(entity)}</small>}
+          </span>
         </label>
       ))}
       {found.length > MOST_SHOWN && (
