@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { useId, useState } from 'react'
 import { useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import type { Routing } from '../../generated/graphql.ts'
@@ -107,6 +107,7 @@ interface ChoicesProps {
 
 function Choices({ title, found, chosen, search, onSearch, onToggle, none }: ChoicesProps) {
   const wordsBelow = useWordsBelow(found)
+  const listId = useId()
   return (
     <fieldset className="choices">
       <legend>{title}</legend>
@@ -120,11 +121,21 @@ function Choices({ title, found, chosen, search, onSearch, onToggle, none }: Cho
       {found.length === 0 && <p className="hint">{search === '' ? none : 'No matches: try a part of the name.'}</p>}
       {found.slice(0, MOST_SHOWN).map((entity) => (
         <label key={entity.id} className="choice">
-          <input type="checkbox" checked={chosen.has(entity.id)} onChange={() => onToggle(entity.id)} />
+          <input
+            type="checkbox"
+            checked={chosen.has(entity.id)}
+            onChange={() => onToggle(entity.id)}
+            aria-label={entity.name}
+            aria-describedby={wordsBelow(entity) === '' ? undefined : `${listId}-${entity.id}`}
+          />
           <Avatar entity={entity} size={24} />
           <span className="grow">
             {entity.name}
-            {wordsBelow(entity) !== '' && <small dir="auto">{wordsBelow(entity)}</small>}
+            {wordsBelow(entity) !== '' && (
+              <small dir="auto" id={`${listId}-${entity.id}`}>
+                {wordsBelow(entity)}
+              </small>
+            )}
           </span>
         </label>
       ))}
