@@ -102,7 +102,7 @@ describe.each(RULE_STACKS)('a room of a started server, on the %s stack', (stack
     expect(await parley(['replay', recording, file('cut.jsonl')])).toMatchObject({
       code: 2,
       stdout: expect.stringContaining('equal ('),
-      stderr: expect.stringContaining('cut off'),
+      stderr: expect.stringContaining('truncated'),
     })
 
     const checks = (says: string) => JSON.stringify({ expect: { says: [{ agent: 'Iris', matches: says }] } })

@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { hasNameBefore, ROW_TYPES, rowsOf, type SchemaRow, schemaOf, wordsOfKeywords } from '../../web/operate/schema-rows.ts'
+import {
+  hasNameBefore,
+  ROW_TYPES,
+  rowsOf,
+  type SchemaRow,
+  schemaOf,
+  wordsOfKeywords,
+} from '../../web/operate/schema-rows.ts'
 
 const text = { type: 'string' }
 const object = (more: object) => ({ type: 'object', properties: { item: text }, ...more })
@@ -40,7 +47,10 @@ describe('the fields of a schema', () => {
     const schema = object({ properties: { quantity, unit: { ...text, enum: ['m', 'kg'], format: 'si' } } })
     const rows = rowsOf(schema) ?? []
     expect(schemaOf(rows)).toEqual(schema)
-    expect(rows.map(({ more }) => wordsOfKeywords(more))).toEqual(['at least 1, at most 20', 'one of m, kg, format "si"'])
+    expect(rows.map(({ more }) => wordsOfKeywords(more))).toEqual([
+      'at least 1, at most 20',
+      'one of m, kg, format "si"',
+    ])
   })
 
   test('fields with a duplicate name are refused', () => {

@@ -172,7 +172,8 @@ function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
 function Target({ id, named }: { id: string; named: Names }) {
   const known = named.get(id)
   const address = addressOf(id, known)
-  const words = known === undefined || !hasName(known) ? <code>{`${id.slice(0, 4)}…${id.slice(-6)}`}</code> : nameOf(id, known)
+  const words =
+    known === undefined || !hasName(known) ? <code>{`${id.slice(0, 4)}…${id.slice(-6)}`}</code> : nameOf(id, known)
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 

@@ -111,7 +111,12 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
           </div>
         </details>
         <div className="columns">
-          <TextField label="Note for the version" name="versionNote" maxLength={1000} placeholder="Why it was changed" />
+          <TextField
+            label="Note for the version"
+            name="versionNote"
+            maxLength={1000}
+            placeholder="Why it was changed"
+          />
           <CheckField
             label="Keep as a draft"
             name="asDraft"

@@ -13,11 +13,7 @@ export function ModelField({ hint, ...props }: ComponentProps<typeof TextField>)
   )
   return (
     <>
-      <TextField
-        {...props}
-        hint={hint ?? 'provider:model, e.g. openai:gpt-5-mini, or demo'}
-        list={listId}
-      />
+      <TextField {...props} hint={hint ?? 'provider:model, e.g. openai:gpt-5-mini, or demo'} list={listId} />
       <datalist id={listId}>
         {names.map((name) => (
           <option key={name} value={name} />

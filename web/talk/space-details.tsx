@@ -229,16 +229,16 @@ function EditSpace({ space, agents }: { space: Space; agents: Space['members'] }
     payloadOf((await connection.ask(UPDATE_SPACE, { input })).updateSpace, 'UpdateSpacePayload')
   })
   return (
-      <Form label="Change this space" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
-        <TextField label="Name" name="name" defaultValue={space.name} required maxLength={200} />
-        <AreaField label="Description" name="description" defaultValue={space.description ?? ''} rows={2} />
-        <SelectField label="Which agents wake" name="routing" defaultValue={space.routing} options={ROUTINGS} />
-        <SelectField
-          label="Admin agent"
-          name="adminAgentId"
-          defaultValue={space.adminAgent?.id ?? ''}
-          options={[['', 'none set'], ...agents.map(({ id, name }) => [id, name] as const)]}
-        />
-      </Form>
+    <Form label="Change this space" submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
+      <TextField label="Name" name="name" defaultValue={space.name} required maxLength={200} />
+      <AreaField label="Description" name="description" defaultValue={space.description ?? ''} rows={2} />
+      <SelectField label="Which agents wake" name="routing" defaultValue={space.routing} options={ROUTINGS} />
+      <SelectField
+        label="Admin agent"
+        name="adminAgentId"
+        defaultValue={space.adminAgent?.id ?? ''}
+        options={[['', 'none set'], ...agents.map(({ id, name }) => [id, name] as const)]}
+      />
+    </Form>
   )
 }
