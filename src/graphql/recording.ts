@@ -18,9 +18,6 @@ import type { Context } from './context.ts'
  */
 const WITHOUT_ENTRY = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react', 'setTyping'])
 
-/** Changes nothing, and is sent every few seconds: successes are not audited, even while an admin acts as somebody else. */
-const TYPING = 'setTyping'
-
 /** Mutations whose input field `name` is recorded: it names something without an id, and is neither content nor secret. */
 const NAMES_ITS_TARGET = new Set(['setModelProvider', 'deleteModelProvider', 'testModelProvider'])
 const LONGEST_NAME = 64
@@ -63,8 +60,8 @@ export function recorded(schema: GraphQLSchema): GraphQLSchema {
         const targetId = action.startsWith('create') ? null : targetOf(input)
         return { ...actorOf(context.viewer), action, targetId, detail }
       }
-      // The other mutations of an admin who acts as somebody else are all recorded, however frequent.
-      const onlyRefusals = WITHOUT_ENTRY.has(action) && (acting === undefined || action === TYPING)
+      // The mutations of an admin who acts as somebody else are all recorded, however frequent.
+      const onlyRefusals = WITHOUT_ENTRY.has(action) && acting === undefined
       return context.domain.record.during(deedOf, carryOut, { onlyRefusals })
     }
   }

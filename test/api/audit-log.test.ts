@@ -90,15 +90,6 @@ describe.each(RULE_STACKS)('the audit log, on the %s stack', (stack) => {
     expect(await ask(LOG, {}, client)).toBeNull()
   })
 
-  test('does not record that somebody types', async () => {
-    const ada = await parley.human('Ada')
-    const space = await parley.space(ada, [])
-    const typing = 'mutation ($input: SetTypingInput!) { setTyping(input: $input) { __typename } }'
-    const { __typename } = await ask(typing, { input: { spaceId: space.id } }, await parley.clientOf(ada))
-    expect(__typename).toBe('SetTypingPayload')
-    expect(await entries({ action: 'setTyping' })).toEqual([])
-  })
-
   test('records refused actions, and no failed ones', async () => {
     const human = await parley.human('Eve')
     const client = await parley.clientOf(human)

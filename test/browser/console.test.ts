@@ -38,6 +38,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
     await page.getByText('You are Ada').waitFor(PATIENCE)
     const suggested = page.getByRole('region', { name: 'Suggested messages' }).getByRole('button')
+    await suggested.first().waitFor(PATIENCE)
     expect(await suggested.allTextContents()).toEqual([
       'Who is here?',
       'Will there be frost tonight?',
@@ -70,7 +71,6 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await shownAtRest()
     expect([await suggested.count(), await order.count()]).toEqual([0, 1])
     await message('Ordered: two rolls of fleece').getByText('here before dusk').waitFor(PATIENCE)
-    if (process.env.SHOT) await page.screenshot({ path: process.env.SHOT })
     await message('Order two rolls').getByText('woke').click()
     await page.getByText('Open its run').first().waitFor(PATIENCE)
     await page.keyboard.press('Escape')

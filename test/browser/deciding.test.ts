@@ -136,7 +136,6 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await expect
       .poll(() => call(shown).locator('.status').allTextContents(), PATIENCE)
       .toEqual(['denied', 'denied', 'denied'])
-    if (process.env['SHOT']) await shown.page.screenshot({ path: process.env['SHOT'] })
     expect(await call(shown).getByText('It is warm.').allTextContents()).toHaveLength(3)
     expect(await shown.page.getByText('failed').count()).toBe(0)
   }, 90_000)

@@ -114,7 +114,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     const { through } = await pooler({ ...TRANSACTIONS, settings: { auth_type: 'plain' } })
     const as = (password: string) => Object.assign(new URL(through(database.url)), { username: 'ada', password }).href
     await expect(refused(as('wrong'))).rejects.toThrow(/the pooler at .* refuses the user "ada" or the password: /)
-    await expect(refused(as(''))).rejects.toThrow(/asks for the password of the user "ada": write it in the URL/)
+    await expect(refused(as(''))).rejects.toThrow(/asks for the password of the user "ada": put it in the URL/)
     const others: PgBouncerOptions = { ...TRANSACTIONS, database: 'other', settings: { auth_type: 'trust' } }
     const named = (await pooler(others)).through(database.url)
     await expect(refused(named)).rejects.toThrow(

@@ -249,7 +249,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
       (thrown) => thrown,
     )
     expect(error.faults).toEqual([
-      expect.stringMatching(/^DATABASE_URL: nothing listens/),
+      expect.stringMatching(/^DATABASE_URL: no server listens/),
       expect.stringMatching(/^REDIS_URL: /),
       expect.stringMatching(/^DATA_DIR: .*below-a-file cannot be used: /),
       'PORT: in use',

@@ -75,7 +75,6 @@ const TEXTS: Record<string, TextLimit> = {
   'Goal.description': ['src/agents/goals.ts', 'LONGEST_DESCRIPTION'],
   'Human.email': ['src/lib/email.ts', 'LONGEST_ADDRESS'],
   'Human.externalId': ['src/agents/humans.ts', 'LONGEST_EXTERNAL_ID'],
-  'Human.sessions': ['src/access/sessions.ts', 'MOST_OF_VIEWER'],
   'Human.name': NAME,
   'Human.picture': ['src/rules/picture.ts', 'LONGEST_PICTURE'],
   'McpProblem.reason': 'counted',
@@ -277,6 +276,7 @@ const LISTS: Record<string, TextLimit> = {
   'Space.joinLinks': ['src/flows/join-links.ts', 'MOST_LINKS_OF_SPACE'],
   'WhyStep.causes': 'counted',
   'WhyTrace.steps': ['src/rules/why.ts', 'MOST_WHY_STEPS'],
+  'Human.sessions': ['src/access/sessions.ts', 'MOST_OF_VIEWER'],
   'Viewer.sessions': ['src/access/sessions.ts', 'MOST_OF_VIEWER'],
 }
 
