@@ -66,7 +66,7 @@ describe.skipIf(!hasBrowser)('files in the console', () => {
     const space = await parley.space(human, [], { name: 'Shed' })
     await parley.send(human, space.id, 'Spades and forks')
     const { page } = await openAs(human, `/spaces/${space.id}`, {}, { mayComplain: true })
-    await page.getByText('Spades and forks').waitFor(PATIENCE)
+    await page.getByText('Spades and forks', { exact: true }).waitFor(PATIENCE)
     const list = page.getByRole('list', { name: 'Files of this message' })
     // The browser would open a file that nothing takes.
     expect(await give(page, '.timeline', 'drop', 'dropped.txt', 'one')).toBe(false)

@@ -172,7 +172,7 @@ describe('a change that was made to a recording', () => {
     })
     expect(tested.baseline).toBe(null)
     expect(asked.length).toBeGreaterThan(0)
-    expect(tested.missing).toEqual(expect.arrayContaining([expect.stringContaining('no result of lookup')]))
+    expect(tested.missing).toEqual(expect.arrayContaining([expect.stringContaining('no result for lookup')]))
     expect(tested.differences).toEqual(expect.arrayContaining([expect.objectContaining({ agent: ada, what: 'calls' })]))
     expect([tested.isPassed, service.calls.length]).toEqual([false, before])
   })
