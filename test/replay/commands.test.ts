@@ -136,7 +136,7 @@ describe.each(RULE_STACKS)('a room of a started server, on the %s stack', (stack
       [[recording, '--set', 'agent.iris.instructions=@nothing.md'], 'nothing.md'],
       [[recording, '--checks', recording], 'The checks are not JSON'],
       [[recording, '--models', 'some'], '--models'],
-      [[file('cut.jsonl')], 'cut off'],
+      [[file('cut.jsonl')], 'truncated'],
       [[file('none.jsonl')], 'cannot be read'],
     ] as [string[], string][]) {
       const { code, stderr, stdout } = await parley(['backtest', ...given])
