@@ -73,7 +73,7 @@ export function createDiscretion({ prisma }: Database, rules: Rules = RULES): Di
 const NOT_FOR_ASKERS: Refusal = {
   code: 'CONFIDENTIAL',
   message:
-    'That space is confidential, and not all people for whom you work in this run are members: you can neither read nor post in it now. Continue without it.',
+    'That space is confidential, and not all people for whom you work in this run are members: you can neither read nor post in it now. Go on without it.',
 }
 
 /** A deleted space has no name. */
@@ -94,6 +94,6 @@ function notOutside(label: readonly string[], { spaces }: KnownWorld): Refusal {
   const from = label.map((id) => quoted(spaces.get(id)?.name)).join(', ')
   return {
     code: 'CONFIDENTIAL',
-    message: `what you know comes from ${from}, and this tool is outside the server: it was not called. Continue without it.`,
+    message: `what you know comes from ${from}, and this tool is outside the server: it was not called. Go on without it.`,
   }
 }

@@ -242,7 +242,7 @@ function whoAnswers({ execution }: ToolCall): string {
 
 /** The result, for the model, of a call that timed out. */
 function timedOutResult(toolName: string): Json {
-  const message = `Nobody answered ${toolName} in time. Continue without its result, or ask again.`
+  const message = `Nobody answered ${toolName} in time. Go on without its result, or ask again.`
   return { error: { code: 'TIMED_OUT', message } }
 }
 

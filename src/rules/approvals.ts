@@ -255,7 +255,7 @@ export type PendingStep =
   | { type: 'escalate' }
   | { type: 'refuse'; refusal: Refusal }
 
-const NOT_EXECUTED = 'The call was not executed.'
+const NOT_EXECUTED = 'It was not carried out.'
 
 /** Returns the next step of a pending call after a member joined or left, or approval was requested. */
 export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: PendingFacts): PendingStep {
@@ -270,10 +270,10 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
   if (asked < quorum)
     return {
       type: 'refuse',
-      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Continue without it.` },
+      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Go on without it.` },
     }
   const why = 'what you know comes from a confidential space, and the others who are asked may not hear it'
-  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Continue without it.`
+  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Go on without it.`
   return { type: 'refuse', refusal: { state: 'EXPIRED', code: 'CONFIDENTIAL', message } }
 }
 
@@ -281,7 +281,7 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
 export function denialOf(name: string | null, reason: string | null): Refusal {
   const why = reason === null ? '' : `: ${JSON.stringify(reason)}`
   const who = JSON.stringify(oneLine(name ?? 'somebody'))
-  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not call it again with the same input: adapt, or continue without it.`
+  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not call it again with the same input: adapt, or go on without it.`
   return { state: 'DENIED', message }
 }
 

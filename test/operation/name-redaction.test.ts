@@ -82,7 +82,7 @@ function eventsWith(name: string, words: string[]): InboxEvent[] {
         toolCallId: callId,
         result: {
           sender: first,
-          error: { message: `Denied by ${quoted}: ${JSON.stringify(second)}. The call was not executed.` },
+          error: { message: `Denied by ${quoted}: ${JSON.stringify(second)}. It was not carried out.` },
         },
       },
       decisions: `approved by ${quoted} (${JSON.stringify(first)}), "Somebody else" (${JSON.stringify(second)})`,
@@ -188,8 +188,8 @@ describe('the name of an erased human', () => {
         text: 'approved by "Erased", "Eve" ("for Zeb"), with another input than yours: {"by":"Zeb"}',
       },
     ])
-    expect(redactionOf('Zeb', true).toolError('Denied by "Zeb": "never". The call was not executed.')).toBe(
-      'Denied by "Erased". The call was not executed.',
+    expect(redactionOf('Zeb', true).toolError('Denied by "Zeb": "never". It was not carried out.')).toBe(
+      'Denied by "Erased". It was not carried out.',
     )
   })
 })

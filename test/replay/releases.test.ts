@@ -33,6 +33,6 @@ test('the command’s exit code says whether the files are equal or unusable', a
   expect(await run(first)).toMatchObject({ code: 0, stdout: expect.stringContaining('equal') })
   expect(await run(first, 'package.json')).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('not a recording'),
+    stderr: expect.stringContaining('not a Parley recording'),
   })
 })

@@ -151,9 +151,9 @@ describe('the message for the agent', () => {
       denialOf('Alice', 'too "dear"'),
       'FAILED',
       'DENIED',
-      'Denied by "Alice": "too \\"dear\\"". The call was not executed.',
+      'Denied by "Alice": "too \\"dear\\"". It was not carried out.',
     ],
-    [denialOf(null, null), 'FAILED', 'DENIED', 'Denied by "somebody". The call was not executed.'],
+    [denialOf(null, null), 'FAILED', 'DENIED', 'Denied by "somebody". It was not carried out.'],
     [expiryOf(call(), []), 'TIMED_OUT', 'EXPIRED', 'Nobody decided before its time was up.'],
     [expiryOf(call(), ['Alice']), 'TIMED_OUT', 'EXPIRED', 'Only "Alice" agreed, of 2 before its time was up.'],
   ])('gives the reason why a call was refused', (refusal, status, code, message) => {
