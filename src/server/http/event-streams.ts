@@ -217,8 +217,13 @@ function whenDrained(response: ServerResponse | null, listener: () => void): voi
     listener()
     return
   }
-  response.once('drain', listener)
-  response.once('close', listener)
+  const end = () => {
+    response.off('drain', end)
+    response.off('close', end)
+    listener()
+  }
+  response.on('drain', end)
+  response.on('close', end)
 }
 
 /** Does nothing unless the stream is open: it may have ended with its viewer's token, before its operations. */

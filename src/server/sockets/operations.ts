@@ -35,6 +35,8 @@ export interface Session {
 interface OperationArgs extends Omit<Operation, 'run'> {
   /** Whether the client has ended this operation and started another one with the same id. */
   isReplaced(): boolean
+  /** Called when the result is not sent, because the operation was replaced. */
+  onDropped(): void
   /** Null after the call, so that data needed only for the start is freed. */
   run: (() => Promise<Result>) | null
 }
@@ -94,18 +96,24 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
    */
   const whenSent = new WeakMap<SubscribePayload, () => void>()
 
-  const onSent = (session: Session, payload: SubscribePayload) => (listener: () => void) => {
-    whenSent.set(payload, listener)
-    if (session.closed.aborted) listener()
-    else session.closed.addEventListener('abort', listener, { once: true })
-  }
+  const onSent =
+    ({ closed }: Session, payload: SubscribePayload) =>
+    (listener: () => void) => {
+      if (closed.aborted) return listener()
+      const end = () => {
+        closed.removeEventListener('abort', end)
+        listener()
+      }
+      whenSent.set(payload, end)
+      closed.addEventListener('abort', end)
+    }
 
   async function begin(
     session: Session,
     isOpen: (id: string) => boolean,
     id: string,
     payload: SubscribePayload,
-  ): Promise<Omit<OperationArgs, 'isReplaced'>> {
+  ): Promise<Omit<OperationArgs, 'isReplaced' | 'onDropped'>> {
     const { viewer, writer, closed: signal } = session
     if (viewer === null || session.ended)
       throw new UnauthenticatedError('Your token is no longer valid. Sign in with another token.')
@@ -127,14 +135,16 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
 
   async function run(args: ExecutionArgs): Promise<Result> {
     const operation = args as OperationArgs
-    const { isReplaced } = operation
+    const { isReplaced, onDropped } = operation
     const result = await resultOf(operation)
     if (Symbol.asyncIterator in result) {
       const iteration = silenced(result, isReplaced)
       if (!isReplaced()) return iteration
       await iteration.return?.()
     }
-    return isReplaced() ? never() : result
+    if (!isReplaced()) return result
+    onDropped()
+    return never()
   }
 
   async function resultOf(operation: OperationArgs): Promise<Result> {
@@ -166,7 +176,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
       try {
         const operation = await begin(session, (open) => open in subscriptions, id, payload)
         if (operation.isSubscription) unanswered.delete(payload)
-        return { ...operation, isReplaced }
+        return { ...operation, isReplaced, onDropped: () => whenSent.get(payload)?.() }
       } catch (error) {
         unanswered.delete(payload)
         if (isReplaced()) return never()
