@@ -75,6 +75,8 @@ export interface RequestContext {
   /** The original request and its response. */
   req?: IncomingMessage
   res?: ServerResponse
+  /** The size of the body. */
+  requestBytes?: number
 }
 
 /** Authenticates a request before any of its body is read. */

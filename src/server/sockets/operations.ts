@@ -9,6 +9,7 @@ import { inexactNumberError } from '../../lib/exact-json.ts'
 import type { Graphql } from '../http/graphql.ts'
 import { errorsOf, type Operation, OperationFailed, prepareOperation, type Result } from '../http/operation.ts'
 import { createUnanswered } from '../http/unanswered.ts'
+import { LONGEST_OPERATION_ID } from '../request-bytes.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
 /** The state of a socket after its acknowledgement. */
@@ -25,8 +26,12 @@ export interface Session {
   writer: SocketWriter
   /** The origin to which the socket was opened. */
   askedOrigin: string | null
-  /** Called when an operation was refused because of its viewer's rate. */
-  wasRefused(): void
+  /** The size of the frame that is being handled. */
+  receivedBytes: number
+  /** Called when an operation was refused because of its viewer's rate. `count`: as how many refusals it counts. */
+  wasRefused(count?: number): void
+  /** Closes the socket because of an operation id that is too long to repeat. */
+  refuseId(): void
   /** Aborts when the socket is closed. */
   closed: AbortSignal
 }
@@ -122,7 +127,15 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     if (inexact !== undefined) throw inexactNumberError(inexact)
     const sending = { onSent: onSent(session, payload), cutOff: writer.giveUp }
     const { askedOrigin } = session
-    const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id), sending, askedOrigin }
+    const context = {
+      viewer,
+      signal,
+      sending,
+      askedOrigin,
+      onSlow: writer.giveUp,
+      sink: writer.sinkOf(id),
+      requestBytes: session.receivedBytes,
+    }
     const operation = prepareOperation(graphql, context, payload)
     if (operation.isSubscription) {
       if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_OF_SOCKET) {
@@ -164,6 +177,10 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     async onSubscribe({ extra: { session }, subscriptions }, id, payload) {
       // The server is draining: the client sends the operation again after reconnecting.
       if (unanswered.isDraining()) return never()
+      if (id.length > LONGEST_OPERATION_ID) {
+        session.refuseId()
+        return never()
+      }
       const { running } = session
       const replaced = running.get(id)
       if (replaced !== undefined) unanswered.delete(replaced)
