@@ -8,6 +8,7 @@ import { formatError, type MaskError } from '../graphql/masking.ts'
 import type { Streams } from '../graphql/streams.ts'
 import { sleep } from '../lib/async.ts'
 import { GoneError, HiddenError } from '../lib/errors.ts'
+import { forRequester } from '../lib/requester-context.ts'
 import {
   type Answer,
   type EventAnswer,
@@ -98,6 +99,10 @@ export function createAnswers(parts: AnswersParts): Answers {
   }
 
   function executeForAll(event: object, viewers: readonly Viewer[]): MaybePromise<EventAnswer> {
+    return forRequester(requesterOf(viewers, parts.shownIn), () => executeShared(event, viewers))
+  }
+
+  function executeShared(event: object, viewers: readonly Viewer[]): MaybePromise<EventAnswer> {
     let loaders: CommonLoaders | null = null
     const common = () => (loaders ??= createCommonLoaders(parts))
     let personal: Promise<PersonalAnswers> | null = null
@@ -165,6 +170,13 @@ export function createAnswers(parts: AnswersParts): Answers {
   }
 
   return { answer }
+}
+
+/** The requester of an event's lookups: its only viewer, or else all viewers of the space together. */
+function requesterOf(viewers: readonly Viewer[], shownIn: string | null): string {
+  const [first] = viewers
+  const isAlone = first !== undefined && viewers.every(({ id }) => id === first.id)
+  return isAlone ? first.id : `events:${shownIn ?? ''}`
 }
 
 const onSlow = () => {}

@@ -22,6 +22,8 @@ export interface SinkContext {
   sink?: Sink
   /** Receives the iteration directly, because the pipeline would wrap it. */
   onBegun?(iteration: AsyncIterable<never>): void
+  /** Called when the subscription has ended, or could not begin. */
+  onEnd?(): void
 }
 
 export interface SubscribeParts {
@@ -60,11 +62,15 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
 
   return async (args) => {
     const context = args.contextValue as Context & SinkContext
-    const { viewer, sink, onBegun, onSlow: cutOff } = context
+    const { viewer, sink, onBegun, onSlow: cutOff, onEnd = () => {} } = context
     let onTooSlow = () => {}
     context.onSlow = () => onTooSlow()
     const source = (await createSourceEventStream(args)) as Feed<object> | ExecutionResult
-    if (!('deliverTo' in source)) return source
+    if (!('deliverTo' in source)) {
+      onEnd()
+      return source
+    }
+    source.lifeline.onEnd(onEnd)
     const { answers, leave } = join(args, viewer, source.shownIn)
     source.lifeline.onEnd(leave)
     source.lifeline.onEnd(parts.domain.presence.connect(viewer))

@@ -50,6 +50,7 @@ import { pathToTell, underItsId } from './http/request-ids.ts'
 import { addedPrefixOf, pathOf, rewriteTarget } from './http/targets.ts'
 import { closeUnreadBody, limitBodyTime } from './http/unread-body.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
+import { createRequestBytes } from './request-bytes.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
 
 /** The parts of the application that the server needs. */
@@ -281,6 +282,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     maxResponseBytes,
   })
   const bodies = createBodyReader()
+  const requestBytes = createRequestBytes(domain.rates)
   const authentication = createAuthentication(signIns, { origins, publicUrl })
   const graphql = createGraphql({
     domain,
@@ -291,6 +293,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     subscribe,
     allowedOrigins,
     bodies,
+    requestBytes,
     maxResponseBytes,
   })
   const sockets = createSockets({
@@ -299,12 +302,13 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     signIns,
     watchViewer: streams.watchViewer,
     maxSocketsPerViewer,
+    requestBytes,
     keepAliveMs,
     ...{ logger, metrics },
   })
   const graphiql = createGraphiql(publicUrl.basePath)
   const page = createConsole(publicUrl.basePath)
-  const pipeline = { graphql, authentication, maskError, bodies }
+  const pipeline = { graphql, authentication, maskError, bodies, requestBytes }
   const { watchToken, watchViewer } = streams
   const authBodies = createAuthBodies()
   const mailLinks = createMailLinkHandlers({
@@ -316,7 +320,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
   const doors = createDoors({
     callerOf: createCallers({ graphql, maskError }),
-    ...{ maskError, signIns, origins, publicUrl, bodies, watchToken, maxResponseBytes },
+    ...{ maskError, signIns, origins, publicUrl, bodies, requestBytes, watchToken, maxResponseBytes },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
     doors: {

@@ -8,6 +8,7 @@ import { UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
+import type { RequestBytes } from '../request-bytes.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import { authenticate, bearerOf } from './authentication.ts'
 import { type BodyReader, ownerOf } from './body.ts'
@@ -28,6 +29,7 @@ export interface DoorsParts {
   publicUrl: Pick<PublicUrl, 'to'>
   rates: Pick<Rates, 'take'>
   bodies: BodyReader
+  requestBytes: RequestBytes
   /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
   watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxResponseBytes: number
@@ -53,7 +55,7 @@ const ENDED_LINGER_MS = 500
 const PLACES_RETRY_MS = 5000
 
 export function createDoors({ doors, ...parts }: DoorsParts): Doors {
-  const { callerOf, maskError, signIns, origins, publicUrl, rates, bodies, maxResponseBytes } = parts
+  const { callerOf, maskError, signIns, origins, publicUrl, rates, bodies, requestBytes, maxResponseBytes } = parts
   const places = createPlaces(parts.maxStreamsPerViewer)
   /** The responses that wait for agents: streams, and others that have not begun. */
   const open = new Map<ServerResponse, Door>()
@@ -96,7 +98,12 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
           throw new DoorError('BAD_INPUT', 'Send JSON, with Content-Type: application/json.', { status: 415 })
         // Requests that are refused because of their bodies count too.
         await rates.take('requests', viewer)
-        const body = parsed(await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner: ownerOf(viewer) }))
+        const bytes = await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner: ownerOf(viewer) })
+        requestBytes.charge(viewer, bytes.length)
+        const release = requestBytes.hold(viewer, bytes.length)
+        if (response.closed) release()
+        else response.once('close', release)
+        const body = parsed(bytes)
         // Each message of a batch is a request.
         if (Array.isArray(body) && body.length > 1) await rates.take('requests', viewer, body.length - 1)
         return body

@@ -6,6 +6,7 @@ import type { Sink } from '../../delivery/answer.ts'
 import { CHALLENGE, formatError, type MaskError } from '../../graphql/masking.ts'
 import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
+import { LONGEST_OPERATION_ID, type RequestBytes } from '../request-bytes.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import type { Authentication } from './authentication.ts'
 import { type BodyReader, BodyRefusedError, ownerOf } from './body.ts'
@@ -37,6 +38,7 @@ export interface EventStreamsParts {
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxStreamsPerViewer: number
   bodies: BodyReader
+  requestBytes: RequestBytes
 }
 
 const TOKEN_HEADER = 'x-graphql-event-stream-token'
@@ -71,6 +73,7 @@ export function createEventStreams({
   watchViewer,
   maxStreamsPerViewer,
   bodies,
+  requestBytes,
 }: EventStreamsParts): EventStreams {
   const streams = new Map<string, Stream>()
   const unanswered = createUnanswered()
@@ -110,12 +113,13 @@ export function createEventStreams({
 
   async function post(stream: Stream, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const owner = ownerOf(stream.viewer)
-    const posted = parsed(await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner }))
+    const body = await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner })
+    requestBytes.charge(stream.viewer, body.length)
+    const posted = parsed(body)
     const operationId = posted?.extensions?.operationId
-    if (posted === null || typeof operationId !== 'string') {
-      return sendErrors(response, [
-        maskError(new BadInputError('Send an operation as JSON, with `extensions.operationId`.')),
-      ])
+    if (posted === null || typeof operationId !== 'string' || operationId.length > LONGEST_OPERATION_ID) {
+      const hint = `Send an operation as JSON, with \`extensions.operationId\` of at most ${LONGEST_OPERATION_ID} characters.`
+      return sendErrors(response, [maskError(new BadInputError(hint))])
     }
     const { operations, viewer } = stream
     if (operations.has(operationId))
@@ -132,7 +136,15 @@ export function createEventStreams({
       }
       const sending = { onSent, cutOff: onSlow }
       const sink = sinkOf(stream, operationId)
-      const context = { viewer, signal, onSlow, sink, sending, askedOrigin: askedOriginOf(request.headers) }
+      const context = {
+        viewer,
+        signal,
+        onSlow,
+        sink,
+        sending,
+        askedOrigin: askedOriginOf(request.headers),
+        requestBytes: body.length,
+      }
       const operation = prepareOperation(graphql, context, posted)
       if (!operation.isSubscription) unanswered.add(posted)
       sendText(response, 202, '')
@@ -217,8 +229,13 @@ function whenDrained(response: ServerResponse | null, listener: () => void): voi
     listener()
     return
   }
-  response.once('drain', listener)
-  response.once('close', listener)
+  const end = () => {
+    response.off('drain', end)
+    response.off('close', end)
+    listener()
+  }
+  response.on('drain', end)
+  response.on('close', end)
 }
 
 /** Does nothing unless the stream is open: it may have ended with its viewer's token, before its operations. */

@@ -8,6 +8,7 @@ import { type Context, createContext } from '../../graphql/context.ts'
 import type { Domain } from '../../graphql/domain.ts'
 import type { MaskError } from '../../graphql/masking.ts'
 import type { Streams } from '../../graphql/streams.ts'
+import type { RequestBytes } from '../request-bytes.ts'
 import { createResponsesInFlight, type Sending } from '../responses-in-flight.ts'
 import { useAdmission } from './admission.ts'
 import { askedOriginOf } from './asked-origin.ts'
@@ -36,6 +37,7 @@ export interface GraphqlOptions {
   /** The maximum size of an operation's response. */
   maxResponseBytes: number
   bodies: BodyReader
+  requestBytes: RequestBytes
 }
 
 /**
@@ -55,6 +57,8 @@ export interface OperationContext extends DocumentContext {
   signal?: AbortSignal
   /** The sink of a subscription over a socket or event stream. */
   sink?: Sink
+  /** The size of the request, from a socket or event stream. */
+  requestBytes?: number
   /** How the response is sent, if the operation does not have its own HTTP response. */
   sending?: Sending
 }
@@ -66,8 +70,8 @@ export type Graphql = YogaServerInstance<OperationContext, Context>
  * authentication, parsing and validation (cached per process), limits, execution, error masking.
  */
 export function createGraphql(options: GraphqlOptions): Graphql {
-  const { domain, authentication, schema, streams, maskError, subscribe, allowedOrigins, bodies, maxResponseBytes } =
-    options
+  const { domain, authentication, schema, streams, maskError, subscribe, allowedOrigins, maxResponseBytes } = options
+  const { bodies, requestBytes } = options
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
@@ -85,7 +89,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
     plugins: [
       useAuthentication(authentication) as never,
       useJsonOnly(),
-      usePostedBody(bodies, maskError, LARGEST_REQUEST_BYTES) as never,
+      usePostedBody({ bodies, requestBytes, maskError, mostBytes: LARGEST_REQUEST_BYTES }) as never,
       useGraphqlResponseJson(),
       useMultipartSubscriptions(),
       useDeliverable(),
@@ -96,6 +100,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
         work: createWork(),
         maxResponseBytes,
         inFlight: createResponsesInFlight(maxResponseBytes),
+        requestBytes,
       }),
       useExecutionCancellation(),
       useProxyHeaders(),
