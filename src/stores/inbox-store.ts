@@ -91,6 +91,8 @@ const OVER = overBudget({
  */
 const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
 const UNCLAIMED = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
+/** Condition: no cycle works on the event; it waits, for a budget or a retry too. */
+const OPEN = Prisma.sql`e."doneAt" IS NULL AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL)`
 const WAITING = Prisma.sql`${UNCLAIMED} AND NOT e.quiet`
 /** The confidentiality label of an event. All events of a cycle have the same label. */
 const LABEL = confidentialAmong(Prisma.sql`e.places || e.label`)
@@ -327,12 +329,12 @@ export async function rewriteWaiting(
     FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId" AND ${UNCLAIMED}`
 }
 
-/** Removes events of a deleted message that no cycle has claimed. @returns the events, without the message's text */
+/** Removes the events of a deleted message that no cycle works on. @returns the events, without the message's text */
 export function dropWaiting(tx: Tx, messageId: string): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
     UPDATE "InboxEvent" e SET "doneAt" = now(), "retryAt" = NULL, payload = jsonb_set(e.payload, '{content}', '""') - 'mention'
     FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId"
-      AND e."doneAt" IS NULL AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL) RETURNING e.*`
+      AND ${OPEN} RETURNING e.*`
 }
 
 /** The agents of a message's space whose think cycle has claimed the message and, if it has ended, is remembered. */
@@ -394,12 +396,40 @@ export async function dropEvent(tx: Tx, id: string): Promise<InboxEvent | null> 
   return event ?? null
 }
 
-/** Marks an agent's waiting events of a space as done. @returns the events */
-export function dropEventsOfSpace(tx: Tx, agentId: string, spaceId: string): Promise<InboxEvent[]> {
+/** An agent, or, with `spaceId`, an agent in a space that it has left. */
+export interface FormerMember {
+  agentId: string
+  spaceId?: string
+}
+
+/** Condition on an event `e`: no cycle may claim it, because its agent was deleted or has left the space. */
+const IS_STRANDED_SQL = Prisma.sql`(NOT ${BELONGS} OR NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = e."agentId"))`
+
+/** Marks at most `most` events of a former member as done, and deletes them if the agent was deleted. @returns the events */
+export function dropStranded(tx: Tx, { agentId, spaceId }: FormerMember, most: number): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
-    UPDATE "InboxEvent" SET "doneAt" = now(), "retryAt" = NULL
-    WHERE "agentId" = ${agentId} AND "spaceId" = ${spaceId} AND "doneAt" IS NULL AND ("runId" IS NULL OR "retryAt" IS NOT NULL)
-    RETURNING *`
+    WITH stranded AS (
+      SELECT e.id FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${OPEN} AND ${IS_STRANDED_SQL}
+        AND (${spaceId ?? null}::text IS NULL OR e."spaceId" = ${spaceId ?? null}) ORDER BY e.id LIMIT ${most} FOR UPDATE
+    ), agent AS (
+      SELECT 1 FROM "Agent" WHERE id = ${agentId}
+    ), kept AS (
+      UPDATE "InboxEvent" e SET "doneAt" = now(), "retryAt" = NULL
+      WHERE e.id IN (SELECT id FROM stranded) AND ${OPEN} AND EXISTS (SELECT 1 FROM agent) RETURNING e.*
+    ), deleted AS (
+      DELETE FROM "InboxEvent" WHERE id IN (SELECT id FROM stranded) AND NOT EXISTS (SELECT 1 FROM agent) RETURNING *
+    )
+    SELECT * FROM kept UNION ALL SELECT * FROM deleted ORDER BY id`
+}
+
+/** Returns agents with events that no cycle may claim, at most 500. */
+export async function readStrandedAgents(tx: Tx): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ agentId: string }[]>`
+    SELECT DISTINCT e."agentId" FROM (
+      SELECT "agentId", "spaceId" FROM "InboxEvent" WHERE "doneAt" IS NULL AND "runId" IS NULL
+      UNION ALL SELECT "agentId", "spaceId" FROM "InboxEvent" WHERE "retryAt" IS NOT NULL
+    ) e WHERE ${IS_STRANDED_SQL} LIMIT 500`
+  return rows.map(({ agentId }) => agentId)
 }
 
 // Deletion.
@@ -414,10 +444,28 @@ export async function deleteGoneEvents(tx: Tx, runId: string, spaceIds: string[]
     DELETE FROM "InboxEvent" e WHERE e."runId" = ${runId} AND (${IS_GONE_SQL} OR e."spaceId" = ANY(${spaceIds}::text[]))`
 }
 
-/** Deletes an agent's events, except events that an active cycle has claimed, which are deleted with that cycle. */
-export async function deleteEventsOfAgent(tx: Tx, agentId: string): Promise<void> {
-  const unclaimed = [{ runId: null }, { doneAt: { not: null } }, { retryAt: { not: null } }]
-  await tx.inboxEvent.deleteMany({ where: { agentId, OR: unclaimed } })
+/** Deletes the events that an agent has processed. The open ones are deleted with their cycle, or by `dropStranded`. */
+export async function deleteDoneEvents(tx: Tx, agentId: string): Promise<void> {
+  await tx.inboxEvent.deleteMany({ where: { agentId, doneAt: { not: null } } })
+}
+
+/** Condition on an event `e`: agents were given it in the space, or it comes from there. */
+const isOfSpace = (agentIds: readonly string[], spaceId: string) =>
+  Prisma.sql`e."agentId" = ANY(${[...agentIds]}::text[]) AND (e."spaceId" = ${spaceId} OR ${spaceId} = ANY(e.places))`
+
+/**
+ * Deletes events that agents were given in a space and that no cycle works on: at most `most`, or all. @returns the
+ * deleted events
+ */
+export function deleteOpenEvents(
+  tx: Tx,
+  { agentIds, spaceId, most = null }: { agentIds: readonly string[]; spaceId: string; most?: number | null },
+): Promise<InboxEvent[]> {
+  return tx.$queryRaw<InboxEvent[]>`
+    DELETE FROM "InboxEvent" WHERE id IN (
+      SELECT e.id FROM "InboxEvent" e WHERE ${isOfSpace(agentIds, spaceId)} AND ${OPEN}
+      ORDER BY e.id LIMIT ${most}::int FOR UPDATE
+    ) RETURNING *`
 }
 
 /** Deletes the events that agents were given in a space, except events of active cycles. */
