@@ -468,10 +468,10 @@ export function deleteOpenEvents(
     ) RETURNING *`
 }
 
-/** Deletes the events that agents were given in a space, except events of active cycles. */
-export async function deleteEventsOfSpace(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
+/** Deletes the events that agents were given in a space and that a cycle has processed. */
+export async function deleteDoneEventsOfSpace(tx: Tx, agentIds: readonly string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
-    DELETE FROM "InboxEvent" e WHERE "agentId" = ANY(${agentIds}::text[]) AND (e."spaceId" = ${spaceId} OR ${spaceId} = ANY(e.places))
+    DELETE FROM "InboxEvent" e WHERE ${isOfSpace(agentIds, spaceId)} AND NOT (${OPEN})
       AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = e."runId" AND ${IS_ACTIVE_CYCLE_SQL})`
 }
 
