@@ -319,14 +319,14 @@ export async function finishAnsweredEvent(
 
 // Messages that were edited or deleted.
 
-/** Gives the new text to events of an edited message that no cycle has claimed. `mention`: the mention's reason, if there is one. */
+/** Gives the new text to the events of an edited message that no cycle works on. `mention`: the mention's reason, if there is one. */
 export async function rewriteWaiting(
   tx: Tx,
   { messageId, content, mention }: { messageId: string; content: string; mention: string },
 ): Promise<void> {
   await tx.$executeRaw`
     UPDATE "InboxEvent" e SET payload = jsonb_set(jsonb_set(e.payload, '{content}', to_jsonb(${content}::text)), '{mention,mentionReason}', to_jsonb(${mention}::text), false)
-    FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId" AND ${UNCLAIMED}`
+    FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId" AND ${OPEN}`
 }
 
 /** Removes the events of a deleted message that no cycle works on. @returns the events, without the message's text */
@@ -353,7 +353,7 @@ const changeKey = (messageId: string) => `changed:${messageId}:`
 
 /**
  * Notifies agents that a message which they have read was changed: each gets a quiet event, which replaces
- * earlier unclaimed events about the message.
+ * earlier events about the message that no cycle works on.
  */
 export async function tellChange(
   tx: Tx,
@@ -372,7 +372,7 @@ export async function tellChange(
   if (agentIds.length === 0) return
   await tx.$executeRaw`
     DELETE FROM "InboxEvent" e WHERE e."agentId" = ANY(${[...agentIds]}::text[]) AND starts_with(e."dedupKey", ${changeKey(messageId)})
-      AND e.quiet AND ${UNCLAIMED}`
+      AND e.quiet AND ${OPEN}`
   await insertEvents(
     tx,
     agentIds.map((agentId) => ({
