@@ -306,11 +306,11 @@ export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: E
  * if the event arrives later.
  */
 export async function finishAnsweredEvent(
-  prisma: PrismaClient,
+  tx: Tx,
   { id: runId, agentId, rootId, depth }: { id: string; agentId: string; rootId: string; depth: number },
   messageId: string,
 ): Promise<void> {
-  await prisma.$executeRaw`
+  await tx.$executeRaw`
     INSERT INTO "InboxEvent" (id, "agentId", type, payload, "dedupKey", "messageId", "rootId", depth, "runId", "doneAt")
     VALUES (${newId('inb')}, ${agentId}, 'SPACE_MESSAGE', '{}', ${messageId}, ${messageId}, ${rootId}, ${depth}, ${runId}, now())
     ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt", "retryAt" = NULL
