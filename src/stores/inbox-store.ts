@@ -189,16 +189,19 @@ export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
   )
 }
 
+/** Condition: the event is not a reply that a waiting cycle received as its answer (`finishAnsweredEvent`). */
+const IS_NO_ANSWER = Prisma.sql`e.payload <> '{}'`
+
 /** Returns the events that cycles have claimed, by run, in order; at most `most` events of each cycle. */
 export async function claimedEvents(
-  prisma: PrismaClient,
+  tx: Tx,
   runIds: string[],
   most: number,
 ): Promise<Map<string | null, InboxEvent[]>> {
   if (runIds.length === 0) return new Map()
-  const rows = await prisma.$queryRaw<InboxEvent[]>`
+  const rows = await tx.$queryRaw<InboxEvent[]>`
     SELECT e.* FROM unnest(${runIds}::text[]) AS run(id) CROSS JOIN LATERAL (
-      SELECT * FROM "InboxEvent" WHERE "runId" = run.id ORDER BY id LIMIT ${most}
+      SELECT * FROM "InboxEvent" e WHERE e."runId" = run.id AND ${IS_NO_ANSWER} ORDER BY e.id LIMIT ${most}
     ) e ORDER BY e.id`
   return Map.groupBy(rows, ({ runId }) => runId)
 }
@@ -270,13 +273,11 @@ export async function returnRetried(prisma: PrismaClient, ids: string[]): Promis
 export const retryNowSql = (agentId: string, condition: boolean): Prisma.Sql => Prisma.sql`
   UPDATE "InboxEvent" SET ${REQUEUED} WHERE "agentId" = ${agentId} AND "retryAt" IS NOT NULL AND ${condition}::boolean`
 
-/** Requeues the events of a failed cycle, with all retries left. @returns the events */
+/** Requeues the events of a failed cycle, with all retries left, except replies that it received as answers. @returns the events */
 export function requeueFailed(tx: Tx, runId: string): Promise<Pick<InboxEvent, 'messageId'>[]> {
-  return tx.inboxEvent.updateManyAndReturn({
-    where: { runId },
-    data: { runId: null, doneAt: null, retryAt: null, outages: 0 },
-    select: { messageId: true },
-  })
+  return tx.$queryRaw<Pick<InboxEvent, 'messageId'>[]>`
+    UPDATE "InboxEvent" e SET ${REQUEUED}, "doneAt" = NULL, outages = 0
+    WHERE e."runId" = ${runId} AND ${IS_NO_ANSWER} RETURNING e."messageId"`
 }
 
 // The end of a cycle.
@@ -303,7 +304,7 @@ export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: E
 
 /**
  * Marks a message as handled because a waiting cycle received it as its answer. No other cycle gets the message's event, even
- * if the event arrives later.
+ * if the event arrives later. The row of the event, which keeps the agent's other cycles from it, has no payload.
  */
 export async function finishAnsweredEvent(
   tx: Tx,
@@ -313,7 +314,8 @@ export async function finishAnsweredEvent(
   await tx.$executeRaw`
     INSERT INTO "InboxEvent" (id, "agentId", type, payload, "dedupKey", "messageId", "rootId", depth, "runId", "doneAt")
     VALUES (${newId('inb')}, ${agentId}, 'SPACE_MESSAGE', '{}', ${messageId}, ${messageId}, ${rootId}, ${depth}, ${runId}, now())
-    ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt", "retryAt" = NULL
+    ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt", "retryAt" = NULL,
+      payload = excluded.payload
     WHERE ("InboxEvent"."runId" IS NULL OR "InboxEvent"."retryAt" IS NOT NULL) AND "InboxEvent"."doneAt" IS NULL`
 }
 
