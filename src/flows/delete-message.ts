@@ -17,9 +17,8 @@ import { deleteFilesOfMessages, filesOfMessages, textsOfFiles } from '../stores/
 import { lockCopiesOfMessage } from '../stores/fork-store.ts'
 import { dropWaiting, readersOf, tellChange } from '../stores/inbox-store.ts'
 import { clearMessages, lockMessage, versionsOf } from '../stores/message-store.ts'
-import { loseTurns } from './chain.ts'
+import { endEvents } from './end-events.ts'
 import { type ChangingRun, checkSender, lockReached, lockVisible, type ReachedMessage } from './message-access.ts'
-import { collectOutcomeChanges } from './outcome-changes.ts'
 import { loadMessageTrigger } from './wake.ts'
 
 /** Deletes messages: their sequence number stays, but none of their content. */
@@ -51,7 +50,7 @@ export function createMessageDeletions(
   platform: Platform,
   { derivedTexts }: { derivedTexts: DerivedTexts },
 ): MessageDeletions {
-  const { db, jobs, log } = platform
+  const { db, jobs } = platform
 
   async function remove(tx: Tx, message: Message): Promise<AfterCommit & { deleted: Message }> {
     const fault = faultOfDeletion(message)
@@ -73,11 +72,7 @@ export function createMessageDeletions(
   async function tellAgents(tx: Tx, message: Message): Promise<AfterCommit> {
     const { id: messageId, spaceId } = message
     const [readerIds, payload] = [await readersOf(tx, messageId), await noticeOf(tx, message)]
-    const outcomes = collectOutcomeChanges(tx, log)
-    const dropped = await dropWaiting(tx, messageId)
-    for (const { agentId } of dropped)
-      await outcomes.set({ messageId, agentId, kind: 'DROPPED', reason: DROPPED, runId: null })
-    const lost = await loseTurns(tx, platform, dropped)
+    const ended = await endEvents(tx, platform, { events: await dropWaiting(tx, messageId), reason: DROPPED })
     const { rootId, depth, places, label, askers } = message
     const provenance = { places: [...new Set([...places, spaceId])].sort(), label, askers }
     await tellChange(tx, {
@@ -90,12 +85,7 @@ export function createMessageDeletions(
       agentIds: readerIds,
       ...provenance,
     })
-    return {
-      async afterCommit() {
-        await outcomes.announce()
-        await lost.afterCommit()
-      },
-    }
+    return ended
   }
 
   /**

@@ -27,7 +27,7 @@ import {
   type ReachedMessage,
 } from './message-access.ts'
 import { readRoom } from './rooms.ts'
-import { loadMessageTrigger, type MessageTrigger, payloadOf, publishWoken, type Woken, wake } from './wake.ts'
+import { findWoken, loadMessageTrigger, type MessageTrigger, payloadOf, publishWoken, type Woken, wake } from './wake.ts'
 
 export interface EditMessageInput {
   messageId: string
@@ -55,25 +55,42 @@ export interface MessageEdits {
   ): Promise<{ afterCommit(): Promise<void> }>
 }
 
+/** The effects of an edit with `retryRuns`. */
+interface Retried {
+  woken: Woken
+  /** The new runs, and those that an earlier request for the same text has started. */
+  runs: Run[]
+}
+
 const TOO_OFTEN = `A message can be edited ${MOST_EDITS} times at most: send another message instead.`
 
 export function createMessageEdits(platform: Platform): MessageEdits {
   const { db, config } = platform
   const publisher = createMessagePublisher(platform)
 
-  /** Wakes the agents that had answered, by the rules of posting, and records why other agents are not woken. */
-  async function retry(tx: Tx, message: Message, number: number, answeredIds: ReadonlySet<string>): Promise<Woken> {
+  /**
+   * Wakes the agents that had answered, by the rules of posting, and records why other agents are not woken. Agents that
+   * an earlier request has woken for the same text keep their outcomes.
+   */
+  async function retry(tx: Tx, message: Message, number: number, answeredIds: ReadonlySet<string>): Promise<Retried> {
     const woken: Woken = { runs: [], inboxes: [] }
     const { id: messageId, spaceId, rootId, depth, runId: parentRunId } = message
     const room = answeredIds.size === 0 ? null : await readRoom(tx, message)
-    if (room === null) return woken
-    const { wakes, verdicts } = decideRetries(answeredIds, room.agents, await allowance(tx, message, config.limits))
+    if (room === null) return { woken, runs: [] }
+    const keyOf = (agentId: string) => `edited:${messageId}:${number}:${agentId}`
+    const earlier = new Map<string, Run | null>()
+    for (const agent of room.agents.filter(({ id }) => answeredIds.has(id))) {
+      const found = await findWoken(tx, agent, keyOf(agent.id))
+      if (found !== null) earlier.set(agent.id, found.run)
+    }
+    const remainingIds = new Set([...answeredIds].filter((id) => !earlier.has(id)))
+    const { wakes, verdicts } = decideRetries(remainingIds, room.agents, await allowance(tx, message, config.limits))
     const trigger = await editedTrigger(tx, message)
     for (const agent of wakes) {
       const chainId = room.routing === 'MENTION_CHAIN' ? newId('chn') : null
       const one = await wake(tx, agent, {
         trigger,
-        key: { once: `edited:${messageId}:${number}:${agent.id}` },
+        key: { once: keyOf(agent.id) },
         lineage: { rootId, depth, parentRunId, chainId },
       })
       if (one === null) continue
@@ -85,13 +102,13 @@ export function createMessageEdits(platform: Platform): MessageEdits {
     const runOf = (agentId: string) => woken.runs.find((run) => run.agentId === agentId)?.id ?? null
     const outcomes = verdicts.map((verdict) => ({ ...verdict, messageId, runId: runOf(verdict.agentId) }))
     await setOutcomes(tx, outcomes)
-    return woken
+    return { woken, runs: [...[...earlier.values()].filter((run) => run !== null), ...woken.runs] }
   }
 
   return {
     async edit(viewer, { messageId, retryRuns, ...input }) {
       const text = checkMessageText(input.text, 'input.text')
-      const { message, woken, isChanged } = await db.transaction(async (tx) => {
+      const { message, retried, isChanged } = await db.transaction(async (tx) => {
         const before = await lockVisible(tx, viewer, messageId)
         checkSender(before, viewer.id, 'edit')
         checkEditable(before)
@@ -99,11 +116,11 @@ export function createMessageEdits(platform: Platform): MessageEdits {
         const answeredIds = retryRuns === true ? await answeredBy(tx, before) : NO_ONE
         const isChanged = textOf(before.parts) !== text
         const message = isChanged ? await write(tx, before, { text, by: UNMARKED, but: answeredIds }) : before
-        const woken = await retry(tx, message, await lastVersion(tx, messageId), answeredIds)
-        return { message, woken, isChanged: isChanged || answeredIds.size > 0 }
+        const retried = await retry(tx, message, await lastVersion(tx, messageId), answeredIds)
+        return { message, retried, isChanged: isChanged || answeredIds.size > 0 }
       })
-      if (isChanged) await Promise.all([publisher.updated(message), publishWoken(platform, woken)])
-      return { message, runs: woken.runs }
+      if (isChanged) await Promise.all([publisher.updated(message), publishWoken(platform, retried.woken)])
+      return { message, runs: retried.runs }
     },
     async editOwn(tx, run, { message: reached, ...input }) {
       const text = checkMessageText(input.text, 'input.text')
