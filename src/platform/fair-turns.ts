@@ -5,16 +5,23 @@ export interface FairTurns {
    * `requesterId`: undefined for the server's own work.
    * `isBounded`: whether something else bounds the amount of such work, so that the turn is none of `unboundedPlaces`; by
    * default only for the server's own.
+   * @throws Error if the turn has not come after `longestWaitMs`, like the one of a pool without a free connection
    */
-  take(requesterId: string | undefined, how?: { isBounded?: boolean }): Promise<() => void>
+  take(requesterId: string | undefined, how?: Wait): Promise<() => void>
   /** Like `take`, but returns null instead of waiting. */
   takeNow(requesterId: string | undefined, how?: { isBounded?: boolean }): (() => void) | null
-  /** Runs a task in a turn, and returns what it returns. @throws the error of the task */
-  run<T>(requesterId: string | undefined, task: () => Promise<T>): Promise<T>
+  /** Runs a task in a turn, and returns what it returns. @throws the error of the task, and like `take` */
+  run<T>(requesterId: string | undefined, task: () => Promise<T>, how?: Wait): Promise<T>
   /** How many wait. */
   waitingCount(): number
   /** Whether all connections are taken, so that the next turn has to wait. */
   isFull(): boolean
+}
+
+interface Wait {
+  isBounded?: boolean
+  /** No limit by default. */
+  longestWaitMs?: number
 }
 
 export interface FairTurnsOptions {
@@ -42,6 +49,9 @@ export interface FairTurnsOptions {
 const SHARE_OF_OWN_WORK = 4
 /** How often the number of places is checked while no turn begins or ends. */
 const LOOK_AGAIN_MS = 100
+
+/** The message of the `pg` pool's error, which isOverload recognizes. */
+const NO_CONNECTION_IN_TIME = 'timeout exceeded when trying to connect'
 
 interface Line {
   share: number
@@ -176,11 +186,25 @@ export function createFairTurns({
     return isAllowed ? begin(line, isBounded) : null
   }
 
-  function take(requesterId: string | undefined, { isBounded = requesterId === undefined } = {}): Promise<() => void> {
+  function take(
+    requesterId: string | undefined,
+    { isBounded = requesterId === undefined, longestWaitMs = Number.POSITIVE_INFINITY }: Wait = {},
+  ): Promise<() => void> {
     const line = lineOf(requesterId)
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
+      const queue = line.waiting[isBounded ? 'bounded' : 'unbounded']
+      const timer = Number.isFinite(longestWaitMs) ? setTimeout(giveUp, longestWaitMs) : undefined
+      const beginTurn = () => {
+        clearTimeout(timer)
+        resolve(begin(line, isBounded))
+      }
+      function giveUp(): void {
+        queue.splice(queue.indexOf(beginTurn), 1)
+        waiting -= 1
+        reject(new Error(NO_CONNECTION_IN_TIME))
+      }
       waiting += 1
-      line.waiting[isBounded ? 'bounded' : 'unbounded'].push(() => resolve(begin(line, isBounded)))
+      queue.push(beginTurn)
       serve()
     })
   }
@@ -188,8 +212,8 @@ export function createFairTurns({
   return {
     take,
     takeNow,
-    async run(requesterId, task) {
-      const end = takeNow(requesterId) ?? (await take(requesterId))
+    async run(requesterId, task, how) {
+      const end = takeNow(requesterId, how) ?? (await take(requesterId, how))
       try {
         return await task()
       } finally {

@@ -141,6 +141,18 @@ describe('fair turns', () => {
     expect(turns.waitingCount()).toBe(0)
   })
 
+  test('end a wait that takes too long, and give that turn to the next one in line', async () => {
+    const turns = createFairTurns({ places: () => 1 })
+    const end = await turns.take('a')
+    const impatient = turns.run('b', async () => 'never', { longestWaitMs: 1 })
+    const patient = turns.run('b', async () => 'done', { longestWaitMs: 60_000 })
+    await expect(impatient).rejects.toThrow('timeout exceeded when trying to connect')
+    expect(turns.waitingCount()).toBe(1)
+    end()
+    expect(await patient).toBe('done')
+    expect(turns.waitingCount()).toBe(0)
+  })
+
   test('let other events of the process run between tasks that never wait', async () => {
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: 5, now })
     let longestMs = 0

@@ -25,6 +25,9 @@ import type { Work } from './work.ts'
 /** The maximum time for which a subscription above the rate waits for its turn. Clients start many subscriptions at once. */
 const LONGEST_TURN_MS = 60_000
 
+/** The time after which an operation begins no further mutation. */
+const LONGEST_OPERATION_MS = 30_000
+
 /** A response counts as one more request for every so many bytes by which it exceeds the cost of its fields. */
 const BYTES_A_REQUEST = 64 * 1024
 /** Shorter responses are not held back while others are in flight. */
@@ -129,6 +132,7 @@ export function useAdmission(parts: AdmissionParts): Plugin {
           answerItself(args, error)
           return () => {}
         })
+        args.contextValue.endsAt = performance.now() + LONGEST_OPERATION_MS
         const execute: ExecuteOnce = async (contextValue, fieldResolver) =>
           executeFn({ ...(given as object), contextValue, fieldResolver, signal }) as Promise<ExecutionResult>
         try {

@@ -32,7 +32,7 @@ const LONGEST_WAIT_MS = 10_000
 /** A viewer may send all small operations of a minute at once, so more of them may wait, and for longer. */
 const SMALL = 500
 const MORE_IF_SMALL = 12
-const LONGER_IF_SMALL = 6
+const LONGER_IF_SMALL = 3
 
 interface Waiting {
   weight: number
