@@ -189,6 +189,7 @@ function sendingBy(response: ServerResponse): Sending {
       if (response.closed) listener()
       else response.once('close', listener)
     },
+    waitingBytes: () => response.writableLength,
     cutOff: () => void response.destroy(),
   }
 }

@@ -134,7 +134,8 @@ export function createEventStreams({
       const onSent = (listener: () => void) => {
         sent = listener
       }
-      const sending = { onSent, cutOff: onSlow }
+      const waitingBytes = () => stream.response?.writableLength ?? 0
+      const sending = { onSent, waitingBytes, cutOff: onSlow }
       const sink = sinkOf(stream, operationId)
       const context = {
         viewer,
