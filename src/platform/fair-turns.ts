@@ -10,7 +10,7 @@ export interface FairTurns {
   /** Like `take`, but returns null instead of waiting. */
   takeNow(requesterId: string | undefined, how?: { isBounded?: boolean }): (() => void) | null
   /** Runs a task in a turn, and returns what it returns. @throws the error of the task */
-  run<T>(requesterId: string | undefined, task: () => Promise<T>): Promise<T>
+  run<T>(requesterId: string | undefined, task: () => Promise<T>, how?: { isBounded?: boolean }): Promise<T>
   /** How many wait. */
   waitingCount(): number
   /** Whether all connections are taken, so that the next turn has to wait. */
@@ -50,6 +50,8 @@ interface Line {
   /** The number of running turns that are not bounded. */
   runningUnbounded: number
   waiting: { bounded: (() => void)[]; unbounded: (() => void)[] }
+  /** Whether its last turn was bounded. If both kinds wait, they alternate. */
+  wasBounded: boolean
 }
 
 /**
@@ -75,13 +77,13 @@ export function createFairTurns({
   let isYielding = false
   let isLookingAgain = false
 
+  const mayBeginUnbounded = ({ waiting: { unbounded }, runningUnbounded }: Line) =>
+    unbounded.length > 0 && (runningUnbounded === 0 || takenUnbounded < unboundedPlaces())
+
   function next(): Line | undefined {
-    const hasUnboundedPlace = takenUnbounded < unboundedPlaces()
     let least: Line | undefined
     for (const line of lines.values()) {
-      const { bounded, unbounded } = line.waiting
-      const mayBeginUnbounded = unbounded.length > 0 && (hasUnboundedPlace || line.runningUnbounded === 0)
-      if (bounded.length === 0 && !mayBeginUnbounded) continue
+      if (line.waiting.bounded.length === 0 && !mayBeginUnbounded(line)) continue
       if (least === undefined || line.usedMs < least.usedMs) least = line
     }
     return least
@@ -111,9 +113,9 @@ export function createFairTurns({
       const line = next()
       if (line === undefined) break
       waiting -= 1
-      // Bounded work first: there cannot be so much of it that the requester's other work starves.
       const { bounded, unbounded } = line.waiting
-      const beginTurn = bounded.shift() ?? unbounded.shift()
+      const isUnboundedNext = mayBeginUnbounded(line) && (line.wasBounded || bounded.length === 0)
+      const beginTurn = (isUnboundedNext ? unbounded : bounded).shift()
       beginTurn?.()
     }
     if (waiting > 0) serveSoon()
@@ -132,6 +134,7 @@ export function createFairTurns({
   /** Begins a turn, and returns the function that ends it. */
   function begin(line: Line, isBounded: boolean): () => void {
     taken += 1
+    line.wasBounded = isBounded
     if (!isBounded) {
       takenUnbounded += 1
       line.runningUnbounded += 1
@@ -164,7 +167,8 @@ export function createFairTurns({
       return known
     }
     const share = requesterId === undefined ? SHARE_OF_OWN_WORK : 1
-    const line: Line = { share, usedMs: servedMs, runningUnbounded: 0, waiting: { bounded: [], unbounded: [] } }
+    const waiting = { bounded: [], unbounded: [] }
+    const line: Line = { share, usedMs: servedMs, runningUnbounded: 0, waiting, wasBounded: false }
     lines.set(requesterId, line)
     return line
   }
@@ -188,8 +192,8 @@ export function createFairTurns({
   return {
     take,
     takeNow,
-    async run(requesterId, task) {
-      const end = takeNow(requesterId) ?? (await take(requesterId))
+    async run(requesterId, task, how) {
+      const end = takeNow(requesterId, how) ?? (await take(requesterId, how))
       try {
         return await task()
       } finally {
