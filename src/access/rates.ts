@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { SharedRedis } from '../broker/broker.ts'
 import { sleep } from '../lib/async.ts'
+import { createCounts } from '../lib/counts.ts'
 import { RateLimitedError } from '../lib/errors.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import type { Viewer } from './viewer.ts'
@@ -65,7 +66,7 @@ export function createRates(settings: RateSettings, shared: SharedRedis | null):
   )
 
   /** The number of requests of each viewer that wait for capacity. */
-  const waiting = new Map<string, number>()
+  const waiting = createCounts()
 
   async function count({ here, everywhere, spent }: Limiter, key: string, points: number): Promise<number> {
     const elsewhere = everywhere?.consume(key, points)
@@ -100,13 +101,10 @@ export function createRates(settings: RateSettings, shared: SharedRedis | null):
         )
         if (refusal === null) return
         const isWorthIt = refusal instanceof RateLimitedError && performance.now() + refusal.retryAfterMs <= until
-        const count = waiting.get(who.id) ?? 0
-        if (!isWorthIt || count >= MOST_WAITING) throw refusal
-        waiting.set(who.id, count + 1)
+        if (!isWorthIt || waiting.of(who.id) >= MOST_WAITING) throw refusal
+        waiting.add(who.id, 1)
         await sleep(refusal.retryAfterMs, signal)
-        const left = (waiting.get(who.id) ?? 1) - 1
-        if (left === 0) waiting.delete(who.id)
-        else waiting.set(who.id, left)
+        waiting.add(who.id, -1)
         signal?.throwIfAborted()
       }
     },

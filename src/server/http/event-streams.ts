@@ -5,6 +5,7 @@ import type { Rates } from '../../access/rates.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import type { Sink } from '../../delivery/answer.ts'
 import { CHALLENGE, formatError, type MaskError } from '../../graphql/masking.ts'
+import { createCounts } from '../../lib/counts.ts'
 import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
 import { LONGEST_OPERATION_ID, type RequestBytes } from '../request-bytes.ts'
@@ -80,27 +81,24 @@ export function createEventStreams({
 }: EventStreamsParts): EventStreams {
   const streams = new Map<string, Stream>()
   /** The number of streams by the id of their viewer, with any token. */
-  const counts = new Map<string, number>()
+  const counts = createCounts()
   const unanswered = createUnanswered()
 
   function drop(token: string): void {
     const stream = streams.get(token)
     if (stream === undefined) return
     streams.delete(token)
-    const { id } = stream.viewer
-    const left = (counts.get(id) ?? 1) - 1
-    if (left === 0) counts.delete(id)
-    else counts.set(id, left)
+    counts.add(stream.viewer.id, -1)
   }
 
   function reserve(viewer: Viewer, response: ServerResponse): void {
-    if ((counts.get(viewer.id) ?? 0) >= maxStreamsPerViewer || unanswered.isDraining()) {
+    if (counts.of(viewer.id) >= maxStreamsPerViewer || unanswered.isDraining()) {
       sendText(response, 503, 'Too many event streams are open, or the server is shutting down. Try again later.')
       return
     }
     const token = randomUUID()
     const expiry = setTimeout(() => drop(token), RESERVED_MS).unref()
-    counts.set(viewer.id, (counts.get(viewer.id) ?? 0) + 1)
+    counts.add(viewer.id, 1)
     streams.set(token, { token, viewer, response: null, operations: new Map(), expiry, closed: new AbortController() })
     sendText(response, 201, token)
   }
