@@ -51,6 +51,8 @@ export interface AnswersParts {
 
 /** Pauses before an event that failed is executed again: the database may be unreachable for a moment. */
 const RETRIES_AFTER_MS = [100, 500]
+/** The same while the database is too busy: 30 s in total, after which the subscribers must resume. */
+const RETRIES_OF_BUSY_AFTER_MS = [100, 500, 1500, 3000, 5000, 8000, 12_000]
 /** The maximum number of concurrent executions of one event. */
 const VIEWERS_AT_ONCE = 512
 /**
@@ -120,8 +122,8 @@ export function createAnswers(parts: AnswersParts): Answers {
 
   async function retry(event: object, viewers: readonly Viewer[], first: EventAnswer): Promise<EventAnswer> {
     let result = first
-    for (const afterMs of RETRIES_AFTER_MS) {
-      if (!isTransient(result)) break
+    for (const [index, afterMs] of RETRIES_OF_BUSY_AFTER_MS.entries()) {
+      if (!isTransient(result) || (index >= RETRIES_AFTER_MS.length && !isBusy(result))) break
       await sleep(afterMs)
       result = await executeForAll(event, viewers)
     }
@@ -242,14 +244,23 @@ function successesOf(result: EventAnswer): PersonalAnswers | null {
   return whole.size > 0 ? whole : null
 }
 
-/** Whether the result has an error that a retry may resolve: an internal one, or a deletion between two lookups. */
-function isTransient(result: EventAnswer): boolean {
+/** Whether the result has an error that a retry may resolve: an internal one, an overload, or a deletion between two lookups. */
+const isTransient = (result: EventAnswer) => hasError(result, isTransientError)
+
+/** Whether a lookup found the database too busy. */
+const isBusy = (result: EventAnswer) => hasError(result, isOverloadOfEvent)
+
+function hasError(result: EventAnswer, isIt: (error: Error) => boolean): boolean {
   if (isPersonal(result))
-    return [...result.values()].some((one) => (one instanceof Error ? isTransientError(one) : isTransient(one)))
-  return isDeliverable(result) && result.errors.some(isTransientError)
+    return [...result.values()].some((one) => (one instanceof Error ? isIt(one) : hasError(one, isIt)))
+  return isDeliverable(result) && result.errors.some(isIt)
 }
 
-const TRANSIENT_CODES: ReadonlySet<unknown> = new Set(['INTERNAL_SERVER_ERROR', 'NOT_FOUND'])
+const TRANSIENT_CODES: ReadonlySet<unknown> = new Set(['INTERNAL_SERVER_ERROR', 'NOT_FOUND', 'RATE_LIMITED'])
 
-const isTransientError = (error: Error) =>
-  TRANSIENT_CODES.has((error as { extensions?: { code?: unknown } }).extensions?.code)
+const codeOf = (error: Error) => (error as { extensions?: { code?: unknown } }).extensions?.code
+
+const isTransientError = (error: Error) => TRANSIENT_CODES.has(codeOf(error))
+
+/** Whether an event was not executed because the database was too busy. */
+export const isOverloadOfEvent = (error: unknown) => error instanceof Error && codeOf(error) === 'RATE_LIMITED'

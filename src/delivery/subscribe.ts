@@ -10,7 +10,7 @@ import { RateLimitedError } from '../lib/errors.ts'
 import { createTurns } from '../lib/turns.ts'
 import type { Answer, Sink } from './answer.ts'
 import { answerKey } from './answer-key.ts'
-import { type Answers, createAnswers } from './answers.ts'
+import { type Answers, createAnswers, isOverloadOfEvent } from './answers.ts'
 import type { Pace, Paces } from './backpressure.ts'
 import type { Feed, OwnLifeline } from './feed.ts'
 import type { Hub } from './hub.ts'
@@ -157,7 +157,9 @@ async function deliver(feed: Feed<object>, subscriber: SubscriberParts): Promise
   try {
     await feed.deliverTo(createSubscriber(feed, subscriber))
   } catch (error) {
-    lifeline.fail(error as Error)
+    // The client resumes after its last cursor, once the database is less busy.
+    if (isOverloadOfEvent(error)) subscriber.onTooSlow()
+    else lifeline.fail(error as Error)
   }
   lifeline.end()
   const failure = lifeline.failure()

@@ -181,7 +181,7 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
           if (pglite.closed) throw new Error('The database is closed.')
           return work()
         },
-        isBoundedHere() ? {} : { longestWaitMs: LONGEST_WAIT_MS },
+        { isBounded: isBoundedHere(), ...(isBoundedHere() ? {} : { longestWaitMs: LONGEST_WAIT_MS }) },
       )
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
     const queryNamed = createEmbeddedQueries(pglite)

@@ -60,6 +60,8 @@ interface Line {
   /** The number of running turns that are not bounded. */
   runningUnbounded: number
   waiting: { bounded: (() => void)[]; unbounded: (() => void)[] }
+  /** Whether its last turn was bounded. If both kinds wait, they alternate. */
+  wasBounded: boolean
 }
 
 /**
@@ -85,13 +87,13 @@ export function createFairTurns({
   let isYielding = false
   let isLookingAgain = false
 
+  const mayBeginUnbounded = ({ waiting: { unbounded }, runningUnbounded }: Line) =>
+    unbounded.length > 0 && (runningUnbounded === 0 || takenUnbounded < unboundedPlaces())
+
   function next(): Line | undefined {
-    const hasUnboundedPlace = takenUnbounded < unboundedPlaces()
     let least: Line | undefined
     for (const line of lines.values()) {
-      const { bounded, unbounded } = line.waiting
-      const mayBeginUnbounded = unbounded.length > 0 && (hasUnboundedPlace || line.runningUnbounded === 0)
-      if (bounded.length === 0 && !mayBeginUnbounded) continue
+      if (line.waiting.bounded.length === 0 && !mayBeginUnbounded(line)) continue
       if (least === undefined || line.usedMs < least.usedMs) least = line
     }
     return least
@@ -121,9 +123,9 @@ export function createFairTurns({
       const line = next()
       if (line === undefined) break
       waiting -= 1
-      // Bounded work first: there cannot be so much of it that the requester's other work starves.
       const { bounded, unbounded } = line.waiting
-      const beginTurn = bounded.shift() ?? unbounded.shift()
+      const isUnboundedNext = mayBeginUnbounded(line) && (line.wasBounded || bounded.length === 0)
+      const beginTurn = (isUnboundedNext ? unbounded : bounded).shift()
       beginTurn?.()
     }
     if (waiting > 0) serveSoon()
@@ -142,6 +144,7 @@ export function createFairTurns({
   /** Begins a turn, and returns the function that ends it. */
   function begin(line: Line, isBounded: boolean): () => void {
     taken += 1
+    line.wasBounded = isBounded
     if (!isBounded) {
       takenUnbounded += 1
       line.runningUnbounded += 1
@@ -174,7 +177,8 @@ export function createFairTurns({
       return known
     }
     const share = requesterId === undefined ? SHARE_OF_OWN_WORK : 1
-    const line: Line = { share, usedMs: servedMs, runningUnbounded: 0, waiting: { bounded: [], unbounded: [] } }
+    const waiting = { bounded: [], unbounded: [] }
+    const line: Line = { share, usedMs: servedMs, runningUnbounded: 0, waiting, wasBounded: false }
     lines.set(requesterId, line)
     return line
   }

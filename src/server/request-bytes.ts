@@ -1,5 +1,6 @@
 import type { Rates } from '../access/rates.ts'
 import type { Viewer } from '../access/viewer.ts'
+import { createCounts } from '../lib/counts.ts'
 import { RateLimitedError } from '../lib/errors.ts'
 
 /**
@@ -45,7 +46,7 @@ export function createRequestBytes(
   rates: Pick<Rates, 'take' | 'refusal'>,
   { mostOfViewer = MOST_OF_VIEWER, mostInAll = MOST_IN_ALL, alwaysFree = ALWAYS_FREE }: RequestBytesOptions = {},
 ): RequestBytes {
-  const held = new Map<string, number>()
+  const held = createCounts()
   let inAll = 0
 
   return {
@@ -57,18 +58,16 @@ export function createRequestBytes(
       if (refusal !== null) throw refusal
     },
     hold({ id }, bytes) {
-      const own = (held.get(id) ?? 0) + bytes
+      const own = held.of(id) + bytes
       if (own > mostOfViewer || (inAll + bytes > mostInAll && own > alwaysFree)) throw tooMuch()
-      held.set(id, own)
+      held.add(id, bytes)
       inAll += bytes
       let isOver = false
       return () => {
         if (isOver) return
         isOver = true
         inAll -= bytes
-        const left = (held.get(id) ?? bytes) - bytes
-        if (left === 0) held.delete(id)
-        else held.set(id, left)
+        held.add(id, -bytes)
       }
     },
   }

@@ -308,7 +308,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   })
   const graphiql = createGraphiql(publicUrl.basePath)
   const page = createConsole(publicUrl.basePath)
-  const pipeline = { graphql, authentication, maskError, bodies, requestBytes }
+  const pipeline = { graphql, authentication, maskError, bodies, requestBytes, rates: domain.rates }
   const { watchToken, watchViewer } = streams
   const authBodies = createAuthBodies()
   const mailLinks = createMailLinkHandlers({

@@ -96,6 +96,7 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   /** Returns the weight of the operation, and a function to call when it has ended; null if it was refused. */
   async function admit({ args, setResultAndStopExecution }: Hook): Promise<Admitted | null> {
     const { contextValue: context } = args
+    const { request, signal = request?.signal } = context
     let release = () => {}
     try {
       release = requestBytes.hold(context.viewer, context.requestBytes ?? 0)
@@ -107,7 +108,7 @@ export function useAdmission(parts: AdmissionParts): Plugin {
       if (excess !== null) throw excess
       const points = pointsOf(cost)
       context.weight = cost.complexity
-      if (isSubscription) await rates.takeInTurn('requests', context.viewer, points, LONGEST_TURN_MS)
+      if (isSubscription) await rates.takeInTurn('requests', context.viewer, points, { longestMs: LONGEST_TURN_MS, signal })
       else if (refusal === null)
         await rates.take('requests', context.viewer, points).catch((error) => refuse(args, error))
       return { weight: weightOf(cost), release }
@@ -192,6 +193,7 @@ function sendingBy(response: ServerResponse): Sending {
       if (response.closed) listener()
       else response.once('close', listener)
     },
+    waitingBytes: () => response.writableLength,
     cutOff: () => void response.destroy(),
   }
 }

@@ -4,6 +4,7 @@ import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import { type Door, DoorError, type EventStream, type Exchange } from '../../doors/exchange.ts'
 import type { MaskError } from '../../graphql/masking.ts'
+import { createCounts } from '../../lib/counts.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
@@ -227,18 +228,13 @@ const SHUT_DOWN = 'The server shuts down. The message may have been posted: read
 
 /** Counts the open streams and calls of each viewer. */
 function createPlaces(mostPerViewer: number) {
-  const taken = new Map<string, number>()
+  const taken = createCounts()
   return {
     /** Returns a function that releases the places; null if too few are left. */
     take({ id }: Viewer, wanted: number): (() => void) | null {
-      const count = taken.get(id) ?? 0
-      if (count + wanted > mostPerViewer) return null
-      taken.set(id, count + wanted)
-      return () => {
-        const left = (taken.get(id) ?? wanted) - wanted
-        if (left === 0) taken.delete(id)
-        else taken.set(id, left)
-      }
+      if (taken.of(id) + wanted > mostPerViewer) return null
+      taken.add(id, wanted)
+      return () => void taken.add(id, -wanted)
     },
   }
 }

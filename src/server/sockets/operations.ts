@@ -125,7 +125,11 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     const inexact = session.inexactNumbers.get(id)
     session.inexactNumbers.delete(id)
     if (inexact !== undefined) throw inexactNumberError(inexact)
-    const sending = { onSent: onSent(session, payload), cutOff: writer.giveUp }
+    const sending = {
+      onSent: onSent(session, payload),
+      waitingBytes: () => writer.waitingBytes(),
+      cutOff: writer.giveUp,
+    }
     const { askedOrigin } = session
     const context = {
       viewer,

@@ -9,6 +9,7 @@ import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import type { MaskError } from '../../graphql/masking.ts'
 import { sleep } from '../../lib/async.ts'
+import { createCounts } from '../../lib/counts.ts'
 import { messageOf, UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, inexactNumberIn } from '../../lib/exact-json.ts'
 import { onBehalfOf } from '../../lib/log-context.ts'
@@ -75,18 +76,11 @@ export function createSockets(options: SocketsOptions): Sockets {
     handleProtocols,
   })
   const closes = counter(options.metrics, 'parley_socket_closes_total', 'WebSockets closed, by close code.', ['code'])
-  const socketsOfViewer = new Map<string, number>()
+  const socketsOfViewer = createCounts()
   const lateCloses = createLateCloses()
   const stalled = createStalledSockets()
   const silent = new WeakMap<WebSocket, () => void>()
   const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS, (socket) => silent.get(socket)?.())
-
-  function countViewer(key: string, change: number): number {
-    const count = (socketsOfViewer.get(key) ?? 0) + change
-    if (count === 0) socketsOfViewer.delete(key)
-    else socketsOfViewer.set(key, count)
-    return count
-  }
 
   /** Authenticates the client and counts its socket. Returning false closes the socket with 4403. */
   async function connect(connection: Connection, parameters: Record<string, unknown> = {}): Promise<boolean> {
@@ -102,8 +96,9 @@ export function createSockets(options: SocketsOptions): Sockets {
       })
       connection.onClosed(leave)
       if (socket.readyState !== socket.OPEN) return true
-      connection.onClosed(() => countViewer(key, -1))
-      if (countViewer(key, 1) > maxSocketsPerViewer) shut(socket, TRY_AGAIN_LATER, 'Too many sockets for one viewer')
+      connection.onClosed(() => void socketsOfViewer.add(key, -1))
+      if (socketsOfViewer.add(key, 1) > maxSocketsPerViewer)
+        shut(socket, TRY_AGAIN_LATER, 'Too many sockets for one viewer')
       session.viewer = viewer
       return true
     } catch (error) {
