@@ -114,7 +114,7 @@ export function useAdmission(parts: AdmissionParts): Plugin {
       return { weight: weightOf(cost), release }
     } catch (error) {
       release()
-      setResultAndStopExecution({ errors: [maskError(error)] })
+      setResultAndStopExecution({ errors: [signal?.aborted ? NOBODY_WAITS : maskError(error)] })
       return null
     }
   }
