@@ -39,6 +39,10 @@ export interface NewRun extends Provenance {
   retryOfId?: string | null
 }
 
+/** The requester of a new run `r`: that of the run that woke it, else its only human, else the service, else its agent. */
+const REQUESTER_OF_NEW = Prisma.sql`coalesce((SELECT nullif(p."requesterId", '') FROM "Run" p WHERE p.id = r."parentRunId"),
+  CASE WHEN cardinality(r.askers) = 1 THEN r.askers[1] END, r."triggerServiceId", r."agentId")`
+
 /** A statement, or a part of one, that writes one or more QUEUED runs, with increasing ids. */
 export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSeq?: Prisma.Sql } = {}): Prisma.Sql {
   const { from, enteredSeq } = within
@@ -47,6 +51,7 @@ export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSe
     ...(from === undefined ? {} : { from }),
     computed: {
       label: confidentialAmong(Prisma.sql`r.places || r.label`),
+      requesterId: REQUESTER_OF_NEW,
       ...(enteredSeq === undefined ? {} : { enteredSeq }),
     },
   })
