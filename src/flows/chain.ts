@@ -21,7 +21,7 @@ import {
 } from '../rules/chain.ts'
 import { POSTED_MESSAGE_STATUSES } from '../rules/statuses.ts'
 import { wayToWake } from '../rules/wake.ts'
-import { insertChain, lockChain, saveChain, unendedChains } from '../stores/chain-store.ts'
+import { insertChains, lockChain, saveChain, unendedChains } from '../stores/chain-store.ts'
 import { addMention } from '../stores/message-store.ts'
 import { setChain } from '../stores/run-store.ts'
 import { delegate, type Woke } from './delegate.ts'
@@ -338,7 +338,7 @@ async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | n
     holderRunId: run.id,
   }
   const { replyStack, mentionedPairs, ...row } = chain
-  await insertChain(tx, row)
+  await insertChains(tx, [row])
   await setChain(tx, run.id, chain.id)
   return chain
 }

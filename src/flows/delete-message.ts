@@ -1,5 +1,4 @@
 import type { Viewer } from '../access/viewer.ts'
-import { spaceChannel, spaceTopic } from '../broker/topics.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { DELETE_COPY } from '../jobs/queues.ts'
@@ -10,6 +9,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Message } from '../rules/message.ts'
 import { faultOfDeletion } from '../rules/message-changes.ts'
 import { isAdmin } from '../rules/permissions.ts'
+import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import { describeFile } from '../spaces/readable-text.ts'
 import { deleteCallsOfMessagesSql, forgetReadFiles, hideCallsOfMessages } from '../stores/call-store.ts'
 import { insertDeletions, insertDeletionsOfCopies } from '../stores/deletion-store.ts'
@@ -17,6 +17,7 @@ import { deleteFilesOfMessages, filesOfMessages, textsOfFiles } from '../stores/
 import { lockCopiesOfMessage } from '../stores/fork-store.ts'
 import { dropWaiting, readersOf, tellChange } from '../stores/inbox-store.ts'
 import { clearMessages, lockMessage, versionsOf } from '../stores/message-store.ts'
+import type { DerivedTexts } from './derived-texts.ts'
 import { endEvents } from './end-events.ts'
 import { type ChangingRun, checkSender, lockReached, lockVisible, type ReachedMessage } from './message-access.ts'
 import { loadMessageTrigger } from './wake.ts'
@@ -34,23 +35,16 @@ export interface MessageDeletions {
   copyDeletion: BoundJob
 }
 
-/** Removes the text of a deleted message from rows that were derived from it. */
-export interface DerivedTexts {
-  /** Never throws: a sweep continues what failed. */
-  forget(messageId: string): Promise<void>
-  /** Removes the texts of messages that were deleted while a run was active from everything that the run has written since. */
-  forgetInRun(runId: string): Promise<void>
-}
-
 interface AfterCommit {
   afterCommit(): Promise<void>
 }
 
 export function createMessageDeletions(
   platform: Platform,
-  { derivedTexts }: { derivedTexts: DerivedTexts },
+  { derivedTexts }: { derivedTexts: Pick<DerivedTexts, 'forget'> },
 ): MessageDeletions {
   const { db, jobs } = platform
+  const publisher = createMessagePublisher(platform)
 
   async function remove(tx: Tx, message: Message): Promise<AfterCommit & { deleted: Message }> {
     const fault = faultOfDeletion(message)
@@ -61,7 +55,7 @@ export function createMessageDeletions(
     return {
       deleted,
       async afterCommit() {
-        await publishDeletion(platform, message)
+        await publisher.deleted(message)
         await told.afterCommit()
         await derivedTexts.forget(message.id)
       },
@@ -121,7 +115,7 @@ export function createMessageDeletions(
       return { message, ...(await tellAgents(tx, message)) }
     })
     if (told === null) return
-    await publishDeletion(platform, told.message)
+    await publisher.deleted(told.message)
     await told.afterCommit()
     await derivedTexts.forget(messageId)
   }
@@ -162,17 +156,6 @@ async function removeContent(tx: Tx, ids: string[]): Promise<Message[]> {
   await forgetReadFiles(tx, await filesOfMessages(tx, ids))
   await deleteFilesOfMessages(tx, ids)
   return clearMessages(tx, ids)
-}
-
-/** Publishes a deletion, and drops the earlier events of the space, some of which may contain the text. */
-export async function publishDeletion(
-  { log, signals }: Pick<Platform, 'log' | 'signals'>,
-  { id: messageId, spaceId }: Pick<Message, 'id' | 'spaceId'>,
-): Promise<void> {
-  await Promise.all([
-    log.append(spaceTopic(spaceId), { type: 'MessageUpdated', messageId }, { forgets: true }),
-    signals.publish(spaceChannel(spaceId), { type: 'message' }, spaceTopic(spaceId)),
-  ])
 }
 
 const DROPPED = 'The message was deleted before the agent read it.'

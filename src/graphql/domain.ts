@@ -54,7 +54,6 @@ import type { Triggers } from '../flows/trigger-agent.ts'
 import type { HumanUpdates } from '../flows/update-human.ts'
 import type { SpaceUpdates } from '../flows/update-space.ts'
 import type { Uploads } from '../flows/upload-file.ts'
-import type { ModelProvider } from '../models/models.ts'
 import type { Erasure } from '../operation/erasure.ts'
 import type { FailedJobs } from '../operation/failed-jobs.ts'
 import type { FiringReading } from '../plans/firing-reading.ts'
@@ -92,7 +91,7 @@ export interface Domain {
   humans: Humans & HumanUpdates
   agents: Agents
   agentVersions: AgentVersions
-  modelProviders: ModelProviders<ModelProvider>
+  modelProviders: ModelProviders
   customTools: CustomTools
   mcpServers: McpServers & McpConfirmation
   remoteCards: CardConfirmation

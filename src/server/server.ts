@@ -25,6 +25,7 @@ import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { isOverload } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { Announcer } from '../spaces/announcer.ts'
 import { forwardedOriginOf } from './http/asked-origin.ts'
 import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
@@ -57,7 +58,7 @@ import { createSockets, type Sockets } from './sockets/sockets.ts'
 export interface Served {
   platform: Platform
   domain: Domain
-  announcer: { watch(spaceId: string): () => void }
+  announcer: Pick<Announcer, 'watch'>
   journal: RunJournal
   startLink: Pick<StartLink, 'redeem'>
 }

@@ -46,12 +46,12 @@ export const insertChainSql = (chainId: string, holderId: string): Prisma.Sql =>
   INSERT INTO "Chain" (id, "spaceId", depth, "holderId", "holderRunId")
   SELECT ${chainId}, "spaceId", 1, ${holderId}, (SELECT id FROM runs LIMIT 1) FROM message`
 
-/** Writes a new chain without waiters and mentions. */
-export async function insertChain(
+/** Writes new chains without waiters and mentions. */
+export async function insertChains(
   tx: Tx,
-  chain: Pick<Chain, 'id' | 'spaceId' | 'depth' | 'label' | 'holderId' | 'holderRunId'>,
+  chains: Pick<Chain, 'id' | 'spaceId' | 'depth' | 'label' | 'holderId' | 'holderRunId'>[],
 ): Promise<void> {
-  await tx.chain.create({ data: chain })
+  if (chains.length > 0) await tx.chain.createMany({ data: chains })
 }
 
 /** Writes a chain's turn and state. */

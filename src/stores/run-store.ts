@@ -57,10 +57,9 @@ export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSe
   })
 }
 
-/** Writes a QUEUED run, which a worker will claim. Null if there is a run with the same key. */
-export async function insertRun(tx: Tx, run: NewRun): Promise<Run | null> {
-  const [row] = await tx.$queryRaw<Run[]>(insertRunsSql([run]))
-  return row ?? null
+/** Writes QUEUED runs, which workers will claim. Returns those whose key no other run has. */
+export async function insertRuns(tx: Tx, runs: NewRun[]): Promise<Run[]> {
+  return runs.length === 0 ? [] : tx.$queryRaw<Run[]>(insertRunsSql(runs))
 }
 
 /** The time for which a claim lasts unless it is renewed, by the database's clock. */
