@@ -1,5 +1,5 @@
-import { SIGN_IN } from '../../access/credential-lookups.ts'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SIGN_IN } from '../../access/credential-lookups.ts'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Domain } from '../../graphql/domain.ts'

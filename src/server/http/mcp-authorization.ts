@@ -1,6 +1,6 @@
-import { SIGN_IN } from '../../access/credential-lookups.ts'
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SIGN_IN } from '../../access/credential-lookups.ts'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
