@@ -188,9 +188,7 @@ type AuthenticationPlatform = Pick<Platform, 'db' | 'clock'>
 
 function createRowsByHash({ db }: Pick<Platform, 'db'>): CredentialLookups<Row> {
   return createCredentialLookups(async (hashes) => {
-    const rows = await db.query<Row>(
-      Prisma.sql`SELECT * FROM "AccessToken" WHERE ${isOneOf(Prisma.sql`hash`, hashes)}`,
-    )
+    const rows = await db.query<Row>(Prisma.sql`SELECT * FROM "AccessToken" WHERE ${isOneOf(Prisma.sql`hash`, hashes)}`)
     return new Map(rows.map((row) => [row.hash, row]))
   })
 }

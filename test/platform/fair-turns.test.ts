@@ -52,8 +52,7 @@ describe('fair turns', () => {
     const turns = createFairTurns({ places: () => 1, now })
     const gate = createDeferred()
     const done: string[] = []
-    const add = (name: string, isBounded: boolean) =>
-      turns.run('a', async () => void done.push(name), { isBounded })
+    const add = (name: string, isBounded: boolean) => turns.run('a', async () => void done.push(name), { isBounded })
     const held = turns.run('a', () => gate.promise, { isBounded: false })
     const all = ['run 1', 'run 2', 'run 3'].map((name) => add(name, true))
     all.push(...['request 1', 'request 2'].map((name) => add(name, false)))

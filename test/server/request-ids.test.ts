@@ -54,7 +54,11 @@ describe('the log of a started server', () => {
   })
 
   test('contains no code of an email or a join link, even below a prefix that a proxy adds', async () => {
-    for (const [n, path] of ['/auth/mail/hidden-words', '/x/join/hidden-words', '/x/auth/mail/hidden-words'].entries()) {
+    for (const [n, path] of [
+      '/auth/mail/hidden-words',
+      '/x/join/hidden-words',
+      '/x/auth/mail/hidden-words',
+    ].entries()) {
       await fetch(`${parley.origin}${path}`, { method: 'POST', headers: { 'x-request-id': `a-code-${n}` } })
       await line('its end', ({ requestId, path }) => requestId === `a-code-${n}` && path !== undefined)
     }

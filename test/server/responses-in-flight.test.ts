@@ -51,7 +51,8 @@ describe('responses that clients have not read', () => {
 
   test('do not delay the first shorter response of somebody else', async () => {
     const inFlight = createResponsesInFlight(LARGEST)
-    for (const { client, sending } of ['a', 'b', 'c', 'd'].map(responseTo)) await inFlight.hold(client, LARGEST, sending)
+    for (const { client, sending } of ['a', 'b', 'c', 'd'].map(responseTo))
+      await inFlight.hold(client, LARGEST, sending)
     await inFlight.hold('e', LARGEST / 8, responseTo('e').sending)
     const second = inFlight.hold('e', LARGEST / 8, responseTo('e').sending)
     expect(await Promise.race([second, vi.advanceTimersByTimeAsync(500).then(() => 'waits')])).toBe('waits')

@@ -108,7 +108,8 @@ export function useAdmission(parts: AdmissionParts): Plugin {
       if (excess !== null) throw excess
       const points = pointsOf(cost)
       context.weight = cost.complexity
-      if (isSubscription) await rates.takeInTurn('requests', context.viewer, points, { longestMs: LONGEST_TURN_MS, signal })
+      if (isSubscription)
+        await rates.takeInTurn('requests', context.viewer, points, { longestMs: LONGEST_TURN_MS, signal })
       else if (refusal === null)
         await rates.take('requests', context.viewer, points).catch((error) => refuse(args, error))
       return { weight: weightOf(cost), release }
