@@ -32,7 +32,7 @@ export interface Leaving {
   remove(viewer: Viewer, input: Member): Promise<{ spaceId: string; entityId: string; space: Space | null }>
   /** Ends all memberships of an entity, in the transaction that deletes it. The caller ends the runs of an agent. */
   leaveAll(tx: Tx, entityId: string): Promise<{ afterCommit(): Promise<void> }>
-  /** Drops the events that remained when their agent had left or was deleted, or that arrived meanwhile. */
+  /** Drops the events that remained when their agent had left or was deleted, or that arrived in the meantime. */
   sweep(): Promise<void>
 }
 

@@ -156,7 +156,7 @@ describe('an event of a persistent agent that failed because of a provider outag
     ])
   })
 
-  test('is read with the new text of a message that was edited meanwhile', async () => {
+  test('is read with the new text of a message that was edited in the meantime', async () => {
     const { ann, ada, space } = await room()
     parley.models.script(() => OUT)
     const { sentMessage } = await stage.say(ann, space, 'The meeting is at nine.')

@@ -5,7 +5,7 @@ import { RUNS_CHANNEL } from '../../src/broker/topics.ts'
 import { createStopSignals } from '../../src/runs/stop-signal.ts'
 import { until } from '../support/until.ts'
 
-test('a stopped run aborts everything in the process that works for it, also after one of these has ended', async () => {
+test('a stopped run aborts everything in the process that works for it, even after one of these has ended', async () => {
   const signals = createMemorySignals(pino({ level: 'silent' }))
   const stopSignals = createStopSignals(signals)
   await stopSignals.subscribe()
