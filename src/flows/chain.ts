@@ -63,11 +63,7 @@ export async function passTurn(
  * Ends the turns of inbox events in chains, in the transaction that removes the events because no cycle will process
  * them.
  */
-export async function loseTurns(
-  tx: Tx,
-  platform: ChainPlatform,
-  events: readonly InboxEvent[],
-): Promise<AfterCommit> {
+export async function loseTurns(tx: Tx, platform: ChainPlatform, events: readonly InboxEvent[]): Promise<AfterCommit> {
   const outcomes = collectOutcomeChanges(tx, platform.log)
   const follow: AfterCommit[] = []
   const chainIds = await unendedChains(

@@ -116,10 +116,7 @@ export async function wake(tx: Tx, agent: WokenAgent, wakeUp: WakeUp): Promise<W
 }
 
 /** Wakes several agents, each by a wake-up of its own. Returns the rows of those that its key has not woken already. */
-export async function wakeEach(
-  tx: Tx,
-  wakings: readonly { agent: WokenAgent; wakeUp: WakeUp }[],
-): Promise<Woken> {
+export async function wakeEach(tx: Tx, wakings: readonly { agent: WokenAgent; wakeUp: WakeUp }[]): Promise<Woken> {
   const by = (way: ReturnType<typeof wayToWake>) => wakings.filter(({ agent }) => wayToWake(agent) === way)
   const runs = await insertRuns(
     tx,

@@ -37,7 +37,10 @@ export async function lockChain(tx: Tx, id: string): Promise<Chain | null> {
 /** Returns those of the chains in which an agent has the turn. */
 export async function unendedChains(tx: Tx, ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set()
-  const rows = await tx.chain.findMany({ where: { id: { in: [...ids] }, holderId: { not: null } }, select: { id: true } })
+  const rows = await tx.chain.findMany({
+    where: { id: { in: [...ids] }, holderId: { not: null } },
+    select: { id: true },
+  })
   return new Set(rows.map(({ id }) => id))
 }
 

@@ -193,11 +193,7 @@ export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
 const IS_NO_ANSWER = Prisma.sql`e.payload <> '{}'`
 
 /** Returns the events that cycles have claimed, by run, in order; at most `most` events of each cycle. */
-export async function claimedEvents(
-  tx: Tx,
-  runIds: string[],
-  most: number,
-): Promise<Map<string | null, InboxEvent[]>> {
+export async function claimedEvents(tx: Tx, runIds: string[], most: number): Promise<Map<string | null, InboxEvent[]>> {
   if (runIds.length === 0) return new Map()
   const rows = await tx.$queryRaw<InboxEvent[]>`
     SELECT e.* FROM unnest(${runIds}::text[]) AS run(id) CROSS JOIN LATERAL (

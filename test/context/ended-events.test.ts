@@ -36,7 +36,9 @@ describe('inbox events that no think cycle will read', () => {
     await until('Ada thinks about the first message', () => parley.models.requests.length > 0)
     await stage.say(ann, space, 'Second')
     expect(await waitingFor(ada)).toHaveLength(1)
-    const { chainId } = await db().prisma.inboxEvent.findFirstOrThrow({ where: { agentId: ada.id, runId: { not: null } } })
+    const { chainId } = await db().prisma.inboxEvent.findFirstOrThrow({
+      where: { agentId: ada.id, runId: { not: null } },
+    })
     return { ann, ada, space, chainId, go: () => gate.resolve() }
   }
 

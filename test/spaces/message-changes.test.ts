@@ -133,7 +133,9 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       const [ann, ada] = [await stage.person('Ann'), await stage.bot('Ada')]
       const space = await stage.space('Desk', [ann, ada], { routing: 'BROADCAST' })
       parley.models.script(({ step }) =>
-        step === 0 ? [{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'Yes.' } }] : [{ text: 'Enough.' }],
+        step === 0
+          ? [{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'Yes.' } }]
+          : [{ text: 'Enough.' }],
       )
       const id = await post(ann, space, 'Is it far?')
       await stage.endedRuns(ada, 1)
