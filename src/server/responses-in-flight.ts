@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { createWork } from './http/work.ts'
 
 /** The number of responses of the maximum size that may be in flight at a time, over all viewers. */
@@ -5,6 +6,8 @@ const MOST_RESPONSES = 4
 /** How long a client may take to read a response before it is disconnected, if another response waits for room. */
 const SENDING_MS = 5000
 const RECHECK_MS = 500
+/** Shorter responses are not held back while others are in flight. */
+export const SHORT_RESPONSE_BYTES = 64 * 1024
 
 /** How a transport reports that a response was sent, and disconnects its client. */
 export interface Sending {
@@ -25,6 +28,17 @@ export interface ResponsesInFlight {
   hold(viewerId: string, bytes: number, sending: Sending, signal?: AbortSignal): Promise<void>
   /** Disconnects the client if it reads slowly while other responses wait, even though its response did not wait for the budget. */
   watch(sending: Sending): void
+}
+
+/** The sending of a response that consists of one body. */
+export function sendingBy(response: ServerResponse): Sending {
+  return {
+    onSent(listener) {
+      if (response.closed) listener()
+      else response.once('close', listener)
+    },
+    cutOff: () => void response.destroy(),
+  }
 }
 
 export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFlight {

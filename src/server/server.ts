@@ -50,6 +50,7 @@ import { pathToTell, underItsId } from './http/request-ids.ts'
 import { addedPrefixOf, pathOf, rewriteTarget } from './http/targets.ts'
 import { closeUnreadBody, limitBodyTime } from './http/unread-body.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
+import { createResponsesInFlight } from './responses-in-flight.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
 
 /** The parts of the application that the server needs. */
@@ -281,6 +282,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     maxResponseBytes,
   })
   const bodies = createBodyReader()
+  const inFlight = createResponsesInFlight(maxResponseBytes)
   const authentication = createAuthentication(signIns, { origins, publicUrl })
   const graphql = createGraphql({
     domain,
@@ -292,6 +294,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     allowedOrigins,
     bodies,
     maxResponseBytes,
+    inFlight,
   })
   const sockets = createSockets({
     graphql,
@@ -316,7 +319,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
   const doors = createDoors({
     callerOf: createCallers({ graphql, maskError }),
-    ...{ maskError, signIns, origins, publicUrl, bodies, watchToken, maxResponseBytes },
+    ...{ maskError, signIns, origins, publicUrl, bodies, watchToken, maxResponseBytes, inFlight },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
     doors: {

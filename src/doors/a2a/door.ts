@@ -98,7 +98,7 @@ export function createA2aDoor({
 
   /** Returns the task with the messages of the agents. The cursor is taken before their messages are read. */
   async function whole(caller: Caller, task: Task): Promise<object> {
-    return taskOf(task, await tasks.output(caller, task))
+    return taskOf(task, await tasks.output(caller, task), maxResponseBytes)
   }
 
   /** Posts the message, or answers the calls of a waiting task. Returns the id of the task. */
@@ -239,7 +239,7 @@ export function createA2aDoor({
     for (const { cursor, node } of runs.edges) {
       const task = await taskOfRun(caller, node)
       if (task !== null && isListed(task, { target, status, runId: node.id })) {
-        const shown = includeArtifacts === true ? await whole(caller, task) : taskOf(task, NO_OUTPUT)
+        const shown = includeArtifacts === true ? await whole(caller, task) : taskOf(task, NO_OUTPUT, maxResponseBytes)
         bytes += Buffer.byteLength(JSON.stringify(shown))
         if (bytes > maxResponseBytes && listed.length > 0) break
         listed.push(shown)
@@ -267,7 +267,7 @@ export function createA2aDoor({
   ) {
     const event = (result: object) => ({ jsonrpc: '2.0', id, result })
     const failure = (error: unknown) => ({ jsonrpc: '2.0', id, error: errorOf(error, onError) })
-    await new Following({ tasks, caller, waiting, event, failure, ...to }).follow(first)
+    await new Following({ tasks, caller, waiting, event, failure, maxResponseBytes, ...to }).follow(first)
   }
 
   /** Returns the result; null if it was streamed. @throws DoorError, A2aError */
@@ -314,7 +314,7 @@ export function createA2aDoor({
       throw new DoorError('BAD_INPUT', 'Use GET.', { status: 405, headers: { allow: 'GET' } })
     const described = await describe(target, exchange.caller)
     if (described === null) throw notFound('There is no such agent or space.')
-    exchange.send(200, cardOf(described, exchange.linkTo(A2A_PATH + path)))
+    await exchange.send(200, cardOf(described, exchange.linkTo(A2A_PATH + path)))
   }
 
   async function answer(target: Target, exchange: Exchange): Promise<void> {
@@ -326,11 +326,11 @@ export function createA2aDoor({
     const stream = messageStreamOf(exchange)
     try {
       const result = await dispatch(target, exchange, { ...readAsked(body, exchange), stream })
-      if (result !== null) exchange.send(200, { jsonrpc: '2.0', id, result })
+      if (result !== null) await exchange.send(200, { jsonrpc: '2.0', id, result })
     } catch (error) {
       const reason = endOf(error, exchange.caller)
       // Null: nobody reads the response.
-      if (reason !== null) exchange.send(200, { jsonrpc: '2.0', id, error: errorOf(reason, onError) })
+      if (reason !== null) await exchange.send(200, { jsonrpc: '2.0', id, error: errorOf(reason, onError) })
     } finally {
       stream.end()
     }

@@ -107,12 +107,8 @@ export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!,
     ${PAGE_INFO}
   }
 }`
-export const LIST_PENDING = `query ListPending { viewer { pendingToolCalls { ${CALL} } } }`
-
-export const CALLS = `query Calls($ids: [ID!]!) {
-  nodes(ids: $ids) { ... on ToolCall { ${CALL} } }
-  viewer { pendingToolCalls { id } }
-}`
+export const PENDING_IDS = 'query PendingIds { viewer { pendingToolCalls { id } } }'
+export const CALLS = `query Calls($ids: [ID!]!) { nodes(ids: $ids) { ... on ToolCall { ${CALL} } } }`
 
 /** The state of the runs that a message started. */
 export const MESSAGE_TASK = `query MessageTask($id: ID!) {

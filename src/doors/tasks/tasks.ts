@@ -1,6 +1,7 @@
+import { jsonBytes } from '../../lib/json.ts'
 import { isEndedRun } from '../../rules/statuses.ts'
 import { isAnswerable, type TaskStatus, taskStatusOf } from '../../rules/task-state.ts'
-import type { Caller } from '../exchange.ts'
+import { type Caller, DoorError } from '../exchange.ts'
 import {
   CALLS,
   MESSAGE_TASK,
@@ -8,6 +9,7 @@ import {
   type Message,
   type Named,
   type Page,
+  PENDING_IDS,
   type PendingCall,
   REPLIES,
   RUN_TASK,
@@ -54,11 +56,6 @@ export interface TaskOutput {
   isCut: boolean
 }
 
-interface CallsData {
-  nodes: (PendingCall | null)[]
-  viewer: { pendingToolCalls: { id: string }[] }
-}
-
 interface RepliesData {
   space: { streamCursor: string; messages: Page<Message> } | null
 }
@@ -87,6 +84,38 @@ export interface Tasks {
   messages(caller: Caller, ids: readonly string[]): Promise<Message[]>
 }
 
+/** Returns the ids of the calls that the viewer may answer, the oldest first. @throws DoorError */
+export async function readPendingIds(caller: Caller): Promise<string[]> {
+  const { viewer } = await caller.ask<{ viewer: { pendingToolCalls: { id: string }[] } }>(PENDING_IDS, {})
+  return viewer.pendingToolCalls.map(({ id }) => id)
+}
+
+/** Reads calls, without those that are too long for a response. @throws DoorError */
+export const readCalls = (caller: Caller, ids: readonly string[]): Promise<PendingCall[]> =>
+  readNodes<PendingCall>(caller, CALLS, ids)
+
+/** Reads objects by id in as few queries as their sizes allow, without those that are too long for a response. @throws DoorError */
+async function readNodes<T extends { id: string }>(
+  caller: Caller,
+  query: string,
+  ids: readonly string[],
+): Promise<T[]> {
+  try {
+    const { nodes } = await caller.ask<{ nodes: (Partial<T> | null)[] }>(query, { ids })
+    // An object of another type has no fields.
+    return nodes.filter((node): node is T => node?.id !== undefined)
+  } catch (error) {
+    const isTooLong = error instanceof DoorError && error.code === 'BAD_INPUT'
+    if (!isTooLong) throw error
+    if (ids.length === 1) return []
+    const half = Math.ceil(ids.length / 2)
+    return [
+      ...(await readNodes<T>(caller, query, ids.slice(0, half))),
+      ...(await readNodes<T>(caller, query, ids.slice(half))),
+    ]
+  }
+}
+
 /** A task is a run, or a message and the runs that it started. */
 const TASK_ID = /^(msg|run)_[0-9a-f]{32}$/
 /** How many waiting calls of a task are read. */
@@ -103,6 +132,7 @@ const CLOCK_SLACK_MS = 60_000
 export function createTasks(maxResponseBytes: number): Tasks {
   // Results contain replies twice: as text, and as data.
   const mostReplyBytes = maxResponseBytes / 2
+  const mostSummaryBytes = maxResponseBytes / 8
 
   async function readMessage(caller: Caller, id: string): Promise<Read | null> {
     const { message } = await caller.ask<{
@@ -125,12 +155,12 @@ export function createTasks(maxResponseBytes: number): Tasks {
 
   /** Returns the calls that the viewer may answer. */
   async function pendingOf(caller: Caller, ids: readonly string[]): Promise<PendingCall[]> {
-    const { nodes, viewer } = await caller.ask<CallsData>(CALLS, { ids: ids.slice(0, MOST_CALLS) })
-    const listed = new Set(viewer.pendingToolCalls.map(({ id }) => id))
+    const listed = new Set(await readPendingIds(caller))
+    const nodes = await readCalls(caller, ids.slice(0, MOST_CALLS))
     // The server lists the oldest only: a newer call may be answerable although the list lacks it.
     const mayAnswer = (call: PendingCall) =>
       isAnswerableCall(call) && (listed.size >= MOST_LISTED || listed.has(call.id))
-    return nodes.filter((call) => call?.id !== undefined && mayAnswer(call as PendingCall)) as PendingCall[]
+    return nodes.filter(mayAnswer)
   }
 
   /** Yields the messages after the source, until there are no more, or until `endsAt`; MOST_MESSAGES at most. */
@@ -140,10 +170,11 @@ export function createTasks(maxResponseBytes: number): Tasks {
     endsAt: number,
   ): AsyncGenerator<{ messages: Message[]; streamCursor: string | null; isLast: boolean }> {
     let after = messageId
-    for (let count = 0; count < MOST_MESSAGES; count += REPLIES_A_PAGE) {
+    for (let count = 0; count < MOST_MESSAGES; ) {
       const { space }: RepliesData = await caller.ask(REPLIES, { spaceId, after, first: REPLIES_A_PAGE })
       if (space === null) return yield { messages: [], streamCursor: null, isLast: true }
       const messages = space.messages.edges.map(({ node }) => node)
+      count += messages.length
       const { hasNextPage, endCursor } = space.messages.pageInfo
       const isPast = messages.some(({ createdAt }) => Date.parse(createdAt) > endsAt)
       const isLast = !hasNextPage || endCursor === null || isPast
@@ -167,7 +198,7 @@ export function createTasks(maxResponseBytes: number): Tasks {
         status: taskStatusOf(read.outcomes.map(partOf), pending.length > 0),
         createdAt: read.createdAt,
         lastUpdatedAt: lastChangeOf(read, runs),
-        outcomes: read.outcomes.map(outcomeOf),
+        outcomes: withSummaries(read.outcomes.map(outcomeOf), mostSummaryBytes),
         pending,
         waiting: waiting.length,
         activeRunIds: runs.filter(({ status }) => !isEndedRun(status)).map((run) => run.id),
@@ -196,11 +227,17 @@ export function createTasks(maxResponseBytes: number): Tasks {
       return { ...output, isCut: true }
     },
 
-    async messages(caller, ids) {
-      const { nodes } = await caller.ask<{ nodes: (Message | null)[] }>(MESSAGES, { ids })
-      return nodes.filter((message) => message?.id !== undefined) as Message[]
-    },
+    messages: (caller, ids) => readNodes<Message>(caller, MESSAGES, ids),
   }
+}
+
+/** Leaves out the closing texts that exceed the limit of bytes. */
+function withSummaries(outcomes: readonly TaskOutcome[], maxBytes: number): TaskOutcome[] {
+  let left = maxBytes
+  return outcomes.map((outcome) => {
+    left -= jsonBytes(outcome.summary)
+    return left < 0 ? { ...outcome, summary: null } : outcome
+  })
 }
 
 /** Returns the time after which no more replies are posted. */

@@ -16,7 +16,7 @@ import type { Context } from '../../graphql/context.ts'
 import { type MaskError, topLevelError } from '../../graphql/masking.ts'
 import { RateLimitedError } from '../../lib/errors.ts'
 import { forRequester } from '../../lib/requester-context.ts'
-import type { ResponsesInFlight, Sending } from '../responses-in-flight.ts'
+import { type ResponsesInFlight, type Sending, SHORT_RESPONSE_BYTES, sendingBy } from '../responses-in-flight.ts'
 import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
@@ -26,8 +26,6 @@ const LONGEST_TURN_MS = 60_000
 
 /** A response counts as one more request for every so many bytes by which it exceeds the cost of its fields. */
 const BYTES_A_REQUEST = 64 * 1024
-/** Shorter responses are not held back while others are in flight. */
-const SHORT_RESPONSE_BYTES = 64 * 1024
 
 export interface AdmissionParts {
   maskError: MaskError
@@ -53,12 +51,13 @@ interface SubscribeHook extends Hook {
   setSubscribeFn(subscribe: (args: unknown) => unknown): void
 }
 
-/** The fields that the transport adds to the context: the request, and signals that abort when the client stops waiting. */
+/** The fields that the transport adds to the context: see OperationContext. */
 interface OfTransport {
   request?: Request
   res?: ServerResponse
   signal?: AbortSignal
   sending?: Sending
+  maxResponseBytes?: number
 }
 
 /**
@@ -119,7 +118,7 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
           const { result, bytes } = await executeBounded(
             execute,
             (given as Hook['args']).contextValue,
-            maxResponseBytes,
+            args.contextValue.maxResponseBytes ?? maxResponseBytes,
           )
           await chargeBytes(args.contextValue, bytes)
           await holdUntilSent(args.contextValue, bytes, operationOf(args)?.operation)
@@ -162,16 +161,6 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
   }
 
   return { onExecute: onExecute as never, onSubscribe: onSubscribe as never }
-}
-
-function sendingBy(response: ServerResponse): Sending {
-  return {
-    onSent(listener) {
-      if (response.closed) listener()
-      else response.once('close', listener)
-    },
-    cutOff: () => void response.destroy(),
-  }
 }
 
 /** The result of an operation whose client has disconnected. Nobody reads it. */
