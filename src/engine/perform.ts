@@ -10,6 +10,7 @@ import type { DecideCall } from '../flows/decide-call.ts'
 import type { DerivedTexts } from '../flows/delete-message.ts'
 import type { KeepFiles } from '../flows/keep-files.ts'
 import type { Lifecycle } from '../flows/lifecycle.ts'
+import { cancelRemoteTasksOf } from '../flows/remote-tasks.ts'
 import type { UseGrant } from '../flows/use-grant.ts'
 import { isForeignModel } from '../lib/foreign-model.ts'
 import { hasTextCall } from '../lib/text-call.ts'
@@ -141,12 +142,13 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
     clock: platform.clock,
     decisionsOn: (calls) => readDecisionTexts(platform.db.prisma, calls),
   })
+  const cancelTasks = () => cancelRemoteTasksOf(platform, runId)
   const loop: Loop = {
     run,
     agent,
     scene,
     tools,
-    models: withRelay(models.forRun(), { run, scene, tools, remotes: parts.remotes }),
+    models: withRelay(models.forRun(), { run, scene, tools, remotes: parts.remotes, cancelTasks }),
     pictures: parts.pictures,
     silenceMs: limits.modelSilenceSeconds * 1000,
     prices,
