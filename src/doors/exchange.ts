@@ -9,8 +9,11 @@ export interface Caller {
   viewer: Viewer
   /** Aborts when the client disconnects, or, with a DoorError as the reason, when its token ends. */
   signal: AbortSignal
-  /** Returns the data of a query or mutation. @throws DoorError */
-  ask<Data>(query: string, variables: object): Promise<Data>
+  /**
+   * Returns the data of a query or mutation, which has at most `maxBytes` of JSON: connections return fewer edges.
+   * @throws DoorError
+   */
+  ask<Data>(query: string, variables: object, maxBytes?: number): Promise<Data>
   /**
    * Begins a subscription, and returns a function that ends it. It also ends when `signal` aborts. @throws DoorError if it cannot
    * begin
@@ -27,12 +30,12 @@ export interface Follower<Data> {
 
 /** A response of server-sent events. */
 export interface EventStream {
-  /** Resolves when the client has read enough to receive more. @throws if the client has disconnected */
+  /**
+   * Writes an event. Resolves when the client has read enough to receive more. A long event waits until fewer bytes are in flight
+   * to all clients.
+   * @throws DoorError for an event over the limit of bytes; an error if the client has disconnected
+   */
   write(text: string): Promise<void>
-  /** Whether the client must read before more is sent. */
-  isBusy(): boolean
-  /** Calls the listener each time a busy client has read. */
-  onReady(listener: () => void): void
   end(): void
 }
 
@@ -58,7 +61,11 @@ export interface Exchange {
   headers(): Headers
   /** Returns the parsed body. @throws DoorError if it is not JSON */
   json(): Promise<unknown>
-  send(status: number, body: unknown, headers?: Record<string, string>): void
+  /**
+   * Sends a response, once few enough bytes are in flight to all clients. @throws DoorError for a response over the limit of
+   * bytes, or if there was no room for a response without effects
+   */
+  send(status: number, body: unknown, headers?: Record<string, string>): Promise<void>
   /** Sends a response that another package has created, at the pace of the client. */
   respond(response: Response): Promise<void>
   /**
@@ -137,6 +144,12 @@ export class DoorError extends Error {
 }
 
 export const badInput = (message: string, field: string | null = null) => new DoorError('BAD_INPUT', message, { field })
+/** The status of a failure after which clients must not send the request again automatically, as they do after 408, 409, 429 and 5xx. */
+export const NOT_TO_RETRY = { status: 422 }
+
+export const tooLong = (maxBytes: number, status?: { status: number }) =>
+  new DoorError('BAD_INPUT', `The response would exceed ${maxBytes} bytes: request less at a time.`, status)
+
 export const notFound = (message: string) => new DoorError('NOT_FOUND', message)
 
 /** Converts an expected failure of the domain into one for clients. */
@@ -146,6 +159,12 @@ export function doorErrorOf(error: DomainError): DoorError {
     retryAfterMs: error instanceof RateLimitedError ? error.retryAfterMs : null,
   })
 }
+
+/** Returns a caller whose queries and mutations return at most so many bytes of JSON. */
+export const within = (caller: Caller, maxBytes: number): Caller => ({
+  ...caller,
+  ask: (query, variables) => caller.ask(query, variables, maxBytes),
+})
 
 /** Calls the domain. @throws DoorError for an expected failure */
 export async function failingAtDoor<T>(work: () => T | Promise<T>): Promise<T> {

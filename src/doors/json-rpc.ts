@@ -1,5 +1,5 @@
 // The parts that the JSON-RPC 2.0 endpoints share.
-import { DoorError, type Exchange } from './exchange.ts'
+import { DoorError, type EventStream, type Exchange } from './exchange.ts'
 
 const PARSE_ERROR = -32700
 const INTERNAL_ERROR = -32603
@@ -26,23 +26,39 @@ export interface MessageStream {
   keepAlive(): void
   /** Whether the client must read before more is sent. */
   isBusy(): boolean
+  /** Calls the listener each time everything that was sent was read. */
   onReady(listener: () => void): void
   end(): void
 }
 
 export function messageStreamOf(exchange: Exchange): MessageStream {
-  let stream: ReturnType<Exchange['openStream']> | null = null
-  const write = (text: string) => void stream?.write(text).catch(() => {})
-  const send = (message: object) => write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+  let stream: EventStream | null = null
+  /** How many writes have not resolved. */
+  let pending = 0
+  let last = Promise.resolve()
+  let onReady = () => {}
+
+  /** Writes in order. A client that has disconnected gets nothing; a message over the limit of bytes ends the stream. */
+  async function write(text: string): Promise<void> {
+    pending += 1
+    last = last.then(() => stream?.write(text)).catch(() => stream?.end())
+    await last
+    pending -= 1
+    if (pending === 0) onReady()
+  }
+  const send = (message: object) => void write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
+
   return {
     open(message) {
       stream = exchange.openStream()
       send(message)
     },
     send,
-    keepAlive: () => write(':\n\n'),
-    isBusy: () => stream?.isBusy() === true,
-    onReady: (listener) => stream?.onReady(listener),
-    end: () => stream?.end(),
+    keepAlive: () => void write(':\n\n'),
+    isBusy: () => pending > 0,
+    onReady(listener) {
+      onReady = listener
+    },
+    end: () => void last.then(() => stream?.end()),
   }
 }

@@ -2,6 +2,7 @@
 // agent is working, or all working agents wait for people.
 import { decodeCursor, isAfter } from '../broker/cursor.ts'
 import { type Bell, createBell } from '../lib/async.ts'
+import { cut } from '../lib/json.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import type { Activity } from './activity.ts'
 import type { Caller, DoorError, Follower } from './exchange.ts'
@@ -55,6 +56,8 @@ export function isCanceled({ outcomes }: TurnState): boolean {
   return statuses.length > 0 && statuses.every((status) => status === 'CANCELED')
 }
 
+const LONGEST_FAILURE = 4000
+
 /** Why agents do not work on a message. */
 const REASONS: Readonly<Record<string, string>> = {
   FAILED: 'failed.',
@@ -72,7 +75,7 @@ export function failureOf({ outcomes }: TurnState): { message: string; code: str
   const words = failed.map(
     ({ agent, kind, error }) => `${agent.name} ${REASONS[kind]}${error === null ? '' : ` ${error}`}`,
   )
-  return { message: words.join(' '), code: first.kind === 'FAILED' ? 'RUN_FAILED' : first.kind }
+  return { message: cut(words.join(' '), LONGEST_FAILURE), code: first.kind === 'FAILED' ? 'RUN_FAILED' : first.kind }
 }
 
 interface StateData {

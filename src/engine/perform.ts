@@ -10,6 +10,7 @@ import type { DecideCall } from '../flows/decide-call.ts'
 import type { DerivedTexts } from '../flows/derived-texts.ts'
 import type { KeepFiles } from '../flows/keep-files.ts'
 import type { Lifecycle } from '../flows/lifecycle.ts'
+import { cancelRemoteTasksOf } from '../flows/remote-tasks.ts'
 import type { UseGrant } from '../flows/use-grant.ts'
 import { isForeignModel } from '../lib/foreign-model.ts'
 import { hasTextCall } from '../lib/text-call.ts'
@@ -132,12 +133,13 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
     db: platform.db,
     clock: platform.clock,
   })
+  const cancelTasks = () => cancelRemoteTasksOf(platform, runId)
   const loop: Loop = {
     run,
     agent,
     scene,
     tools,
-    models: withRelay(models.forRun(), { run, scene, tools, remotes: parts.remotes }),
+    models: withRelay(models.forRun(), { run, scene, tools, remotes: parts.remotes, cancelTasks }),
     pictures: parts.pictures,
     silenceMs: limits.modelSilenceSeconds * 1000,
     prices,

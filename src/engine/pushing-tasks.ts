@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { Tokens } from '../access/tokens.ts'
 import type { Viewer } from '../access/viewer.ts'
-import { addressOf, enqueueTaskPush, ROOM_PREFIX } from '../flows/task-pushes.ts'
+import { addressOf, enqueueTaskPush, keyOf, ROOM_PREFIX } from '../flows/task-pushes.ts'
 import type { TaskPush } from '../generated/prisma/client.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { FAILED_JOBS } from '../jobs/queue-options.ts'
-import { PUSH_TASK } from '../jobs/queues.ts'
+import { DUE_JOBS_CHANNEL, PUSH_TASK } from '../jobs/queues.ts'
 import type { Platform } from '../platform/platform.ts'
 import { SealBrokenError } from '../platform/secret-box.ts'
 import { pushResultOf } from '../rules/push-result.ts'
@@ -13,6 +13,7 @@ import { isOverTask, taskStateOf } from '../rules/task-state.ts'
 import type { ReadTask, TaskReading } from '../runs/task-reading.ts'
 import { deleteTaskPushes, noteSentState } from '../stores/task-push-store.ts'
 import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
+import { createTaskWatch } from './task-watch.ts'
 
 interface PushingTasksParts {
   /** Connects to public addresses only, even if tools may connect to private ones. */
@@ -40,10 +41,13 @@ export interface PushingTasks {
  * between sending and noting it sends it again. A receiver that is busy or away gets the newest state at the next attempt.
  */
 export function createPushingTasks(
-  platform: Pick<Platform, 'db' | 'clock' | 'jobs' | 'logger' | 'secretBox'>,
+  platform: Pick<Platform, 'db' | 'clock' | 'jobs' | 'logger' | 'secretBox' | 'signals'>,
   { http, tokens, taskReading }: PushingTasksParts,
 ): PushingTasks {
-  const { db, clock, jobs, logger, secretBox } = platform
+  const { db, clock, jobs, logger, secretBox, signals } = platform
+  const changes = createTaskWatch(platform, async (key) => {
+    if (await jobs.hasten(PUSH_TASK, key)) await signals.publish(DUE_JOBS_CHANNEL, {})
+  })
 
   /** Returns the viewer whose rights decide what is sent; null once the token has ended, or the configuration is too old. */
   async function viewerOf({ viewerId, tokenId, expiresAt, createdAt }: TaskPush): Promise<Viewer | null> {
@@ -82,17 +86,20 @@ export function createPushingTasks(
   const job = bindJob(PUSH_TASK, async (key, { signal, complete }) => {
     const { viewerId, taskId, id } = key
     const push = await db.prisma.taskPush.findUnique({ where: { viewerId_taskId_id: { viewerId, taskId, id } } })
-    if (push === null) return
+    if (push === null) return changes.leave(keyOf(key))
     const viewer = await viewerOf(push)
     const task = viewer === null ? null : await taskReading.read(viewer, taskId)
     const state = task === null ? null : pushStateOf(task)
+    if (task !== null) changes.watch(keyOf(key), task)
     const isOpen = task !== null && (state === push.sentState || (await send(push, task, signal)))
+    const isOver = !isOpen || state === null || isOverTask(stateOf(task))
+    if (isOver) changes.leave(keyOf(key))
     await db.transaction(async (tx) => {
-      if (!isOpen || state === null || isOverTask(stateOf(task)))
+      if (isOver)
         await deleteTaskPushes(tx, { viewerId, taskId, id, sealed: push.sealed })
       else {
         if (state !== push.sentState) await noteSentState(tx, push, state)
-        await enqueueTaskPush(tx, jobs, push, clock.now())
+        await enqueueTaskPush(tx, jobs, push, nextCheckOf(push, clock.now()))
       }
       await complete(tx)
     })
@@ -113,10 +120,18 @@ export function createPushingTasks(
         LIMIT ${MOST_AT_ONCE}`
       if (pushes.length === 0) return
       await db.transaction(async (tx) => {
-        for (const push of pushes) await enqueueTaskPush(tx, jobs, push, now)
+        for (const push of pushes) await enqueueTaskPush(tx, jobs, push, new Date(now))
       })
     },
   }
+}
+
+/** The time until the next check of a task, in case no signal reports its change: the longer it has been followed, the longer. */
+const CHECK_MS = { least: 2000, most: 60_000, share: 0.2 }
+
+function nextCheckOf({ createdAt }: TaskPush, now: number): Date {
+  const { least, most, share } = CHECK_MS
+  return new Date(now + Math.min(most, Math.max(least, (now - createdAt.getTime()) * share)))
 }
 
 const stateOf = ({ status, parts }: ReadTask) => taskStateOf(status, parts)

@@ -25,6 +25,8 @@ export interface RelayParts {
   scene: Scene
   tools: ReadonlyMap<string, Tool>
   remotes: Pick<RemoteAgents, 'follow'>
+  /** Cancels the tasks of the run on other servers, as a job. */
+  cancelTasks(): Promise<void>
 }
 
 /**
@@ -37,9 +39,9 @@ export function createRelayModel(name: string, foreign: ForeignModel, parts: Rel
 
   /** Yields the parts of the next generation. @throws RemoteAgentError */
   function next({ prompt, abortSignal }: CallOptions): AsyncGenerator<StreamPart> {
-    const { result, isSaid } = progressIn(prompt, asks)
+    const { result, isSaid, isCut } = progressIn(prompt, asks)
     if (result === null) return question(parts, foreign, asks)
-    if (isSaid) return nothing()
+    if (isSaid) return nothing(isCut ? parts : null)
     const answer =
       foreign.type === 'a2a'
         ? remoteAnswer(parts, name, resultIn(result), abortSignal ?? new AbortController().signal)
@@ -65,6 +67,8 @@ interface Progress {
   result: ToolResultOutput | null
   /** Whether it has posted since. */
   isSaid: boolean
+  /** Whether the answer was longer than a message, so that its task may not have ended. */
+  isCut: boolean
 }
 
 function progressIn(prompt: readonly PromptMessage[], asks: string): Progress {
@@ -73,7 +77,15 @@ function progressIn(prompt: readonly PromptMessage[], asks: string): Progress {
   const at = made.findLastIndex(({ toolName }) => toolName === asks)
   const said = at === -1 ? undefined : made.slice(at + 1).find(({ toolName }) => SENDS.has(toolName))
   if (said !== undefined) checkPosted(said.output)
-  return { result: made[at]?.output ?? null, isSaid: said !== undefined }
+  const isCut = said !== undefined && isCutText(textOfCall(prompt, said.toolCallId))
+  return { result: made[at]?.output ?? null, isSaid: said !== undefined, isCut }
+}
+
+/** Returns the text that a call has posted. */
+function textOfCall(prompt: readonly PromptMessage[], toolCallId: string): unknown {
+  const calls = prompt.flatMap((message) => (message.role === 'assistant' ? message.content : []))
+  const call = calls.find((part) => part.type === 'tool-call' && part.toolCallId === toolCallId)
+  return call?.type === 'tool-call' && isObject(call.input) ? call.input['text'] : null
 }
 
 /** @throws RemoteAgentError if the answer was not posted */
@@ -210,7 +222,7 @@ async function* remoteAnswer(
     if (!isTooLong) continue
     // The rest could not be posted, so do not wait for the end.
     if (text !== said) throw replaced()
-    yield '…'
+    yield ELLIPSIS
     return
   }
   if (task !== null) checkEnd(task, said)
@@ -238,6 +250,13 @@ function moreOf(text: string, said: string): string | null {
 
 /** One character less than a message can have: a longer answer ends with an ellipsis. */
 const LONGEST_ANSWER = LONGEST_MESSAGE - 1
+const ELLIPSIS = '…'
+/** How many characters may be cut off in addition: halves of surrogate pairs. */
+const LONGEST_CUT = 2
+
+/** Whether a posted answer is the beginning of a longer one. An answer of the same length whose task has ended is not distinguished. */
+const isCutText = (text: unknown): boolean =>
+  typeof text === 'string' && text.endsWith(ELLIPSIS) && text.length > LONGEST_ANSWER - LONGEST_CUT
 
 /** Returns the answer so far, without the first half of a surrogate pair whose second half has not arrived yet. */
 function postableIn(task: RemoteTask): { text: string; isTooLong: boolean } {
@@ -338,7 +357,9 @@ function callParts(toolName: string) {
   }
 }
 
-async function* nothing(): AsyncGenerator<StreamPart> {
+/** Ends the run, whose answer is posted. @param cut the parts of a run whose answer continues, although the message is full */
+async function* nothing(cut: RelayParts | null): AsyncGenerator<StreamPart> {
+  await cut?.cancelTasks()
   yield finish('stop', {})
 }
 

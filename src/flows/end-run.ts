@@ -1,7 +1,7 @@
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import { JOBS_CHANNEL } from '../broker/topics.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
-import { CANCEL_REMOTE_TASK, DUE_JOBS_CHANNEL, NOTIFY } from '../jobs/queues.ts'
+import { DUE_JOBS_CHANNEL, NOTIFY } from '../jobs/queues.ts'
 import { ASK_REMOTE_AGENT } from '../lib/foreign-model.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -18,7 +18,7 @@ import type { Claim, ClaimedRun } from '../runs/claiming.ts'
 import { cycleInputOf } from '../runs/cycle-transcript.ts'
 import { changeOf } from '../runs/run-changes.ts'
 import { createEndCounter } from '../runs/run-metrics.ts'
-import { cancelCallsOfRun, remoteCallsOf } from '../stores/call-store.ts'
+import { cancelCallsOfRun } from '../stores/call-store.ts'
 import { claimedEventsSql, hasWaiting, settleEvents } from '../stores/inbox-store.ts'
 import { completeIfSql, type EndFrom, endRunRow, setSummary } from '../stores/run-store.ts'
 import { HANDED_OUT_CALLS_SQL } from '../stores/status-sql.ts'
@@ -27,6 +27,7 @@ import { delegate } from './delegate.ts'
 import { eraseCycle, forgetEvents, rememberCycle, restAgent } from './end-cycle.ts'
 import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
 import { endEventOf, type MessageRecovery } from './recover-messages.ts'
+import { enqueueCancellations } from './remote-tasks.ts'
 import { publishWoken } from './wake.ts'
 
 /** A run that has ended. `isErased`: the run was rolled back, so that only its usage and its outcome remain. */
@@ -69,22 +70,17 @@ export function createRunEnds(platform: Platform, { recovery }: RunEndParts): Ru
         if (run === null) return null
         if (ending.status !== 'COMPLETED') await cancelCallsOfRun(tx, run)
         // After the cancellation, which waits for a call that is just storing that it sends a message.
-        const tasks = hasAnswered(ending) ? [] : await remoteCallsOf(tx, run.id)
-        await platform.jobs.enqueue(
-          tx,
-          CANCEL_REMOTE_TASK,
-          tasks.map(({ id }) => ({ input: { toolCallId: id } })),
-        )
+        const hasTasks = !hasAnswered(ending) && (await enqueueCancellations(tx, platform.jobs, run.id))
         const applied = await applyEffects(tx, platform, run, ending)
         await alongside?.(tx)
-        return { run, tasks, ...applied }
+        return { run, hasTasks, ...applied }
       })
       if (ended === null) return null
-      const { run, tasks, isErased } = ended
+      const { run, hasTasks, isErased } = ended
       countEnd(run)
       await recovery.settle(run, isErased ? { type: 'RunCanceled' } : endEventOf(run))
       await ended.afterCommit()
-      if (tasks.length > 0) await signals.publish(DUE_JOBS_CHANNEL, {})
+      if (hasTasks) await signals.publish(DUE_JOBS_CHANNEL, {})
       await changed(run)
       return { ...run, isErased }
     },

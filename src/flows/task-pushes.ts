@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { Viewer } from '../access/viewer.ts'
 import type { TaskPush } from '../generated/prisma/client.ts'
-import { PUSH_TASK } from '../jobs/queues.ts'
+import { DUE_JOBS_CHANNEL, PUSH_TASK } from '../jobs/queues.ts'
 import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
@@ -76,7 +76,8 @@ export function createTaskPushes({
   clock,
   jobs,
   secretBox,
-}: Pick<Platform, 'db' | 'clock' | 'jobs' | 'secretBox'>): TaskPushes {
+  signals,
+}: Pick<Platform, 'db' | 'clock' | 'jobs' | 'secretBox' | 'signals'>): TaskPushes {
   /** Returns what clients may read; nothing if the secret cannot be decrypted. */
   function shown(push: TaskPush): ShownTaskPush[] {
     const address = addressOf(push, secretBox)
@@ -128,8 +129,9 @@ export function createTaskPushes({
           await deleteTaskPushes(tx, { viewerId, taskId: reserved, id })
         }
         await save(tx, row)
-        await enqueueTaskPush(tx, jobs, row, clock.now())
+        await enqueueTaskPush(tx, jobs, row, new Date(clock.now()))
       })
+      await signals.publish(DUE_JOBS_CHANNEL, {})
       return { id: row.id, taskId, url: input.url, scheme: input.authentication?.scheme ?? null }
     },
     async list(viewer, taskId) {
@@ -154,20 +156,18 @@ export function addressOf(push: TaskPush, secretBox: Platform['secretBox']): Tas
   }
 }
 
-/** The time until the next check of a task: the longer it has been followed, the longer. */
-const CHECK_MS = { least: 2000, most: 60_000, share: 0.2 }
+/** The key of the job that checks the task of a configuration. */
+export const keyOf = ({ viewerId, taskId, id }: TaskPushRoom): string => `${viewerId}:${taskId}:${id}`
 
 /** Enqueues the next check of the task of a configuration; one that waits already is enough. */
 export async function enqueueTaskPush(
   tx: Tx,
   jobs: Platform['jobs'],
-  { viewerId, taskId, id, createdAt }: Pick<TaskPush, 'viewerId' | 'taskId' | 'id' | 'createdAt'>,
-  now: number,
+  { viewerId, taskId, id }: TaskPushRoom,
+  at: Date,
 ): Promise<void> {
-  const { least, most, share } = CHECK_MS
-  const afterMs = Math.min(most, Math.max(least, (now - createdAt.getTime()) * share))
-  const key = `${viewerId}:${taskId}:${id}`
-  await jobs.enqueue(tx, PUSH_TASK, [{ key, input: { viewerId, taskId, id }, at: new Date(now + afterMs) }])
+  const input = { viewerId, taskId, id }
+  await jobs.enqueue(tx, PUSH_TASK, [{ key: keyOf(input), input, at }])
 }
 
 function idOf(taskId: string, { id, url }: TaskPushInput): string {

@@ -2,10 +2,11 @@ import { loadOptional } from './batch.ts'
 import { builder } from './builder.ts'
 import { connectionOf, idCursor, idCursorWithin, idPageRequest, sizeOfPage } from './connections.ts'
 import { RunStatusType, RunStopReasonType } from './enums.ts'
-import { Entity, Run } from './refs.ts'
+import { MessageConnection, MessageEdge } from './message-connection.ts'
+import { Entity, Message, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 
-/** Why a run ended, and which runs started it or were started by it; the query of all runs. */
+/** Why a run ended, which runs started it or were started by it, and what it posted; the query of all runs. */
 builder.objectFields(Run, (t) => ({
   stopReason: t.expose('stopReason', {
     type: RunStopReasonType,
@@ -38,6 +39,22 @@ builder.objectFields(Run, (t) => ({
     },
     RunConnection,
     RunEdge,
+  ),
+  messages: t.connection(
+    {
+      type: Message,
+      description: 'The messages that the run posted and that the viewer may see, oldest first.',
+      complexity: sizeOfPage(),
+      async resolve({ id: parentId }, page, { loaders }) {
+        const request = idPageRequest('msg', page, parentId)
+        const { items: ids, ...ends } = await loaders.postedPages.load({ parentId, request })
+        const found = await Promise.all(ids.map((id) => loaders.visible.messages.load(id)))
+        const items = found.filter((message) => message !== null)
+        return connectionOf({ ...ends, items }, idCursorWithin(parentId))
+      },
+    },
+    MessageConnection,
+    MessageEdge,
   ),
   retryOf: t.field({
     type: Run,

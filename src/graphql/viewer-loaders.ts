@@ -39,6 +39,10 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
     childPages: batchedByRequest((runIds, request: PageRequest) =>
       domain.runReading.childrenMany(viewer, runIds, request),
     ),
+    /** The ids of the messages that a run has posted. */
+    postedPages: batchedByRequest((runIds, request: PageRequest) =>
+      domain.runReading.postedMany(viewer, runIds, request),
+    ),
     visible: {
       ...createVisible(options, common),
       files: batched((ids: readonly string[]) => domain.files.visibleMany(viewer, ids)),

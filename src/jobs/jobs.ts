@@ -30,6 +30,8 @@ export interface ClaimedJob {
 export interface Jobs {
   /** Enqueues jobs within a transaction. */
   enqueue<Input extends object>(tx: Tx, kind: JobKind<Input>, jobs: readonly NewJob<Input>[]): Promise<void>
+  /** Makes a job that waits for its first attempt due now. Returns false if no such job has the key. */
+  hasten(kind: Queue, key: string): Promise<boolean>
   /** Enqueues the periodic job of the current period, unless a process has done so already or the last one still runs. */
   enqueuePeriodic(kind: Queue): Promise<void>
   /** Claims up to `most` jobs that are due. */
@@ -100,6 +102,11 @@ export async function openJobs(
         }
       })
       await boss.insert(kind.name, rows, { db: fromPrisma(tx) })
+    },
+    async hasten({ name }, key) {
+      const hastened = await db.prisma.$executeRaw`
+        UPDATE job SET start_after = now() WHERE name = ${name} AND singleton_key = ${key} AND state = 'created' AND start_after > now()`
+      return hastened > 0
     },
     async enqueuePeriodic({ name, everySeconds }) {
       await boss.insert(name, [{ data: {}, singletonSeconds: everySeconds as number }])

@@ -29,6 +29,8 @@ export interface RunReading {
   page(viewer: Viewer, filter: RunFilter, request: PageRequest): Promise<Page<Run>>
   /** Returns, for each id, a page of the runs that this run started and that the viewer may see, oldest first. */
   childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
+  /** Returns, for each id, a page of the ids of the messages that this run posted and that the viewer may see, oldest first. */
+  postedMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<string>[]>
   /** Returns the runs that should have posted in a space and completed with a closing text, but posted nothing. */
   unheardAmong(runIds: readonly string[]): Promise<Set<string>>
   /**
@@ -64,6 +66,12 @@ export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {
       const source = Prisma.sql`SELECT r.id FROM "Run" r WHERE r."parentRunId" = parent.id AND ${visibleTo(viewer)}`
       const parents = [...new Set(runIds)]
       const pages = await rowsOf(await fetchIdPages(db.prisma, { parents, source, order: 'oldest', request }))
+      return runIds.map((id) => pages.get(id)!)
+    },
+    async postedMany(viewer, runIds, request) {
+      const source = Prisma.sql`SELECT m.id FROM "Message" m WHERE m."runId" = parent.id
+        AND ${isSpaceOf(viewer, Prisma.sql`m."spaceId"`)}`
+      const pages = await fetchIdPages(db.prisma, { parents: [...new Set(runIds)], source, order: 'oldest', request })
       return runIds.map((id) => pages.get(id)!)
     },
     async unheardAmong(runIds) {
@@ -102,14 +110,14 @@ function conditionsOf(viewer: Viewer, { agentId, spaceId, rootId, status, since 
     since == null ? null : Prisma.sql`r."queuedAt" >= ${since}`,
     spaceId == null
       ? null
-      : Prisma.sql`(${isSpaceOf(viewer, spaceId)} AND (r."triggerSpaceId" = ${spaceId} OR EXISTS (
+      : Prisma.sql`(${isSpaceOf(viewer, Prisma.sql`${spaceId}`)} AND (r."triggerSpaceId" = ${spaceId} OR EXISTS (
           SELECT 1 FROM "RunSpace" written WHERE written."runId" = r.id AND written."spaceId" = ${spaceId})))`,
   ].filter((condition) => condition !== null)
   return Prisma.join([Prisma.empty, ...conditions], ' AND ')
 }
 
-/** Condition: the viewer may see the space. Without it, the filter would reveal which runs posted in other spaces. */
-function isSpaceOf(viewer: Viewer, spaceId: string): Prisma.Sql {
+/** Condition: the viewer may see the space. Without it, pages would reveal which runs posted in other spaces. */
+function isSpaceOf(viewer: Viewer, spaceId: Prisma.Sql): Prisma.Sql {
   if (isAdmin(viewer)) return Prisma.sql`true`
   if (viewer.scope !== 'HUMAN') return Prisma.sql`false`
   return Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own WHERE own."spaceId" = ${spaceId} AND own."entityId" = ${viewer.id})`

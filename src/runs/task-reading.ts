@@ -17,6 +17,8 @@ export interface ReadTask {
   /** The space of its message; null if the viewer sees none. */
   spaceId: string | null
   lastChangeAt: Date
+  /** The runs of the task that the viewer may see. */
+  runs: Pick<Run, 'id' | 'agentId'>[]
   /** The questions that wait for the viewer: see `questionKeyOf`. */
   questions: string[]
 }
@@ -93,6 +95,7 @@ export function createTaskReading({
       status: taskStatusOf(parts, pending.length > 0),
       parts,
       spaceId,
+      runs: seen.map(({ id, agentId }) => ({ id, agentId })),
       lastChangeAt: new Date(Math.max(...changes.map((time) => time?.getTime() ?? 0))),
       questions: pending.map((call) => questionKeyOf({ ...call, waitsFor: waitsFor(call) })),
     }

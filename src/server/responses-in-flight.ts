@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { createWork } from './http/work.ts'
 
 /** The number of responses of the maximum size that may be in flight at a time, over all viewers. */
@@ -10,6 +11,8 @@ const READ_WITHIN_MS = 1000
 /** How long writing a response may take, after which it counts as not being read. */
 const WRITTEN_WITHIN_MS = 5000
 const RECHECK_MS = 250
+/** Shorter responses are not held back while others are in flight. */
+export const SHORT_RESPONSE_BYTES = 64 * 1024
 
 /** How a transport reports that a response was sent, and disconnects its client. */
 export interface Sending {
@@ -40,6 +43,18 @@ interface Held {
   since: number
   /** The bytes that waited for the client at that time; 0 until the response is written. */
   waitingBytes: number
+}
+
+/** The sending of a response that consists of one body. */
+export function sendingBy(response: ServerResponse): Sending {
+  return {
+    onSent(listener) {
+      if (response.closed) listener()
+      else response.once('close', listener)
+    },
+    waitingBytes: () => response.writableLength,
+    cutOff: () => void response.destroy(),
+  }
 }
 
 export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFlight {

@@ -52,6 +52,7 @@ import { addedPrefixOf, pathOf, rewriteTarget } from './http/targets.ts'
 import { closeUnreadBody, limitBodyTime } from './http/unread-body.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
 import { createRequestBytes } from './request-bytes.ts'
+import { createResponsesInFlight } from './responses-in-flight.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
 
 /** The parts of the application that the server needs. */
@@ -284,6 +285,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   })
   const bodies = createBodyReader()
   const requestBytes = createRequestBytes(domain.rates)
+  const inFlight = createResponsesInFlight(maxResponseBytes)
   const authentication = createAuthentication(signIns, { origins, publicUrl })
   const graphql = createGraphql({
     domain,
@@ -296,6 +298,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     bodies,
     requestBytes,
     maxResponseBytes,
+    inFlight,
   })
   const sockets = createSockets({
     graphql,
@@ -321,7 +324,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
   const doors = createDoors({
     callerOf: createCallers({ graphql, maskError }),
-    ...{ maskError, signIns, origins, publicUrl, bodies, requestBytes, watchToken, maxResponseBytes },
+    ...{ maskError, signIns, origins, publicUrl, bodies, requestBytes, watchToken, maxResponseBytes, inFlight },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
     doors: {

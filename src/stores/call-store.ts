@@ -155,6 +155,8 @@ export interface RemoteCall {
   place: string | null
   messageId: string
   contextId: string | null
+  /** The task whose question the message answers; null for none. Calls of earlier versions have none. */
+  continues?: string | null
   /** The task that was begun or continued; null until it is known. */
   taskId: string | null
 }

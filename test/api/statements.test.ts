@@ -191,6 +191,31 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
       expect(Math.max(few, all), name).toBeLessThanOrEqual(most)
     }
   }, 60_000)
+
+  test('of a page of A2A tasks does not depend on its size, with their artifacts too', async () => {
+    const { human, spaceId } = await world(50)
+    const token = await parley.tokenOf(human)
+    async function costOfPage(pageSize: number, includeArtifacts: boolean): Promise<number> {
+      const before = statements
+      const response = await fetch(`${parley.origin}/a2a`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'a2a-version': '1.0' },
+        body: JSON.stringify({
+          ...{ jsonrpc: '2.0', id: 1, method: 'ListTasks' },
+          params: { contextId: spaceId, pageSize, includeArtifacts },
+        }),
+      })
+      const { result } = (await response.json()) as { result: { tasks: { artifacts: object[] }[] } }
+      expect(result.tasks).toHaveLength(pageSize)
+      expect(result.tasks.every(({ artifacts }) => artifacts.length === (includeArtifacts ? 1 : 0))).toBe(true)
+      return statements - before
+    }
+    for (const includeArtifacts of [false, true]) {
+      const [few, all] = [await costOfPage(2, includeArtifacts), await costOfPage(50, includeArtifacts)]
+      expect(all - few, `${few} statements for two tasks, ${all} for fifty`).toBeLessThanOrEqual(3)
+      expect(all).toBeLessThanOrEqual(45)
+    }
+  }, 60_000)
 })
 
 describe.skipIf(!hasPostgres)('the round trips to PostgreSQL and Redis', () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
 import { createPushingTasks } from '../../src/engine/pushing-tasks.ts'
 import { startServer } from '../../src/server/server.ts'
@@ -95,6 +95,31 @@ describe('push notifications of A2A tasks', () => {
     receiver.statuses.delete(at)
     await none(result.task.id)
     expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED', 'TASK_STATE_COMPLETED'])
+  })
+
+  test('a change is sent at once, also long after the configuration was made', async () => {
+    const { human, space } = await parley.room()
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+    parley.models.script(steps([{ gate }, { text: 'Done.' }]))
+    const ask = await clientOf(human, space.id)
+    const url = addressOf()
+    const hasten = vi.spyOn(parley.app.platform.jobs, 'hasten')
+    const { result } = await ask('SendMessage', message('Go', { taskPushNotificationConfig: { url } }))
+    const taskId: string = result.task.id
+    const isOfTask = ([, key]: unknown[]) => String(key).includes(taskId)
+    await until('the task is watched', () => hasten.mock.calls.some(isOfTask))
+    await Promise.all(hasten.mock.results.map(({ value }) => value))
+    // As for a task that has been followed for long.
+    await until('its next periodic check is far away', async () => {
+      const changed = await prisma().$executeRaw`
+        UPDATE job SET start_after = now() + interval '1 hour'
+        WHERE name = 'push-task' AND state = 'created' AND singleton_key LIKE ${`%${taskId}%`}`
+      return changed === 1
+    })
+    open()
+    await none(taskId)
+    expect(statesOf(url)).toEqual(['TASK_STATE_COMPLETED'])
+    hasten.mockRestore()
   })
 
   test('addresses inside the network are refused, or never connected to, and no request is sent to them', async () => {

@@ -529,6 +529,7 @@ describe.each(RULE_STACKS)('agents on other servers, on the %s stack', (stack) =
     expect(answer?.[0]).toBe('COMPLETE')
     expect(answer?.[1]).toHaveLength(32_000)
     expect(answer?.[1]?.endsWith('…')).toBe(true)
+    await until('nobody works on the rest', () => task.state === 'CANCELED')
   })
 
   test('text that the agent replaces is replaced in the space', async () => {

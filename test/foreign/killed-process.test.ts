@@ -59,35 +59,42 @@ describe.each(STACKS)(
       return client
     }
 
+    /** A room with an agent of the remote server. */
+    async function room(first: ParleyProcess, toolset: string) {
+      const admin = connect(first, first.adminToken)
+      const { id: humanId } = await mutate(
+        admin,
+        'createHuman(input: { name: "Ada" })',
+        'CreateHumanPayload { human { id } }',
+      )
+      const grant = `createAccessToken(input: { grant: { humanId: "${humanId}" } })`
+      const { secret } = await mutate(admin, grant, 'CreateAccessTokenPayload { secret }')
+      const input = `name: "Poet", instructions: "Write.", model: "a2a:${remote.cardUrl}", toolset: ${toolset}, addableBy: EVERYONE`
+      const agent = await mutate(admin, `createAgent(input: { ${input} })`, 'CreateAgentPayload { agent { id } }')
+      const ada = connect(first, secret)
+      const space = await mutate(
+        ada,
+        `createSpace(input: { name: "Room", routing: BROADCAST, memberIds: ["${agent.id}"] })`,
+        'CreateSpacePayload { space { id } }',
+      )
+      const read = async (client: ParleyClient) => {
+        const { data } = await client.ask<Shown>(MESSAGES, { id: space.id })
+        return (data?.space.messages.edges ?? []).map(({ node }) => node)
+      }
+      return { secret, ada, spaceId: space.id, read }
+    }
+    const count = (method: string) => remote.methods().filter((one) => one === method).length
+
     test.each(['ACTIVE_SPACE', 'SPACE_TOOLS'])(
       'the next one continues the message, with the toolset %s',
       async (toolset) => {
         const settings = await settingsOf()
         const first = await start(settings)
-        const admin = connect(first, first.adminToken)
-        const { id: humanId } = await mutate(
-          admin,
-          'createHuman(input: { name: "Ada" })',
-          'CreateHumanPayload { human { id } }',
-        )
-        const grant = `createAccessToken(input: { grant: { humanId: "${humanId}" } })`
-        const { secret } = await mutate(admin, grant, 'CreateAccessTokenPayload { secret }')
-        const input = `name: "Poet", instructions: "Write.", model: "a2a:${remote.cardUrl}", toolset: ${toolset}, addableBy: EVERYONE`
-        const agent = await mutate(admin, `createAgent(input: { ${input} })`, 'CreateAgentPayload { agent { id } }')
-        const ada = connect(first, secret)
-        const space = await mutate(
-          ada,
-          `createSpace(input: { name: "Room", routing: BROADCAST, memberIds: ["${agent.id}"] })`,
-          'CreateSpacePayload { space { id } }',
-        )
-        const read = async (client: ParleyClient) => {
-          const { data } = await client.ask<Shown>(MESSAGES, { id: space.id })
-          return (data?.space.messages.edges ?? []).map(({ node }) => node)
-        }
+        const { secret, ada, spaceId, read } = await room(first, toolset)
         remote.onMessage = () => undefined
-        await say(ada, space.id, 'A poem')
+        await say(ada, spaceId, 'A poem')
         const task = await until('the agent got the message', () => remote.tasks[0])
-        const follows = () => remote.methods().filter((method) => method === 'SubscribeToTask').length
+        const follows = () => count('SubscribeToTask')
         await until('the task is followed', () => follows() === 1)
         remote.say(task, 'Roses are ')
         const before = await until('the beginning is shown', async () => {
@@ -110,7 +117,54 @@ describe.each(STACKS)(
           [expect.any(String), 'COMPLETE', 'A poem'],
           [before.id, 'COMPLETE', 'Roses were red, once.'],
         ])
-        expect(remote.methods().filter((method) => method === 'SendMessage')).toHaveLength(1)
+        expect(count('SendMessage')).toBe(1)
+      },
+      120_000,
+    )
+
+    const RUNS = '{ runs(first: 1) { edges { node { status error } } } }'
+    interface Runs {
+      runs: { edges: { node: { status: string; error: string | null } }[] }
+    }
+
+    test.each([
+      { promises: 'nothing', sent: 1, status: 'FAILED', error: /whether the agent has received it is unknown/ },
+      { promises: 'that a message takes effect once', sent: 2, status: 'COMPLETED', error: null },
+    ])(
+      'gets no second answer from a server that lists no tasks and promises $promises',
+      async ({ sent, status, error }) => {
+        remote.lists = false
+        remote.deduplicates = sent > 1
+        if (remote.deduplicates) {
+          const extensions = [{ uri: 'urn:parley:a2a:message-once' }]
+          remote.card = { capabilities: { streaming: true, extensions } }
+        }
+        const settings = await settingsOf()
+        const first = await start(settings)
+        const { secret, ada, spaceId, read } = await room(first, 'ACTIVE_SPACE')
+        const { promise: held, resolve: release } = Promise.withResolvers<void>()
+        remote.held = held
+        await say(ada, spaceId, 'A poem')
+        await until('the agent got the message, and its response is on its way', () => remote.tasks.length === 1)
+        await first.kill()
+        release()
+
+        const second = await start(settings)
+        const admin = connect(second, second.adminToken)
+        const run = await until('the run has ended', async () => {
+          const { data } = await admin.ask<Runs>(RUNS)
+          const node = data?.runs.edges[0]?.node
+          return node !== undefined && ['COMPLETED', 'FAILED'].includes(node.status) && node
+        })
+        expect(run.status).toBe(status)
+        if (error !== null) expect(run.error).toMatch(error)
+        expect([remote.tasks.length, count('SendMessage')]).toEqual([1, sent])
+        const messageIds = remote.requests.flatMap(({ method, params }) =>
+          method === 'SendMessage' ? [(params['message'] as { messageId: string }).messageId] : [],
+        )
+        expect(new Set(messageIds).size).toBe(1)
+        const texts = (await read(connect(second, secret))).map(({ text }) => text)
+        expect(texts).toEqual(status === 'FAILED' ? ['A poem'] : ['A poem', 'You said: A poem'])
       },
       120_000,
     )

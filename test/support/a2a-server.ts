@@ -24,6 +24,12 @@ export interface A2aServer {
   card: Record<string, unknown>
   /** Called for each message; by default the task completes and repeats the text. Returns a message instead of the task for an answer without one. */
   onMessage(task: PlayedTask, text: string): unknown
+  /** Whether it lists its tasks. */
+  lists: boolean
+  /** Whether a message that was received before is answered with its task. */
+  deduplicates: boolean
+  /** Held responses to messages: they are sent once it resolves. */
+  held: Promise<void> | null
   /** Sends a faulty response to a request itself; returns whether it did. */
   aside: ((method: string, response: ServerResponse) => boolean) | null
   /** Publishes a change of a task to those that follow it. */
@@ -68,6 +74,8 @@ export async function startA2aServer(): Promise<A2aServer> {
   function receive(message: Record<string, unknown>): object {
     const { messageId, taskId, contextId, parts } = message as Record<string, string> & { parts: { text: string }[] }
     const text = (parts as unknown as { text: string }[]).map((part) => part.text).join('')
+    const known = server.tasks.find(({ received }) => received.some((one) => one.messageId === messageId))
+    if (server.deduplicates && known !== undefined) return { result: { task: taskOf(known) } }
     let task = server.tasks.find(({ id }) => id === taskId)
     if (taskId !== undefined && task === undefined) return refusal(-32001, 'no such task')
     if (task !== undefined && task.state !== 'INPUT_REQUIRED') return refusal(-32004, 'the task has ended')
@@ -91,6 +99,7 @@ export async function startA2aServer(): Promise<A2aServer> {
 
   function answer(method: string, params: Record<string, unknown>, response: ServerResponse): object | null {
     if (method === 'SendMessage') return receive(params['message'] as Record<string, unknown>)
+    if (method === 'ListTasks' && !server.lists) return refusal(-32601, 'no such method')
     if (method === 'ListTasks') {
       const { contextId } = params
       const found = server.tasks.filter((task) => contextId === undefined || task.contextId === contextId)
@@ -127,6 +136,7 @@ export async function startA2aServer(): Promise<A2aServer> {
     if (server.aside?.(method, response) === true) return
     const answered = isCard ? cardOf() : answer(method, params, response)
     if (answered === null) return
+    if (method === 'SendMessage') await server.held
     const body = isCard ? answered : { jsonrpc: '2.0', id: 1, ...answered }
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   })
@@ -155,6 +165,9 @@ export async function startA2aServer(): Promise<A2aServer> {
     requests: [],
     card: {},
     onMessage: echo,
+    lists: true,
+    deduplicates: false,
+    held: null,
     aside: null,
     say(task, text) {
       const artifact = task.artifacts.at(-1)
@@ -190,6 +203,7 @@ export async function startA2aServer(): Promise<A2aServer> {
     methods: () => server.requests.map(({ method }) => method),
     reset() {
       Object.assign(server, { tasks: [], requests: [], card: {}, onMessage: echo, aside: null })
+      Object.assign(server, { lists: true, deduplicates: false, held: null })
     },
     async close() {
       http.closeAllConnections()

@@ -1,4 +1,5 @@
 import { type TaskState, taskStateOf } from '../../rules/task-state.ts'
+import { firstInBytes } from '../bytes.ts'
 import type { Message } from '../tasks/documents.ts'
 import { consoleOnly, inputRequestsOf } from '../tasks/input-requests.ts'
 import type { Task, TaskOutput } from '../tasks/tasks.ts'
@@ -9,10 +10,13 @@ export const stateOf = ({ status, outcomes }: Task): TaskState => taskStateOf(st
 
 export const contextOf = ({ id, source }: Task): string => source?.spaceId ?? id
 
-/** The status of a task, with questions to the user, or the reason of a failure. */
-export function statusOf(task: Task): object {
+/** The share of a response that the status of a task may take. */
+const STATUS_SHARE = 1 / 4
+
+/** The status of a task, with questions to the user, or the reason of a failure: the first ones that fit into a response. */
+export function statusOf(task: Task, maxResponseBytes: number): object {
   const state = stateOf(task)
-  const parts = partsOf(task, state)
+  const parts = partsOf(task, state, maxResponseBytes * STATUS_SHARE)
   const message = {
     messageId: `${task.id}:${state}`,
     ...{ contextId: contextOf(task), taskId: task.id, role: 'ROLE_AGENT', parts },
@@ -23,9 +27,10 @@ export function statusOf(task: Task): object {
 const HOW_TO_ANSWER =
   'Answer with a message of this task that has a data part { "inputResponses": { "<key>": { "action": "accept", "content": { … } } } }, with a key of inputRequests.'
 
-function partsOf({ outcomes, pending }: Task, state: TaskState): object[] {
+function partsOf({ outcomes, pending }: Task, state: TaskState, maxBytes: number): object[] {
   if (state === 'TASK_STATE_INPUT_REQUIRED') {
-    const inputRequests = inputRequestsOf(pending)
+    // The questions are text, and data.
+    const inputRequests = inputRequestsOf(pending, maxBytes / 2)
     const questions: string[] = Object.values(inputRequests).map(({ params }) => params.message)
     if (questions.length > 0) questions.push(HOW_TO_ANSWER)
     const elsewhere = consoleOnly(pending)
@@ -38,7 +43,10 @@ function partsOf({ outcomes, pending }: Task, state: TaskState): object[] {
     .map(({ agent, kind, runStatus, error }) => `${agent.name}: ${error ?? runStatus ?? kind}`)
   const summaries = outcomes.flatMap(({ summary }) => summary ?? [])
   if (outcomes.length === 0) lines.push('The message woke no agent.')
-  return [...summaries, ...lines].map((text) => ({ text }))
+  return firstInBytes(
+    [...summaries, ...lines].map((text) => ({ text })),
+    maxBytes,
+  )
 }
 
 /** A reply of an agent. `text`: the part of it that is new. */
@@ -51,11 +59,15 @@ export const artifactOf = ({ id, sender }: Message, text: string): object => ({
 export const isShown = ({ text }: Message): boolean => text !== ''
 
 /** A whole task. Without a cursor if artifacts are missing. `historyLength`: 0 keeps the artifacts, which are not part of the history. */
-export function taskOf(task: Task, { replies, cursor, isCut }: Omit<TaskOutput, 'outcomes'>): object {
+export function taskOf(
+  task: Task,
+  { replies, cursor, isCut }: Omit<TaskOutput, 'outcomes'>,
+  maxResponseBytes: number,
+): object {
   return {
     id: task.id,
     contextId: contextOf(task),
-    status: statusOf(task),
+    status: statusOf(task, maxResponseBytes),
     artifacts: replies.filter(isShown).map((reply) => artifactOf(reply, reply.text)),
     ...(isCut ? { metadata: { [CURSOR_EXTENSION]: { isCut } } } : {}),
     ...(cursor === null ? {} : { metadata: { [CURSOR_EXTENSION]: { cursor } } }),

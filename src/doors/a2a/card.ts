@@ -1,3 +1,5 @@
+import { MESSAGE_ONCE_EXTENSION } from '../../lib/a2a-extensions.ts'
+
 /** The extension by which tasks state the position up to which they are complete: the server's cursor. */
 export const CURSOR_EXTENSION = 'urn:parley:a2a:cursor'
 
@@ -33,6 +35,11 @@ export function cardOf({ id, name, description }: Described, url: string): objec
           uri: CURSOR_EXTENSION,
           description:
             'The metadata of a task contains the position up to which the task is complete. `isCut`: artifacts are missing; read the messages of the context.',
+          required: false,
+        },
+        {
+          uri: MESSAGE_ONCE_EXTENSION,
+          description: 'A message that is sent again with the same messageId takes effect once.',
           required: false,
         },
       ],

@@ -2,6 +2,7 @@ import type { Domain } from '../../graphql/domain.ts'
 import { isObject } from '../../lib/json.ts'
 import { ACTIVE_RUN_STATUSES, ENDED_RUN_STATUSES } from '../../rules/statuses.ts'
 import { isOverTask, type TaskState } from '../../rules/task-state.ts'
+import { firstInBytes } from '../bytes.ts'
 import type { Conversing } from '../conversing.ts'
 import { type Caller, type Door, DoorError, type Exchange, endOf, failingAtDoor, notFound } from '../exchange.ts'
 import { failureOf, type MessageStream, messageStreamOf, readMessage } from '../json-rpc.ts'
@@ -22,6 +23,10 @@ const VERSION = '1.0'
 const LONGEST_WAIT_MS = 300_000
 const PAGE = 20
 const MOST_ON_PAGE = 100
+/** How many replies of each run a list of tasks shows. */
+const LISTED_REPLIES = 10
+/** The fields of a response around a list of tasks. */
+const AROUND_LIST_BYTES = 1024
 const LONGEST_MESSAGE_ID = 200
 
 const CODES = {
@@ -98,7 +103,7 @@ export function createA2aDoor({
 
   /** Returns the task with the messages of the agents. The cursor is taken before their messages are read. */
   async function whole(caller: Caller, task: Task): Promise<object> {
-    return taskOf(task, await tasks.output(caller, task))
+    return taskOf(task, await tasks.output(caller, task), maxResponseBytes)
   }
 
   /** Posts the message, or answers the calls of a waiting task. Returns the id of the task. */
@@ -219,12 +224,22 @@ export function createA2aDoor({
     return { task: await whole(caller, task) }
   }
 
-  /** Returns the task of the message that started the run; that of the run itself if the viewer sees no such message. */
-  async function taskOfRun(caller: Caller, { id, triggerMessage }: ListedRun): Promise<Task | null> {
-    const task = triggerMessage === null ? null : await tasks.read(caller, triggerMessage.id)
-    return task?.outcomes.some(({ runId }) => runId === id) ? task : tasks.read(caller, id)
+  /** Returns the task of each run: that of the message that started it, or of the run itself if the viewer sees no such message. */
+  async function tasksOf(caller: Caller, runs: readonly ListedRun[]): Promise<Map<string, Task>> {
+    const ofMessages = await tasks.readMany(
+      caller,
+      runs.flatMap(({ triggerMessage }) => triggerMessage?.id ?? []),
+    )
+    const found = new Map<string, Task>()
+    for (const { id, triggerMessage } of runs) {
+      const task = ofMessages.get(triggerMessage?.id ?? '')
+      if (task?.outcomes.some(({ runId }) => runId === id)) found.set(id, task)
+    }
+    const others = runs.filter(({ id }) => !found.has(id)).map(({ id }) => id)
+    return new Map([...found, ...(await tasks.readMany(caller, others))])
   }
 
+  /** Reads a page with the same number of operations, however many tasks it has. */
   async function list(target: Target, caller: Caller, params: Params): Promise<object> {
     const { pageSize, pageToken, includeArtifacts, status } = params
     const first = sizeOf(pageSize)
@@ -233,22 +248,29 @@ export function createA2aDoor({
       after: pageToken || null,
       filter: filterOf(target, params),
     })
-    const listed: object[] = []
-    let bytes = 0
-    let next: string | null = null
-    for (const { cursor, node } of runs.edges) {
-      const task = await taskOfRun(caller, node)
-      if (task !== null && isListed(task, { target, status, runId: node.id })) {
-        const shown = includeArtifacts === true ? await whole(caller, task) : taskOf(task, NO_OUTPUT)
-        bytes += Buffer.byteLength(JSON.stringify(shown))
-        if (bytes > maxResponseBytes && listed.length > 0) break
-        listed.push(shown)
-      }
-      next = cursor
-    }
+    const byRun = await tasksOf(
+      caller,
+      runs.edges.map(({ node }) => node),
+    )
+    const listed = runs.edges.flatMap(({ cursor, node }) => {
+      const task = byRun.get(node.id)
+      return task !== undefined && isListed(task, { target, status, runId: node.id }) ? [{ cursor, task }] : []
+    })
+    const outputs =
+      includeArtifacts === true
+        ? await tasks.outputs(
+            caller,
+            listed.map(({ task }) => task),
+            LISTED_REPLIES,
+          )
+        : null
+    const whole = listed.map(({ task }, index) => taskOf(task, outputs?.[index] ?? NO_OUTPUT, maxResponseBytes))
+    // At least one, which fits.
+    const shown = firstInBytes(whole, maxResponseBytes - AROUND_LIST_BYTES)
     const { hasNextPage, endCursor } = runs.pageInfo
-    const nextPageToken = next !== endCursor || hasNextPage ? next : ''
-    return { tasks: listed, nextPageToken: nextPageToken ?? '', pageSize: first, totalSize: listed.length }
+    const isCut = shown.length < whole.length
+    const next = isCut ? listed[shown.length - 1]?.cursor : hasNextPage ? endCursor : ''
+    return { tasks: shown, nextPageToken: next ?? '', pageSize: first, totalSize: shown.length }
   }
 
   async function cancel(target: Target, caller: Caller, params: Params): Promise<object> {
@@ -267,7 +289,7 @@ export function createA2aDoor({
   ) {
     const event = (result: object) => ({ jsonrpc: '2.0', id, result })
     const failure = (error: unknown) => ({ jsonrpc: '2.0', id, error: errorOf(error, onError) })
-    await new Following({ tasks, caller, waiting, event, failure, ...to }).follow(first)
+    await new Following({ tasks, caller, waiting, event, failure, maxResponseBytes, ...to }).follow(first)
   }
 
   /** Returns the result; null if it was streamed. @throws DoorError, A2aError */
@@ -314,7 +336,7 @@ export function createA2aDoor({
       throw new DoorError('BAD_INPUT', 'Use GET.', { status: 405, headers: { allow: 'GET' } })
     const described = await describe(target, exchange.caller)
     if (described === null) throw notFound('There is no such agent or space.')
-    exchange.send(200, cardOf(described, exchange.linkTo(A2A_PATH + path)))
+    await exchange.send(200, cardOf(described, exchange.linkTo(A2A_PATH + path)))
   }
 
   async function answer(target: Target, exchange: Exchange): Promise<void> {
@@ -326,11 +348,11 @@ export function createA2aDoor({
     const stream = messageStreamOf(exchange)
     try {
       const result = await dispatch(target, exchange, { ...readAsked(body, exchange), stream })
-      if (result !== null) exchange.send(200, { jsonrpc: '2.0', id, result })
+      if (result !== null) await exchange.send(200, { jsonrpc: '2.0', id, result })
     } catch (error) {
       const reason = endOf(error, exchange.caller)
       // Null: nobody reads the response.
-      if (reason !== null) exchange.send(200, { jsonrpc: '2.0', id, error: errorOf(reason, onError) })
+      if (reason !== null) await exchange.send(200, { jsonrpc: '2.0', id, error: errorOf(reason, onError) })
     } finally {
       stream.end()
     }

@@ -28,6 +28,7 @@ export interface FollowingParts {
   stream: MessageStream
   /** Whether the stream ends when the client must answer. */
   endsAtInput: boolean
+  maxResponseBytes: number
 }
 
 /** An event of the space. */
@@ -138,14 +139,14 @@ export class Following {
 
   /** @throws DoorError */
   async #begin(id: string): Promise<Task> {
-    const { tasks, caller, stream, event } = this.#parts
+    const { tasks, caller, stream, event, maxResponseBytes } = this.#parts
     const task = await tasks.read(caller, id)
     if (task === null) throw noTask()
     this.#noteRuns(task)
     const output = await tasks.output(caller, task)
     for (const { id: replyId, text, status } of output.replies) this.#sent.set(replyId, { text, status })
-    this.#status = JSON.stringify(statusOf(task))
-    stream.open(event({ task: taskOf(task, output) }))
+    this.#status = JSON.stringify(statusOf(task, maxResponseBytes))
+    stream.open(event({ task: taskOf(task, output, maxResponseBytes) }))
     return task
   }
 
@@ -209,8 +210,8 @@ export class Following {
   }
 
   #sendStatus(task: Task): void {
-    const { stream, event } = this.#parts
-    const status = statusOf(task)
+    const { stream, event, maxResponseBytes } = this.#parts
+    const status = statusOf(task, maxResponseBytes)
     const next = JSON.stringify(status)
     const update = { taskId: task.id, contextId: contextOf(task), status }
     if (next !== this.#status) stream.send(event({ statusUpdate: update }))

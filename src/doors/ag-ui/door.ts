@@ -1,13 +1,14 @@
 import { EventType, PROTOCOL_VERSION, type RunFinishedOutcome } from '@ag-ui/core'
 import { checkMessageText } from '../../lib/validate.ts'
 import type { Activity } from '../activity.ts'
+import { firstInBytes } from '../bytes.ts'
 import { type Conversing, nameOf } from '../conversing.ts'
 import { type Caller, type Door, DoorError, type EventStream, type Exchange, endOf, notFound } from '../exchange.ts'
 import { readPlace, sendMessage } from '../operations.ts'
 import { patient } from '../patient.ts'
 import { failureOf, followTurn, isCanceled } from '../turn.ts'
 import { answerCall, readCall } from '../waiting-calls.ts'
-import { EventWriter } from './event-writer.ts'
+import { EventWriter, FRAME_BYTES } from './event-writer.ts'
 import { type RunInput, readRejoin, readRunInput } from './input.ts'
 import { interruptOf, resume } from './interrupts.ts'
 import { keyOf } from './messages.ts'
@@ -77,7 +78,7 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
           })
     try {
       if (start === null || writer === null) await showNothing(stream, input)
-      else await run({ caller: reader, linkTo, writer, input, start, activity, onIdle })
+      else await run({ caller: reader, linkTo, writer, maxEventBytes, input, start, activity, onIdle })
     } catch (error) {
       const reason = endOf(error, caller)
       if (reason === null) return
@@ -185,13 +186,15 @@ async function showNothing(stream: EventStream, { threadId, runId, after }: RunI
 interface Running extends Pick<Exchange, 'linkTo'> {
   caller: Caller
   writer: EventWriter
+  maxEventBytes: number
   input: RunInput
   start: Start
   activity: Activity
   onIdle: () => void
 }
 
-async function run({ caller, linkTo, writer, input, start, activity, onIdle }: Running): Promise<void> {
+async function run(running: Running): Promise<void> {
+  const { caller, linkTo, writer, maxEventBytes, input, start, activity, onIdle } = running
   const { threadId, runId, follows } = input
   const { spaceId, rootId, after, hydrates } = start
   const started = { type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION } as const
@@ -209,9 +212,14 @@ async function run({ caller, linkTo, writer, input, start, activity, onIdle }: R
     const { waiting, usage } = next.state
     const failure = waiting.length > 0 ? null : failureOf(next.state)
     if (failure !== null) return writer.write({ type: EventType.RUN_ERROR, ...failure })
+    // A client that has answered some interrupts gets the others.
+    const interrupts = firstInBytes(
+      waiting.map((call) => interruptOf(call, { spaceId, linkTo })),
+      maxEventBytes - FRAME_BYTES,
+    )
     const outcome: RunFinishedOutcome =
       waiting.length > 0
-        ? { type: 'interrupt', interrupts: waiting.map((call) => interruptOf(call, { spaceId, linkTo })) }
+        ? { type: 'interrupt', interrupts }
         : { type: isCanceled(next.state) ? 'cancelled' : 'success' }
     const hasUsage = usage !== null && usage.totalTokens > 0 && rootId !== null
     return writer.write({ ...finished, outcome, ...(hasUsage ? { usage: [usage] } : {}) })

@@ -3,6 +3,7 @@ import { EventEncoder } from '@ag-ui/encoder'
 import { decodeCursor, isAfter } from '../../broker/cursor.ts'
 import { sleep } from '../../lib/async.ts'
 import { isSettledCall } from '../../rules/statuses.ts'
+import { lastInBytes } from '../bytes.ts'
 import type { Caller, EventStream } from '../exchange.ts'
 import {
   type Connection,
@@ -73,6 +74,9 @@ interface SentText {
   length: number
   isOpen: boolean
 }
+
+/** Bytes of an event around its messages, its interrupts, or the input or result of a call. */
+export const FRAME_BYTES = 1024
 
 /** Writes the events of a space as events of AG-UI. Each event carries the position after which its client can resume. */
 export class EventWriter {
@@ -267,15 +271,19 @@ export class EventWriter {
       const parentMessageId = partId(id, index)
       await this.write({ type: EventType.TOOL_CALL_START, toolCallId, toolCallName, parentMessageId, metadata })
       if (!needsResult) this.#advance(at)
-      await this.write({ type: EventType.TOOL_CALL_ARGS, toolCallId, delta: inputOf(call) })
+      await this.write({ type: EventType.TOOL_CALL_ARGS, toolCallId, delta: inputOf(call, this.#mostValueBytes()) })
       await this.write({ type: EventType.TOOL_CALL_END, toolCallId })
     }
     this.#advance(at)
     if (!needsResult) return
     const messageId = resultId(toolCallId)
     this.#sent.add(messageId)
-    const content = resultOf(call)
+    const content = resultOf(call, this.#mostValueBytes())
     await this.write({ type: EventType.TOOL_CALL_RESULT, messageId, toolCallId, role: 'tool', content, metadata })
+  }
+
+  #mostValueBytes(): number {
+    return this.#options.maxEventBytes - FRAME_BYTES
   }
 
   /** Writes a snapshot for changes of messages. Changes soon after a snapshot wait, and share the next one. */
@@ -327,7 +335,11 @@ export class EventWriter {
     if (space === null) return
     const shown = nodesOf(space.messages)
     await this.closeTexts()
-    const messages = newestWithin(shown, maxEventBytes)
+    const mostBytes = maxEventBytes - FRAME_BYTES
+    const messages = newestInBytes(
+      shown.flatMap((message) => messagesOf(message, mostBytes / 2)),
+      mostBytes,
+    )
     this.#texts.clear()
     for (const message of shown) {
       const { id, sender, parts } = message
@@ -352,19 +364,10 @@ export class EventWriter {
 
 const changeOf = ({ id, editedAt, deletedAt }: Change) => `${id} ${editedAt} ${deletedAt}`
 
-/** Bytes of an event around its messages. */
-const FRAME_BYTES = 256
-
 /** The newest messages that fit into one event. */
-function newestWithin(shown: readonly ShownMessage[], maxBytes: number): Message[] {
-  let left = maxBytes - FRAME_BYTES
-  const newest: Message[][] = []
-  for (const message of shown.toReversed()) {
-    const converted = messagesOf(message)
-    left -= Buffer.byteLength(JSON.stringify(converted))
-    if (left < 0 && newest.length > 0) break
-    newest.unshift(converted)
-    if (left < 0) break
-  }
-  return newest.flat()
+function newestInBytes(messages: readonly Message[], maxBytes: number): Message[] {
+  const newest = lastInBytes(messages, maxBytes)
+  const first = newest.findIndex(({ role }) => role !== 'tool')
+  // A result is not shown without its call.
+  return first === -1 ? [] : newest.slice(first)
 }

@@ -1,4 +1,5 @@
 import type { AssistantMessage, Message, Metadata, ToolMessage, UserMessage } from '@ag-ui/core'
+import { jsonBytes } from '../../lib/json.ts'
 import { isSettledCall } from '../../rules/statuses.ts'
 import type { Sender, ShownCall, ShownMessage, ShownPart } from '../operations.ts'
 
@@ -22,13 +23,21 @@ export function metadataOf(messageId: string, { id, name, kind }: Sender): Metad
   return { parley: { messageId, sender: { id, name, kind } } }
 }
 
-export const inputOf = ({ input }: ShownCall): string => JSON.stringify(input ?? {})
+/** Returns the input of a call as text, if it has at most `maxBytes` as JSON. */
+export const inputOf = ({ input }: ShownCall, maxBytes: number): string =>
+  inBytes(JSON.stringify(input ?? {}), maxBytes)
 
-/** Returns the result of a call as text. */
-export function resultOf({ status, output, error }: ShownCall): string {
-  if (status === 'DONE') return typeof output === 'string' ? output : JSON.stringify(output ?? null)
+/** Returns the result of a call as text, if it has at most `maxBytes` as JSON. */
+export function resultOf({ status, output, error }: ShownCall, maxBytes: number): string {
+  if (status === 'DONE') return inBytes(typeof output === 'string' ? output : JSON.stringify(output ?? null), maxBytes)
   return JSON.stringify({ error: { code: status, message: error ?? 'The call has no result.' } })
 }
+
+/** A text that does not fit into an event is replaced by an error, in the format of a failed call. */
+const inBytes = (text: string, maxBytes: number): string =>
+  jsonBytes(text) <= maxBytes ? text : JSON.stringify({ error: { code: 'TOO_LARGE', message: TOO_LARGE } })
+
+const TOO_LARGE = 'Too long for an event: read it with GraphQL.'
 
 /** The text of a part that is not streamed. */
 export const fileText = ({ id, name, mediaType }: { id: string; name: string; mediaType: string }): string =>
@@ -42,8 +51,11 @@ export function textOf(parts: readonly ShownPart[]): string {
   return texts.join('\n\n')
 }
 
-/** Converts a message of a space: that of a human into one message, that of an agent into one for each part and result. */
-export function messagesOf(message: ShownMessage): Message[] {
+/**
+ * Converts a message of a space: that of a human into one message, that of an agent into one for each part and result.
+ * @param maxValueBytes the largest input or result of a call
+ */
+export function messagesOf(message: ShownMessage, maxValueBytes: number): Message[] {
   const { id, sender, parts } = message
   const metadata = metadataOf(id, sender)
   if (sender.kind === 'HUMAN') {
@@ -62,13 +74,13 @@ export function messagesOf(message: ShownMessage): Message[] {
     if (part.__typename === 'FilePart') return [{ ...own, content: fileText(part.file) }]
     const { toolCall } = part
     if (toolCall.status === 'STREAMING') return []
-    const fn = { name: toolCall.toolName, arguments: inputOf(toolCall) }
+    const fn = { name: toolCall.toolName, arguments: inputOf(toolCall, maxValueBytes) }
     const calling: AssistantMessage = { ...own, toolCalls: [{ id: toolCall.id, type: 'function', function: fn }] }
     const result: ToolMessage = {
       id: resultId(toolCall.id),
       role: 'tool',
       toolCallId: toolCall.id,
-      content: resultOf(toolCall),
+      content: resultOf(toolCall, maxValueBytes),
       metadata,
     }
     return isSettledCall(toolCall.status) ? [calling, result] : [calling]

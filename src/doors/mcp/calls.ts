@@ -1,9 +1,9 @@
 import { ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { isObject } from '../../lib/json.ts'
+import { cut, isObject, jsonBytes } from '../../lib/json.ts'
 import { isEndedRun } from '../../rules/statuses.ts'
 import type { Conversing } from '../conversing.ts'
-import { badInput, DoorError, notFound } from '../exchange.ts'
+import { badInput, DoorError, notFound, tooLong } from '../exchange.ts'
 import { answerCalls, consoleOnly, type InputResponses, inputRequestsOf } from '../tasks/input-requests.ts'
 import type { Task, Tasks } from '../tasks/tasks.ts'
 import { waitForTask } from '../tasks/waiting.ts'
@@ -27,20 +27,26 @@ export interface Calls {
 }
 
 const DEFAULT_WAIT_SECONDS = 45
+/** Results contain data twice: as data, and as text, in which JSON is up to twice as long. */
+export const SHARE_OF_DATA = 1 / 4
+/** The fields of a response around its result, with the description of a task. */
+export const AROUND_RESULT_BYTES = 8192
 
 const invalid = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message)
 
 export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts): Calls {
-  const tools = createTools(conversing)
+  const mostListBytes = maxResponseBytes * SHARE_OF_DATA
+  const tools = createTools(conversing, mostListBytes)
 
-  /** Puts the data into a result, as text too, within the limit of bytes. @throws DoorError if it is too large */
+  /** Puts the data into a result, as text too if both fit into the limit of bytes. @throws DoorError if it is too large */
   function resultWith(data: Record<string, unknown>, text = JSON.stringify(data), isError = false): Result {
     const content = [{ type: 'text', text }]
     const whole = { content, structuredContent: data, ...(isError ? { isError } : {}) }
-    if (bytesOf(whole) <= maxResponseBytes) return whole
+    const mostBytes = maxResponseBytes - AROUND_RESULT_BYTES
+    if (jsonBytes(whole) <= mostBytes) return whole
     const short = { content, ...(isError ? { isError } : {}) }
-    if (bytesOf(short) <= maxResponseBytes) return short
-    throw badInput(`The result has more than ${maxResponseBytes} bytes: ask for less at a time.`)
+    if (jsonBytes(short) <= mostBytes) return short
+    throw tooLong(maxResponseBytes)
   }
 
   async function resultOf({ caller }: McpExchange, task: Task): Promise<Result> {
@@ -79,7 +85,9 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
     if (task.status === 'completed' || task.status === 'cancelled') return resultOf(exchange, task)
     if (takesTasks) return { resultType: 'task', ...taskFields(exchange, task) }
     const inputRequests =
-      task.status === 'input_required' && takesForms && !dismissed ? inputRequestsOf(task.pending) : {}
+      task.status === 'input_required' && takesForms && !dismissed
+        ? inputRequestsOf(task.pending, maxResponseBytes / 2)
+        : {}
     if (Object.keys(inputRequests).length > 0)
       return { resultType: 'input_required', inputRequests, requestState: task.id }
     return resultOf(exchange, task)
@@ -128,10 +136,10 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
   }
 }
 
-const bytesOf = (value: object) => Buffer.byteLength(JSON.stringify(value))
-
 const isFailure = (runStatus: Task['outcomes'][number]['runStatus'], kind: string) =>
   runStatus === 'FAILED' || kind === 'FAILED'
+
+const LONGEST_PROGRESS = 1000
 
 /** Tells a client that asked for progress what the agents are doing. */
 function reportProgress({ mcpReq }: ServerContext, { outcomes, waiting }: Task): void {
@@ -139,7 +147,8 @@ function reportProgress({ mcpReq }: ServerContext, { outcomes, waiting }: Task):
   if (token === undefined) return
   const progress = outcomes.filter(({ runStatus }) => runStatus !== null && isEndedRun(runStatus)).length
   const states = outcomes.map(({ agent, runStatus, kind }) => `${agent.name}: ${runStatus ?? kind}`).join(', ')
-  const message = waiting === 0 ? states : `${states} (${waiting} calls wait for an answer)`
+  const words = waiting === 0 ? states : `${states} (${waiting} calls wait for an answer)`
+  const message = cut(words, LONGEST_PROGRESS)
   const params = { progressToken: token, progress, total: outcomes.length, message }
   void mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {})
 }

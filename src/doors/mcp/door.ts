@@ -9,12 +9,12 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { isObject } from '../../lib/json.ts'
+import { isObject, jsonBytes } from '../../lib/json.ts'
 import type { Conversing } from '../conversing.ts'
-import { type Door, DoorError, type Exchange, notFound } from '../exchange.ts'
+import { type Door, DoorError, type Exchange, notFound, tooLong, within } from '../exchange.ts'
 import { failureOf as bodyOf, messageStreamOf, readMessage } from '../json-rpc.ts'
 import { createTasks } from '../tasks/tasks.ts'
-import { type Calls, createCalls } from './calls.ts'
+import { AROUND_RESULT_BYTES, type Calls, createCalls, SHARE_OF_DATA } from './calls.ts'
 import { type ClientMessage, capabilitiesOf, type McpExchange, type Result, TASKS_EXTENSION } from './exchange.ts'
 import { Listening, wantedBy } from './listen.ts'
 import { createPrompts, type Prompts } from './prompts.ts'
@@ -63,10 +63,10 @@ function mayWait(message: unknown): boolean {
 export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoorParts): Door {
   const tasks = createTasks(maxResponseBytes)
   const calls = createCalls({ conversing, tasks, maxResponseBytes })
-  const methods = createTaskMethods({ tasks, calls })
-  const resources = createResources(maxResponseBytes)
+  const methods = createTaskMethods({ tasks, calls, maxResponseBytes })
+  const resources = createResources()
   const prompts = createPrompts()
-  const handlers = { calls, methods, resources, prompts }
+  const handlers = { calls, methods, resources, prompts, maxResponseBytes }
   const handler = createMcpHandler((context) => serverFor(context, handlers), { onerror: report, keepAliveMs: 12_000 })
 
   /** The package also reports requests that it refuses, although these get a response. */
@@ -75,7 +75,7 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
   }
 
   const mcpExchangeOf = ({ caller, waiting }: Exchange, body: unknown): McpExchange => ({
-    caller,
+    caller: within(caller, maxResponseBytes * SHARE_OF_DATA),
     waiting,
     ...capabilitiesOf(isObject(body) ? (body as ClientMessage) : {}),
   })
@@ -183,10 +183,19 @@ interface Handlers {
   methods: TaskMethods
   resources: Resources
   prompts: Prompts
+  maxResponseBytes: number
 }
 
 /** The protocol's server for one request. */
-function serverFor({ era, authInfo }: McpRequestContext, { calls, methods, resources, prompts }: Handlers): Server {
+function serverFor(
+  { era, authInfo }: McpRequestContext,
+  { calls, methods, resources, prompts, maxResponseBytes }: Handlers,
+): Server {
+  /** @throws ProtocolError for a result over the limit of bytes */
+  function checked(result: Result): Result {
+    if (jsonBytes(result) <= maxResponseBytes - AROUND_RESULT_BYTES) return result
+    throw protocolErrorOf(tooLong(maxResponseBytes))
+  }
   const { exchange, method: asked } = (authInfo as AuthInfo).extra as Extra
   const isModern = era === 'modern'
   const server = new Server(SERVER_INFO, {
@@ -215,12 +224,12 @@ function serverFor({ era, authInfo }: McpRequestContext, { calls, methods, resou
     server.fallbackRequestHandler = async ({ method, params }, context) => {
       const handle = Object.hasOwn(byMethod, method) ? byMethod[method] : undefined
       if (handle === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
-      return handle(params, context)
+      return checked(await handle(params, context))
     }
   if (isModern) {
     // This includes methods of 2025-11-25, which the package answers only for handlers with their own schema.
     const ANY = { params: z.looseObject({}) }
-    server.setRequestHandler('tasks/get', ANY, (params) => methods.get(exchange, params))
+    server.setRequestHandler('tasks/get', ANY, async (params) => checked(await methods.get(exchange, params)))
     server.setRequestHandler('tasks/cancel', ANY, (params) => methods.cancel(exchange, params))
   }
   return server

@@ -1,6 +1,5 @@
 import { ResourceNotFoundError } from '@modelcontextprotocol/server'
 import { isObject } from '../../lib/json.ts'
-import { badInput } from '../exchange.ts'
 import { LIST_RESOURCES, type Message, type Page, READ_MESSAGES, type Space } from '../tasks/documents.ts'
 import type { McpExchange, Result } from './exchange.ts'
 import { asProtocolError } from './task-methods.ts'
@@ -31,7 +30,7 @@ export interface Resources {
 }
 
 /** Spaces as resources. */
-export function createResources(maxResponseBytes: number): Resources {
+export function createResources(): Resources {
   return {
     list: ({ caller }, params) =>
       asProtocolError(async () => {
@@ -80,9 +79,6 @@ export function createResources(maxResponseBytes: number): Resources {
           messages: messages.edges.map(({ node }) => node),
           hasOlder: messages.pageInfo.hasPreviousPage,
         })
-        // JSON in a string of JSON, with its quotes escaped.
-        if (Buffer.byteLength(JSON.stringify(text)) > maxResponseBytes)
-          throw badInput('The space is too large to read at once: use the tool read_messages.')
         return { contents: [{ uri: String(uri), mimeType: MIME_TYPE, text }] }
       }),
   }

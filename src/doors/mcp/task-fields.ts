@@ -1,10 +1,10 @@
-import { consoleOnly, inputRequestsOf } from '../tasks/input-requests.ts'
+import { cut } from '../../lib/json.ts'
+import { consoleOnly, takeForms } from '../tasks/input-requests.ts'
 import type { Task } from '../tasks/tasks.ts'
 import type { McpExchange, Result } from './exchange.ts'
 
-const hasForms = (pending: Task['pending']): boolean => Object.keys(inputRequestsOf(pending)).length > 0
-
 const POLL_INTERVAL_MS = 2000
+const LONGEST_MESSAGE = 1000
 
 /** The fields of every description of a task. */
 export function taskFields(
@@ -14,10 +14,11 @@ export function taskFields(
   return {
     taskId: id,
     // Only clients that support forms can be asked, and only about inputs that fit into a form.
-    status: status === 'input_required' && !(takesForms && hasForms(task.pending)) ? 'working' : status,
-    statusMessage: [messageOf({ status, ...task }), consoleOnly(task.pending)]
-      .filter((text) => text !== null)
-      .join(' '),
+    status: status === 'input_required' && !(takesForms && takeForms(task.pending)) ? 'working' : status,
+    statusMessage: cut(
+      [messageOf({ status, ...task }), consoleOnly(task.pending)].filter((text) => text !== null).join(' '),
+      LONGEST_MESSAGE,
+    ),
     createdAt,
     lastUpdatedAt,
     ttlMs: null,

@@ -20,6 +20,7 @@ export interface TaskMethods {
 export interface TaskMethodParts {
   tasks: Tasks
   calls: Calls
+  maxResponseBytes: number
 }
 
 /** @throws MissingRequiredClientCapabilityError unless the client speaks Tasks */
@@ -28,7 +29,7 @@ export function checkTakesTasks({ takesTasks }: McpExchange): void {
   throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } })
 }
 
-export function createTaskMethods({ tasks, calls }: TaskMethodParts): TaskMethods {
+export function createTaskMethods({ tasks, calls, maxResponseBytes }: TaskMethodParts): TaskMethods {
   async function taskOf(exchange: McpExchange, params: unknown): Promise<Task> {
     checkTakesTasks(exchange)
     const { taskId } = isObject(params) ? params : {}
@@ -40,7 +41,8 @@ export function createTaskMethods({ tasks, calls }: TaskMethodParts): TaskMethod
 
   async function describe(exchange: McpExchange, task: Task): Promise<Result> {
     const fields = taskFields(exchange, task)
-    if (fields['status'] === 'input_required') return { ...fields, inputRequests: inputRequestsOf(task.pending) }
+    if (fields['status'] === 'input_required')
+      return { ...fields, inputRequests: inputRequestsOf(task.pending, maxResponseBytes / 2) }
     return task.status === 'completed' ? { ...fields, result: await calls.resultOf(exchange, task) } : fields
   }
 

@@ -1,8 +1,8 @@
+import { firstInBytes } from '../bytes.ts'
 import type { Conversing } from '../conversing.ts'
 import { type Caller, notFound } from '../exchange.ts'
 import { DECIDE, mutate, type SendInput, STOP_RUN, SUBMIT_RESULT, sendMessage, TRIGGER_AGENT } from '../operations.ts'
 import {
-  LIST_PENDING,
   LIST_SPACES,
   type Message,
   type Page,
@@ -12,7 +12,7 @@ import {
   type Space,
 } from '../tasks/documents.ts'
 import { openOwnSpace } from '../tasks/own-space.ts'
-import type { TaskOutput } from '../tasks/tasks.ts'
+import { readCalls, readPendingIds, type TaskOutput } from '../tasks/tasks.ts'
 import type { ToolInput, ToolName } from './tool-inputs.ts'
 
 /** The outcome of a tool. */
@@ -31,8 +31,11 @@ const LONGEST_INPUT = 4000
 const complete = (data: Record<string, unknown>): ToolOutcome => ({ type: 'complete', data })
 const noSuch = (what: string) => notFound(`There is no such ${what}, or you may not see it.`)
 
-/** The tools of the endpoint. Each executes the GraphQL operations that any other client would use. */
-export function createTools(conversing: Pick<Conversing, 'open'>): Tools {
+/**
+ * The tools of the endpoint. Each executes the GraphQL operations that any other client would use.
+ * @param mostListBytes the largest list of calls, as JSON
+ */
+export function createTools(conversing: Pick<Conversing, 'open'>, mostListBytes: number): Tools {
   const send = async (caller: Caller, input: SendInput) => (await sendMessage(caller, input)).id
 
   return {
@@ -84,9 +87,10 @@ export function createTools(conversing: Pick<Conversing, 'open'>): Tools {
     },
 
     async list_pending(caller, { limit = PAGE }) {
-      const { viewer } = await caller.ask<{ viewer: { pendingToolCalls: PendingCall[] } }>(LIST_PENDING, {})
-      const { pendingToolCalls: calls } = viewer
-      return complete({ calls: calls.slice(0, limit).map(describeCall), hasMore: calls.length > limit })
+      const ids = await readPendingIds(caller)
+      const described = (await readCalls(caller, ids.slice(0, limit))).map(describeCall)
+      const calls = firstInBytes(described, mostListBytes)
+      return complete({ calls, hasMore: ids.length > calls.length })
     },
 
     async decide(caller, input) {

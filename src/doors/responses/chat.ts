@@ -1,8 +1,12 @@
+import { jsonBytes } from '../../lib/json.ts'
+import { lastInBytes } from '../bytes.ts'
 import type { Asked } from './resource.ts'
 import type { Item } from './transcript.ts'
 import type { TurnView } from './turn-stream.ts'
 
 const idOf = ({ id }: Asked) => id.replace(/^resp_/, 'chatcmpl-')
+
+const SEPARATOR = '\n\n'
 
 const textsOf = ({ items, words }: TurnView) =>
   [...items, ...words].map(({ text }) => text).filter((text) => text !== '')
@@ -24,14 +28,24 @@ const headOf = (asked: Asked, object: string) => ({
   model: asked.model,
 })
 
-/** The answer of a chat completion: all texts of the turn. */
-export function chatCompletionOf(asked: Asked, view: TurnView) {
-  const message = { role: 'assistant', content: textsOf(view).join('\n\n'), refusal: null }
-  return {
+/** The bytes of JSON between two texts of a chat completion. */
+const BETWEEN_TEXTS = Buffer.byteLength(JSON.stringify(SEPARATOR))
+
+/** The answer of a chat completion: all texts of the turn, or the last ones that fit into `maxBytes` of JSON. */
+export function chatCompletionOf(asked: Asked, view: TurnView, maxBytes: number) {
+  const completionWith = (content: string) => ({
     ...headOf(asked, 'chat.completion'),
-    choices: [{ index: 0, message, finish_reason: 'stop', logprobs: null }],
+    choices: [
+      {
+        ...{ index: 0, message: { role: 'assistant', content, refusal: null } },
+        ...{ finish_reason: 'stop', logprobs: null },
+      },
+    ],
     usage: usageOf(view),
-  }
+  })
+  const texts = textsOf(view)
+  const left = maxBytes - jsonBytes(completionWith('')) - texts.length * BETWEEN_TEXTS
+  return completionWith(lastInBytes(texts, left).join(SEPARATOR))
 }
 
 /** Converts views of a turn into the chunks of a chat completion. */
@@ -44,7 +58,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
   const rest = ({ id, text }: Item): string => {
     const length = sent.get(id)
     if (text === '' || (length !== undefined && (id !== last || text.length <= length))) return ''
-    const separator = length === undefined && sent.size > 0 ? '\n\n' : ''
+    const separator = length === undefined && sent.size > 0 ? SEPARATOR : ''
     last = id
     sent.set(id, text.length)
     return separator + text.slice(length ?? 0)
@@ -64,8 +78,9 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
         view.status !== 'in_progress' || open === -1 ? view : { ...view, items: view.items.slice(0, open + 1) }
       const items = [...shown.items, ...shown.words]
       const begun = items.filter(({ id }) => sent.has(id))
-      const content = [...begun, ...items.filter(({ id }) => !begun.some((one) => one.id === id))].map(rest).join('')
-      if (content !== '') chunks.push(chunk({ content }))
+      const texts = [...begun, ...items.filter(({ id }) => !begun.some((one) => one.id === id))].map(rest)
+      // A chunk for each: all texts of a turn may be too long for one event.
+      for (const content of texts) if (content !== '') chunks.push(chunk({ content }))
       if (view.status === 'in_progress') return chunks
       if (view.error !== null) {
         const { message } = view.error

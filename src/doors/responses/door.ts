@@ -1,3 +1,4 @@
+import { jsonBytes } from '../../lib/json.ts'
 import { percentDecoded } from '../../lib/percent-encoding.ts'
 import type { Activity } from '../activity.ts'
 import { type Conversing, nameOf } from '../conversing.ts'
@@ -10,13 +11,15 @@ import {
   type EventStream,
   type Exchange,
   endOf,
+  NOT_TO_RETRY,
   notFound,
+  tooLong,
 } from '../exchange.ts'
 import { type Connection, nodesOf, sendMessage, stopRuns } from '../operations.ts'
 import { chatChunks, chatCompletionOf } from './chat.ts'
-import { listModels } from './models.ts'
+import { type Model, modelsFor } from './models.ts'
 import { type ResponseRequest, readChatRequest, readResponseRequest } from './request.ts'
-import { type Asked, messageIdOf, type Resource, resourceOf, responseId } from './resource.ts'
+import { type Asked, messageIdOf, resourceOf, responseId } from './resource.ts'
 import { ResponseEvents } from './response-events.ts'
 import { type Turn, type TurnView, viewTurn, watchTurn } from './turn-stream.ts'
 
@@ -74,7 +77,8 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
 
   async function streamResponse(exchange: Exchange, caller: Caller, begun: Begun, after: number): Promise<void> {
     const stream = exchange.openStream()
-    const events = new ResponseEvents(begun.asked, after)
+    const { maxResponseBytes: maxEventBytes } = exchange
+    const events = new ResponseEvents(begun.asked, { startingAfter: after, maxEventBytes })
     const write = (event: { type: string }) => stream.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
     let last: TurnView | null = null
     await written(
@@ -96,11 +100,20 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
   async function createResponse(exchange: Exchange): Promise<void> {
     const { caller } = exchange
     const request = readResponseRequest(await exchange.json())
+    checkRepeated(request, exchange.maxResponseBytes)
     const begun = await begin(exchange, caller, request)
     if (request.isStream) return streamResponse(exchange, caller, begun, NOTHING_YET)
     const reading = request.background ? viewTurn(exchange, caller, begun) : lastView(exchange, caller, begun)
     const view = await afterDeed(reading)
-    exchange.send(200, bounded(resourceOf(begun.asked, view), exchange))
+    await sendResource(exchange, begun, view)
+  }
+
+  /** Sends the state of a response. @throws DoorError if its newest output alone is too long */
+  async function sendResource(exchange: Exchange, { asked }: Begun, view: TurnView): Promise<void> {
+    const { maxResponseBytes } = exchange
+    const resource = resourceOf(asked, view, maxResponseBytes)
+    if (resource.output.length === 0 && view.items.length + view.words.length > 0) throw tooLong(maxResponseBytes)
+    await exchange.send(200, resource)
   }
 
   async function createCompletion(exchange: Exchange): Promise<void> {
@@ -122,7 +135,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
     }
     const view = await afterDeed(lastView(exchange, caller, begun))
     if (view.error !== null) throw new DoorError('INTERNAL_SERVER_ERROR', view.error.message, NOT_TO_RETRY)
-    exchange.send(200, chatCompletionOf(begun.asked, view))
+    await exchange.send(200, chatCompletionOf(begun.asked, view, exchange.maxResponseBytes))
   }
 
   async function getResponse(exchange: Exchange, id: string): Promise<void> {
@@ -133,27 +146,35 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
       await exchange.takePlace()
       return streamResponse(exchange, caller, begun, after)
     }
-    exchange.send(200, bounded(resourceOf(begun.asked, await viewTurn(exchange, caller, begun)), exchange))
+    await sendResource(exchange, begun, await viewTurn(exchange, caller, begun))
   }
 
   async function cancelResponse(exchange: Exchange, id: string): Promise<void> {
     const { caller } = exchange
     const begun = await findTurn(caller, id)
     await stopTurn(caller, begun)
-    exchange.send(200, bounded(resourceOf(begun.asked, await viewTurn(exchange, caller, begun)), exchange))
+    await sendResource(exchange, begun, await viewTurn(exchange, caller, begun))
   }
 
-  async function getModels(exchange: Exchange, id: string | null): Promise<void> {
-    const models = await listModels(exchange.caller)
-    if (id === null) return exchange.send(200, { object: 'list', data: models })
-    const model = models.find((one) => one.id === id)
-    if (model === undefined) throw notFound('There is no such model.')
-    exchange.send(200, model)
+  async function listModels(exchange: Exchange): Promise<void> {
+    const data: Model[] = []
+    let left = exchange.maxResponseBytes - jsonBytes({ object: 'list', data })
+    for await (const model of modelsFor(exchange.caller)) {
+      left -= jsonBytes(model) + 1
+      if (left < 0) break
+      data.push(model)
+    }
+    await exchange.send(200, { object: 'list', data })
+  }
+
+  async function getModel(exchange: Exchange, id: string): Promise<void> {
+    for await (const model of modelsFor(exchange.caller)) if (model.id === id) return exchange.send(200, model)
+    throw notFound('There is no such model.')
   }
 
   const routes: readonly [method: string, path: RegExp, handle: (exchange: Exchange, id: string) => Promise<void>][] = [
-    ['GET', /^\/models$/, (exchange) => getModels(exchange, null)],
-    ['GET', /^\/models\/([^/]+)$/, getModels],
+    ['GET', /^\/models$/, listModels],
+    ['GET', /^\/models\/([^/]+)$/, getModel],
     ['POST', /^\/responses$/, createResponse],
     ['GET', /^\/responses\/([^/]+)$/, getResponse],
     ['POST', /^\/responses\/([^/]+)\/cancel$/, cancelResponse],
@@ -180,9 +201,6 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
     failureOf,
   }
 }
-
-/** Clients automatically retry a request after 408, 409, 429 and 5xx, which would trigger the agents again. */
-const NOT_TO_RETRY = { status: 422 }
 
 /** Waits for the turn of a posted message. @throws DoorError with a status that clients do not retry */
 async function afterDeed<Result>(work: Promise<Result>): Promise<Result> {
@@ -220,6 +238,16 @@ const TYPES: Readonly<Record<string, string>> = {
 const failureOf = ({ message, code, field }: DoorError) => ({
   error: { message, type: TYPES[code] ?? 'invalid_request_error', param: field, code: code.toLowerCase() },
 })
+
+/** The share of a response that the fields of its request may take. */
+const REPEATED_SHARE = 0.5
+
+/** @throws DoorError if the fields that every response repeats leave too little room for its output */
+function checkRepeated({ model, instructions, metadata, tools }: ResponseRequest, maxResponseBytes: number): void {
+  const most = Math.floor(maxResponseBytes * REPEATED_SHARE)
+  if (jsonBytes([model, instructions, metadata, tools]) > most)
+    throw badInput(`model, instructions, metadata and tools may have at most ${most} bytes together.`)
+}
 
 const LONGEST_KEY = 190
 
@@ -296,12 +324,4 @@ async function stopTurn(caller: Caller, { messageId }: Turn): Promise<void> {
   const { runs } = await caller.ask<{ runs: Connection<{ id: string }> }>(RUNS, { rootId: messageId })
   const ids = nodesOf(runs).map(({ id }) => id)
   await stopRuns(caller, ids)
-}
-
-/** Leaves out the oldest output beyond the limit of bytes. */
-function bounded(resource: Resource, { maxResponseBytes }: Exchange): Resource {
-  let { output } = resource
-  while (output.length > 1 && Buffer.byteLength(JSON.stringify({ ...resource, output })) > maxResponseBytes)
-    output = output.slice(Math.ceil(output.length / 4))
-  return { ...resource, output }
 }

@@ -30,45 +30,52 @@ const MINE = `query DoorMine($after: String) {
   }
 }`
 
-interface Mine {
+interface MineData {
   viewer: { isAdmin: boolean }
   spaces: Connection<{ members: { id: string }[] }> & { pageInfo: { hasNextPage: boolean; endCursor: string | null } }
 }
 
-/** Returns the agents that the caller may wake, as models. */
-export async function listModels(caller: Caller) {
-  const agents: ListedAgent[] = []
+/** Yields the agents that the caller may wake, as models. */
+export async function* modelsFor(caller: Caller): AsyncGenerator<Model> {
+  let mine: Promise<Mine> | null = null
+  /** Whether the caller may add the agent to a new space. */
+  async function mayAdd({ id, addableBy }: ListedAgent): Promise<boolean> {
+    if (addableBy === 'EVERYONE' || caller.viewer.scope !== 'HUMAN') return true
+    mine ??= readMine(caller)
+    const { isAdmin, shared } = await mine
+    return isAdmin || (addableBy === 'SHARES_SPACE' && shared.has(id))
+  }
+
   let after: string | null = null
   for (let page = 0; page < MOST_PAGES; page++) {
-    const { agents: found }: Agents = await caller.ask<Agents>(AGENTS, { after })
-    agents.push(...nodesOf(found))
-    after = found.pageInfo.endCursor
-    if (!found.pageInfo.hasNextPage) break
+    const { agents }: Agents = await caller.ask<Agents>(AGENTS, { after })
+    for (const agent of nodesOf(agents)) if (await mayAdd(agent)) yield modelOf(agent)
+    after = agents.pageInfo.endCursor
+    if (!agents.pageInfo.hasNextPage) break
   }
-  const restricted = agents.some(({ addableBy }) => addableBy !== 'EVERYONE')
-  const mayAdd = caller.viewer.scope === 'HUMAN' && restricted ? await membersOfMine(caller) : null
-  return agents
-    .filter(({ id, addableBy }) => addableBy === 'EVERYONE' || mayAdd === null || mayAdd.mayAdd(id, addableBy))
-    .map(modelOf)
 }
 
-/** The agents that a human may add to a new space, in addition to those that everyone may add. */
-async function membersOfMine(caller: Caller) {
+/** The facts that decide which agents a human may add to a new space. */
+interface Mine {
+  isAdmin: boolean
+  /** The members of the human's spaces. */
+  shared: ReadonlySet<string>
+}
+
+async function readMine(caller: Caller): Promise<Mine> {
   const shared = new Set<string>()
-  let isAdmin = false
   let after: string | null = null
-  for (let page = 0; page < MOST_PAGES && !isAdmin; page++) {
-    const { viewer, spaces }: Mine = await caller.ask<Mine>(MINE, { after })
-    isAdmin = viewer.isAdmin
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const { viewer, spaces }: MineData = await caller.ask<MineData>(MINE, { after })
+    if (viewer.isAdmin) return { isAdmin: true, shared }
     for (const { members } of nodesOf(spaces)) for (const { id } of members) shared.add(id)
     after = spaces.pageInfo.endCursor
     if (!spaces.pageInfo.hasNextPage) break
   }
-  return {
-    mayAdd: (id: string, addableBy: ListedAgent['addableBy']) =>
-      isAdmin || (addableBy === 'SHARES_SPACE' && shared.has(id)),
-  }
+  return { isAdmin: false, shared }
 }
+
+export type Model = ReturnType<typeof modelOf>
 
 function modelOf({ id, name, description, createdAt }: ListedAgent) {
   return {

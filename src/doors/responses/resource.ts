@@ -1,3 +1,5 @@
+import { jsonBytes } from '../../lib/json.ts'
+import { lastInBytes } from '../bytes.ts'
 import type { Item } from './transcript.ts'
 import type { TurnView } from './turn-stream.ts'
 
@@ -31,9 +33,16 @@ export function itemOf({ id, text }: Item, status: 'in_progress' | 'completed' |
 
 export const partOf = (text: string) => ({ type: 'output_text', text, annotations: [], logprobs: [] })
 
-/** A ResponseResource of Open Responses. */
-export function resourceOf(asked: Asked, view: TurnView) {
-  const { status, items, words, error, usage } = view
+/** A ResponseResource of Open Responses, of at most `maxBytes` of JSON: it leaves out the oldest output. */
+export function resourceOf(asked: Asked, view: TurnView, maxBytes: number) {
+  const { items, words } = view
+  const empty = headOf(asked, view)
+  const output = [...items, ...words].map((item) => itemOf(item, item.isComplete ? 'completed' : 'incomplete'))
+  return { ...empty, output: lastInBytes(output, maxBytes - jsonBytes(empty)) }
+}
+
+function headOf(asked: Asked, view: TurnView) {
+  const { status, error, usage } = view
   const isOver = status !== 'in_progress'
   return {
     id: asked.id,
@@ -45,7 +54,7 @@ export function resourceOf(asked: Asked, view: TurnView) {
     model: asked.model ?? view.agentId ?? '',
     previous_response_id: asked.previousId,
     instructions: asked.instructions,
-    output: [...items, ...words].map((item) => itemOf(item, item.isComplete ? 'completed' : 'incomplete')),
+    output: [] as ReturnType<typeof itemOf>[],
     error: error === null ? null : { code: 'server_error', message: error.message },
     tools: asked.tools,
     tool_choice: 'auto',
@@ -78,5 +87,3 @@ export function resourceOf(asked: Asked, view: TurnView) {
     prompt_cache_key: null,
   }
 }
-
-export type Resource = ReturnType<typeof resourceOf>

@@ -25,6 +25,9 @@ const [PAUSED, ENDED] = [60_000, 60_001]
 type Slots = readonly [number, number, number, number, number, number]
 const ITEM_SLOTS: Slots = [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE]
 
+/** The type and number of an event with a response. */
+const AROUND_RESOURCE_BYTES = 128
+
 /** How much of an item has been sent, and whether it is done. */
 interface SentItem {
   index: number
@@ -35,13 +38,15 @@ interface SentItem {
 /** Converts views of a turn into the events that follow `startingAfter`. */
 export class ResponseEvents {
   readonly #asked: Asked
+  readonly #mostResourceBytes: number
   #last: number
   #isBegun = false
   /** By id of the item. */
   readonly #sent = new Map<string, SentItem>()
 
-  constructor(asked: Asked, startingAfter: number) {
+  constructor(asked: Asked, { startingAfter, maxEventBytes }: { startingAfter: number; maxEventBytes: number }) {
     this.#asked = asked
+    this.#mostResourceBytes = maxEventBytes - AROUND_RESOURCE_BYTES
     this.#last = startingAfter
   }
 
@@ -55,7 +60,7 @@ export class ResponseEvents {
     }
     if (!this.#isBegun) {
       this.#isBegun = true
-      const response = resourceOf(this.#asked, { ...view, status: 'in_progress', items: [], words: [], error: null })
+      const response = this.#resourceOf({ ...view, status: 'in_progress', items: [], words: [], error: null })
       add(0, { type: 'response.created', response })
       add(1, { type: 'response.in_progress', response })
     }
@@ -77,7 +82,7 @@ export class ResponseEvents {
       this.#item(item, { index: first + place, isOver, base, slots: WORDS.slots, add })
     }
     const type = END_OF[view.status]
-    add(end + (view.words.length > 0 ? PAUSED : ENDED), { type, response: resourceOf(this.#asked, view) })
+    add(end + (view.words.length > 0 ? PAUSED : ENDED), { type, response: this.#resourceOf(view) })
     return events
   }
 
@@ -85,7 +90,11 @@ export class ResponseEvents {
   failure(message: string, view: TurnView | null): NumberedEvent {
     this.#last += 1
     const failed: TurnView = { ...(view ?? EMPTY), status: 'failed', error: { message, code: 'INTERNAL_SERVER_ERROR' } }
-    return { type: 'response.failed', sequence_number: this.#last, response: resourceOf(this.#asked, failed) }
+    return { type: 'response.failed', sequence_number: this.#last, response: this.#resourceOf(failed) }
+  }
+
+  #resourceOf(view: TurnView) {
+    return resourceOf(this.#asked, view, this.#mostResourceBytes)
   }
 
   #indexOf({ id }: Item): number {

@@ -69,13 +69,13 @@ export interface RunState {
   startedAt: string | null
   finishedAt: string | null
   agent: Named
-  toolCalls: { id: string; waitsFor: PendingCall['waitsFor'] }[]
+  toolCalls: { id: string; waitsFor: PendingCall['waitsFor']; approval: { mayDecide: boolean } | null }[]
 }
 
 const PAGE_INFO = 'pageInfo { hasNextPage hasPreviousPage startCursor endCursor }'
 const MESSAGE = 'id seq createdAt editedAt deletedAt status text sender { id kind name } run { id }'
 const SPACE_FIELDS = 'id name description routing confidential unreadCount streamCursor members { id kind name }'
-const RUN = `id status error summary queuedAt startedAt finishedAt agent { id name } toolCalls { id waitsFor }`
+const RUN = `id status error summary queuedAt startedAt finishedAt agent { id name } toolCalls { id waitsFor approval { mayDecide } }`
 const CALL = `id toolName waitsFor input resultSchema expiresAt createdAt agent { id name } run { id } message { id space { id name } }
   approval { inputDigest mayDecide quorum decisions { counts } }`
 
@@ -97,9 +97,13 @@ export const READ_MESSAGES = `query ReadMessages($spaceId: ID!, $first: Int, $la
     messages(first: $first, last: $last, after: $after, before: $before) { edges { node { ${MESSAGE} } } ${PAGE_INFO} }
   }
 }`
-export const REPLIES = `query Replies($spaceId: ID!, $after: String!, $first: Int!) {
-  space(id: $spaceId) { streamCursor messages(first: $first, after: $after) { edges { node { ${MESSAGE} } } ${PAGE_INFO} } }
+/** The messages that runs have posted. */
+export const REPLIES = `query Replies($ids: [ID!]!, $first: Int!, $after: String) {
+  nodes(ids: $ids) {
+    ... on Run { id messages(first: $first, after: $after) { edges { node { ${MESSAGE} space { id } } } ${PAGE_INFO} } }
+  }
 }`
+export const CURSORS = 'query Cursors($ids: [ID!]!) { nodes(ids: $ids) { ... on Space { id streamCursor } } }'
 export const MESSAGES = `query Messages($ids: [ID!]!) { nodes(ids: $ids) { ... on Message { ${MESSAGE} } } }`
 export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!, $after: String) {
   search(query: $query, spaceId: $spaceId, first: $first, after: $after) {
@@ -107,23 +111,16 @@ export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!,
     ${PAGE_INFO}
   }
 }`
-export const LIST_PENDING = `query ListPending { viewer { pendingToolCalls { ${CALL} } } }`
+export const PENDING_IDS = 'query PendingIds { viewer { pendingToolCalls { id } } }'
+export const CALLS = `query Calls($ids: [ID!]!) { nodes(ids: $ids) { ... on ToolCall { ${CALL} } } }`
 
-export const CALLS = `query Calls($ids: [ID!]!) {
-  nodes(ids: $ids) { ... on ToolCall { ${CALL} } }
-  viewer { pendingToolCalls { id } }
-}`
-
-/** The state of the runs that a message started. */
-export const MESSAGE_TASK = `query MessageTask($id: ID!) {
-  message(id: $id) {
-    id createdAt space { id }
-    outcomes { kind error readAt agent { id name } run { ${RUN} } }
+/** The state of the runs that messages have started, and of other runs. */
+export const TASKS = `query Tasks($ids: [ID!]!) {
+  nodes(ids: $ids) {
+    __typename
+    ... on Message { id createdAt space { id } outcomes { kind error readAt agent { id name } run { ${RUN} } } }
+    ... on Run { ${RUN} triggerMessage { id } triggerSpace { id } }
   }
-}`
-/** The state of one run. */
-export const RUN_TASK = `query RunTask($id: ID!) {
-  run(id: $id) { ${RUN} triggerMessage { id } triggerSpace { id } }
 }`
 export const LIST_RUNS = `query ListRuns($first: Int!, $after: String, $filter: RunFilter) {
   runs(first: $first, after: $after, filter: $filter) {

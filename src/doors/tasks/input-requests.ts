@@ -1,5 +1,6 @@
 import { isObject } from '../../lib/json.ts'
 import { questionKeyOf } from '../../rules/task-state.ts'
+import { firstInBytes } from '../bytes.ts'
 import { badInput, type Caller, DoorError } from '../exchange.ts'
 import { DECIDE, mutate, SUBMIT_RESULT } from '../operations.ts'
 import type { PendingCall } from './documents.ts'
@@ -35,10 +36,17 @@ const keyOf = ({ id, waitsFor, approval }: PendingCall): string =>
 const fitsForm = ({ input }: PendingCall): boolean => safeJson(input).length <= LONGEST_SHOWN
 const takesForm = (call: PendingCall): boolean => isAnswerableCall(call) && fitsForm(call)
 
-/** Returns a request for each call that the viewer may answer by a form. */
-export function inputRequestsOf(calls: readonly PendingCall[]): InputRequests {
-  return Object.fromEntries(calls.filter(takesForm).map((call) => [keyOf(call), requestOf(call)]))
+/**
+ * Returns a request for each call that the viewer may answer by a form: the first ones, of at most `maxBytes` of JSON. The others
+ * are requested when these are answered.
+ */
+export function inputRequestsOf(calls: readonly PendingCall[], maxBytes: number): InputRequests {
+  const requests = calls.filter(takesForm).map((call) => [keyOf(call), requestOf(call)] as const)
+  return Object.fromEntries(firstInBytes(requests, maxBytes))
 }
+
+/** Whether a form can ask for an answer to one of the calls. */
+export const takeForms = (calls: readonly PendingCall[]): boolean => calls.some(takesForm)
 
 /** Returns a text that names the calls without a form, because their input is too long; null if all have one. */
 export function consoleOnly(calls: readonly PendingCall[]): string | null {

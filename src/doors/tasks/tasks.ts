@@ -1,18 +1,22 @@
+import { jsonBytes } from '../../lib/json.ts'
 import { isEndedRun } from '../../rules/statuses.ts'
 import { isAnswerable, type TaskStatus, taskStatusOf } from '../../rules/task-state.ts'
-import type { Caller } from '../exchange.ts'
+import { firstInBytes } from '../bytes.ts'
+import { type Caller, DoorError } from '../exchange.ts'
+import { nodesOf } from '../operations.ts'
 import {
   CALLS,
-  MESSAGE_TASK,
+  CURSORS,
   MESSAGES,
   type Message,
   type Named,
   type Page,
+  PENDING_IDS,
   type PendingCall,
   REPLIES,
-  RUN_TASK,
   type RunState,
   type RunStatus,
+  TASKS,
 } from './documents.ts'
 
 /** The work of one agent for a task. */
@@ -54,15 +58,6 @@ export interface TaskOutput {
   isCut: boolean
 }
 
-interface CallsData {
-  nodes: (PendingCall | null)[]
-  viewer: { pendingToolCalls: { id: string }[] }
-}
-
-interface RepliesData {
-  space: { streamCursor: string; messages: Page<Message> } | null
-}
-
 interface ReadOutcome {
   kind: string
   error: string | null
@@ -71,8 +66,34 @@ interface ReadOutcome {
   run: RunState | null
 }
 
+/** A message with the runs that it has started. */
+interface ReadMessage {
+  __typename: 'Message'
+  id: string
+  createdAt: string
+  space: { id: string }
+  outcomes: ReadOutcome[]
+}
+
+interface ReadRun extends RunState {
+  __typename: 'Run'
+  triggerMessage: { id: string } | null
+  triggerSpace: { id: string } | null
+}
+
+interface Reply extends Message {
+  space: { id: string }
+}
+
+/** The first messages of a run. */
+interface Posted {
+  id: string
+  messages: Page<Reply>
+}
+
 /** The rows that a task was read from. */
 interface Read {
+  id: string
   createdAt: string
   outcomes: ReadOutcome[]
   source: Task['source']
@@ -81,134 +102,198 @@ interface Read {
 export interface Tasks {
   /** Returns null if there is no such task for the viewer. @throws DoorError */
   read(caller: Caller, id: string): Promise<Task | null>
+  /** Returns those of the tasks that exist for the viewer, by id, with the same number of operations however many there are. @throws DoorError */
+  readMany(caller: Caller, ids: readonly string[]): Promise<Map<string, Task>>
   /** Returns what the agents posted so far. @throws DoorError */
   output(caller: Caller, task: Task): Promise<TaskOutput>
+  /**
+   * Returns, for each task, what the agents posted so far: the first replies of each run. Takes the same number of operations,
+   * however many tasks there are. @throws DoorError
+   */
+  outputs(caller: Caller, tasks: readonly Task[], repliesARun: number): Promise<TaskOutput[]>
   /** Returns the messages that the viewer may read. @throws DoorError */
   messages(caller: Caller, ids: readonly string[]): Promise<Message[]>
 }
 
 /** A task is a run, or a message and the runs that it started. */
 const TASK_ID = /^(msg|run)_[0-9a-f]{32}$/
-/** How many waiting calls of a task are read. */
+/** How many waiting calls are read at once. */
 const MOST_CALLS = 50
 /** The size of a full `Viewer.pendingToolCalls`. */
 const MOST_LISTED = 100
 const REPLIES_A_PAGE = 50
-/** How many messages after the source are searched for replies. */
-const MOST_MESSAGES = 1000
-/** A reply is posted before its run ends; clocks of servers may differ by less than this. */
-const CLOCK_SLACK_MS = 60_000
+/** How many replies of one run are read. */
+const MOST_REPLIES = 1000
+
+/** Returns the ids of the calls that the viewer may answer, the oldest first. @throws DoorError */
+export async function readPendingIds(caller: Caller): Promise<string[]> {
+  const { viewer } = await caller.ask<{ viewer: { pendingToolCalls: { id: string }[] } }>(PENDING_IDS, {})
+  return viewer.pendingToolCalls.map(({ id }) => id)
+}
+
+/** Reads calls, without those that are too long for a response. @throws DoorError */
+export const readCalls = (caller: Caller, ids: readonly string[]): Promise<PendingCall[]> =>
+  readNodes<PendingCall>(caller, CALLS, ids)
+
+/** Reads objects by id in as few queries as their sizes allow, without those that are too long for a response. @throws DoorError */
+async function readNodes<T extends { id: string }>(
+  caller: Caller,
+  query: string,
+  ids: readonly string[],
+  variables: object = {},
+): Promise<T[]> {
+  if (ids.length === 0) return []
+  try {
+    const { nodes } = await caller.ask<{ nodes: (Partial<T> | null)[] }>(query, { ...variables, ids })
+    // An object of another type has no fields.
+    return nodes.filter((node): node is T => node?.id !== undefined)
+  } catch (error) {
+    const isTooLong = error instanceof DoorError && error.code === 'BAD_INPUT'
+    if (!isTooLong) throw error
+    if (ids.length === 1) return []
+    const half = Math.ceil(ids.length / 2)
+    const first = await readNodes<T>(caller, query, ids.slice(0, half), variables)
+    return [...first, ...(await readNodes<T>(caller, query, ids.slice(half), variables))]
+  }
+}
 
 /** Reads tasks. Tasks have no rows of their own: their ids are those of runs and messages. */
 export function createTasks(maxResponseBytes: number): Tasks {
   // Results contain replies twice: as text, and as data.
   const mostReplyBytes = maxResponseBytes / 2
+  const mostSummaryBytes = maxResponseBytes / 8
 
-  async function readMessage(caller: Caller, id: string): Promise<Read | null> {
-    const { message } = await caller.ask<{
-      message: { id: string; createdAt: string; space: { id: string }; outcomes: ReadOutcome[] } | null
-    }>(MESSAGE_TASK, { id })
-    if (message === null) return null
-    const { createdAt, space, outcomes } = message
-    return { createdAt, outcomes, source: { messageId: id, spaceId: space.id } }
+  async function readMany(caller: Caller, ids: readonly string[]): Promise<Map<string, Task>> {
+    const known = [...new Set(ids)].filter((id) => TASK_ID.test(id))
+    const read = (await readNodes<ReadMessage | ReadRun>(caller, TASKS, known)).map(rowsOf)
+    const pending = await pendingAmong(caller, read)
+    return new Map(read.map((task) => [task.id, taskOf(task, pending, mostSummaryBytes)]))
   }
 
-  async function readRun(caller: Caller, id: string): Promise<Read | null> {
-    const { run } = await caller.ask<{
-      run: (RunState & { triggerMessage: { id: string } | null; triggerSpace: { id: string } | null }) | null
-    }>(RUN_TASK, { id })
-    if (run === null) return null
-    const { triggerMessage, triggerSpace, queuedAt, agent, error } = run
-    const source = triggerMessage && triggerSpace && { messageId: triggerMessage.id, spaceId: triggerSpace.id }
-    return { createdAt: queuedAt, outcomes: [{ kind: 'RUN', error, readAt: null, agent, run }], source }
+  /** Returns the output of the task, from the first replies of its runs. `cursor`: taken before these were read. */
+  function outputOf(
+    { outcomes, source }: Task,
+    posted: ReadonlyMap<string, Posted>,
+    cursors: ReadonlyMap<string, string>,
+  ): TaskOutput {
+    const output: TaskOutput = { outcomes, replies: [], cursor: null, isCut: false }
+    const runs = outcomes.flatMap(({ runId }) => posted.get(runId ?? '') ?? [])
+    if (source === null || runs.length === 0) return output
+    const replies = runs
+      .flatMap(({ messages }) => nodesOf(messages))
+      .filter(({ space }) => space.id === source.spaceId)
+      .toSorted((one, other) => one.seq - other.seq)
+      .map(({ space: _, ...reply }) => reply)
+    output.replies = firstInBytes(replies, mostReplyBytes)
+    const isCut = output.replies.length < replies.length || runs.some(({ messages }) => messages.pageInfo.hasNextPage)
+    return isCut ? { ...output, isCut } : { ...output, cursor: cursors.get(source.spaceId) ?? null }
   }
 
-  /** Returns the calls that the viewer may answer. */
-  async function pendingOf(caller: Caller, ids: readonly string[]): Promise<PendingCall[]> {
-    const { nodes, viewer } = await caller.ask<CallsData>(CALLS, { ids: ids.slice(0, MOST_CALLS) })
-    const listed = new Set(viewer.pendingToolCalls.map(({ id }) => id))
-    // The server lists the oldest only: a newer call may be answerable although the list lacks it.
-    const mayAnswer = (call: PendingCall) =>
-      isAnswerableCall(call) && (listed.size >= MOST_LISTED || listed.has(call.id))
-    return nodes.filter((call) => call?.id !== undefined && mayAnswer(call as PendingCall)) as PendingCall[]
-  }
-
-  /** Yields the messages after the source, until there are no more, or until `endsAt`; MOST_MESSAGES at most. */
-  async function* pagesAfter(
-    caller: Caller,
-    { spaceId, messageId }: NonNullable<Task['source']>,
-    endsAt: number,
-  ): AsyncGenerator<{ messages: Message[]; streamCursor: string | null; isLast: boolean }> {
-    let after = messageId
-    for (let count = 0; count < MOST_MESSAGES; count += REPLIES_A_PAGE) {
-      const { space }: RepliesData = await caller.ask(REPLIES, { spaceId, after, first: REPLIES_A_PAGE })
-      if (space === null) return yield { messages: [], streamCursor: null, isLast: true }
-      const messages = space.messages.edges.map(({ node }) => node)
-      const { hasNextPage, endCursor } = space.messages.pageInfo
-      const isPast = messages.some(({ createdAt }) => Date.parse(createdAt) > endsAt)
-      const isLast = !hasNextPage || endCursor === null || isPast
-      yield { messages, streamCursor: space.streamCursor, isLast }
-      if (isLast) return
-      after = endCursor
-    }
+  async function outputs(caller: Caller, tasks: readonly Task[], repliesARun: number, toEnd = false) {
+    const withReplies = tasks.filter(({ source }) => source !== null)
+    const runIds = withReplies.flatMap(({ outcomes }) => outcomes.flatMap(({ runId }) => runId ?? []))
+    if (runIds.length === 0) return tasks.map((task) => outputOf(task, new Map(), new Map()))
+    const spaceIds = [...new Set(withReplies.flatMap(({ source }) => source?.spaceId ?? []))]
+    const cursors = await readNodes<{ id: string; streamCursor: string }>(caller, CURSORS, spaceIds)
+    const posted = await readNodes<Posted>(caller, REPLIES, [...new Set(runIds)], { first: repliesARun })
+    if (toEnd) for (const run of posted) await readToEnd(caller, run, mostReplyBytes)
+    const byRun = new Map(posted.map((run) => [run.id, run]))
+    const bySpace = new Map(cursors.map(({ id, streamCursor }) => [id, streamCursor]))
+    return tasks.map((task) => outputOf(task, byRun, bySpace))
   }
 
   return {
-    async read(caller, id) {
-      if (!TASK_ID.test(id)) return null
-      const read = await (id.startsWith('msg_') ? readMessage(caller, id) : readRun(caller, id))
-      if (read === null) return null
-      const runs = read.outcomes.flatMap(({ run }) => run ?? [])
-      const waiting = runs.flatMap(({ toolCalls }) => toolCalls).filter(({ waitsFor }) => waitsFor !== null)
-      const answerable = waiting.filter(({ waitsFor }) => waitsFor !== 'MESSAGE').map((call) => call.id)
-      const pending = answerable.length === 0 ? [] : await pendingOf(caller, answerable)
-      return {
-        id,
-        status: taskStatusOf(read.outcomes.map(partOf), pending.length > 0),
-        createdAt: read.createdAt,
-        lastUpdatedAt: lastChangeOf(read, runs),
-        outcomes: read.outcomes.map(outcomeOf),
-        pending,
-        waiting: waiting.length,
-        activeRunIds: runs.filter(({ status }) => !isEndedRun(status)).map((run) => run.id),
-        source: read.source,
-      }
-    },
-
-    async output(caller, task) {
-      const { outcomes, source } = task
-      const runIds = new Set(outcomes.flatMap(({ runId }) => runId ?? []))
-      const output: TaskOutput = { outcomes, replies: [], cursor: null, isCut: false }
-      if (source === null || runIds.size === 0) return output
-      let cursor: string | null = null
-      let bytes = 0
-      for await (const { messages, streamCursor, isLast } of pagesAfter(caller, source, lastReplyOf(task))) {
-        // The position of the first page: changes since then are delivered after it.
-        cursor ??= streamCursor
-        for (const reply of messages) {
-          if (reply.run === null || !runIds.has(reply.run.id)) continue
-          bytes += Buffer.byteLength(JSON.stringify(reply))
-          if (bytes > mostReplyBytes) return { ...output, isCut: true }
-          output.replies.push(reply)
-        }
-        if (isLast) return { ...output, cursor }
-      }
-      return { ...output, isCut: true }
-    },
-
-    async messages(caller, ids) {
-      const { nodes } = await caller.ask<{ nodes: (Message | null)[] }>(MESSAGES, { ids })
-      return nodes.filter((message) => message?.id !== undefined) as Message[]
-    },
+    readMany,
+    read: async (caller, id) => (await readMany(caller, [id])).get(id) ?? null,
+    output: async (caller, task) => (await outputs(caller, [task], REPLIES_A_PAGE, true))[0]!,
+    outputs: (caller, tasks, repliesARun) => outputs(caller, tasks, repliesARun),
+    messages: (caller, ids) => readNodes<Message>(caller, MESSAGES, ids),
   }
 }
 
-/** Returns the time after which no more replies are posted. */
-const lastReplyOf = ({ activeRunIds, lastUpdatedAt }: Task): number =>
-  activeRunIds.length > 0 ? Number.POSITIVE_INFINITY : Date.parse(lastUpdatedAt) + CLOCK_SLACK_MS
+/** Adds the further replies of a run: as many as a response may have. */
+async function readToEnd(caller: Caller, { id, messages }: Posted, maxBytes: number): Promise<void> {
+  while (
+    messages.pageInfo.hasNextPage &&
+    messages.edges.length < MOST_REPLIES &&
+    jsonBytes(messages.edges) < maxBytes
+  ) {
+    const page = { first: REPLIES_A_PAGE, after: messages.pageInfo.endCursor }
+    const [more] = await readNodes<Posted>(caller, REPLIES, [id], page)
+    if (more === undefined) return
+    messages.edges.push(...more.messages.edges)
+    messages.pageInfo = more.messages.pageInfo
+  }
+}
+
+function rowsOf(read: ReadMessage | ReadRun): Read {
+  const { id } = read
+  if (read.__typename === 'Message') {
+    const { createdAt, space, outcomes } = read
+    return { id, createdAt, outcomes, source: { messageId: id, spaceId: space.id } }
+  }
+  const { triggerMessage, triggerSpace, queuedAt, agent, error } = read
+  const source = triggerMessage && triggerSpace && { messageId: triggerMessage.id, spaceId: triggerSpace.id }
+  return { id, createdAt: queuedAt, outcomes: [{ kind: 'RUN', error, readAt: null, agent, run: read }], source }
+}
+
+const runsOf = ({ outcomes }: Read): RunState[] => outcomes.flatMap(({ run }) => run ?? [])
+
+const waitingIn = (task: Read) =>
+  runsOf(task).flatMap(({ toolCalls }) => toolCalls.filter(({ waitsFor }) => waitsFor !== null))
+
+/** The calls that the viewer may answer. */
+interface PendingCalls {
+  ids: ReadonlySet<string>
+  /** The first of them. */
+  calls: readonly PendingCall[]
+}
+
+async function pendingAmong(caller: Caller, tasks: readonly Read[]): Promise<PendingCalls> {
+  const waiting = tasks.flatMap(waitingIn).filter(isAnswerableCall)
+  if (waiting.length === 0) return { ids: new Set(), calls: [] }
+  const listed = await readPendingIds(caller)
+  // The server lists the oldest only: a newer call may be answerable although the list lacks it.
+  const mayAnswer = ({ id }: { id: string }) => listed.length >= MOST_LISTED || listed.includes(id)
+  const ids = new Set(waiting.filter(mayAnswer).map(({ id }) => id))
+  const calls = ids.size === 0 ? [] : await readCalls(caller, [...ids].slice(0, MOST_CALLS))
+  return { ids, calls: calls.filter(isAnswerableCall) }
+}
+
+function taskOf(read: Read, pending: PendingCalls, maxSummaryBytes: number): Task {
+  const waiting = waitingIn(read)
+  const ids = new Set(waiting.map(({ id }) => id))
+  return {
+    id: read.id,
+    status: taskStatusOf(
+      read.outcomes.map(partOf),
+      waiting.some(({ id }) => pending.ids.has(id)),
+    ),
+    createdAt: read.createdAt,
+    lastUpdatedAt: lastChangeOf(read, runsOf(read)),
+    outcomes: withSummaries(read.outcomes.map(outcomeOf), maxSummaryBytes),
+    pending: pending.calls.filter(({ id }) => ids.has(id)),
+    waiting: waiting.length,
+    activeRunIds: runsOf(read)
+      .filter(({ status }) => !isEndedRun(status))
+      .map((run) => run.id),
+    source: read.source,
+  }
+}
+
+/** Leaves out the closing texts that exceed the limit of bytes. */
+function withSummaries(outcomes: readonly TaskOutcome[], maxBytes: number): TaskOutcome[] {
+  let left = maxBytes
+  return outcomes.map((outcome) => {
+    left -= jsonBytes(outcome.summary)
+    return left < 0 ? { ...outcome, summary: null } : outcome
+  })
+}
+
+type Answerable = Pick<PendingCall, 'waitsFor'> & { approval: { mayDecide: boolean } | null }
 
 /** Whether the viewer can answer the call through the door: a reply in the space is a message. */
-export const isAnswerableCall = ({ waitsFor, approval }: PendingCall): boolean =>
+export const isAnswerableCall = ({ waitsFor, approval }: Answerable): boolean =>
   isAnswerable({ waitsFor, mayDecide: approval?.mayDecide === true })
 
 const partOf = ({ kind, readAt, run }: ReadOutcome) => ({

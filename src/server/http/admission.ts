@@ -17,7 +17,7 @@ import { type MaskError, topLevelError } from '../../graphql/masking.ts'
 import { RateLimitedError } from '../../lib/errors.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { RequestBytes } from '../request-bytes.ts'
-import type { ResponsesInFlight, Sending } from '../responses-in-flight.ts'
+import { type ResponsesInFlight, type Sending, SHORT_RESPONSE_BYTES, sendingBy } from '../responses-in-flight.ts'
 import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
@@ -30,8 +30,6 @@ const LONGEST_OPERATION_MS = 30_000
 
 /** A response counts as one more request for every so many bytes by which it exceeds the cost of its fields. */
 const BYTES_A_REQUEST = 64 * 1024
-/** Shorter responses are not held back while others are in flight. */
-const SHORT_RESPONSE_BYTES = 64 * 1024
 
 export interface AdmissionParts {
   maskError: MaskError
@@ -63,7 +61,7 @@ interface SubscribeHook extends Hook {
   setSubscribeFn(subscribe: (args: unknown) => unknown): void
 }
 
-/** The fields that the transport adds to the context: the request, and signals that abort when the client stops waiting. */
+/** The fields that the transport adds to the context: see OperationContext. */
 interface OfTransport {
   request?: Request
   res?: ServerResponse
@@ -73,6 +71,7 @@ interface OfTransport {
   requestBytes?: number
   /** Called when a subscription has ended. */
   onEnd?(): void
+  maxResponseBytes?: number
 }
 
 /**
@@ -141,7 +140,7 @@ export function useAdmission(parts: AdmissionParts): Plugin {
           const { result, bytes } = await executeBounded(
             execute,
             (given as Hook['args']).contextValue,
-            maxResponseBytes,
+            args.contextValue.maxResponseBytes ?? maxResponseBytes,
           )
           await chargeBytes(args.contextValue, bytes)
           await holdUntilSent(args.contextValue, bytes, operationOf(args)?.operation)
@@ -186,17 +185,6 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   }
 
   return { onExecute: onExecute as never, onSubscribe: onSubscribe as never }
-}
-
-function sendingBy(response: ServerResponse): Sending {
-  return {
-    onSent(listener) {
-      if (response.closed) listener()
-      else response.once('close', listener)
-    },
-    waitingBytes: () => response.writableLength,
-    cutOff: () => void response.destroy(),
-  }
 }
 
 /** The result of an operation whose client has disconnected. Nobody reads it. */

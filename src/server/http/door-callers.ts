@@ -41,8 +41,9 @@ export function createCallers({ graphql, maskError }: { graphql: Graphql; maskEr
     return {
       viewer: given.viewer,
       signal: given.signal,
-      async ask<Data>(query: string, variables: object) {
-        const { data, errors } = (await run(context, query, variables)) as ExecutionResult
+      async ask<Data>(query: string, variables: object, maxBytes?: number) {
+        const limit = maxBytes === undefined ? {} : { maxResponseBytes: maxBytes }
+        const { data, errors } = (await run({ ...context, ...limit }, query, variables)) as ExecutionResult
         given.signal.throwIfAborted()
         if (errors !== undefined && errors.length > 0) throw failureOfErrors(errors.map(maskError))
         return data as Data
@@ -58,7 +59,7 @@ export function createCallers({ graphql, maskError }: { graphql: Graphql; maskEr
   }
 }
 
-type RunContext = CallerContext & { onSlow(): void; sink?: Sink }
+type RunContext = CallerContext & { onSlow(): void; sink?: Sink; maxResponseBytes?: number }
 
 /** Passes the events of a subscription on to its follower, one at a time. A subscription keeps little while it is idle. */
 class Following implements Sink {

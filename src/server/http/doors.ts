@@ -2,20 +2,22 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
-import { type Door, DoorError, type EventStream, type Exchange } from '../../doors/exchange.ts'
+import { type Door, DoorError, type Exchange, NOT_TO_RETRY, tooLong } from '../../doors/exchange.ts'
 import type { MaskError } from '../../graphql/masking.ts'
+import { createDeferred } from '../../lib/async.ts'
 import { createCounts } from '../../lib/counts.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
 import type { RequestBytes } from '../request-bytes.ts'
+import { type ResponsesInFlight, type Sending, SHORT_RESPONSE_BYTES, sendingBy } from '../responses-in-flight.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import { authenticate, bearerOf } from './authentication.ts'
 import { type BodyReader, ownerOf } from './body.ts'
 import { type Callers, failureOf } from './door-callers.ts'
 import { LARGEST_REQUEST_BYTES } from './graphql.ts'
-import { type Handler, sendJson } from './health.ts'
+import { type Handler, sendJson, sendJsonText } from './health.ts'
 import type { Origins } from './origins.ts'
 import { REQUEST_ID_HEADER } from './request-ids.ts'
 import { STREAM_HEADERS } from './stream-headers.ts'
@@ -34,6 +36,7 @@ export interface DoorsParts {
   /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
   watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxResponseBytes: number
+  inFlight: ResponsesInFlight
   /** Also of other requests that wait for agents. */
   maxStreamsPerViewer: number
   /** By the prefix of their paths. */
@@ -55,13 +58,38 @@ export interface Doors {
 const ENDED_LINGER_MS = 500
 const PLACES_RETRY_MS = 5000
 
+/** A response, or an event of a stream, that is about to be sent. */
+interface Outgoing {
+  viewer: Viewer
+  signal: AbortSignal
+  sending: Sending
+  bytes: number
+  hasEffects: boolean
+}
+
+/** The lines around an event in a stream of server-sent events. */
+const MOST_FRAME_BYTES = 256
+
 export function createDoors({ doors, ...parts }: DoorsParts): Doors {
-  const { callerOf, maskError, signIns, origins, publicUrl, rates, bodies, requestBytes, maxResponseBytes } = parts
+  const { callerOf, maskError, signIns, origins, publicUrl, rates, bodies, requestBytes } = parts
+  const { maxResponseBytes, inFlight } = parts
   const places = createPlaces(parts.maxStreamsPerViewer)
   /** The responses that wait for agents: streams, and others that have not begun. */
   const open = new Map<ServerResponse, Door>()
   const unanswered = createUnanswered()
   const draining = new AbortController()
+
+  /**
+   * Waits until few enough bytes are in flight to all clients, and counts these until they are sent.
+   * @throws DoorError if there is no room in time, unless the response must be sent because its request had effects
+   */
+  async function waitForRoom({ viewer, signal, sending, bytes, hasEffects }: Outgoing): Promise<void> {
+    if (bytes < SHORT_RESPONSE_BYTES) return
+    await inFlight.hold(viewer.id, bytes, sending, signal).catch((error) => {
+      if (!hasEffects) throw failureOf(error, maskError)
+      inFlight.watch(sending)
+    })
+  }
 
   interface Asked {
     door: Door
@@ -81,6 +109,20 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
       closed.abort(ended)
       if (response.headersSent) setTimeout(() => response.end(), ENDED_LINGER_MS).unref()
       else fail(door, { request, response }, ended)
+    }
+
+    /** Resolves when the client has read. A long text counts as in flight until then. */
+    async function writeHeld(text: string | Uint8Array, bytes: number): Promise<void> {
+      const { promise: read, resolve: onRead } = createDeferred()
+      const sending = {
+        onSent: (listener: () => void) => void read.then(listener),
+        waitingBytes: () => response.writableLength,
+        cutOff: () => void response.destroy(),
+      }
+      await waitForRoom({ viewer, signal, sending, bytes, hasEffects: true })
+      // The delay before closing a stream whose token has ended may be over.
+      if (!response.destroyed && !response.writableEnded && !response.write(text)) await drained(response)
+      onRead()
     }
 
     return {
@@ -109,11 +151,15 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         if (Array.isArray(body) && body.length > 1) await rates.take('requests', viewer, body.length - 1)
         return body
       },
-      send(status, body, headers) {
-        if (response.headersSent || response.destroyed) return
-        sendJson(response, status, body as object, { 'cache-control': 'no-store', ...headers })
+      async send(status, body, headers) {
+        const hasEffects = open.has(response)
+        const text = JSON.stringify(body)
+        const bytes = Buffer.byteLength(text)
+        if (bytes > maxResponseBytes) throw tooLong(maxResponseBytes, hasEffects ? NOT_TO_RETRY : undefined)
+        await waitForRoom({ viewer, signal, sending: sendingBy(response), bytes, hasEffects })
+        if (!response.headersSent && !response.destroyed) sendJsonText(response, status, text, headers)
       },
-      respond: (made) => respond(response, made),
+      respond: (made) => respond(response, made, (chunk) => writeHeld(chunk, chunk.byteLength)),
       async takePlace({ count = 1, isServedWhileDraining = false } = {}) {
         signal.throwIfAborted()
         if (open.has(response)) return
@@ -144,7 +190,15 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         signal.throwIfAborted()
         response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...STREAM_HEADERS })
         response.flushHeaders()
-        return streamOf(response)
+        return {
+          async write(text) {
+            if (response.destroyed) throw new Error('The client has closed the connection.')
+            const bytes = Buffer.byteLength(text)
+            if (bytes > maxResponseBytes + MOST_FRAME_BYTES) throw tooLong(maxResponseBytes)
+            await writeHeld(text, bytes)
+          },
+          end: () => void response.end(),
+        }
       },
       linkTo: (to) => publicUrl.to(to, askedOrigin),
       maxResponseBytes,
@@ -218,7 +272,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
       for (const [response, door] of open) if (!door.endsAtDrain && response.headersSent) response.destroy()
       await unanswered.drain(timeoutMs)
       for (const [response, door] of open)
-        fail(door, { request: response.req, response }, new DoorError('UNAVAILABLE', SHUT_DOWN, { status: 422 }))
+        fail(door, { request: response.req, response }, new DoorError('UNAVAILABLE', SHUT_DOWN, NOT_TO_RETRY))
     },
   }
 }
@@ -268,7 +322,11 @@ function headersOf({ headers }: IncomingMessage): Headers {
   return copied
 }
 
-async function respond(response: ServerResponse, { status, headers, body }: Response): Promise<void> {
+async function respond(
+  response: ServerResponse,
+  { status, headers, body }: Response,
+  write: (chunk: Uint8Array) => Promise<void>,
+): Promise<void> {
   if (response.destroyed || response.headersSent) return void body?.cancel()
   const type = headers.get('content-type')
   response.writeHead(status === 499 ? 400 : status, {
@@ -284,7 +342,7 @@ async function respond(response: ServerResponse, { status, headers, body }: Resp
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       if (response.destroyed || response.writableEnded) return
-      if (!response.write(next.value)) await drained(response)
+      await write(next.value)
     }
     response.end()
   } finally {
@@ -301,17 +359,4 @@ function drained(response: ServerResponse): Promise<void> {
     }
     response.on('drain', done).on('close', done)
   })
-}
-
-function streamOf(response: ServerResponse): EventStream {
-  return {
-    async write(text) {
-      if (response.destroyed) throw new Error('The client has closed the connection.')
-      // The delay before closing a stream whose token has ended may be over.
-      if (!response.writableEnded && !response.write(text)) await drained(response)
-    },
-    isBusy: () => response.writableNeedDrain,
-    onReady: (listener) => void response.on('drain', listener),
-    end: () => void response.end(),
-  }
 }

@@ -9,7 +9,7 @@ import type { Domain } from '../../graphql/domain.ts'
 import type { MaskError } from '../../graphql/masking.ts'
 import type { Streams } from '../../graphql/streams.ts'
 import type { RequestBytes } from '../request-bytes.ts'
-import { createResponsesInFlight, type Sending } from '../responses-in-flight.ts'
+import type { ResponsesInFlight, Sending } from '../responses-in-flight.ts'
 import { useAdmission } from './admission.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import { type Authentication, useAuthentication } from './authentication.ts'
@@ -36,6 +36,7 @@ export interface GraphqlOptions {
   allowedOrigins: readonly string[]
   /** The maximum size of an operation's response. */
   maxResponseBytes: number
+  inFlight: ResponsesInFlight
   bodies: BodyReader
   requestBytes: RequestBytes
 }
@@ -61,6 +62,8 @@ export interface OperationContext extends DocumentContext {
   requestBytes?: number
   /** How the response is sent, if the operation does not have its own HTTP response. */
   sending?: Sending
+  /** The maximum size of the response, if it is smaller than that of all responses. */
+  maxResponseBytes?: number
 }
 
 export type Graphql = YogaServerInstance<OperationContext, Context>
@@ -70,8 +73,8 @@ export type Graphql = YogaServerInstance<OperationContext, Context>
  * authentication, parsing and validation (cached per process), limits, execution, error masking.
  */
 export function createGraphql(options: GraphqlOptions): Graphql {
-  const { domain, authentication, schema, streams, maskError, subscribe, allowedOrigins, maxResponseBytes } = options
-  const { bodies, requestBytes } = options
+  const { domain, authentication, schema, streams, maskError, subscribe, allowedOrigins, bodies } = options
+  const { requestBytes, maxResponseBytes, inFlight } = options
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
@@ -99,7 +102,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
         rates: domain.rates,
         work: createWork(),
         maxResponseBytes,
-        inFlight: createResponsesInFlight(maxResponseBytes),
+        inFlight,
         requestBytes,
       }),
       useExecutionCancellation(),

@@ -68,12 +68,22 @@ export function sendJson(
   body: object,
   headers: Record<string, string> = {},
 ): void {
+  sendJsonText(response, status, JSON.stringify(body), headers)
+}
+
+/** Sends a body that is already serialized. */
+export function sendJsonText(
+  response: ServerResponse,
+  status: number,
+  text: string,
+  headers: Record<string, string> = {},
+): void {
   response.writeHead(status, {
     'content-type': 'application/json; charset=utf-8',
     'cache-control': 'no-store',
     ...headers,
   })
-  response.end(JSON.stringify(body))
+  response.end(text)
 }
 
 /** Sends 429 with the time after which the client may try again. */

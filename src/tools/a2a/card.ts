@@ -1,3 +1,4 @@
+import { MESSAGE_ONCE_EXTENSION } from '../../lib/a2a-extensions.ts'
 import { cut, isObject, isTooDeep, type JsonObject, toJson } from '../../lib/json.ts'
 import { digestOf } from '../../rules/approvals.ts'
 import { ToolFailure } from '../tool.ts'
@@ -13,6 +14,8 @@ export interface ReadCard {
   url: string
   skills: string[]
   streams: boolean
+  /** Whether a message that is sent again with the same id takes effect once. */
+  deduplicates: boolean
 }
 
 const LONGEST_CARD_NAME = 200
@@ -51,8 +54,12 @@ export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHea
       .slice(0, MOST_SKILLS)
       .map((skill) => (isObject(skill) ? textOf(skill['name'], LONGEST_CARD_NAME) : '')),
     streams: isObject(capabilities) && capabilities['streaming'] === true,
+    deduplicates: isObject(capabilities) && declares(capabilities['extensions'], MESSAGE_ONCE_EXTENSION),
   }
 }
+
+const declares = (extensions: unknown, uri: string): boolean =>
+  Array.isArray(extensions) && extensions.some((extension) => isObject(extension) && extension['uri'] === uri)
 
 const badCard = (why: string) => new ToolFailure('BAD_CARD', `The agent card cannot be used: ${why}.`)
 

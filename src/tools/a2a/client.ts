@@ -11,6 +11,8 @@ export interface RemoteAddress {
   headers: Record<string, string>
   /** Whether it can stream the events of a task. */
   streams: boolean
+  /** Whether it executes a message that is sent again with the same id only once. */
+  deduplicates: boolean
 }
 
 export interface RemoteMessage {
@@ -24,17 +26,16 @@ export interface RemoteMessage {
 
 export type Sent = { type: 'task'; task: RemoteTask } | { type: 'message'; contextId: string | null; text: string }
 
+/** Whether a server has received a message: `unknown` if it cannot list tasks, or lists them without their messages. */
+export type Lookup = { type: 'received'; task: RemoteTask } | { type: 'not-received' | 'unknown' }
+
 /** A2A 1.0 by JSON-RPC. Every method throws a ToolFailure, whose message is for people and contains no header. */
 export interface A2aClient {
   /** Sends a message, and returns the task or the answer, without waiting for the end of the task if the server allows that. */
   send(address: RemoteAddress, message: RemoteMessage, signal: AbortSignal): Promise<Sent>
   get(address: RemoteAddress, taskId: string, signal: AbortSignal): Promise<RemoteTask>
-  /** Returns the newest task that was begun or continued by a message; null if the server does not know it, or cannot tell. */
-  find(
-    address: RemoteAddress,
-    message: Omit<RemoteMessage, 'text' | 'taskId'>,
-    signal: AbortSignal,
-  ): Promise<RemoteTask | null>
+  /** Looks for the task that was begun or continued by a message. */
+  find(address: RemoteAddress, message: Omit<RemoteMessage, 'text'>, signal: AbortSignal): Promise<Lookup>
   /**
    * Yields a task after each of its events; null when the server has sent other data, as a heartbeat. Returns when the stream
    * ends, is longer than the guard allows, or is silent for half a minute.
@@ -162,7 +163,18 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       return task
     },
 
-    async find(address, { messageId, contextId }, signal) {
+    async find(address, { messageId, contextId, taskId }, signal) {
+      const cleaning = cleaningOf(address)
+      const lookupIn = (task: unknown): Lookup | null => {
+        const read = isObject(task) && hasMessage(task, messageId) ? readTask(task, cleaning) : null
+        return read && { type: 'received', task: read }
+      }
+      if (taskId !== null) {
+        const params = { id: taskId, historyLength: TASKS_SEARCHED }
+        // A server may forget tasks that have ended.
+        const task = await orNullIfRefused(call(address, 'GetTask', params, { signal, maxBytes: LARGEST_TASK_BYTES }))
+        return lookupIn(task) ?? { type: showsMessages(task) ? 'not-received' : 'unknown' }
+      }
       const params = {
         ...(contextId === null ? {} : { contextId }),
         pageSize: TASKS_A_PAGE,
@@ -171,19 +183,18 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       }
       let page: object = params
       for (let searched = 0; searched < TASKS_SEARCHED; ) {
-        const listed = await call(address, 'ListTasks', page, { signal }).catch((error: unknown) => {
-          if (isRefusal(error, NO_SUCH_METHOD)) return null
-          throw error
-        })
+        const listed = await orNullIfRefused(call(address, 'ListTasks', page, { signal }))
         const { tasks, nextPageToken } = isObject(listed) ? listed : {}
-        if (!Array.isArray(tasks)) return null
-        const found = tasks.find((task) => isObject(task) && hasMessage(task, messageId))
-        if (found !== undefined) return readTask(found, cleaningOf(address))
-        if (tasks.length === 0 || typeof nextPageToken !== 'string' || nextPageToken === '') return null
+        if (!Array.isArray(tasks)) return { type: 'unknown' }
+        const found = tasks.map(lookupIn).find((lookup) => lookup !== null)
+        if (found !== undefined) return found
+        if (!tasks.every(showsMessages)) return { type: 'unknown' }
+        if (tasks.length === 0 || typeof nextPageToken !== 'string' || nextPageToken === '') break
         searched += tasks.length
         page = { ...params, pageToken: nextPageToken }
       }
-      return null
+      // The newest tasks are listed first.
+      return { type: 'not-received' }
     },
 
     async *changes(address, begun, signal) {
@@ -278,6 +289,18 @@ function eventIn(text: string, clean: (text: string) => string): unknown {
   const event = parsed(text)
   return isObject(event) ? event['result'] : undefined
 }
+
+/** Returns null if the server does not know the task or the method. */
+function orNullIfRefused(work: Promise<unknown>): Promise<unknown> {
+  return work.catch((error: unknown) => {
+    if (isRefusal(error, NO_SUCH_METHOD)) return null
+    throw error
+  })
+}
+
+/** Whether a task contains the messages that it has received: the history is optional. */
+const showsMessages = (task: unknown): boolean =>
+  isObject(task) && Array.isArray(task['history']) && task['history'].length > 0
 
 function hasMessage(task: Record<string, unknown>, messageId: string): boolean {
   const status = task['status']

@@ -13,7 +13,7 @@ import type { GuardedHttp } from '../custom/guarded-http.ts'
 import { withoutValues } from '../custom/header-removal.ts'
 import { type ApprovedCall, type Tool, ToolFailure } from '../tool.ts'
 import { type ReadCard, readCard } from './card.ts'
-import { cleaningOf, createA2aClient, type RemoteAddress, RemoteRefusal, type Sent } from './client.ts'
+import { cleaningOf, createA2aClient, type RemoteAddress, type RemoteMessage, RemoteRefusal, type Sent } from './client.ts'
 import { asksForInput, isIdle, type RemoteTask, shownTask } from './remote-task.ts'
 
 /** An agent of this server that represents one on another server. */
@@ -117,12 +117,12 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     const reached = await reach(asking)
     const { cardUrl, card: before } = remoteAgentOf(reached.row) ?? { cardUrl: '', card: null }
     const { card: read, readAt } = await cardOf(cardUrl, reached, before?.fingerprint ?? null, signal)
-    const { streams, ...card } = read
+    const { streams, deduplicates, ...card } = read
     const isKept = before?.fingerprint === card.fingerprint
     const kept = isKept ? before : await keepCard(db, reached.row, { cardUrl, ...card, readAt })
     if (kept === null) throw new ToolFailure('NOT_SET_UP', 'The agent was deleted, or has another model now.')
     if (kept.fingerprint === card.fingerprint && kept.trusted === card.fingerprint)
-      return addressAt(card.url, asking, reached.headers, streams)
+      return addressAt(card.url, asking, { headers: reached.headers, streams, deduplicates })
     logger.warn(
       { agentId: asking.agentId, cardUrl },
       'an agent on another server gets no messages, because its card has changed; an admin must confirm it (confirmAgentCard)',
@@ -145,18 +145,14 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     }
     const known = call.remote
     if (known !== null && known.taskId !== null) return resultOf(known.taskId, known.contextId)
-    const found = known === null ? null : await client.find(address, known, signal)
     const last = call.last?.model === asking.model ? call.last : null
     const remote = known ?? {
       ...{ model: asking.model, url: address.url, place: call.place, messageId: callId },
       ...{ contextId: last?.contextId ?? null, taskId: null },
+      continues: last === null ? null : await waitingTask(address, last, signal),
     }
-    const waiting = found === null && last !== null ? await waitingTask(address, last, signal) : null
     if (known === null) await remember(remote)
-    const sent =
-      found === null
-        ? await send(address, { ...remote, text }, waiting, signal)
-        : { type: 'task' as const, task: found }
+    const sent = (known && (await receivedBefore(address, known, signal))) ?? (await send(address, { ...remote, text }, signal))
     if (sent.type === 'message') {
       await remember({ ...remote, contextId: sent.contextId })
       return { contextId: sent.contextId, answer: answerWithin(sent.text) }
@@ -164,6 +160,31 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     const { id, contextId } = sent.task
     await remember({ ...remote, contextId, taskId: id })
     return resultOf(id, contextId)
+  }
+
+  /** Returns the task of a message that the server has received; null if it has not received it, or cannot tell. @throws ToolFailure */
+  async function taskOf(
+    address: RemoteAddress,
+    message: Omit<RemoteMessage, 'text'>,
+    signal: AbortSignal,
+  ): Promise<RemoteTask | null> {
+    const lookup = await client.find(address, message, signal)
+    return lookup.type === 'received' ? lookup.task : null
+  }
+
+  /**
+   * Returns the task of a message that an earlier attempt has sent; null if it can be sent again, because the server has not received it, or
+   * executes it only once. @throws ToolFailure if it is not known whether the server has received it
+   */
+  async function receivedBefore(
+    address: RemoteAddress,
+    { messageId, contextId, continues = null }: RemoteCall,
+    signal: AbortSignal,
+  ): Promise<Sent | null> {
+    const lookup = await client.find(address, { messageId, contextId, taskId: continues }, signal)
+    if (lookup.type === 'received') return { type: 'task', task: lookup.task }
+    if (lookup.type === 'unknown' && !address.deduplicates) throw new ToolFailure('INTERRUPTED', UNKNOWN)
+    return null
   }
 
   /** Returns the last task of the conversation if it waits for input. */
@@ -183,8 +204,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
    */
   async function send(
     address: RemoteAddress,
-    { messageId, text, contextId }: RemoteCall & { text: string },
-    taskId: string | null,
+    { messageId, text, contextId, continues: taskId = null }: RemoteCall & { text: string },
     signal: AbortSignal,
   ): Promise<Sent> {
     try {
@@ -196,7 +216,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
         return await client.send(address, message, signal)
       }
       if (isWithoutEffect || signal.aborted) throw error
-      const task = await client.find(address, { messageId, contextId }, signal).catch(() => null)
+      const task = await taskOf(address, { messageId, contextId, taskId }, signal).catch(() => null)
       if (task === null) throw error
       return { type: 'task', task }
     }
@@ -255,14 +275,17 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     follow,
     async cancel(asking, { url, messageId, contextId, ...call }, signal) {
       const { headers } = await reach(asking)
-      const address = addressAt(url, asking, headers, false)
-      const taskId = call.taskId ?? (await client.find(address, { messageId, contextId }, signal))?.id
+      const address = addressAt(url, asking, { headers, streams: false, deduplicates: false })
+      const taskId = call.taskId ?? (await taskOf(address, { messageId, contextId, taskId: call.continues ?? null }, signal))?.id
       if (taskId === undefined) return false
       await client.cancel(address, taskId, signal)
       return true
     },
   }
 }
+
+const UNKNOWN =
+  'The process that sent the message ended before the server answered, and the server does not list its messages: whether the agent has received it is unknown. It is not sent again, unless the run is retried.'
 
 interface StoredCard {
   card: ReadCard
@@ -271,10 +294,10 @@ interface StoredCard {
 }
 
 /** Returns an address. Headers are only for the origin of the card. */
-function addressAt(url: string, { model }: Asking, headers: Record<string, string>, streams: boolean): RemoteAddress {
+function addressAt(url: string, { model }: Asking, remote: Omit<RemoteAddress, 'url'>): RemoteAddress {
   const foreign = parseForeignModel(model)
   const isOwn = foreign?.type === 'a2a' && new URL(foreign.cardUrl).origin === new URL(url).origin
-  return { url, headers: isOwn ? headers : {}, streams }
+  return { ...remote, url, headers: isOwn ? remote.headers : {} }
 }
 
 /** Returns the interface from which to read a task again after a failure. @throws the failure, if a retry is useless */
