@@ -44,6 +44,7 @@ interface KnownProvider {
 /** The part of this process's models that the flow needs. */
 interface ModelsPart<Provider extends KnownProvider> {
   listProviders(): Promise<Provider[]>
+  defaultModel(): string
   reload(): Promise<void>
   changed(provider: string): Promise<void>
   test(provider: string, modelId: string): Promise<{ ok: boolean; text: string } | null>
@@ -52,6 +53,8 @@ interface ModelsPart<Provider extends KnownProvider> {
 /** The model providers that admins add while the server runs. */
 export interface ModelProviders<Provider extends KnownProvider> {
   list(): Promise<Provider[]>
+  /** The model of an agent that is created without one. */
+  defaultModel(): string
   /** @throws ForbiddenError, BadInputError with the field at fault, ConflictError for a provider from the environment */
   save(viewer: Viewer, input: SetModelProviderInput): Promise<Provider>
   /**
@@ -94,6 +97,7 @@ export function createModelProviders<Provider extends KnownProvider>(
 
   return {
     list: models.listProviders,
+    defaultModel: models.defaultModel,
     async save(viewer, input) {
       requireAdmin(viewer, 'change model providers')
       const { name } = input

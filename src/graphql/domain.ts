@@ -57,6 +57,7 @@ import type { Uploads } from '../flows/upload-file.ts'
 import type { ModelProvider } from '../models/models.ts'
 import type { Erasure } from '../operation/erasure.ts'
 import type { FailedJobs } from '../operation/failed-jobs.ts'
+import type { MailStatus } from '../operation/mail-status.ts'
 import type { FiringReading } from '../plans/firing-reading.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { PublicUrl } from '../platform/public-url.ts'
@@ -146,6 +147,7 @@ export interface Domain {
   record: Pick<Record, 'during'>
   auditLog: AuditLog
   failedJobs: FailedJobs
+  mailStatus(): Promise<MailStatus>
   usage: Pick<UsageReading, 'query' | 'ofRoots' | 'today'>
   webhooks: Webhooks & WebhookDeliveries
   invitations: Invitations
