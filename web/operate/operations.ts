@@ -113,6 +113,16 @@ export const SPENT = graphql(`
 export const MODELS = graphql(`
   query ConsoleModels {
     modelProviders { name api baseUrl hasKey ready notReadyReason fromEnvironment models }
+    defaultModel
+  }
+`)
+
+export const MODEL_USE = graphql(`
+  query ConsoleModelUse {
+    agents(first: 100) {
+      edges { node { id name model internals { fallbackModels } } }
+      pageInfo { hasNextPage }
+    }
   }
 `)
 
