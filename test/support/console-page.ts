@@ -43,8 +43,11 @@ export async function openConsole(
     page,
     faults,
     async signIn(token) {
+      const folded = page.getByText('Sign in with a token')
+      await folded.or(page.getByLabel('Token')).first().waitFor(PATIENCE)
+      if ((await folded.count()) > 0) await folded.click()
       await page.getByLabel('Token').fill(token)
-      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click()
     },
     message: (text) => page.getByRole('article').filter({ hasText: text }),
     async say(text) {
