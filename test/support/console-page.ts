@@ -80,5 +80,7 @@ export const subscribingTo = (subscription: { endpoint: string; keys: object }) 
     unsubscribe: async () => { current = null; return true },
   })
   Notification.requestPermission = async () => 'granted'
-  Object.defineProperty(Notification, 'permission', { get: () => 'granted' })
+  Object.defineProperty(Notification, 'permission', { configurable: true, get: () => 'granted' })
+  // The person returns from the settings of the browser.
+  window.dispatchEvent(new Event('focus'))
 `
