@@ -28,6 +28,7 @@ const WhyPage = lazy(() => import('./inspect/why-page.tsx').then(({ WhyPage: pag
 const UsagePage = lazy(() => import('./inspect/usage-page.tsx').then(({ UsagePage: page }) => ({ default: page })))
 const AgentsPage = lazy(() => import('./operate/agents-page.tsx').then(({ AgentsPage: page }) => ({ default: page })))
 const PeoplePage = lazy(() => import('./operate/people-page.tsx').then(({ PeoplePage: page }) => ({ default: page })))
+const PersonPage = lazy(() => import('./operate/person-page.tsx').then(({ PersonPage: page }) => ({ default: page })))
 const StartPage = lazy(() => import('./operate/start-page.tsx').then(({ StartPage: page }) => ({ default: page })))
 const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPage: page }) => ({ default: page })))
 const NotificationsPage = lazy(() =>
@@ -113,6 +114,12 @@ function Shell() {
   const [isSideOpen, setSideOpen] = useState(false)
   const [isSearching, setSearching] = useState(false)
   const [isMaking, setMaking] = useState(false)
+  /** The person for the new space; null: nobody yet. */
+  const [person, setPerson] = useState<{ id: string; name: string } | null>(null)
+  const makeSpace = (chosen: typeof person) => {
+    setPerson(chosen)
+    setMaking(true)
+  }
   const [address] = useLocation()
   useNotifications(viewer)
   useEffect(() => {
@@ -142,7 +149,7 @@ function Shell() {
         <Boundary what="side bar" version={viewer}>
           <SideBar
             onSearch={() => setSearching(true)}
-            onNewSpace={() => setMaking(true)}
+            onNewSpace={() => makeSpace(null)}
             onGo={() => setSideOpen(false)}
           />
         </Boundary>
@@ -164,8 +171,8 @@ function Shell() {
           </Boundary>
         </main>
         <Notices />
-        <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={() => setMaking(true)} />
-        <NewSpace open={isMaking} onOpenChange={setMaking} onMade={() => setSideOpen(false)} />
+        <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={makeSpace} />
+        <NewSpace open={isMaking} onOpenChange={setMaking} person={person} onMade={() => setSideOpen(false)} />
       </div>
     </SideBarContext>
   )
@@ -240,6 +247,7 @@ function Pages() {
           <PeoplePage />
         </Route>
       )}
+      {isAdmin && <Route path="/people/:id">{({ id }) => <PersonPage key={id} id={id} />}</Route>}
       {isAdmin && (
         <Route path="/models">
           <ModelsPage />
