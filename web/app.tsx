@@ -6,9 +6,7 @@ import { WaitingPage } from './decide/waiting-page.tsx'
 import { addressOf } from './location.ts'
 import { Notices } from './notify/notices.tsx'
 import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
-import { Invitation, invitationPath } from './shell/invitation.tsx'
-import { JoinPage } from './shell/join.tsx'
-import { mailLinkPath } from './shell/mail-link-path.ts'
+import { invitationPath, mailLinkPath } from './shell/link-paths.ts'
 import { PageHead, SideBarContext } from './shell/page-head.tsx'
 import { Palette } from './shell/palette.tsx'
 import { takeReturnPath } from './shell/return-path.ts'
@@ -30,11 +28,14 @@ const WhyPage = lazy(() => import('./inspect/why-page.tsx').then(({ WhyPage: pag
 const UsagePage = lazy(() => import('./inspect/usage-page.tsx').then(({ UsagePage: page }) => ({ default: page })))
 const AgentsPage = lazy(() => import('./operate/agents-page.tsx').then(({ AgentsPage: page }) => ({ default: page })))
 const PeoplePage = lazy(() => import('./operate/people-page.tsx').then(({ PeoplePage: page }) => ({ default: page })))
+const PersonPage = lazy(() => import('./operate/person-page.tsx').then(({ PersonPage: page }) => ({ default: page })))
 const StartPage = lazy(() => import('./operate/start-page.tsx').then(({ StartPage: page }) => ({ default: page })))
 const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPage: page }) => ({ default: page })))
 const NotificationsPage = lazy(() =>
   import('./notify/notifications-page.tsx').then(({ NotificationsPage: page }) => ({ default: page })),
 )
+const Invitation = lazy(() => import('./shell/invitation.tsx').then(({ Invitation: page }) => ({ default: page })))
+const JoinPage = lazy(() => import('./shell/join.tsx').then(({ JoinPage: page }) => ({ default: page })))
 const MailLink = lazy(() => import('./shell/mail-link.tsx').then(({ MailLink: page }) => ({ default: page })))
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
 const SearchPage = lazy(() => import('./search/search-page.tsx').then(({ SearchPage: page }) => ({ default: page })))
@@ -42,39 +43,38 @@ const ProfilePage = lazy(() =>
   import('./profile/profile-page.tsx').then(({ ProfilePage: page }) => ({ default: page })),
 )
 
-const UNKNOWN_TOKEN = 'The server does not accept this token. It may have been revoked or have expired.'
-const SESSION_ENDED = 'Your session has ended. Sign in again.'
-
 export function App() {
   const [credential, setCredential] = useCredential()
-  const [reason, setReason] = useState<string | null>(null)
+  const [refused, setRefused] = useState<'token' | 'session' | null>(null)
   const [, go] = useLocation()
   const onToken = useCallback(
     (next: string | null) => {
-      setReason(null)
+      setRefused(null)
       setCredential(next === null ? null : { token: next })
       if (next === null) go('/')
     },
     [go, setCredential],
   )
   const signIn = (token: string) => {
-    setReason(null)
+    setRefused(null)
     void signInWith(token).then(setCredential)
   }
   const onRefused = useCallback(() => {
-    setReason(credential === 'cookie' ? SESSION_ENDED : UNKNOWN_TOKEN)
+    setRefused(credential === 'cookie' ? 'session' : 'token')
     setCredential(null)
   }, [credential, setCredential])
   const path = invitationPath()
   if (path !== null) {
     return (
-      <Invitation
-        path={path}
-        onToken={(next) => {
-          go('/', { replace: true })
-          signIn(next)
-        }}
-      />
+      <Suspense>
+        <Invitation
+          path={path}
+          onToken={(next) => {
+            go('/', { replace: true })
+            signIn(next)
+          }}
+        />
+      </Suspense>
     )
   }
   const mailed = mailLinkPath()
@@ -84,7 +84,7 @@ export function App() {
         <MailLink
           path={mailed}
           onSignedIn={([spaceId]) => {
-            setReason(null)
+            setRefused(null)
             go(spaceId === undefined ? takeReturnPath() : `/spaces/${spaceId}`, { replace: true })
             setCredential('cookie')
           }}
@@ -97,7 +97,7 @@ export function App() {
         <Loading what="your spaces" />
       </main>
     )
-  if (credential === null) return <SignIn onToken={signIn} reason={reason} />
+  if (credential === null) return <SignIn onToken={signIn} refused={refused} />
   const token = credential === 'cookie' ? null : credential.token
   return (
     <SessionProvider key={token} token={token} onToken={onToken} onRefused={onRefused}>
@@ -114,6 +114,12 @@ function Shell() {
   const [isSideOpen, setSideOpen] = useState(false)
   const [isSearching, setSearching] = useState(false)
   const [isMaking, setMaking] = useState(false)
+  /** The person for the new space; null: nobody yet. */
+  const [person, setPerson] = useState<{ id: string; name: string } | null>(null)
+  const makeSpace = (chosen: typeof person) => {
+    setPerson(chosen)
+    setMaking(true)
+  }
   const [address] = useLocation()
   useNotifications(viewer)
   useEffect(() => {
@@ -143,7 +149,7 @@ function Shell() {
         <Boundary what="side bar" version={viewer}>
           <SideBar
             onSearch={() => setSearching(true)}
-            onNewSpace={() => setMaking(true)}
+            onNewSpace={() => makeSpace(null)}
             onGo={() => setSideOpen(false)}
           />
         </Boundary>
@@ -165,8 +171,8 @@ function Shell() {
           </Boundary>
         </main>
         <Notices />
-        <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={() => setMaking(true)} />
-        <NewSpace open={isMaking} onOpenChange={setMaking} onMade={() => setSideOpen(false)} />
+        <Palette open={isSearching} onOpenChange={setSearching} onNewSpace={makeSpace} />
+        <NewSpace open={isMaking} onOpenChange={setMaking} person={person} onMade={() => setSideOpen(false)} />
       </div>
     </SideBarContext>
   )
@@ -241,6 +247,7 @@ function Pages() {
           <PeoplePage />
         </Route>
       )}
+      {isAdmin && <Route path="/people/:id">{({ id }) => <PersonPage key={id} id={id} />}</Route>}
       {isAdmin && (
         <Route path="/models">
           <ModelsPage />

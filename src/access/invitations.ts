@@ -1,15 +1,36 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { Prisma } from '../generated/prisma/client.ts'
 import { NotFoundError } from '../lib/errors.ts'
-import { prefixOf } from '../lib/ids.ts'
+import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
+import { inOrderOf } from '../lib/in-order.ts'
+import type { Page, PageRequest } from '../lib/page.ts'
 import { checkInteger } from '../lib/validate.ts'
+import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
-import { requireAdmin } from '../rules/permissions.ts'
+import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 import { noteDeed } from '../stores/audit-store.ts'
+import { deleteMailCodes } from '../stores/mail-code-store.ts'
+import { deleteMailInvitation } from '../stores/mail-invitation-store.ts'
 import { deleteInvitations, insertInvitation, redeemInvitation } from '../stores/token-store.ts'
 import { issue } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
-/** Invitations: links with which people sign in for the first time. */
+/** An invitation that nobody has used yet, and that has not expired. */
+export interface OpenInvitation {
+  id: string
+  /** The human whom the link signs in; null if nobody has the address of an invitation by email yet. */
+  humanId: string | null
+  /** The address to which the link was emailed; null if an admin passes the link on. */
+  email: string | null
+  /** Spaces that the person joins, if the inviter may still add people to them. */
+  spaceIds: string[]
+  /** A human, an access token or the operator; null if unknown. */
+  inviterId: string | null
+  createdAt: Date
+  expiresAt: Date
+}
+
+/** Invitations: links with which people sign in for the first time. Admins also see and revoke those that were emailed. */
 export interface Invitations {
   /**
    * Admins only. The path contains the code, which the server does not store (only its hash). @throws ForbiddenError,
@@ -21,6 +42,12 @@ export interface Invitations {
   ): Promise<{ path: string; expiresAt: Date }>
   /** Redeems a code: returns a new bearer token for its human, or null if the code is unknown, used or expired. */
   redeem(code: string): Promise<string | null>
+  /** Returns a page of the open invitations, newest first; null if the viewer is not an admin. */
+  page(viewer: Viewer, request: PageRequest): Promise<Page<OpenInvitation> | null>
+  /** By id, in the order of the ids; null for an id that is not of an open invitation, and for everybody but admins. */
+  getMany(viewer: Viewer, ids: readonly string[]): Promise<(OpenInvitation | null)[]>
+  /** Admins only. The link of the invitation stops working. @throws ForbiddenError, NotFoundError */
+  revoke(viewer: Viewer, input: { id: string }): Promise<{ revokedId: string }>
 }
 
 const CODE_BYTES = 32
@@ -30,19 +57,39 @@ const LONGEST_SECONDS = 30 * 86_400
 
 const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 
+/** Selects the invitations that have not expired. */
+const selectOpenSql = (now: Date) => Prisma.sql`
+  SELECT i.id, i."humanId", NULL AS email, ARRAY[]::text[] AS "spaceIds", i."inviterId", i."createdAt", i."expiresAt"
+  FROM "Invitation" i WHERE i."expiresAt" > ${now}
+  UNION ALL
+  SELECT m.id, e.id, m.email, m."spaceIds", m."inviterId", m."createdAt", m."expiresAt"
+  FROM "MailInvitation" m LEFT JOIN "Entity" e ON lower(e.email) = lower(m.email) AND e."goneAt" IS NULL
+  WHERE m."expiresAt" > ${now}`
+
 export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>): Invitations {
+  async function getMany(viewer: Viewer, ids: readonly string[]): Promise<(OpenInvitation | null)[]> {
+    if (!isAdmin(viewer)) return ids.map(() => null)
+    const rows = await db.query<OpenInvitation>(Prisma.sql`
+      SELECT * FROM (${selectOpenSql(new Date(clock.now()))}) open WHERE id = ANY(${wellFormedIds(ids)}::text[])`)
+    return inOrderOf(ids, rows)
+  }
+
   return {
     async create(viewer, { humanId, expiresInSeconds }) {
       requireAdmin(viewer, 'invite people')
       const seconds = checkInteger(expiresInSeconds, 1, LONGEST_SECONDS, 'input.expiresInSeconds')
       const code = randomBytes(CODE_BYTES).toString('base64url')
-      const expiresAt = new Date(clock.now() + seconds * 1000)
+      const createdAt = new Date(clock.now())
+      const expiresAt = new Date(createdAt.getTime() + seconds * 1000)
       await db.transaction(async (tx) => {
         const human = await tx.$queryRaw<unknown[]>`
           SELECT 1 FROM "Entity" WHERE id = ${prefixOf(humanId) === 'hum' ? humanId : ''} AND "goneAt" IS NULL FOR SHARE`
         if (human.length === 0) throw new NotFoundError('There is no such human.')
-        await insertInvitation(tx, { hash: hashOf(code), humanId, expiresAt })
-        await deleteInvitations(tx, { expiresAt: { lte: new Date(clock.now()) } })
+        await insertInvitation(tx, {
+          ...{ hash: hashOf(code), id: newId('inv'), humanId, inviterId: viewer.id },
+          ...{ createdAt, expiresAt },
+        })
+        await deleteInvitations(tx, { expiresAt: { lte: createdAt } })
       })
       return { path: `/invitations/${code}`, expiresAt }
     },
@@ -58,5 +105,23 @@ export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>)
         return secret
       })
     },
+    getMany,
+    async page(viewer, request) {
+      if (!isAdmin(viewer)) return null
+      const source = Prisma.sql`SELECT id FROM (${selectOpenSql(new Date(clock.now()))}) open`
+      return fetchPage(db.prisma, { source, request }, (ids) => getMany(viewer, ids))
+    },
+    async revoke(viewer, { id }) {
+      requireAdmin(viewer, 'revoke invitations')
+      if (prefixOf(id) !== 'inv') throw new NotFoundError(NO_SUCH_INVITATION)
+      await db.transaction(async (tx) => {
+        const isRevoked = (await deleteInvitations(tx, { id })) > 0 || (await deleteMailInvitation(tx, id))
+        if (!isRevoked) throw new NotFoundError(NO_SUCH_INVITATION)
+        await deleteMailCodes(tx, { invitationId: id })
+      })
+      return { revokedId: id }
+    },
   }
 }
+
+const NO_SUCH_INVITATION = 'There is no such open invitation: it was used, revoked, or has expired.'

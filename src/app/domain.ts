@@ -44,6 +44,7 @@ import { createHumanUpdates } from '../flows/update-human.ts'
 import { createSpaceUpdates } from '../flows/update-space.ts'
 import type { Models } from '../models/models.ts'
 import { createFailedJobs } from '../operation/failed-jobs.ts'
+import { createMailStatus } from '../operation/mail-status.ts'
 import { createFiringReading } from '../plans/firing-reading.ts'
 import { createPlans } from '../plans/plans.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -163,6 +164,7 @@ export function createDomain(
     firingReading: createFiringReading(platform),
     ...{ record, auditLog: createAuditLog(platform), usage: core.usage },
     failedJobs: createFailedJobs(platform),
+    mailStatus: createMailStatus(platform),
     invitations: createInvitations(platform),
     deletion: createDeletion(platform, core),
     webhooks: { ...createWebhooks(platform), ...createWebhookDeliveries(platform, triggers) },

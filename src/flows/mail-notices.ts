@@ -56,7 +56,7 @@ function mailOf(humanId: string, open: readonly Row[]): NewMail {
     key: `notices:${humanId}:${first?.id}`,
     humanId,
     subject: open.length === 1 ? (lines[0] ?? '').replace(/\.$/, '') : `${open.length} notices wait for you`,
-    text: `${lines.join('\n')}\n\nYou can change which emails you receive in Parley, under Notifications.`,
+    text: `${lines.join('\n')}\n\nYou can change which emails you receive in Parley, under Notification settings.`,
     link: { path, label: 'Open Parley' },
   }
 }

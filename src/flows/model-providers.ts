@@ -40,6 +40,8 @@ export interface TestModelProviderInput {
 /** The model providers that admins add while the server runs. */
 export interface ModelProviders {
   list(): Promise<ModelProvider[]>
+  /** The model of an agent that is created without one. */
+  defaultModel(): string
   /** @throws ForbiddenError, BadInputError with the field at fault, ConflictError for a provider from the environment */
   save(viewer: Viewer, input: SetModelProviderInput): Promise<ModelProvider>
   /**
@@ -82,6 +84,7 @@ export function createModelProviders(
 
   return {
     list: models.listProviders,
+    defaultModel: models.defaultModel,
     async save(viewer, input) {
       requireAdmin(viewer, 'change model providers')
       const { name } = input

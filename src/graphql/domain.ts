@@ -56,6 +56,7 @@ import type { SpaceUpdates } from '../flows/update-space.ts'
 import type { Uploads } from '../flows/upload-file.ts'
 import type { Erasure } from '../operation/erasure.ts'
 import type { FailedJobs } from '../operation/failed-jobs.ts'
+import type { MailStatus } from '../operation/mail-status.ts'
 import type { FiringReading } from '../plans/firing-reading.ts'
 import type { Plans } from '../plans/plans.ts'
 import type { PublicUrl } from '../platform/public-url.ts'
@@ -145,6 +146,7 @@ export interface Domain {
   record: Pick<Record, 'during'>
   auditLog: AuditLog
   failedJobs: FailedJobs
+  mailStatus(): Promise<MailStatus>
   usage: Pick<UsageReading, 'query' | 'ofRoots' | 'today'>
   webhooks: Webhooks & WebhookDeliveries
   invitations: Invitations

@@ -39,15 +39,20 @@ const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').i
   }),
 })
 
-builder.queryField('modelProviders', (t) =>
-  t.field({
+builder.queryFields((t) => ({
+  modelProviders: t.field({
     type: [ModelProvider],
     nullable: true,
     description:
       'The providers from the environment, those that admins added, and `openai`, `openai.chat` and `demo`. Null unless the viewer is an admin.',
     resolve: (_, __, { domain, viewer }) => (isAdmin(viewer) ? domain.modelProviders.list() : null),
   }),
-)
+  defaultModel: t.string({
+    nullable: true,
+    description: 'The model of agents that are created without one. Null unless the viewer is an admin.',
+    resolve: (_, __, { domain, viewer }) => (isAdmin(viewer) ? domain.modelProviders.defaultModel() : null),
+  }),
+}))
 
 const SetModelProviderInput = builder.inputType('SetModelProviderInput', {
   fields: (t) => ({

@@ -29,6 +29,7 @@ const NODE_TYPES: Partial<Record<IdPrefix, NodeType>> = {
   cyc: { name: 'Cycle', loader: ({ cycles }) => cycles as NodeLoader, adminsOnly: true },
   inb: { name: 'InboxEvent', loader: ({ inboxEvents }) => inboxEvents as NodeLoader, adminsOnly: true },
   acc: { name: 'AccessToken', loader: ({ accessTokens }) => accessTokens as NodeLoader, adminsOnly: true },
+  inv: { name: 'Invitation', loader: ({ invitations }) => invitations as NodeLoader, adminsOnly: true },
   jln: { name: 'JoinLink', loader: ({ joinLinks }) => joinLinks as NodeLoader },
   fil: { name: 'File', loader: ({ visible }) => visible.files as NodeLoader },
   ses: { name: 'Session', loader: ({ sessions }) => sessions as NodeLoader },
@@ -48,7 +49,7 @@ Node.implement({
   fields: (t) => ({
     id: t.exposeID('id', {
       description:
-        "Globally unique. The prefix names the type (`spc_`, `msg_`, `agt_`, `hum_`, `run_`, `tcl_`, `grt_`, `pln_`, `gol_`, `plf_`, `cyc_`, `inb_`, `acc_`, `aud_`, `whk_`, `ses_`, `jln_`, `agv_`, `fil_`); the rest is ordered by time. Agents' tools and the server's logs use the same ids.",
+        "Globally unique. The prefix names the type (`spc_`, `msg_`, `agt_`, `hum_`, `run_`, `tcl_`, `grt_`, `pln_`, `gol_`, `plf_`, `cyc_`, `inb_`, `acc_`, `aud_`, `whk_`, `ses_`, `jln_`, `inv_`, `agv_`, `fil_`); the rest is ordered by time. Agents' tools and the server's logs use the same ids.",
     }),
   }),
 })

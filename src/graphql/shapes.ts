@@ -6,6 +6,7 @@ type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>>
 
 /** The values behind the API's types, as the domain returns them. */
 export type { AgentVersion } from '../agents/agent-versions.ts'
+export type Invitation = NonNullable<Awaited<ReturnType<Domain['invitations']['getMany']>>[number]>
 export type JoinLink = Awaited<ReturnType<Domain['joinLinks']['create']>>
 export type File = Row<Domain['files']['getMany']>
 export type Session = Awaited<ReturnType<Domain['sessions']['list']>>[number]
@@ -21,6 +22,7 @@ export type FailedJob = Awaited<ReturnType<Domain['failedJobs']['page']>>['items
 export type Goal = Row<Domain['goals']['getMany']>
 export type Cycle = Row<Domain['consciousness']['cycles']>
 export type InboxEvent = Row<Domain['inboxReading']['getMany']>
+export type MailStatus = Awaited<ReturnType<Domain['mailStatus']>>
 export type McpServer = Item<Domain['mcpServers']['listMany']>
 export type McpTool = Omit<McpServer['tools'][number], 'fingerprint'>
 export type ConnectedMcpServer = Awaited<ReturnType<Domain['toolSetup']['connectMcpServer']>>

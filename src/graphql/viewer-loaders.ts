@@ -26,6 +26,7 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
     ...common,
     ...createOfViewer(options, common),
     accessTokens: batched((ids: readonly string[]) => domain.tokens.getMany(viewer, [...ids])),
+    invitations: batched((ids: readonly string[]) => domain.invitations.getMany(viewer, ids)),
     joinLinks: batched((ids: readonly string[]) => domain.joinLinks.getMany(viewer, ids)),
     joinLinksOfSpaces: batched(async (spaceIds: readonly string[]) => {
       const found = await domain.joinLinks.ofSpaces(viewer, spaceIds)

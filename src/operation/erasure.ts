@@ -293,7 +293,7 @@ async function emptyMessagesOf(
 
 async function revokeAll(tx: Tx, humanId: string, revokedAt: Date): Promise<string[]> {
   await deleteIdentities(tx, humanId)
-  await deleteInvitations(tx, { humanId })
+  await deleteInvitations(tx, { OR: [{ humanId }, { inviterId: humanId }] })
   return revokeTokensOf(tx, humanId, revokedAt)
 }
 

@@ -7,7 +7,7 @@ import type { Tx } from '../platform/db.ts'
 import { checkRoleChange, leavesNoAdmin } from '../rules/roles.ts'
 import { insertEntity, setRole, updateLivingHuman } from './entity-store.ts'
 import { deleteSessions } from './session-store.ts'
-import { revokeAdminTokensOf } from './token-store.ts'
+import { deleteInvitations, revokeAdminTokensOf } from './token-store.ts'
 
 /** Condition: each human sees the id, name, kind and picture of all others. `directory` is PARLEY_DIRECTORY. */
 export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
@@ -31,7 +31,8 @@ export interface RoleChange {
 
 /**
  * Changes the role of a human, and ends the human's sessions, whose rights have changed. The loss of the role
- * ADMIN also ends the sessions in which the human acts as somebody else, and the ADMIN tokens that the human has created.
+ * ADMIN also ends the sessions in which the human acts as somebody else, the ADMIN tokens that the human has created, and the
+ * invitations of other people whose links the human got.
  *
  * @param by the human who makes the change; null for the operator, or for an identity provider that decides on roles
  * @returns null if the human has this role already, or does not exist
@@ -49,6 +50,7 @@ export async function changeRole(
   checkRoleChange({ humanId, role, by }, adminIds)
   if (!(await setRole(tx, humanId, role))) return null
   const revokedTokenIds = role === 'ADMIN' ? [] : await revokeAdminTokensOf(tx, humanId)
+  if (role !== 'ADMIN') await deleteInvitations(tx, { inviterId: humanId, humanId: { not: humanId } })
   const ended = [
     { scope: 'HUMAN' as const, viewerId: humanId },
     { actingAdminId: humanId },

@@ -39,8 +39,9 @@ export async function insertInvitation(tx: Tx, invitation: Prisma.InvitationUnch
   await tx.invitation.create({ data: invitation })
 }
 
-export async function deleteInvitations(tx: Tx, where: Prisma.InvitationWhereInput): Promise<void> {
-  await tx.invitation.deleteMany({ where })
+/** Deletes invitations. Returns their number. */
+export async function deleteInvitations(tx: Tx, where: Prisma.InvitationWhereInput): Promise<number> {
+  return (await tx.invitation.deleteMany({ where })).count
 }
 
 /** Deletes the invitation with the hash of a code, and returns its human. Null if there is none, or it has expired. */

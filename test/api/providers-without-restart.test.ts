@@ -117,6 +117,16 @@ describe('model providers without a restart', () => {
     expect(provider.refusals).toEqual([])
   })
 
+  test('admins see the model of agents that are created without one, which follows the providers', async () => {
+    const defaultOf = async (client: ParleyClient) => (await client.ask('{ defaultModel }')).data
+    expect(await defaultOf(admin)).toEqual({ defaultModel: 'demo' })
+    await mutate('setModelProvider', mine({ name: 'anthropic', api: 'anthropic' }))
+    expect(await defaultOf(admin)).toEqual({ defaultModel: 'anthropic:claude-haiku-4-5' })
+    const { agent } = await mutate('createAgent', { name: 'Ada', instructions: '' })
+    expect(agent.model).toBe('anthropic:claude-haiku-4-5')
+    expect(await defaultOf(await parley.clientOf(await parley.human('Bob')))).toEqual({ defaultModel: null })
+  })
+
   test('a wrong key is not ready and fails the test with the provider’s message, without the key', async () => {
     const apiKey = 'sk-another-key-that-is-wrong'
     const { modelProvider } = await mutate('setModelProvider', mine({ apiKey }))

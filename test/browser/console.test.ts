@@ -193,18 +193,58 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.keyboard.press('Escape')
     await message('At once.').waitFor(PATIENCE)
     await page.keyboard.press('Control+k')
-    await page.getByRole('combobox', { name: /^Space, agent, page/ }).fill('gard')
+    await page.getByRole('combobox', { name: /^Space, person, agent, page/ }).fill('gard')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Garden', exact: true }).waitFor(PATIENCE)
     await page.keyboard.press('Control+k')
-    await page.getByRole('combobox', { name: /^Space, agent, page/ }).fill('dark')
+    await page.getByRole('combobox', { name: /^Space, person, agent, page/ }).fill('dark')
     await page.keyboard.press('Enter')
     await page.getByRole('button', { name: 'Light colours' }).waitFor(PATIENCE)
     expect(await page.evaluate('document.documentElement.dataset.theme')).toBe('dark')
     await page.keyboard.press('Control+k')
-    await page.getByRole('combobox', { name: /^Space, agent, page/ }).fill('sign')
+    await page.getByRole('combobox', { name: /^Space, person, agent, page/ }).fill('sign')
     await page.keyboard.press('Enter')
     await page.getByLabel('Token').waitFor(PATIENCE)
+  }, 90_000)
+
+  test('Ctrl K finds people: it opens the space of the two, or the form for one; for the operator, the page of the person', async () => {
+    const [ada, bert] = [await parley.human('Ada'), await parley.human('Bertram')]
+    const agent = await parley.agent('Iris')
+    const memberIds = [ada.id, bert.id, agent.id]
+    const input = { name: 'With an agent', routing: 'BROADCAST' as const, memberIds }
+    const { page, violations, signIn } = await openSpace(
+      ada,
+      await parley.app.domain.spaces.create(parley.admin, input),
+    )
+    const find = async (name: string) => {
+      await page.keyboard.press('Control+k')
+      await page.getByRole('combobox', { name: /^Space, person, agent, page/ }).fill(name)
+      await page.getByRole('option', { name: 'Bertram person' }).waitFor(PATIENCE)
+    }
+    await find('bertr')
+    expect(await violations()).toEqual([])
+    await page.keyboard.press('Enter')
+    const form = page.getByRole('form', { name: 'New space' })
+    expect(await form.getByLabel('Name', { exact: true }).inputValue(PATIENCE)).toBe('Ada and Bertram')
+    expect(await form.getByRole('checkbox', { name: 'Bertram' }).isChecked()).toBe(true)
+    await form.getByRole('button', { name: 'Create' }).click()
+    await page.getByRole('heading', { name: 'Ada and Bertram', level: 1 }).waitFor(PATIENCE)
+    const address = page.url()
+    await page.getByRole('link', { name: /With an agent/ }).click()
+    await page.getByRole('heading', { name: 'With an agent', level: 1 }).waitFor(PATIENCE)
+    await find('Bertr')
+    // The space of the two has his name too.
+    await page.getByRole('option', { name: 'Bertram person' }).click()
+    await page.getByRole('heading', { name: 'Ada and Bertram', level: 1 }).waitFor(PATIENCE)
+    expect(page.url()).toBe(address)
+
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await signIn(await parley.tokenOf(parley.admin))
+    await page.getByText('You are the operator').waitFor(PATIENCE)
+    await find('Bertr')
+    await page.getByRole('option', { name: 'Bertram person' }).click()
+    await page.getByRole('form', { name: 'Role of Bertram' }).waitFor(PATIENCE)
+    expect(new URL(page.url()).pathname).toBe(`/people/${bert.id}`)
   }, 90_000)
 
   test('the composer shows whom a message wakes, and mentions people and agents', async () => {

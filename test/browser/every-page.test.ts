@@ -63,7 +63,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     if (hasBrowser) stage = await furnish()
   }, 60_000)
 
-  const operatorsPages = ({ agent, mind, space, runId }: typeof stage): Addresses => ({
+  const operatorsPages = ({ ada, agent, mind, space, runId }: typeof stage): Addresses => ({
     '/spaces/:id': [
       { address: `/spaces/${space.id}`, shows: anywhere('A quote') },
       { address: '/spaces/spc_unknown', shows: anywhere('You cannot see this space') },
@@ -92,12 +92,16 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     '/join/:code': [{ address: '/join/a-code', shows: anywhere('Only people can join a space') }],
     '/profile': [{ address: '/profile', shows: heading('Profile') }],
     '/people': [{ address: '/people', shows: (page) => page.getByRole('button', { name: /^Invite/ }).first() }],
+    '/people/:id': [
+      { address: `/people/${ada.id}`, shows: (page) => page.getByRole('form', { name: /^Role of/ }) },
+      { address: '/people/hum_unknown', shows: anywhere('Person not found') },
+    ],
     '/models': [{ address: '/models', shows: heading('Models') }],
     '/usage': [{ address: '/usage', shows: (page) => page.getByRole('row', { name: /Agent/ }).first() }],
     '/audit': [{ address: '/audit', shows: heading('Audit log') }],
     '/start': [{ address: '/start', shows: (page) => page.getByText('built in', { exact: true }) }],
     '/': [{ address: '/', shows: heading(LONG) }],
-    '/notifications': [{ address: '/notifications', shows: heading('Notifications') }],
+    '/notifications': [{ address: '/notifications', shows: heading('Notification settings') }],
     '/search': [
       { address: '/search', shows: anywhere('Enter what you are looking for') },
       { address: '/search?q=Order%20some', shows: (page) => page.locator('mark').first() },

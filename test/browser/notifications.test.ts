@@ -13,6 +13,11 @@ const keys = {
   auth: randomBytes(16).toString('base64url'),
 }
 const SUBSCRIPTION = { endpoint: 'https://push.example.com/of-this-browser', keys }
+/** The person does not allow notifications, in the settings of the browser. */
+const blockingPush = `
+  Object.defineProperty(Notification, 'permission', { configurable: true, get: () => 'denied' })
+  window.dispatchEvent(new Event('focus'))
+`
 /** A browser without a push service: it subscribes at once, with these keys. */
 const WITH_PUSH = subscribingTo(SUBSCRIPTION)
 
@@ -28,7 +33,7 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const { page } = await openAs(ada, '/notifications')
-    await page.getByRole('heading', { name: 'Notifications' }).waitFor(PATIENCE)
+    await page.getByRole('heading', { name: 'Notification settings' }).waitFor(PATIENCE)
     const manifest = await page.evaluate<{ start: string; icons: number[] }>(`(async () => {
       const link = document.querySelector('link[rel=manifest]').href
       const { start_url, icons } = await (await fetch(link)).json()
@@ -67,22 +72,20 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     })
   }, 60_000)
 
-  test('a person enables push on this device, and changes the channels and the level of a space', async () => {
+  test('a person sees why push is blocked, allows it, enables it on this device, and changes the level of a space', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])
     const { page, violations } = await openAs(ada, '/notifications')
+    await page.evaluate(blockingPush)
+    const device = page.getByRole('region', { name: 'This device' })
+    await device.getByText('This browser blocks notifications from this site.').waitFor(PATIENCE)
+    await device.getByText('What to do: Click the icon to the left of the address').waitFor(PATIENCE)
+    expect(await device.getByRole('button', { name: 'Enable on this device' }).isDisabled()).toBe(true)
+    expect(await violations()).toEqual([])
     await page.evaluate(WITH_PUSH)
     await page.getByRole('button', { name: 'Enable on this device' }).click(PATIENCE)
     await page.getByText('This device receives push messages.').waitFor(PATIENCE)
     expect(await subscriptions(ada.id)).toMatchObject([{ endpoint: SUBSCRIPTION.endpoint, ...keys }])
-    const form = page.getByRole('form', { name: 'Channels' })
-    await form.getByLabel('Mail', { exact: true }).check()
-    await form.getByLabel('Minutes until an email is sent').fill('60')
-    await form.getByRole('button', { name: 'Save' }).click()
-    await form.getByText('Saved.').waitFor(PATIENCE)
-    const settings = () => parley.app.domain.notifications.settings(ada)
-    await until('the settings are saved', async () => (await settings())?.notifyAfterMinutes === 60)
-    expect(await settings()).toEqual({ push: true, mail: true, notifyAfterMinutes: 60 })
     expect(await violations()).toEqual([])
 
     await page.getByRole('button', { name: 'Disable on this device' }).click()
@@ -98,12 +101,55 @@ describe.skipIf(!hasBrowser)('notifications in the console', () => {
     })
   }, 60_000)
 
+  test('fields without an effect are disabled, and keep their values; words say which emails are sent', async () => {
+    const { domain } = parley.app
+    const ada = await parley.human('Ada')
+    const settings = () => domain.notifications.settings(ada)
+    const { page, violations } = await openAs(ada, '/notifications')
+    const form = page.getByRole('form', { name: 'Channels' })
+    const [mail, minutes] = [
+      form.getByLabel('Email', { exact: true }),
+      form.getByLabel('Minutes until an email is sent'),
+    ]
+    const areDisabled = async () => [await mail.isDisabled(), await minutes.isDisabled()]
+    const save = async () => {
+      await form.getByRole('button', { name: 'Save' }).click()
+      await form.getByText('Saved.').waitFor(PATIENCE)
+    }
+    await form.getByText('This server sends no email.').waitFor(PATIENCE)
+    expect(await areDisabled()).toEqual([true, true])
+
+    await page.route('**/auth/session', (route) => route.fulfill({ json: { scope: 'HUMAN', mail: true } }))
+    await page.reload()
+    await form.getByText('You have no email address.').waitFor(PATIENCE)
+    expect(await areDisabled()).toEqual([true, true])
+    await form.getByLabel('Push messages, on every device').uncheck()
+    await save()
+    expect(await settings()).toEqual({ push: false, mail: false, notifyAfterMinutes: 15 })
+
+    await domain.humans.update(parley.admin, { id: ada.id, email: `ada.${ada.id}@example.com` })
+    await page.reload()
+    await form.getByText('You get an email 15 minutes after something happened').waitFor(PATIENCE)
+    expect(await areDisabled()).toEqual([false, false])
+    await minutes.fill('0')
+    await form.getByText('You get an email at once.').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    await save()
+    expect(await settings()).toEqual({ push: false, mail: true, notifyAfterMinutes: 0 })
+    await minutes.fill('60')
+    await mail.uncheck()
+    await form.getByText('You get no email.').waitFor(PATIENCE)
+    expect(await areDisabled()).toEqual([false, true])
+    await save()
+    expect(await settings()).toEqual({ push: false, mail: false, notifyAfterMinutes: 0 })
+  }, 60_000)
+
   test('a mention shows a notice with a link, unless its space is in the foreground', async () => {
     const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [ada.id, bob.id]
     const space = await parley.app.domain.spaces.create(parley.admin, { name: 'Room', routing: 'BROADCAST', memberIds })
     const { page } = await openAs(ada, '/notifications')
-    await page.getByRole('heading', { name: 'Notifications' }).waitFor(PATIENCE)
+    await page.getByRole('heading', { name: 'Notification settings' }).waitFor(PATIENCE)
     const mention = () =>
       parley.app.domain.sending.send(bob, { spaceId: space.id, text: 'Look', mentionedIds: [ada.id] })
     const { message } = await mention()

@@ -46,6 +46,7 @@ describe('the console over HTTP', () => {
       '/agents/agt_1/mind',
       '/waiting',
       '/people',
+      '/people/hum_1',
       '/models',
       '/invitations/a-code',
     ]

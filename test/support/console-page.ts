@@ -43,8 +43,11 @@ export async function openConsole(
     page,
     faults,
     async signIn(token) {
+      const folded = page.getByText('Sign in with a token')
+      await folded.or(page.getByLabel('Token')).first().waitFor(PATIENCE)
+      if ((await folded.count()) > 0) await folded.click()
       await page.getByLabel('Token').fill(token)
-      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click()
     },
     message: (text) => page.getByRole('article').filter({ hasText: text }),
     async say(text) {
@@ -77,5 +80,7 @@ export const subscribingTo = (subscription: { endpoint: string; keys: object }) 
     unsubscribe: async () => { current = null; return true },
   })
   Notification.requestPermission = async () => 'granted'
-  Object.defineProperty(Notification, 'permission', { get: () => 'granted' })
+  Object.defineProperty(Notification, 'permission', { configurable: true, get: () => 'granted' })
+  // The person returns from the settings of the browser.
+  window.dispatchEvent(new Event('focus'))
 `

@@ -74,6 +74,12 @@ export async function secretWorld(parley: TestServer): Promise<Record<string, st
     VALUES ('failed-jobs', '{}', 'send-notice', gen_random_uuid(), now(), 35, jsonb_build_object('message', ${SECRET}::text))`
   await domain.sessions.open(alice, { userAgent: undefined, replaced: [] })
   const [session] = await domain.sessions.list(alice)
+  const invitation = await prisma.mailInvitation.create({
+    data: {
+      ...{ id: newId('inv'), email: `${SECRET}@example.com`, spaceIds: [space.id], inviterId: alice.id },
+      ...{ createdAt: new Date(), expiresAt: new Date(Date.now() + 3_600_000) },
+    },
+  })
   const joinLink = await domain.joinLinks.create(alice, { spaceId: space.id })
   await domain.agents.update(parley.admin, { id: agent.id, instructions: SECRET, versionNote: SECRET })
   const version = await prisma.agentVersion.findFirstOrThrow({
@@ -108,6 +114,7 @@ export async function secretWorld(parley: TestServer): Promise<Record<string, st
       job: items[0]?.id,
       ses: session?.id,
       jln: joinLink.id,
+      inv: invitation.id,
       agv: version.id,
       fil: file.id,
     },

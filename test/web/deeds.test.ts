@@ -29,6 +29,7 @@ describe('the words of the audit log', () => {
     ['resetConsciousness', 'Reset consciousness'],
     ['restoreAgentVersion', 'Restored an agent version'],
     ['retryRun', 'Retried a run'],
+    ['revokeInvitation', 'Revoked an invitation'],
     ['setGoals', 'Set goals'],
     ['stopRun', 'Stopped a run'],
     ['testModelProvider', 'Tested a model provider'],

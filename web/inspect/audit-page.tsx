@@ -1,6 +1,7 @@
 import { Fragment } from 'react'
 import { Link, useSearchParams } from 'wouter'
 import { useAsk } from '../ask.ts'
+import { MailStatus } from '../operate/mail-status.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Boundary } from '../ui/boundary.tsx'
@@ -64,6 +65,7 @@ export function AuditPage() {
     <>
       <PageHead title="Audit log" note="Who changed what, and what was refused, newest first" />
       <div className="page-scroll">
+        <MailStatus onlyTrouble />
         <FailedJobs />
         <div className="filters">
           <ActionField action={filter.action} onAction={onAction} />

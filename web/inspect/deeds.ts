@@ -122,7 +122,8 @@ export function addressOf(id: string, named: Named | undefined): string | null {
   if (id.startsWith('agt_')) return `/agents/${id}`
   if (id.startsWith('spc_')) return `/spaces/${id}`
   if (id.startsWith('run_')) return `/runs/${id}`
-  if (/^(hum|acc)_/.test(id)) return '/people'
+  if (id.startsWith('hum_')) return `/people/${id}`
+  if (id.startsWith('acc_')) return '/people'
   if (named === undefined) return null
   if ('space' in named) return `/spaces/${named.space.id}#${id}`
   if ('toolName' in named) return named.run === null ? null : `/runs/${named.run.id}`

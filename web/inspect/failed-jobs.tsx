@@ -10,6 +10,8 @@ import { DELETE_JOB, FAILED_JOBS, RETRY_JOB } from './operations.ts'
 const WORDS: Record<string, string> = {
   'fire-plan': 'Plan that did not fire',
   'send-notice': 'Notification that was not accepted',
+  'send-mail': 'Email that was not sent',
+  'send-link': 'Email with a link that was not sent',
   'delete-old-rows': 'Deletion of old content',
   'finish-deletions': 'Deletion of agents, spaces and people',
   'restore-jobs': 'Recovery of jobs',

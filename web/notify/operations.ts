@@ -2,7 +2,7 @@ import { graphql } from '../graphql.ts'
 
 export const NOTIFICATION_SETTINGS = graphql(`
   query ConsoleNotificationSettings {
-    viewer { pushPublicKey notificationSettings { push mail notifyAfterMinutes } }
+    viewer { pushPublicKey human { id email } notificationSettings { push mail notifyAfterMinutes } }
   }
 `)
 

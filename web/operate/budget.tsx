@@ -64,8 +64,8 @@ export function HumanBudget({ humanId, budget }: { humanId: string; budget: Budg
     payloadOf(made.updateHuman, 'UpdateHumanPayload')
   }
   return (
-    <section className="block" aria-label="Budget">
-      <h3>Budget</h3>
+    <section className="block card" aria-label="Budget">
+      <h2>Budget</h2>
       <BudgetView whose={null} budget={budget} save={save} />
     </section>
   )

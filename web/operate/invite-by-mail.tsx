@@ -11,7 +11,7 @@ const MAY_INVITE = graphql(`
   }
 `)
 
-const INVITE = graphql(`
+export const INVITE = graphql(`
   mutation ConsoleInvite($input: InviteInput!) {
     invite(input: $input) {
       __typename

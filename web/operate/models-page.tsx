@@ -1,284 +1,320 @@
-import { useId, useState } from 'react'
-import { useLocation, useSearch } from 'wouter'
+import { Fragment, useId, useState } from 'react'
+import { Link, useLocation, useSearch } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
-import type { ConsoleModelsQuery } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
-import { Button } from '../ui/button.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { Form, TextField, textIn } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { Empty, Unanswered } from '../ui/notice.tsx'
-import { DELETE_MODEL_PROVIDER, MODELS, SET_MODEL_PROVIDER, TEST_MODEL_PROVIDER } from './operations.ts'
+import { Refused, Unanswered } from '../ui/notice.tsx'
+import { wordsOfDuration } from '../ui/time.tsx'
+import { MODEL_USE, MODELS, TEST_MODEL_PROVIDER } from './operations.ts'
+import { ChangedProvider, NewProvider, ProviderDeletion } from './provider-form.tsx'
+import {
+  isSet,
+  KNOWN,
+  type KnownProvider,
+  LOCAL_WORDS,
+  type ModelUse,
+  modelToTest,
+  type Provider,
+  placeOf,
+  sortedProviders,
+  usesOf,
+  WITH_NEW_PROVIDER,
+} from './providers.ts'
 
-type Provider = NonNullable<ConsoleModelsQuery['modelProviders']>[number]
+/** What the dialog of the page does. */
+type Task =
+  | { type: 'add'; known: KnownProvider | null }
+  | { type: 'change'; provider: Provider }
+  | { type: 'delete'; name: string }
 
-/** Well-known providers: their names and APIs. The server knows the addresses of those without one. */
-const KNOWN = [
-  { name: 'openai', words: 'OpenAI', api: 'openai' },
-  { name: 'anthropic', words: 'Anthropic', api: 'anthropic' },
-  { name: 'google', words: 'Google', api: 'google' },
-  { name: 'openrouter', words: 'OpenRouter', api: 'openai-chat' },
-  { name: 'groq', words: 'Groq', api: 'openai-chat' },
-  { name: 'mistral', words: 'Mistral', api: 'openai-chat' },
-  { name: 'deepseek', words: 'DeepSeek', api: 'openai-chat' },
-  { name: 'xai', words: 'xAI', api: 'openai-chat' },
-  { name: 'ollama', words: 'Ollama, on the machine of the server', api: 'openai-chat' },
-  { name: 'lmstudio', words: 'LM Studio, on the machine of the server', api: 'openai-chat' },
-] as const
+function titleOf(task: Task | null): string {
+  switch (task?.type) {
+    case 'change':
+      return `Change ${task.provider.name}`
+    case 'delete':
+      return `Delete ${task.name}`
+    default:
+      return task?.known == null ? 'Add provider' : `Set up ${task.known.words}`
+  }
+}
 
-const APIS = [
-  ['openai-chat', 'Chat Completions: most servers'],
-  ['openai', 'OpenAI Responses'],
-  ['anthropic', 'Anthropic Messages'],
-  ['google', 'Google Gemini'],
-] as const
-
-/** Returns where a provider is called: its address, or its API in words. */
-export const placeOf = ({ name, api, baseUrl }: Pick<Provider, 'name' | 'api' | 'baseUrl'>) =>
-  baseUrl ?? (name === 'demo' ? 'scripted' : (APIS.find(([known]) => known === api)?.[1].split(':')[0] ?? api))
-
-/** The query of this page's address with which the form for a new provider is open. */
-export const WITH_NEW_PROVIDER = '?new'
-
-/** The model providers: their state, a test call, and for those that admins added, changes. */
+/** The model providers: which can be called, by which agents, and a test call. Admins change those that they added. */
 export function ModelsPage() {
   const ask = useAsk(MODELS, {})
+  const use = useAsk(MODEL_USE, {})
   const search = useSearch()
   const [, go] = useLocation()
-  const [edited, setEdited] = useState<Provider | 'new' | null>(`?${search}` === WITH_NEW_PROVIDER ? 'new' : null)
+  const [task, setTask] = useState<Task | null>(
+    `?${search}` === WITH_NEW_PROVIDER ? { type: 'add', known: null } : null,
+  )
   const close = () => {
-    setEdited(null)
+    setTask(null)
     if (search !== '') go('/models', { replace: true })
   }
-  // `openai.chat`, the other API of `openai`, is of interest once it is set up.
-  const providers = (ask.data?.modelProviders ?? []).filter((one) => one.name !== 'openai.chat' || isSet(one))
+  const defaultModel = ask.data?.defaultModel ?? null
+  const providers = ask.data?.modelProviders ?? []
+  const { ready, failing } = sortedProviders(providers)
+  const taken = providers.filter(isSet).map(({ name }) => name)
+  const agents = use.data?.agents.edges.map(({ node }) => node) ?? []
+  const rowOf = (provider: Provider) => (
+    <ProviderRow
+      key={provider.name}
+      provider={provider}
+      uses={usesOf(provider.name, agents, defaultModel)}
+      onTask={setTask}
+    />
+  )
   return (
     <>
-      <PageHead title="Models" note="Providers of models, and whether they can be called now">
-        <Button look="primary" icon="plus" onClick={() => setEdited('new')}>
+      <PageHead title="Models">
+        <Button look="primary" icon="plus" onClick={() => setTask({ type: 'add', known: null })}>
           Add provider
         </Button>
       </PageHead>
       <div className="page-scroll">
         {ask.data === undefined ? (
           <Unanswered what="model providers" ask={ask} />
-        ) : providers.length === 0 ? (
-          <Empty icon="mind" title="No model providers">
-            <p>Add a provider with its key to give agents a model.</p>
-          </Empty>
         ) : (
-          providers.map((provider) => (
-            <ProviderCard key={provider.name} provider={provider} onEdit={() => setEdited(provider)} />
-          ))
+          <>
+            <section className="block card" aria-label="Ready">
+              <h2>Ready</h2>
+              {defaultModel !== null && (
+                <p className="hint">
+                  {defaultModel === 'demo'
+                    ? 'New agents use the scripted model demo until you add a provider.'
+                    : `New agents use ${defaultModel} unless you choose another model.`}
+                </p>
+              )}
+              {ready.map(rowOf)}
+              {use.data?.agents.pageInfo.hasNextPage === true && (
+                <p className="hint">Shows the use by the newest {agents.length} agents only.</p>
+              )}
+            </section>
+            {failing.length > 0 && (
+              <section className="block card" aria-label="Not ready">
+                <h2>Not ready</h2>
+                {failing.map(rowOf)}
+              </section>
+            )}
+            <section className="block card" aria-label="Not set up">
+              <h2>Not set up</h2>
+              <ul className="unset-providers">
+                {KNOWN.filter(({ name }) => !taken.includes(name)).map((known) => (
+                  <li key={known.name} className="plain-row">
+                    <span className="grow">
+                      {known.words} {known.isLocal && <span className="note">{LOCAL_WORDS}</span>}
+                      <AgentsWithout uses={usesOf(known.name, agents, null)} />
+                    </span>
+                    <Button onClick={() => setTask({ type: 'add', known })} aria-label={`Set up ${known.words}`}>
+                      Set up
+                    </Button>
+                  </li>
+                ))}
+              </ul>
+              <p className="hint">Another server? Click “Add provider”.</p>
+            </section>
+          </>
         )}
       </div>
-      <Dialog
-        title={edited === 'new' ? 'Add provider' : `Change ${edited?.name ?? ''}`}
-        open={edited !== null && ask.data !== undefined}
-        onOpenChange={close}
-      >
-        {edited === 'new' && <NewProvider taken={providers.filter(isSet).map(({ name }) => name)} onDone={close} />}
-        {edited !== null && edited !== 'new' && <ChangedProvider provider={edited} onDone={close} />}
+      <Dialog title={titleOf(task)} open={task !== null && ask.data !== undefined} onOpenChange={close}>
+        {task?.type === 'add' && <NewProvider known={task.known} taken={taken} onDone={close} />}
+        {task?.type === 'change' && <ChangedProvider provider={task.provider} onDone={close} />}
+        {task?.type === 'delete' && <ProviderDeletion name={task.name} onDone={close} />}
       </Dialog>
     </>
   )
 }
 
-/** `openai` and `openai.chat` are listed even before they are set up. */
-export const isSet = ({ fromEnvironment, hasKey, baseUrl }: Provider) => fromEnvironment || hasKey || baseUrl !== null
-
-function readyWords({ baseUrl, models }: Provider): string {
-  if (models.length > 0) return 'Ready.'
-  const question =
-    baseUrl === null || /\/v\d\w*\/?$/.test(baseUrl) ? '' : ' Does its URL end with a version, such as /v1?'
-  return `Ready, but the provider lists no models.${question} Test a model.`
+/** The agents whose runs fail because their provider is not set up. */
+function AgentsWithout({ uses }: { uses: readonly ModelUse[] }) {
+  const agents = uses.flatMap((one) => one.agents)
+  if (agents.length === 0) return null
+  return (
+    <span className="note">
+      {' '}
+      needed by <AgentLinks agents={agents} />
+    </span>
+  )
 }
 
-function ProviderCard({ provider, onEdit }: { provider: Provider; onEdit(): void }) {
-  const { name, ready, notReadyReason, fromEnvironment, hasKey } = provider
-  const [isDeleting, setDeleting] = useState(false)
-  const origin = name === 'demo' ? 'built in' : fromEnvironment ? 'set by the environment' : 'set here'
+interface ProviderRowProps {
+  provider: Provider
+  uses: readonly ModelUse[]
+  onTask(task: Task): void
+}
+
+function ProviderRow({ provider, uses, onTask }: ProviderRowProps) {
+  const { name, ready, notReadyReason, fromEnvironment } = provider
+  const trial = useTrial(provider)
+  const [isChoosing, setChoosing] = useState(false)
+  const suggested = modelToTest(provider, uses)
+  const mayChange = name !== 'demo' && !fromEnvironment
   return (
-    <section className="block card" aria-label={name}>
+    <section className="provider" aria-label={name}>
       <div className="plain-row">
-        <Icon name={ready ? 'check' : 'cross'} size={16} />
-        <h2>{name}</h2>
-        <span className="note grow">
-          {placeOf(provider)}
-          {isSet(provider) && ` · ${hasKey ? 'has a key' : ready ? 'needs no key' : 'no key'} · ${origin}`}
+        <span className={ready ? 'good' : 'bad'}>
+          <Icon name={ready ? 'check' : 'cross'} size={16} />
         </span>
-        {!fromEnvironment && <Button onClick={onEdit}>{isSet(provider) ? 'Change' : 'Set up'}</Button>}
-        {!fromEnvironment && isSet(provider) && (
-          <Button look="danger" onClick={() => setDeleting(true)}>
-            Delete
+        <span className="grow">
+          <h3>{name}</h3>
+          <span className="note">{factsOf(provider)}</span>
+        </span>
+        <span className="provider-verbs">
+          <Button
+            isBusy={trial.isBusy}
+            aria-label={`Test ${name}`}
+            onClick={() => (suggested === null ? setChoosing(true) : trial.start(suggested))}
+          >
+            Test
+          </Button>
+          {mayChange && (
+            <>
+              <IconButton label={`Change ${name}`} icon="pen" onClick={() => onTask({ type: 'change', provider })} />
+              <IconButton label={`Delete ${name}`} icon="bin" onClick={() => onTask({ type: 'delete', name })} />
+            </>
+          )}
+        </span>
+      </div>
+      <div className="provider-body">
+        {!ready && trial.result === null && <p className="bad">Cannot be called: {notReadyReason}</p>}
+        {ready && name !== 'demo' && provider.models.length === 0 && (
+          <p className="hint">{wordsOfNoModels(provider)}</p>
+        )}
+        {uses.length > 0 && (
+          <ul className="provider-uses">
+            {uses.map((use) => (
+              <Use key={use.model} use={use} />
+            ))}
+          </ul>
+        )}
+        <p role="status" className={trial.result?.ok === false ? 'bad' : ''} dir="auto">
+          {trial.words}
+        </p>
+        <Refused error={trial.error} />
+        {trial.result !== null && !isChoosing && provider.models.length !== 1 && (
+          <Button look="quiet" onClick={() => setChoosing(true)}>
+            Test another model
           </Button>
         )}
+        {isChoosing && <TrialForm provider={provider} isBusy={trial.isBusy} onTest={trial.start} />}
       </div>
-      <p>
-        {ready
-          ? readyWords(provider)
-          : isSet(provider)
-            ? `Not ready: ${notReadyReason}`
-            : 'No key yet. Set the provider up to use its models.'}
-      </p>
-      {isSet(provider) && <Trial provider={provider} />}
-      <Dialog title={`Delete ${name}`} open={isDeleting} onOpenChange={setDeleting}>
-        <Deletion name={name} onDone={() => setDeleting(false)} />
-      </Dialog>
     </section>
   )
 }
 
-/** Calls one model, and shows its answer or the provider's error. */
-function Trial({ provider: { name, models } }: { provider: Provider }) {
-  const { connection } = useSession()
-  const listId = useId()
-  const [result, setResult] = useState<{ ok: boolean; text: string } | null>(null)
-  const test = useDo(async (values: FormData) => {
-    setResult(null)
-    const input = { name, model: textIn(values, 'model') ?? '' }
-    const { testModelProvider } = await connection.ask(TEST_MODEL_PROVIDER, { input })
-    setResult(payloadOf(testModelProvider, 'TestModelProviderPayload'))
-  })
+/** Where the provider is called, with which models, and who set it up. */
+function factsOf(provider: Provider): string {
+  const { name, ready, fromEnvironment, hasKey, models } = provider
+  if (name === 'demo') return 'built in: scripted replies, for trials'
+  const listed = models.length > 0 ? `${models.length} ${models.length === 1 ? 'model' : 'models'}` : null
+  const key = hasKey ? 'has a key' : ready ? 'needs no key' : 'no key'
+  const origin = fromEnvironment ? 'set by the environment' : null
+  return [placeOf(provider), listed, key, origin].filter((fact) => fact !== null).join(' · ')
+}
+
+function wordsOfNoModels({ baseUrl }: Provider): string {
+  const isVersionless = baseUrl !== null && !/\/v\d\w*\/?$/.test(baseUrl)
+  return `The provider lists no models.${isVersionless ? ' Does its address end with a version, such as /v1?' : ''} Test a model.`
+}
+
+function Use({ use: { model, isDefault, agents } }: { use: ModelUse }) {
   return (
-    <Form label={`Test ${name}`} submit="Test" isBusy={test.isBusy} error={test.error} onSubmit={test.start}>
+    <li>
+      <code>{model}</code>
+      {isDefault && <span className="kind">default</span>}
+      <span className="note">
+        {agents.length === 0 ? (
+          'no agent uses it yet'
+        ) : (
+          <>
+            used by <AgentLinks agents={agents} />
+          </>
+        )}
+      </span>
+    </li>
+  )
+}
+
+const MOST_NAMED = 5
+
+function AgentLinks({ agents }: { agents: ModelUse['agents'] }) {
+  return (
+    <>
+      {agents.slice(0, MOST_NAMED).map(({ id, name, isFallback }, at) => (
+        <Fragment key={`${id} ${isFallback}`}>
+          {at > 0 && ', '}
+          <Link href={`/agents/${id}/settings`}>{name}</Link>
+          {isFallback && ' (fallback)'}
+        </Fragment>
+      ))}
+      {agents.length > MOST_NAMED && ` and ${agents.length - MOST_NAMED} more`}
+    </>
+  )
+}
+
+interface TrialResult {
+  ok: boolean
+  words: string
+}
+
+/** Calls one model of a provider, and describes what happened. */
+function useTrial({ name, fromEnvironment }: Provider) {
+  const { connection } = useSession()
+  const [model, setModel] = useState('')
+  const [result, setResult] = useState<TrialResult | null>(null)
+  const test = useDo(async (tested: string) => {
+    setResult(null)
+    setModel(tested)
+    const since = performance.now()
+    const { testModelProvider } = await connection.ask(TEST_MODEL_PROVIDER, { input: { name, model: tested } })
+    const { ok, text } = payloadOf(testModelProvider, 'TestModelProviderPayload')
+    const took = wordsOfDuration(performance.now() - since)
+    setResult({ ok, words: ok ? `${tested} answered in ${took}: ${text}` : `${tested} did not answer: ${text}` })
+  })
+  const remedy = fromEnvironment
+    ? 'The environment of the server sets the key and the address: correct them there, or test another model.'
+    : 'Correct the key or the address with the pen, or test another model.'
+  const called = result === null || result.ok || name === 'demo' ? result?.words : `${result.words} ${remedy}`
+  const words = called ?? (test.isBusy ? `Calling ${model}…` : '')
+  return { start: test.start, isBusy: test.isBusy, error: test.error, result, words }
+}
+
+interface TrialFormProps {
+  provider: Provider
+  isBusy: boolean
+  onTest(model: string): void
+}
+
+function TrialForm({ provider: { name, models }, isBusy, onTest }: TrialFormProps) {
+  const listId = useId()
+  return (
+    <Form
+      label={`Test a model of ${name}`}
+      submit="Test this model"
+      look="plain"
+      isBusy={isBusy}
+      error={null}
+      onSubmit={(values) => onTest(textIn(values, 'model') ?? '')}
+    >
       <TextField
         label="Model"
         name="model"
         required
-        defaultValue={models.length === 1 ? models[0] : ''}
+        autoFocus
         list={listId}
-        hint={
-          models.length === 0
-            ? 'The provider lists no models: enter a name.'
-            : `${models.length === 1 ? '1 model' : `${models.length} models`} listed`
-        }
+        placeholder={models[0]}
+        hint={models.length === 0 ? 'The provider lists no models: enter a name.' : 'Begin to write to see its models.'}
       />
       <datalist id={listId}>
         {models.map((model) => (
           <option key={model} value={model} />
         ))}
       </datalist>
-      <p role="status" className="hint" dir="auto">
-        {result !== null && `${result.ok ? 'The model answered' : 'It failed'}: ${result.text}`}
-      </p>
-    </Form>
-  )
-}
-
-function useSaving(onDone: () => void) {
-  const { connection } = useSession()
-  return useDo(async (input: { name: string; api: string; baseUrl?: string | null; apiKey?: string | null }) => {
-    payloadOf((await connection.ask(SET_MODEL_PROVIDER, { input })).setModelProvider, 'SetModelProviderPayload')
-    onDone()
-  })
-}
-
-function NewProvider({ taken, onDone }: { taken: readonly string[]; onDone(): void }) {
-  const offered = KNOWN.filter(({ name }) => !taken.includes(name))
-  const [choice, setChoice] = useState<string>(offered[0]?.name ?? '')
-  const known = offered.find(({ name }) => name === choice)
-  const save = useSaving(onDone)
-  const submit = (values: FormData) => {
-    const baseUrl = textIn(values, 'baseUrl')
-    const apiKey = textIn(values, 'apiKey')
-    save.start({
-      name: known?.name ?? textIn(values, 'name') ?? '',
-      api: known?.api ?? String(values.get('api')),
-      ...(baseUrl === null ? {} : { baseUrl }),
-      ...(apiKey === null ? {} : { apiKey }),
-    })
-  }
-  return (
-    <Form label="Add provider" submit="Add" isBusy={save.isBusy} error={save.error} onSubmit={submit}>
-      <SelectField
-        label="Provider"
-        name="provider"
-        value={choice}
-        onChange={(event) => setChoice(event.target.value)}
-        options={[...offered.map(({ name, words }) => [name, words] as const), ['', 'Another server']]}
-      />
-      {known === undefined && (
-        <>
-          <TextField
-            label="Name"
-            name="name"
-            required
-            maxLength={64}
-            hint="The part before the colon in model names, e.g. mine in mine:large"
-          />
-          <SelectField label="API" name="api" options={APIS} />
-        </>
-      )}
-      <TextField
-        label="Address"
-        name="baseUrl"
-        type="url"
-        required={known === undefined}
-        placeholder={known === undefined ? 'https://models.example.com/v1' : 'the usual one'}
-        hint="With its version path"
-      />
-      <KeyField hint="Stored encrypted and never shown again. Self-hosted servers may need none." />
-    </Form>
-  )
-}
-
-function ChangedProvider({ provider, onDone }: { provider: Provider; onDone(): void }) {
-  const { name, api, baseUrl, hasKey } = provider
-  const save = useSaving(onDone)
-  const submit = (values: FormData) => {
-    const apiKey = textIn(values, 'apiKey')
-    const address = textIn(values, 'baseUrl')
-    save.start({ name, api: String(values.get('api')), baseUrl: address, ...(apiKey === null ? {} : { apiKey }) })
-  }
-  return (
-    <Form label={`Change ${name}`} submit="Save" isBusy={save.isBusy} error={save.error} onSubmit={submit}>
-      <SelectField label="API" name="api" options={APIS} defaultValue={api} />
-      <TextField
-        label="Address"
-        name="baseUrl"
-        type="url"
-        defaultValue={baseUrl ?? ''}
-        placeholder="the usual one"
-        hint="With its version path"
-      />
-      <KeyField
-        hint={
-          hasKey
-            ? 'A key is stored. Leave this empty to keep it; a change of the API or the address needs the key again.'
-            : 'Stored encrypted and never shown again.'
-        }
-      />
-    </Form>
-  )
-}
-
-function KeyField({ hint }: { hint: string }) {
-  return <TextField label="API key" name="apiKey" type="password" autoComplete="off" spellCheck={false} hint={hint} />
-}
-
-function Deletion({ name, onDone }: { name: string; onDone(): void }) {
-  const { connection } = useSession()
-  const remove = useDo(async () => {
-    const { deleteModelProvider } = await connection.ask(DELETE_MODEL_PROVIDER, { input: { name } })
-    payloadOf(deleteModelProvider, 'DeleteModelProviderPayload')
-    onDone()
-  })
-  return (
-    <Form
-      label={`Delete ${name}`}
-      submit="Delete"
-      look="danger"
-      isBusy={remove.isBusy}
-      error={remove.error}
-      onSubmit={() => remove.start(undefined)}
-    >
-      <p>
-        Deletes the provider and its key. Runs of agents that use its models will fail, with this reason, until the
-        agents get another model or a provider with this name is added again.
-      </p>
     </Form>
   )
 }

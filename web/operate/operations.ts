@@ -113,6 +113,16 @@ export const SPENT = graphql(`
 export const MODELS = graphql(`
   query ConsoleModels {
     modelProviders { name api baseUrl hasKey ready notReadyReason fromEnvironment models }
+    defaultModel
+  }
+`)
+
+export const MODEL_USE = graphql(`
+  query ConsoleModelUse {
+    agents(first: 100) {
+      edges { node { id name model internals { fallbackModels } } }
+      pageInfo { hasNextPage }
+    }
   }
 `)
 
@@ -241,8 +251,11 @@ graphql(`
   fragment ConsolePerson on Human {
     id
     name
+    kind
     email
     role
+    createdAt
+    erasedAt
     budget { ...ConsoleBudget }
     sessions { ...ConsoleSession }
   }
@@ -317,6 +330,25 @@ export const CREATE_INVITATION = graphql(`
     createInvitation(input: { humanId: $humanId }) {
       __typename
       ... on CreateInvitationPayload { url expiresAt }
+      ... on Error { message code }
+    }
+  }
+`)
+
+export const INVITATIONS = graphql(`
+  query ConsoleInvitations($after: String) {
+    invitations(first: 50, after: $after) {
+      edges { node { id email human { id name } invitedBy { id name } spaces { id name } createdAt expiresAt } }
+      pageInfo { hasNextPage endCursor }
+    }
+  }
+`)
+
+export const REVOKE_INVITATION = graphql(`
+  mutation ConsoleRevokeInvitation($id: ID!) {
+    revokeInvitation(input: { id: $id }) {
+      __typename
+      ... on RevokeInvitationPayload { revokedId }
       ... on Error { message code }
     }
   }

@@ -1,76 +1,51 @@
-import { useRef, useState } from 'react'
-import { useLocation } from 'wouter'
+import { useState } from 'react'
+import { Link, useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
-import type { ConsoleHumansQuery, HumanRole } from '../../generated/graphql.ts'
+import type { ConsoleHumansQuery } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Avatar } from '../ui/avatar.tsx'
-import { Button, IconButton } from '../ui/button.tsx'
-import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { Button } from '../ui/button.tsx'
+import { Form, TextField, textIn } from '../ui/field.tsx'
+import { Icon } from '../ui/icons.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
+import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Moment } from '../ui/time.tsx'
 import { AccessLists } from './access-lists.tsx'
-import { HumanBudget } from './budget.tsx'
-import { InviteByMail } from './invite-by-mail.tsx'
-import { ACT_AS, CREATE_HUMAN, CREATE_INVITATION, CREATE_TOKEN, HUMANS, PERSON, UPDATE_PERSON } from './operations.ts'
-import { PersonAccount } from './person-account.tsx'
+import { AddPerson, InvitePerson } from './add-person.tsx'
+import { MailStatus } from './mail-status.tsx'
+import { OpenInvitations } from './open-invitations.tsx'
+import { ACT_AS, CREATE_TOKEN, HUMANS } from './operations.ts'
 import { Secret } from './secret.tsx'
 
 /** Manages people, services and their access. */
 export function PeoplePage() {
+  const [isAdding, setAdding] = useState(false)
   return (
     <>
-      <PageHead title="People and access" />
-      <div className="page-scroll narrow-page">
+      <PageHead title="People and access">
+        <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
+          Add person
+        </Button>
+      </PageHead>
+      <div className="page-scroll">
+        <MailStatus />
         <People />
+        <OpenInvitations />
         <NewService />
         <AccessLists />
       </div>
+      <AddPerson open={isAdding} onOpenChange={setAdding} />
     </>
   )
 }
 
 function People() {
-  const { connection } = useSession()
   const [search, setSearch] = useState('')
-  const ask = useAsk(HUMANS, { search: search === '' ? null : search, after: null })
-  const form = useRef<HTMLFormElement>(null)
-  const create = useDo(async (values: FormData) => {
-    const input = { name: textIn(values, 'name') ?? '', email: textIn(values, 'email') }
-    payloadOf((await connection.ask(CREATE_HUMAN, { input })).createHuman, 'CreateHumanPayload')
-    form.current?.reset()
-  })
-  const people = (ask.data?.humans.edges ?? []).map(({ node }) => node)
   return (
-    <section className="block card">
+    <section className="block card" aria-label="People">
       <h2>People</h2>
-      <Form
-        ref={form}
-        label="New person"
-        submit="Add"
-        isBusy={create.isBusy}
-        error={create.error}
-        onSubmit={create.start}
-      >
-        <TextField
-          label="Name"
-          name="name"
-          required
-          maxLength={200}
-          placeholder="Name of the new person"
-          hint="Then invite them with a link that works for one sign-in."
-        />
-        <TextField
-          label="E-mail address"
-          name="email"
-          type="email"
-          maxLength={254}
-          placeholder="Optional"
-          hint="For sign-in by email, and for notifications."
-        />
-      </Form>
-      <InviteByMail spaceIds={[]} />
       <input
         type="search"
         className="search"
@@ -79,21 +54,30 @@ function People() {
         value={search}
         onChange={(event) => setSearch(event.target.value)}
       />
-      {ask.data === undefined ? (
-        <Unanswered what="people" ask={ask} />
-      ) : (
-        <ul className="rows">
-          {people.length === 0 && (
-            <li className="hint">
-              {search === '' ? 'Nobody yet: add a person above, then invite them.' : 'Nobody has this name.'}
-            </li>
-          )}
-          {people.map((person) => (
-            <Person key={person.id} person={person} />
-          ))}
-        </ul>
-      )}
+      <Pages key={search}>{(page) => <PeopleRows search={search} page={page} />}</Pages>
     </section>
+  )
+}
+
+function PeopleRows({ search, page }: { search: string; page: PageOfList }) {
+  const { after } = page
+  const ask = useAsk(HUMANS, { search: search === '' ? null : search, after })
+  if (ask.data === undefined) return <Unanswered what="people" ask={ask} />
+  const { edges, pageInfo } = ask.data.humans
+  return (
+    <>
+      <ul className="rows">
+        {edges.length === 0 && after === null && (
+          <li className="hint">{search === '' ? 'Nobody yet: begin with “Add person”.' : 'Nobody has this name.'}</li>
+        )}
+        {edges.map(({ node }) => (
+          <Person key={node.id} person={node} />
+        ))}
+      </ul>
+      <More page={page} pageInfo={pageInfo}>
+        More people
+      </More>
+    </>
   )
 }
 
@@ -104,12 +88,7 @@ interface PersonProps {
 function Person({ person: { id, name, kind, role, email, createdAt, erasedAt } }: PersonProps) {
   const { connection, become, humanId } = useSession()
   const [, go] = useLocation()
-  const [link, setLink] = useState<{ url: string; expiresAt: string } | null>(null)
-  const [isOpen, setOpen] = useState(false)
-  const invite = useDo(async (_: null) => {
-    const made = await connection.ask(CREATE_INVITATION, { humanId: id })
-    setLink(payloadOf(made.createInvitation, 'CreateInvitationPayload'))
-  })
+  const [isInviting, setInviting] = useState(false)
   const act = useDo(async (_: null) => {
     const { secret, expiresAt } = payloadOf((await connection.ask(ACT_AS, { humanId: id })).actAs, 'ActAsPayload')
     go('/')
@@ -127,8 +106,8 @@ function Person({ person: { id, name, kind, role, email, createdAt, erasedAt } }
           </span>
         </span>
         {erasedAt === null && (
-          <>
-            <Button onClick={() => invite.start(null)} isBusy={invite.isBusy} aria-label={`Invite ${name}`}>
+          <span className="block-verbs">
+            <Button onClick={() => setInviting(true)} aria-label={`Invite ${name}`}>
               Invite
             </Button>
             {id !== humanId && (
@@ -136,65 +115,21 @@ function Person({ person: { id, name, kind, role, email, createdAt, erasedAt } }
                 look="quiet"
                 onClick={() => act.start(null)}
                 isBusy={act.isBusy}
+                aria-label={`Act as ${name}`}
                 title={`For 30 minutes. Your messages are marked, and ${name} sees it.`}
               >
-                <span className="one-line">Act as {name}</span>
+                Act as
               </Button>
             )}
-            <IconButton
-              label={`Settings of ${name}`}
-              icon={isOpen ? 'cross' : 'pen'}
-              aria-expanded={isOpen}
-              onClick={() => setOpen(!isOpen)}
-            />
-          </>
+            <Link className="icon-button" href={`/people/${id}`} aria-label={`Settings of ${name}`}>
+              <Icon name="pen" />
+            </Link>
+          </span>
         )}
       </div>
-      {link !== null && (
-        <Secret label={`${name}’s invitation (works once)`} value={link.url} isOnce until={link.expiresAt} />
-      )}
-      <Refused error={invite.error ?? act.error} />
-      {isOpen && <PersonSettings id={id} name={name} />}
+      <Refused error={act.error} />
+      <InvitePerson whom={{ id, name, email }} open={isInviting} onOpenChange={setInviting} />
     </li>
-  )
-}
-
-const ROLES = [
-  ['MEMBER', 'Member'],
-  ['ADMIN', 'Admin'],
-] as const
-
-/** The role, budget, address and sessions of a person. */
-function PersonSettings({ id, name }: { id: string; name: string }) {
-  const { connection } = useSession()
-  const ask = useAsk(PERSON, { id })
-  const [isSaved, setSaved] = useState(false)
-  const save = useDo(async (values: FormData) => {
-    setSaved(false)
-    const role: HumanRole = values.get('role') === 'ADMIN' ? 'ADMIN' : 'MEMBER'
-    payloadOf((await connection.ask(UPDATE_PERSON, { input: { id, role } })).updateHuman, 'UpdateHumanPayload')
-    setSaved(true)
-  })
-  if (ask.data === undefined) return <Unanswered what="the person" ask={ask} />
-  const { node } = ask.data
-  if (node?.__typename !== 'Human') return null
-  return (
-    <div className="person-settings">
-      <Form label={`Role of ${name}`} submit="Set role" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
-        <SelectField
-          label="Role"
-          name="role"
-          defaultValue={node.role}
-          options={ROLES}
-          hint="An admin may do everything that the operator may, when signed in. Another role ends the person’s sessions."
-        />
-        <p role="status" className="hint">
-          {isSaved ? 'Saved.' : ''}
-        </p>
-      </Form>
-      <HumanBudget humanId={id} budget={node.budget} />
-      <PersonAccount person={node} />
-    </div>
   )
 }
 

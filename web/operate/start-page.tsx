@@ -5,12 +5,15 @@ import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { isSet, placeOf, WITH_NEW_PROVIDER } from './models-page.tsx'
 import { MODELS } from './operations.ts'
 import { createScene, startConversation } from './people.ts'
+import { placeOf, sortedProviders, WITH_NEW_PROVIDER } from './providers.ts'
 
 /** The maximum number of models of one provider in the list. */
 const MOST_OFFERED = 100
+
+const wordsOfDefault = (model: string | null | undefined) =>
+  model == null ? 'the server’s default' : `the server’s default: ${model}`
 
 /** For an admin of a new server: creates a conversation with three agents. */
 export function StartPage() {
@@ -25,8 +28,7 @@ export function StartPage() {
     become(token)
   })
   const providers = data?.modelProviders ?? []
-  const ready = providers.filter((provider) => provider.ready)
-  const failing = providers.filter((provider) => isSet(provider) && !provider.ready)
+  const { ready, failing } = sortedProviders(providers)
   const isOnlyDemo = ready.every(({ name }) => name === 'demo')
   const listed = providers
     .filter(({ name }) => name !== 'demo')
@@ -55,7 +57,7 @@ export function StartPage() {
             <SelectField
               label="The agents’ model"
               name="model"
-              options={[['', 'the server’s default'], ['demo', 'demo: built in, no key'], ...listed]}
+              options={[['', wordsOfDefault(data?.defaultModel)], ['demo', 'demo: built in, no key'], ...listed]}
               hint="Each agent’s model can be changed later, on its page."
             />
           </Form>

@@ -1,15 +1,9 @@
 import { useState } from 'react'
 import { errorOf } from '../../client/errors.ts'
 import { ParleyError } from '../../client/index.ts'
-import { addressOf, basePath } from '../location.ts'
+import { addressOf } from '../location.ts'
 import { Button } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
-
-/** The path of a link that signs in once: an invitation, or the link that the server prints when it starts. Null on other pages. */
-export function invitationPath(): string | null {
-  const path = location.pathname.startsWith(`${basePath}/`) ? location.pathname.slice(basePath.length) : ''
-  return /^\/(invitations|sign-in)\/[^/]+$/.test(path) ? path : null
-}
 
 const INVITED = {
   title: 'You are invited',

@@ -2,7 +2,6 @@ import { Link, useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { graphql } from '../graphql.ts'
-import { basePath } from '../location.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Refused } from '../ui/notice.tsx'
@@ -17,9 +16,6 @@ const JOIN = graphql(`
     }
   }
 `)
-
-/** Whether the address is a join link, on which nobody needs to be signed in yet. */
-export const isJoinLink = () => location.pathname.startsWith(`${basePath}/join/`)
 
 /** Joins a space only after a click, so that programs that preview the link do not. */
 export function JoinPage({ code }: { code: string }) {

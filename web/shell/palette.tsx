@@ -5,12 +5,13 @@ import { SEARCH } from '../search/operations.ts'
 import { Snippet } from '../search/snippet.tsx'
 import { usePaused } from '../search/use-paused.ts'
 import { useSession } from '../session.tsx'
-import { AGENT_CHOICES } from '../talk/operations.ts'
+import { findDirectSpace } from '../talk/direct-space.ts'
+import { AGENT_CHOICES, PEOPLE_CHOICES } from '../talk/operations.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon, type IconName } from '../ui/icons.tsx'
 import { useTheme } from './theme.ts'
 
-/** A page to go to, a message that was found, or a command. */
+/** A page to go to, somebody or a message that was found, or a command. */
 interface Goal {
   id: string
   icon: IconName
@@ -23,16 +24,20 @@ interface Goal {
 interface PaletteProps {
   open: boolean
   onOpenChange(open: boolean): void
-  onNewSpace(): void
+  /** Opens the form for a new space, with a person if one is given. */
+  onNewSpace(person: NamedPerson | null): void
 }
 
+type NamedPerson = { id: string; name: string }
+
 const MOST_SPACES = 5
+const MOST_PEOPLE = 5
 const MOST_AGENTS = 5
 const MOST_MESSAGES = 5
 /** Shorter texts are in almost every message. */
 const LEAST_LETTERS = 2
 
-/** The command palette (Ctrl K): finds spaces, agents, pages, commands and the words of messages. */
+/** The command palette (Ctrl K): finds spaces, people, agents, pages, commands and the words of messages. */
 export function Palette({ open, onOpenChange, onNewSpace }: PaletteProps) {
   return (
     <Dialog title="Find or go to" open={open} onOpenChange={onOpenChange}>
@@ -41,7 +46,7 @@ export function Palette({ open, onOpenChange, onNewSpace }: PaletteProps) {
   )
 }
 
-function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) {
+function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace: PaletteProps['onNewSpace'] }) {
   const listId = useId()
   const [, go] = useLocation()
   const [text, setText] = useState('')
@@ -67,11 +72,11 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) 
         // biome-ignore lint/a11y/noAutofocus: it is what the dialog was opened for
         autoFocus
         role="combobox"
-        aria-label="Space, agent, page, command or words of a message"
+        aria-label="Space, person, agent, page, command or words of a message"
         aria-expanded="true"
         aria-controls={listId}
         aria-activedescendant={current && `${listId}-${current.id}`}
-        placeholder="Space, agent, page, command or words of a message"
+        placeholder="Space, person, agent, page, command or words of a message"
         value={text}
         onChange={(event) => {
           setText(event.target.value)
@@ -105,26 +110,60 @@ function Search({ onDone, onNewSpace }: { onDone(): void; onNewSpace(): void }) 
 
 const bringIntoView = (option: HTMLElement | null) => option?.scrollIntoView({ block: 'nearest' })
 
-function useGoals(text: string, onNewSpace: () => void): Goal[] {
+function useGoals(text: string, onNewSpace: PaletteProps['onNewSpace']): Goal[] {
   const { viewer, isAdmin, isHuman } = useSession()
-  const commands = useCommands(onNewSpace)
+  const commands = useCommands(() => onNewSpace(null))
+  const people = usePeople(text.trim(), onNewSpace)
   const sought = text.trim().toLowerCase()
   const { data } = useAsk(AGENT_CHOICES, { search: sought === '' ? null : sought })
   const spaces = viewer.spaces.map(({ id, name }): Goal => ({ id, icon: 'space', words: name, to: `/spaces/${id}` }))
   const agents = (data?.agents.edges ?? []).map(
     ({ node }): Goal => ({ id: node.id, icon: 'agent', words: node.name, to: `/agents/${node.id}` }),
   )
-  const pages = isAdmin ? (isHuman ? [WAITING, ...OPERATORS_PAGES] : OPERATORS_PAGES) : [WAITING, AGENTS]
+  const pages = [
+    ...(isHuman || !isAdmin ? [WAITING] : []),
+    ...(isHuman ? [NOTIFICATIONS] : []),
+    ...(isAdmin ? OPERATORS_PAGES : [AGENTS]),
+    PROFILE,
+  ]
   const isFound = ({ words }: Goal) => words.toLowerCase().includes(sought)
   // The number of spaces is limited, so that pages and commands stay in the list.
   const found = [...spaces.filter(isFound).slice(0, MOST_SPACES), ...pages.filter(isFound)]
   return [
     ...found,
+    ...people,
     ...agents.slice(0, MOST_AGENTS),
     ...commands.filter(isFound),
     ...useMessages(text.trim()),
     ...(text.trim() === '' ? [SEARCH_PAGE] : [searchFor(text.trim())]),
   ]
+}
+
+/** People by a part of their name: a person opens their conversation with the viewer, the operator opens their page. */
+function usePeople(text: string, onNewSpace: PaletteProps['onNewSpace']): Goal[] {
+  const { connection, isHuman, humanId } = useSession()
+  const [, go] = useLocation()
+  const { data } = useAsk(PEOPLE_CHOICES, { search: text }, { enabled: text !== '' })
+  const converse = async (person: NamedPerson) => {
+    // Without an answer, the form for a new space says what failed.
+    const space = await findDirectSpace(connection, humanId ?? '', person.id).catch(() => null)
+    if (space === null) onNewSpace(person)
+    else go(`/spaces/${space.id}`)
+  }
+  if (text === '') return []
+  const found = (data?.humans.edges ?? []).map(({ node }) => node)
+  return found
+    .filter(({ id, erasedAt }) => id !== humanId && erasedAt === null)
+    .slice(0, MOST_PEOPLE)
+    .map(({ id, name }): Goal => {
+      const shown = (
+        <>
+          {name} <span className="note">person</span>
+        </>
+      )
+      const to = isHuman ? () => void converse({ id, name }) : `/people/${id}`
+      return { id, icon: 'people', words: name, shown, to }
+    })
 }
 
 const SEARCH_PAGE: Goal = { id: 'search', icon: 'search', words: 'Search messages and files', to: '/search' }
@@ -160,7 +199,9 @@ function useMessages(text: string): Goal[] {
 }
 
 const AGENTS: Goal = { id: 'agents', icon: 'agent', words: 'Agents', to: '/agents' }
-const WAITING: Goal = { id: 'waiting', icon: 'bell', words: 'Waiting for you', to: '/waiting' }
+const WAITING: Goal = { id: 'waiting', icon: 'check', words: 'Waiting for you', to: '/waiting' }
+const NOTIFICATIONS: Goal = { id: 'notifications', icon: 'bell', words: 'Notification settings', to: '/notifications' }
+const PROFILE: Goal = { id: 'profile', icon: 'people', words: 'Profile', to: '/profile' }
 const OPERATORS_PAGES: readonly Goal[] = [
   AGENTS,
   { id: 'people', icon: 'people', words: 'People and access', to: '/people' },

@@ -46,7 +46,7 @@ export function SideBar({ onSearch, onNewSpace, onGo }: SideBarProps) {
       )}
       {isHuman && (
         <Place href="/notifications" icon="bell">
-          Notifications
+          Notification settings
         </Place>
       )}
       {isAdmin && (

@@ -1,24 +1,16 @@
-import { useEffect, useState } from 'react'
+import { useState } from 'react'
 import { errorOf } from '../../client/errors.ts'
 import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
-import { isJoinLink } from './join.tsx'
+import { isJoinLink } from './link-paths.ts'
 import { keepReturnPath } from './return-path.ts'
 
-/** Sends a sign-in link by email, if the server can send email. */
+/** Sends a sign-in link by email. */
 export function SignInByMail() {
-  const [isOffered, setOffered] = useState(false)
   const [sentTo, setSentTo] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const [error, setError] = useState<ParleyError | null>(null)
-  useEffect(() => {
-    fetch(addressOf('/auth/session'), { headers: { 'x-parley-csrf': '1' } })
-      .then((answer) => answer.json())
-      .then(({ mail }) => setOffered(mail === true))
-      .catch(() => {})
-  }, [])
-  if (!isOffered) return null
   async function request(email: string): Promise<void> {
     setBusy(true)
     setError(null)

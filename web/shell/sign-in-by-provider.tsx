@@ -1,21 +1,9 @@
-import { useEffect, useState } from 'react'
 import { addressOf } from '../location.ts'
 import { pathHere } from './return-path.ts'
-
-interface Provider {
-  name: string
-  label: string
-}
+import type { IdentityProvider } from './sign-in-ways.ts'
 
 /** Offers the identity providers of the server, and returns to the page that required signing in. */
-export function SignInByProvider() {
-  const [providers, setProviders] = useState<Provider[]>([])
-  useEffect(() => {
-    fetch(addressOf('/auth/oidc'))
-      .then((answer) => answer.json())
-      .then((body: { providers?: Provider[] }) => setProviders(body.providers ?? []))
-      .catch(() => {})
-  }, [])
+export function SignInByProvider({ providers }: { providers: readonly IdentityProvider[] }) {
   if (providers.length === 0) return null
   return (
     <ul className="sign-in-providers">

@@ -1,22 +1,28 @@
-import { useState } from 'react'
 import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
-import { isJoinLink } from './join.tsx'
+import { Loading, Refused } from '../ui/notice.tsx'
+import { isJoinLink } from './link-paths.ts'
 import { SignInByMail } from './sign-in-by-mail.tsx'
 import { SignInByProvider } from './sign-in-by-provider.tsx'
+import { useSignInWays } from './sign-in-ways.ts'
 
 interface SignInProps {
   onToken(token: string): void
-  /** Why the viewer must sign in again. */
-  reason: string | null
+  /** The credential that the server does not accept, or no longer does. */
+  refused: keyof typeof REASONS | null
 }
 
-/** Signs in with a token. The operator's token is on the server's machine. */
-export function SignIn({ onToken, reason }: SignInProps) {
-  const [isTried, setTried] = useState(false)
+const REASONS = {
+  token: 'The server does not accept this token. It may have been revoked or have expired.',
+  session: 'Your session has ended. Sign in again.',
+}
+
+/** Offers the ways to sign in. If there is another one, the token is folded away: most people have none. */
+export function SignIn({ onToken, refused }: SignInProps) {
   const isJoining = isJoinLink()
-  const error = reason === null || isTried ? null : new ParleyError(reason, 'UNAUTHENTICATED')
+  const ways = useSignInWays()
+  const byToken = <SignInByToken isJoining={isJoining} onToken={onToken} />
   return (
     <main className="sign-in">
       <div className="sign-in-card">
@@ -42,33 +48,23 @@ export function SignIn({ onToken, reason }: SignInProps) {
             </p>
           </>
         )}
-        <SignInByProvider />
-        <SignInByMail />
-        <Form
-          label="Sign in"
-          submit="Sign in"
-          isBusy={false}
-          error={error}
-          onSubmit={(values) => {
-            setTried(true)
-            const token = textIn(values, 'token')
-            if (token !== null) onToken(token)
-            setTried(false)
-          }}
-        >
-          <TextField
-            label="Token"
-            name="token"
-            type="password"
-            required
-            spellCheck={false}
-            hint={
-              isJoining
-                ? 'The token that an admin of this server gave you. It signs this browser in for 30 days.'
-                : 'When it starts, the server prints where the operator’s token is. That token stays in this tab; a person’s token signs this browser in for 30 days.'
-            }
-          />
-        </Form>
+        <Refused error={refused === null ? null : new ParleyError(REASONS[refused], 'UNAUTHENTICATED')} />
+        {ways === null ? (
+          <Loading what="the ways to sign in" />
+        ) : (
+          <>
+            <SignInByProvider providers={ways.providers} />
+            {ways.mail && <SignInByMail />}
+            {ways.mail || ways.providers.length > 0 ? (
+              <details className="fold" open={refused === 'token'}>
+                <summary>Sign in with a token</summary>
+                {byToken}
+              </details>
+            ) : (
+              byToken
+            )}
+          </>
+        )}
         <p className="hint">Lost your way in? Ask an admin of this server for a new invitation.</p>
         {!isJoining && (
           <p className="hint">
@@ -77,5 +73,34 @@ export function SignIn({ onToken, reason }: SignInProps) {
         )}
       </div>
     </main>
+  )
+}
+
+interface SignInByTokenProps {
+  isJoining: boolean
+  onToken(token: string): void
+}
+
+/** Signs in with a token. The operator's token is on the server's machine. */
+function SignInByToken({ isJoining, onToken }: SignInByTokenProps) {
+  const submit = (values: FormData) => {
+    const token = textIn(values, 'token')
+    if (token !== null) onToken(token)
+  }
+  return (
+    <Form label="Sign in" submit="Sign in" isBusy={false} error={null} onSubmit={submit}>
+      <TextField
+        label="Token"
+        name="token"
+        type="password"
+        required
+        spellCheck={false}
+        hint={
+          isJoining
+            ? 'The token that an admin of this server gave you. It signs this browser in for 30 days.'
+            : 'When it starts, the server prints where the operator’s token is. That token stays in this tab; a person’s token signs this browser in for 30 days.'
+        }
+      />
+    </Form>
   )
 }

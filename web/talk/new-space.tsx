@@ -16,18 +16,32 @@ import { ROUTINGS } from './space-details.tsx'
 interface NewSpaceProps {
   open: boolean
   onOpenChange(open: boolean): void
+  /** Chosen at first: somebody with whom the viewer has no space of their own yet. */
+  person?: { id: string; name: string } | null
   /** Called after the new space was opened. */
   onMade(): void
 }
 
-export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
-  const { connection, humanId } = useSession()
+export function NewSpace({ open, onOpenChange, ...props }: NewSpaceProps) {
+  return (
+    <Dialog title="New space" open={open} onOpenChange={onOpenChange}>
+      <NewSpaceForm {...props} onDone={() => onOpenChange(false)} />
+    </Dialog>
+  )
+}
+
+interface FormProps extends Pick<NewSpaceProps, 'person' | 'onMade'> {
+  onDone(): void
+}
+
+function NewSpaceForm({ person = null, onDone, onMade }: FormProps) {
+  const { connection, viewer, humanId } = useSession()
   const [, go] = useLocation()
-  const mayInvite = useMayInvite({ enabled: open })
+  const mayInvite = useMayInvite()
   const [search, setSearch] = useState({ agents: '', people: '' })
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
-  const agents = useAsk(AGENT_CHOICES, { search: search.agents || null }, { enabled: open })
-  const people = useAsk(PEOPLE_CHOICES, { search: search.people || null }, { enabled: open })
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set(person === null ? [] : [person.id]))
+  const agents = useAsk(AGENT_CHOICES, { search: search.agents || null })
+  const people = useAsk(PEOPLE_CHOICES, { search: search.people || null })
   const create = useDo(async (values: FormData) => {
     const memberIds = [...chosen]
     const routing = String(values.get('routing')) as Routing
@@ -41,8 +55,7 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
       ...(values.get('confidential') === 'on' ? { confidential: true } : {}),
     }
     const { space } = payloadOf((await connection.ask(CREATE_SPACE, { input })).createSpace, 'CreateSpacePayload')
-    setChosen(new Set())
-    onOpenChange(false)
+    onDone()
     go(`/spaces/${space.id}`)
     onMade()
   })
@@ -51,42 +64,56 @@ export function NewSpace({ open, onOpenChange, onMade }: NewSpaceProps) {
     if (!next.delete(id)) next.add(id)
     setChosen(next)
   }
-  const found = (people.data?.humans.edges ?? []).map(({ node }) => node)
+  const listed = (people.data?.humans.edges ?? []).map(({ node }) => node)
+  // The chosen person comes first, even if the list is longer than what is shown.
+  const found =
+    person === null || search.people !== ''
+      ? listed
+      : [{ ...person, kind: 'HUMAN' as const, erasedAt: null }, ...listed.filter(({ id }) => id !== person.id)]
+  const agentChoices = (
+    <Choices
+      title="Agents"
+      found={(agents.data?.agents.edges ?? []).map(({ node }) => node)}
+      chosen={chosen}
+      search={search.agents}
+      onSearch={(next) => setSearch({ ...search, agents: next })}
+      onToggle={toggle}
+      none="There are no agents yet. Admins create them under Agents."
+    />
+  )
+  const peopleChoices = (
+    <Choices
+      title="People"
+      found={found.filter(({ id, erasedAt }) => id !== humanId && erasedAt === null)}
+      chosen={chosen}
+      search={search.people}
+      onSearch={(next) => setSearch({ ...search, people: next })}
+      onToggle={toggle}
+      none={
+        mayInvite
+          ? 'You cannot see any other people yet. Create the space, and invite them by email from its details.'
+          : 'You cannot see any other people yet. Create the space, and send a join link from its details to people who have an account.'
+      }
+    />
+  )
   return (
-    <Dialog title="New space" open={open} onOpenChange={onOpenChange}>
-      <Form label="New space" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
-        <TextField label="Name" name="name" required maxLength={200} autoFocus placeholder="Kitchen" />
-        <TextField label="Description" name="description" placeholder="Optional" />
-        <SelectField label="Which agents wake" name="routing" options={ROUTINGS} />
-        <Choices
-          title="Agents"
-          found={(agents.data?.agents.edges ?? []).map(({ node }) => node)}
-          chosen={chosen}
-          search={search.agents}
-          onSearch={(next) => setSearch({ ...search, agents: next })}
-          onToggle={toggle}
-          none="There are no agents yet. Admins create them under Agents."
-        />
-        <Choices
-          title="People"
-          found={found.filter(({ id, erasedAt }) => id !== humanId && erasedAt === null)}
-          chosen={chosen}
-          search={search.people}
-          onSearch={(next) => setSearch({ ...search, people: next })}
-          onToggle={toggle}
-          none={
-            mayInvite
-              ? 'You cannot see any other people yet. Create the space, and invite them by email from its details.'
-              : 'You cannot see any other people yet. Create the space, and send a join link from its details to people who have an account.'
-          }
-        />
-        <CheckField
-          label="Confidential"
-          name="confidential"
-          hint={`${WHAT_IT_MEANS} Only an admin can turn this off.`}
-        />
-      </Form>
-    </Dialog>
+    <Form label="New space" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
+      <TextField
+        label="Name"
+        name="name"
+        required
+        maxLength={200}
+        autoFocus
+        placeholder="Kitchen"
+        defaultValue={person === null ? '' : `${viewer.viewer?.human?.name ?? ''} and ${person.name}`.slice(0, 200)}
+      />
+      <TextField label="Description" name="description" placeholder="Optional" />
+      <SelectField label="Which agents wake" name="routing" options={ROUTINGS} />
+      {person === null && agentChoices}
+      {peopleChoices}
+      {person !== null && agentChoices}
+      <CheckField label="Confidential" name="confidential" hint={`${WHAT_IT_MEANS} Only an admin can turn this off.`} />
+    </Form>
   )
 }
 

@@ -67,7 +67,7 @@ export function SelectField({ label, hint, options, ...props }: SelectProps) {
   )
 }
 
-type CheckProps = ComponentProps<'input'> & { label: string; hint?: string }
+type CheckProps = ComponentProps<'input'> & { label: string; hint?: ReactNode }
 
 export function CheckField({ label, hint, ...props }: CheckProps) {
   const id = useId()

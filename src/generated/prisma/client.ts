@@ -301,7 +301,7 @@ export type Session = Prisma.SessionModel
 export type Webhook = Prisma.WebhookModel
 /**
  * Model Invitation
- * A way to sign in once as a human. Only the SHA-256 of its code is kept.
+ * A way to sign in once as a human. Only the SHA-256 of its code is kept. It is deleted when it is used.
  */
 export type Invitation = Prisma.InvitationModel
 /**

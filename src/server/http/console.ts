@@ -11,7 +11,7 @@ import { pathOf } from './targets.ts'
 const ASSETS_PATH = '/console/'
 /** The paths of the console's pages. All of them return the same document, which renders the page of the path. */
 const PAGES =
-  /^\/(?:|(?:spaces|runs|agents|why)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|profile|people|models|start|usage|audit|notifications|search)\/?$/
+  /^\/(?:|(?:spaces|runs|agents|why|people)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|profile|models|start|usage|audit|notifications|search)\/?$/
 
 /** Assets whose path matters: a service worker controls only the pages below its own path. */
 const AT_ROOT = ['/manifest.webmanifest', '/service-worker.js']

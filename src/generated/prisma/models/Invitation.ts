@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Invitation
- * A way to sign in once as a human. Only the SHA-256 of its code is kept.
+ * A way to sign in once as a human. Only the SHA-256 of its code is kept. It is deleted when it is used.
  */
 export type InvitationModel = runtime.Types.Result.DefaultSelection<Prisma.$InvitationPayload>
 
@@ -26,19 +26,28 @@ export type AggregateInvitation = {
 
 export type InvitationMinAggregateOutputType = {
   hash: string | null
+  id: string | null
   humanId: string | null
+  inviterId: string | null
+  createdAt: Date | null
   expiresAt: Date | null
 }
 
 export type InvitationMaxAggregateOutputType = {
   hash: string | null
+  id: string | null
   humanId: string | null
+  inviterId: string | null
+  createdAt: Date | null
   expiresAt: Date | null
 }
 
 export type InvitationCountAggregateOutputType = {
   hash: number
+  id: number
   humanId: number
+  inviterId: number
+  createdAt: number
   expiresAt: number
   _all: number
 }
@@ -46,19 +55,28 @@ export type InvitationCountAggregateOutputType = {
 
 export type InvitationMinAggregateInputType = {
   hash?: true
+  id?: true
   humanId?: true
+  inviterId?: true
+  createdAt?: true
   expiresAt?: true
 }
 
 export type InvitationMaxAggregateInputType = {
   hash?: true
+  id?: true
   humanId?: true
+  inviterId?: true
+  createdAt?: true
   expiresAt?: true
 }
 
 export type InvitationCountAggregateInputType = {
   hash?: true
+  id?: true
   humanId?: true
+  inviterId?: true
+  createdAt?: true
   expiresAt?: true
   _all?: true
 }
@@ -137,7 +155,10 @@ export type InvitationGroupByArgs<ExtArgs extends runtime.Types.Extensions.Inter
 
 export type InvitationGroupByOutputType = {
   hash: string
+  id: string
   humanId: string
+  inviterId: string | null
+  createdAt: Date
   expiresAt: Date
   _count: InvitationCountAggregateOutputType | null
   _min: InvitationMinAggregateOutputType | null
@@ -164,28 +185,40 @@ export type InvitationWhereInput = {
   OR?: Prisma.InvitationWhereInput[]
   NOT?: Prisma.InvitationWhereInput | Prisma.InvitationWhereInput[]
   hash?: Prisma.StringFilter<"Invitation"> | string
+  id?: Prisma.StringFilter<"Invitation"> | string
   humanId?: Prisma.StringFilter<"Invitation"> | string
+  inviterId?: Prisma.StringNullableFilter<"Invitation"> | string | null
+  createdAt?: Prisma.DateTimeFilter<"Invitation"> | Date | string
   expiresAt?: Prisma.DateTimeFilter<"Invitation"> | Date | string
 }
 
 export type InvitationOrderByWithRelationInput = {
   hash?: Prisma.SortOrder
+  id?: Prisma.SortOrder
   humanId?: Prisma.SortOrder
+  inviterId?: Prisma.SortOrderInput | Prisma.SortOrder
+  createdAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
 }
 
 export type InvitationWhereUniqueInput = Prisma.AtLeast<{
   hash?: string
+  id?: string
   AND?: Prisma.InvitationWhereInput | Prisma.InvitationWhereInput[]
   OR?: Prisma.InvitationWhereInput[]
   NOT?: Prisma.InvitationWhereInput | Prisma.InvitationWhereInput[]
   humanId?: Prisma.StringFilter<"Invitation"> | string
+  inviterId?: Prisma.StringNullableFilter<"Invitation"> | string | null
+  createdAt?: Prisma.DateTimeFilter<"Invitation"> | Date | string
   expiresAt?: Prisma.DateTimeFilter<"Invitation"> | Date | string
-}, "hash">
+}, "hash" | "id">
 
 export type InvitationOrderByWithAggregationInput = {
   hash?: Prisma.SortOrder
+  id?: Prisma.SortOrder
   humanId?: Prisma.SortOrder
+  inviterId?: Prisma.SortOrderInput | Prisma.SortOrder
+  createdAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
   _count?: Prisma.InvitationCountOrderByAggregateInput
   _max?: Prisma.InvitationMaxOrderByAggregateInput
@@ -197,67 +230,100 @@ export type InvitationScalarWhereWithAggregatesInput = {
   OR?: Prisma.InvitationScalarWhereWithAggregatesInput[]
   NOT?: Prisma.InvitationScalarWhereWithAggregatesInput | Prisma.InvitationScalarWhereWithAggregatesInput[]
   hash?: Prisma.StringWithAggregatesFilter<"Invitation"> | string
+  id?: Prisma.StringWithAggregatesFilter<"Invitation"> | string
   humanId?: Prisma.StringWithAggregatesFilter<"Invitation"> | string
+  inviterId?: Prisma.StringNullableWithAggregatesFilter<"Invitation"> | string | null
+  createdAt?: Prisma.DateTimeWithAggregatesFilter<"Invitation"> | Date | string
   expiresAt?: Prisma.DateTimeWithAggregatesFilter<"Invitation"> | Date | string
 }
 
 export type InvitationCreateInput = {
   hash: string
+  id?: string
   humanId: string
+  inviterId?: string | null
+  createdAt?: Date | string
   expiresAt: Date | string
 }
 
 export type InvitationUncheckedCreateInput = {
   hash: string
+  id?: string
   humanId: string
+  inviterId?: string | null
+  createdAt?: Date | string
   expiresAt: Date | string
 }
 
 export type InvitationUpdateInput = {
   hash?: Prisma.StringFieldUpdateOperationsInput | string
+  id?: Prisma.StringFieldUpdateOperationsInput | string
   humanId?: Prisma.StringFieldUpdateOperationsInput | string
+  inviterId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   expiresAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
 export type InvitationUncheckedUpdateInput = {
   hash?: Prisma.StringFieldUpdateOperationsInput | string
+  id?: Prisma.StringFieldUpdateOperationsInput | string
   humanId?: Prisma.StringFieldUpdateOperationsInput | string
+  inviterId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   expiresAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
 export type InvitationCreateManyInput = {
   hash: string
+  id?: string
   humanId: string
+  inviterId?: string | null
+  createdAt?: Date | string
   expiresAt: Date | string
 }
 
 export type InvitationUpdateManyMutationInput = {
   hash?: Prisma.StringFieldUpdateOperationsInput | string
+  id?: Prisma.StringFieldUpdateOperationsInput | string
   humanId?: Prisma.StringFieldUpdateOperationsInput | string
+  inviterId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   expiresAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
 export type InvitationUncheckedUpdateManyInput = {
   hash?: Prisma.StringFieldUpdateOperationsInput | string
+  id?: Prisma.StringFieldUpdateOperationsInput | string
   humanId?: Prisma.StringFieldUpdateOperationsInput | string
+  inviterId?: Prisma.NullableStringFieldUpdateOperationsInput | string | null
+  createdAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
   expiresAt?: Prisma.DateTimeFieldUpdateOperationsInput | Date | string
 }
 
 export type InvitationCountOrderByAggregateInput = {
   hash?: Prisma.SortOrder
+  id?: Prisma.SortOrder
   humanId?: Prisma.SortOrder
+  inviterId?: Prisma.SortOrder
+  createdAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
 }
 
 export type InvitationMaxOrderByAggregateInput = {
   hash?: Prisma.SortOrder
+  id?: Prisma.SortOrder
   humanId?: Prisma.SortOrder
+  inviterId?: Prisma.SortOrder
+  createdAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
 }
 
 export type InvitationMinOrderByAggregateInput = {
   hash?: Prisma.SortOrder
+  id?: Prisma.SortOrder
   humanId?: Prisma.SortOrder
+  inviterId?: Prisma.SortOrder
+  createdAt?: Prisma.SortOrder
   expiresAt?: Prisma.SortOrder
 }
 
@@ -265,36 +331,57 @@ export type InvitationMinOrderByAggregateInput = {
 
 export type InvitationSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   hash?: boolean
+  id?: boolean
   humanId?: boolean
+  inviterId?: boolean
+  createdAt?: boolean
   expiresAt?: boolean
 }, ExtArgs["result"]["invitation"]>
 
 export type InvitationSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   hash?: boolean
+  id?: boolean
   humanId?: boolean
+  inviterId?: boolean
+  createdAt?: boolean
   expiresAt?: boolean
 }, ExtArgs["result"]["invitation"]>
 
 export type InvitationSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   hash?: boolean
+  id?: boolean
   humanId?: boolean
+  inviterId?: boolean
+  createdAt?: boolean
   expiresAt?: boolean
 }, ExtArgs["result"]["invitation"]>
 
 export type InvitationSelectScalar = {
   hash?: boolean
+  id?: boolean
   humanId?: boolean
+  inviterId?: boolean
+  createdAt?: boolean
   expiresAt?: boolean
 }
 
-export type InvitationOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"hash" | "humanId" | "expiresAt", ExtArgs["result"]["invitation"]>
+export type InvitationOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"hash" | "id" | "humanId" | "inviterId" | "createdAt" | "expiresAt", ExtArgs["result"]["invitation"]>
 
 export type $InvitationPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   name: "Invitation"
   objects: {}
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     hash: string
+    /**
+     * The defaults are for processes of versions before 0.3, which write no id, inviter and time.
+     */
+    id: string
     humanId: string
+    /**
+     * A human, an access token, or the operator's id; null: an admin before version 0.3.
+     */
+    inviterId: string | null
+    createdAt: Date
     expiresAt: Date
   }, ExtArgs["result"]["invitation"]>
   composites: {}
@@ -720,7 +807,10 @@ export interface Prisma__InvitationClient<T, Null = never, ExtArgs extends runti
  */
 export interface InvitationFieldRefs {
   readonly hash: Prisma.FieldRef<"Invitation", 'String'>
+  readonly id: Prisma.FieldRef<"Invitation", 'String'>
   readonly humanId: Prisma.FieldRef<"Invitation", 'String'>
+  readonly inviterId: Prisma.FieldRef<"Invitation", 'String'>
+  readonly createdAt: Prisma.FieldRef<"Invitation", 'DateTime'>
   readonly expiresAt: Prisma.FieldRef<"Invitation", 'DateTime'>
 }
     

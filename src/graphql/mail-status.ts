@@ -1,0 +1,38 @@
+import { isAdmin } from '../rules/permissions.ts'
+import { builder } from './builder.ts'
+import type * as shapes from './shapes.ts'
+
+const MailStatus = builder.objectRef<shapes.MailStatus>('MailStatus').implement({
+  description: 'Whether emails reach the mail server. Emails that fail are attempted again for about a day.',
+  fields: (t) => ({
+    configured: t.exposeBoolean('configured', { description: 'Whether the server can send email (PARLEY_SMTP_URL).' }),
+    lastSentAt: t.expose('lastSentAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: 'When the mail server last accepted an email. Null if it has accepted none in the last 30 days.',
+    }),
+    lastFailedAt: t.expose('lastFailedAt', {
+      type: 'DateTime',
+      nullable: true,
+      description:
+        'Of the emails that are not sent: when the last attempt began that failed, or that follows a failed one. Mail works again if `lastSentAt` is later.',
+    }),
+    lastError: t.exposeString('lastError', {
+      nullable: true,
+      description: 'Why that attempt, or the one before it, failed.',
+    }),
+    retrying: t.exposeInt('retrying', { description: 'Emails that failed and are attempted again.' }),
+    failed: t.exposeInt('failed', { description: 'Emails that were given up. They are among the `failedJobs`.' }),
+  }),
+})
+
+builder.queryField('mailStatus', (t) =>
+  t.field({
+    type: MailStatus,
+    nullable: true,
+    description: 'Null unless the viewer is an admin.',
+    // Reads the records of all recent emails.
+    complexity: 10,
+    resolve: (_, __, { domain, viewer }) => (isAdmin(viewer) ? domain.mailStatus() : null),
+  }),
+)

@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { HumanViewer } from '../../src/access/viewer.ts'
+import { RULE_STACKS } from '../support/application.ts'
+import { type MailServer, startMailServer } from '../support/mail-server.ts'
+import { startTestServer, type TestServer } from '../support/served.ts'
+import { openStage, type Read, type Stage } from '../support/stage.ts'
+import { until } from '../support/until.ts'
+
+const LIST = `query ($first: Int, $after: String) { invitations(first: $first, after: $after) {
+  edges { node { id email human { name } invitedBy { name } spaces { name } createdAt expiresAt } } pageInfo { hasNextPage endCursor } } }`
+const NODE = 'query ($id: ID!) { node(id: $id) { __typename id ... on Invitation { email } } }'
+const CREATE = `mutation ($input: CreateInvitationInput!) { createInvitation(input: $input) {
+  __typename ... on CreateInvitationPayload { url } ... on Error { code } } }`
+const INVITE = `mutation ($input: InviteInput!) { invite(input: $input) { __typename ... on Error { code message } } }`
+const REVOKE = `mutation ($id: ID!) { revokeInvitation(input: { id: $id }) {
+  __typename ... on RevokeInvitationPayload { revokedId } ... on Error { code } } }`
+const AUDIT = `query ($action: String) { auditLog(action: $action) { edges { node { action targetId refused } } } }`
+
+describe.each(RULE_STACKS)('open invitations, on the %s stack', (stack) => {
+  let smtp: MailServer
+  let parley: TestServer
+  let stage: Stage
+
+  beforeAll(async () => {
+    smtp = await startMailServer()
+    parley = await startTestServer({
+      stack,
+      settings: { PARLEY_SMTP_URL: smtp.url, PARLEY_MAIL_FROM: 'parley@example.org', PARLEY_INVITE: 'members' },
+    })
+    stage = await openStage(parley)
+  })
+  afterAll(async () => {
+    await parley?.close()
+    await smtp?.close()
+  })
+
+  const ask = (operation: string, variables: object = {}, client = stage.admin): Promise<Read> =>
+    stage.ask(client, operation, variables)
+  /** All open invitations. Other tests of the same application may have made some. */
+  const open = async (): Promise<Read[]> => (await ask(LIST, { first: 100 })).edges.map(({ node }: Read): Read => node)
+  const openOf = async (whose: string) =>
+    (await open()).find(({ email, human }) => email === whose || human?.name === whose)
+  const link = async (humanId: string) => new URL((await ask(CREATE, { input: { humanId } })).url).pathname
+  const redeem = (path: string, body: object = {}) =>
+    fetch(`${parley.origin}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-parley-csrf': '1' },
+      body: JSON.stringify(body),
+    })
+  const addressOf = (name: string) => `${name}.${stack}@example.com`
+
+  test('are listed for admins, newest first, with the person, the inviter, the spaces and the times, until they are used', async () => {
+    const [hanna, lena] = [await stage.person('Hanna'), await stage.person(`Lena ${stack}`)]
+    const room = await stage.space('Room', [hanna])
+    const path = await link(lena.id)
+    const email = addressOf('grace')
+    await ask(INVITE, { input: { email, spaceIds: [room.id] } }, hanna.client)
+    const [byMail, byLink] = await open()
+    expect(byLink).toMatchObject({ email: null, human: { name: lena.name }, invitedBy: null, spaces: [] })
+    expect(byMail).toMatchObject({ email, human: null, invitedBy: { name: 'Hanna' }, spaces: [{ name: 'Room' }] })
+    for (const { createdAt, expiresAt } of [byMail, byLink])
+      expect(Date.parse(expiresAt) - Date.parse(createdAt)).toBe(7 * 86_400_000)
+    expect(await ask(NODE, { id: byMail.id })).toEqual({ __typename: 'Invitation', id: byMail.id, email })
+    expect(JSON.stringify([byMail, byLink])).not.toContain(path.split('/').at(-1))
+
+    expect((await redeem(path)).status).toBe(200)
+    expect((await redeem(new URL((await smtp.mailTo(email)).link).pathname, { name: 'Grace' })).status).toBe(200)
+    expect([await openOf(lena.name), await openOf(email)]).toEqual([undefined, undefined])
+  })
+
+  test('name the person who has the address of an invitation by email', async () => {
+    const email = addressOf('Owner')
+    await parley.app.domain.humans.create(parley.admin, { name: 'Olga', email })
+    await ask(INVITE, { input: { email: email.toLowerCase() } })
+    expect(await openOf(email.toLowerCase())).toMatchObject({ human: { name: 'Olga' } })
+  })
+
+  test('have pages', async () => {
+    const { id } = await stage.person('Paula')
+    for (let n = 0; n < 3; n += 1) await link(id)
+    const all = await open()
+    const first = await ask(LIST, { first: 2 })
+    expect(first.edges.map(({ node }: Read) => node)).toEqual(all.slice(0, 2))
+    expect(first.pageInfo.hasNextPage).toBe(true)
+    const rest = await ask(LIST, { first: 100, after: first.pageInfo.endCursor })
+    expect(rest.edges.map(({ node }: Read) => node)).toEqual(all.slice(2))
+  })
+
+  test('are revoked: neither the link nor the mail works any longer, and the audit log says so', async () => {
+    const revoked = await stage.person(`Rita ${stack}`)
+    const path = await link(revoked.id)
+    const email = addressOf('rob')
+    await ask(INVITE, { input: { email } })
+    const mailed = new URL((await smtp.mailTo(email)).link).pathname
+    for (const whose of [revoked.name, email]) {
+      const { id } = await openOf(whose)
+      expect(await ask(REVOKE, { id })).toEqual({ __typename: 'RevokeInvitationPayload', revokedId: id })
+      expect(await ask(REVOKE, { id })).toMatchObject({ code: 'NOT_FOUND' })
+      expect(await ask(NODE, { id })).toBeNull()
+      expect((await ask(AUDIT, { action: 'revokeInvitation' })).edges[0].node).toMatchObject({ targetId: id })
+    }
+    expect((await redeem(path)).status).toBe(404)
+    expect((await redeem(mailed, { name: 'Rob' })).status).toBe(404)
+  })
+
+  test('send no mail if they are revoked before the mail server accepts it', async () => {
+    smtp.behave('busy')
+    const before = smtp.connections()
+    const email = addressOf('late')
+    await ask(INVITE, { input: { email } })
+    await until('an attempt was made', () => smtp.connections() > before)
+    const { id } = await openOf(email)
+    await ask(REVOKE, { id })
+    smtp.behave('accepts')
+    await until('the job is gone', async () => {
+      const jobs = await parley.app.platform.db.prisma.$queryRaw<unknown[]>`
+        SELECT 1 FROM job WHERE name = 'send-link' AND group_id = ${id} AND state < 'completed'`
+      return jobs.length === 0
+    })
+    expect(smtp.mails.filter(({ to }) => to.includes(email))).toEqual([])
+  })
+
+  test('are neither listed nor revocable for people who are not admins', async () => {
+    const { client } = await stage.person('Mallory')
+    await link((await stage.person('Nora')).id)
+    const [{ id }] = await open()
+    expect(await ask(LIST, {}, client)).toBeNull()
+    expect(await ask(NODE, { id }, client)).toBeNull()
+    expect(await ask(REVOKE, { id }, client)).toMatchObject({ code: 'FORBIDDEN' })
+    expect((await open())[0]?.id).toBe(id)
+  })
+
+  test('are not listed after they have expired', async () => {
+    const tess = await stage.person(`Tess ${stack}`)
+    await link(tess.id)
+    const { id } = await openOf(tess.name)
+    await parley.app.platform.db.prisma.invitation.update({ where: { id }, data: { expiresAt: new Date(0) } })
+    expect(await openOf(tess.name)).toBeUndefined()
+    expect(await ask(NODE, { id })).toBeNull()
+  })
+
+  test.each(['loses the role', 'is removed'])('of others end when the admin who got the links %s', async (how) => {
+    const { domain } = parley.app
+    const { id } = await domain.humans.create(parley.admin, { name: 'Chief', role: 'ADMIN' })
+    const chief: HumanViewer = { scope: 'HUMAN', id, role: 'ADMIN', tokenId: null, expiresAt: null }
+    const other = await stage.person('Vic')
+    const create = async (humanId: string) =>
+      (await domain.invitations.create(chief, { humanId, expiresInSeconds: 60 })).path
+    const [ofOther, own] = [await create(other.id), await create(id)]
+    if (how === 'is removed') await domain.deletion.eraseHuman(parley.admin, { id, messages: false })
+    else await domain.humans.update(parley.admin, { id, role: 'MEMBER' })
+    expect((await redeem(ofOther)).status).toBe(404)
+    expect((await redeem(own)).status).toBe(how === 'is removed' ? 404 : 200)
+  })
+})

@@ -1,0 +1,95 @@
+import type { ConsoleModelsQuery, ConsoleModelUseQuery } from '../../generated/graphql.ts'
+
+export type Provider = NonNullable<ConsoleModelsQuery['modelProviders']>[number]
+type Agent = ConsoleModelUseQuery['agents']['edges'][number]['node']
+
+export interface KnownProvider {
+  name: string
+  words: string
+  api: string
+  /** Runs on the machine of the server, and needs no key. */
+  isLocal?: true
+}
+
+/** Well-known providers. The server knows their addresses. */
+export const KNOWN: readonly KnownProvider[] = [
+  { name: 'openai', words: 'OpenAI', api: 'openai' },
+  { name: 'anthropic', words: 'Anthropic', api: 'anthropic' },
+  { name: 'google', words: 'Google', api: 'google' },
+  { name: 'openrouter', words: 'OpenRouter', api: 'openai-chat' },
+  { name: 'groq', words: 'Groq', api: 'openai-chat' },
+  { name: 'mistral', words: 'Mistral', api: 'openai-chat' },
+  { name: 'deepseek', words: 'DeepSeek', api: 'openai-chat' },
+  { name: 'xai', words: 'xAI', api: 'openai-chat' },
+  { name: 'ollama', words: 'Ollama', api: 'openai-chat', isLocal: true },
+  { name: 'lmstudio', words: 'LM Studio', api: 'openai-chat', isLocal: true },
+]
+
+export const LOCAL_WORDS = 'on the machine of the server'
+
+export const APIS = [
+  ['openai-chat', 'Chat Completions: most servers'],
+  ['openai', 'OpenAI Responses'],
+  ['anthropic', 'Anthropic Messages'],
+  ['google', 'Google Gemini'],
+] as const
+
+/** The query of the address of the page *Models* with which the form for a new provider is open. */
+export const WITH_NEW_PROVIDER = '?new'
+
+/** Returns where a provider is called: its address, or its API in words. */
+export const placeOf = ({ name, api, baseUrl }: Pick<Provider, 'name' | 'api' | 'baseUrl'>) =>
+  baseUrl ?? (name === 'demo' ? 'scripted' : (APIS.find(([known]) => known === api)?.[1].split(':')[0] ?? api))
+
+/** `openai` and `openai.chat` are listed even before they are set up. */
+export const isSet = ({ name, fromEnvironment, hasKey, baseUrl }: Provider) =>
+  name === 'demo' || fromEnvironment || hasKey || baseUrl !== null
+
+/** Providers that are set up: those that can be called, `demo` last, and those that cannot. */
+export function sortedProviders(providers: readonly Provider[]): { ready: Provider[]; failing: Provider[] } {
+  const ready = providers.filter((one) => isSet(one) && one.ready)
+  return {
+    ready: [...ready.filter(({ name }) => name !== 'demo'), ...ready.filter(({ name }) => name === 'demo')],
+    failing: providers.filter((one) => isSet(one) && !one.ready),
+  }
+}
+
+/** A model of a provider that agents use. */
+export interface ModelUse {
+  /** The provider's own name of the model. */
+  model: string
+  /** Whether agents get it that are created without a model. */
+  isDefault: boolean
+  agents: { id: string; name: string; isFallback: boolean }[]
+}
+
+/** Returns the models of a provider that agents use, or that new agents get, most used first. */
+export function usesOf(provider: string, agents: readonly Agent[], defaultModel: string | null): ModelUse[] {
+  const uses = new Map<string, ModelUse>()
+  const entryOf = (name: string): ModelUse | null => {
+    const model = modelOf(provider, name)
+    if (model === null) return null
+    const entry = uses.get(model) ?? { model, isDefault: name === defaultModel, agents: [] }
+    uses.set(model, entry)
+    return entry
+  }
+  if (defaultModel !== null) entryOf(defaultModel)
+  for (const { id, name, model, internals } of agents) {
+    entryOf(model)?.agents.push({ id, name, isFallback: false })
+    for (const fallback of internals?.fallbackModels ?? [])
+      if (fallback !== model) entryOf(fallback)?.agents.push({ id, name, isFallback: true })
+  }
+  return [...uses.values()].sort((one, other) => other.agents.length - one.agents.length)
+}
+
+/** Returns the provider's own name of a model; null for a model of another provider. */
+function modelOf(provider: string, name: string): string | null {
+  if (name === provider) return name
+  return name.startsWith(`${provider}:`) ? name.slice(provider.length + 1) : null
+}
+
+/** Returns the model that a test without a choice calls: the one that matters most; null if nothing suggests one. */
+export function modelToTest({ models }: Pick<Provider, 'models'>, uses: readonly ModelUse[]): string | null {
+  const used = uses.find(({ isDefault }) => isDefault) ?? uses[0]
+  return used?.model ?? (models.length === 1 ? (models[0] ?? null) : null)
+}
