@@ -21,17 +21,25 @@ const ARROWS = {
   confidentiality: { values: ['lib', 'generated'], types: ['platform'] },
   access: DOMAIN,
   spaces: DOMAIN,
-  agents: DOMAIN,
+  agents: { ...DOMAIN, types: [...DOMAIN.types, 'models'] },
   runs: { ...DOMAIN, values: [...DOMAIN.values, 'spaces'] },
   plans: DOMAIN,
   // Files of messages: their bytes, types and texts, and who may read them.
   files: DOMAIN,
   // One file per transaction: reads facts, lets a rule decide, commits, publishes.
-  flows: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans', 'files', 'access'] },
+  flows: {
+    ...DOMAIN,
+    values: [...DOMAIN.values, 'spaces', 'agents', 'runs', 'plans', 'files', 'access'],
+    types: [...DOMAIN.types, 'models'],
+  },
   tools: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'plans', 'files'] },
   posting: { ...DOMAIN, values: [...DOMAIN.values, 'spaces', 'runs', 'flows', 'tools'] },
   // What a model is shown, and what a persistent agent remembers of it.
-  context: { ...DOMAIN, values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'files', 'tools'] },
+  context: {
+    ...DOMAIN,
+    values: [...DOMAIN.values, 'flows', 'spaces', 'agents', 'runs', 'files', 'tools'],
+    types: [...DOMAIN.types, 'models'],
+  },
   engine: {
     ...DOMAIN,
     values: [...DOMAIN.values, 'models', 'flows', 'spaces', 'agents', 'runs', 'files', 'tools', 'posting', 'context'],
@@ -45,12 +53,12 @@ const ARROWS = {
       ...['broker', 'platform', 'config', 'stores', 'context', 'flows', 'tools'],
     ],
   },
-  delivery: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql'], types: ['config', 'app'] },
+  delivery: { values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql'], types: ['config', 'app', 'spaces'] },
   // Other protocols than GraphQL. They run its operations, through a port that the server implements.
   doors: { values: ['lib', 'rules', 'broker'], types: ['access', 'graphql'] },
   server: {
     values: ['lib', 'rules', 'platform', 'broker', 'access', 'graphql', 'delivery', 'doors'],
-    types: ['config', 'app', 'files'],
+    types: ['config', 'app', 'files', 'spaces'],
   },
   app: {
     values: [

@@ -94,6 +94,7 @@ const HEAPS = [
   'delivery/subscription-leaks',
   'delivery/slow-readers',
   'server/document-cache',
+  'server/sent-responses',
   'spaces/presence-cost',
 ].map((name) => `test/${name}.test.ts`)
 

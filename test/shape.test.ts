@@ -84,7 +84,7 @@ describe('the shape of the source', () => {
       'src/operation/import.ts',
       'src/operation/key-rotation.ts',
       // Erasure: removes names from all tables, and texts that were derived from deleted ones.
-      'src/operation/derived-texts.ts',
+      'src/flows/derived-texts.ts',
       'src/operation/redaction.ts',
       // Retention.
       'src/operation/old-rows.ts',
@@ -113,7 +113,7 @@ describe('the shape of the source', () => {
   })
 
   test('only wake-ups write runs', () => {
-    const inserting = /import \{[^}]*\binsertRun(sSql)?\b[^}]*\} from '[^']*run-store\.ts'/
+    const inserting = /import \{[^}]*\binsertRuns(Sql)?\b[^}]*\} from '[^']*run-store\.ts'/
     expect(sources.filter((file) => inserting.test(textOf(file)))).toEqual(['src/flows/wake.ts'])
   })
 

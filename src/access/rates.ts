@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { SharedRedis } from '../broker/broker.ts'
 import { sleep } from '../lib/async.ts'
+import { createCounts } from '../lib/counts.ts'
 import { RateLimitedError } from '../lib/errors.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import type { Viewer } from './viewer.ts'
@@ -18,6 +19,11 @@ export interface Rate {
   resetsAt: Date
 }
 
+export interface TurnOptions {
+  longestMs: number
+  signal?: AbortSignal | undefined
+}
+
 /** Rate limits per viewer, service or webhook, shared by all processes. */
 export interface Rates {
   /**
@@ -29,9 +35,9 @@ export interface Rates {
   refusal(name: RateName, viewer: Viewer): RateLimitedError | null
   /**
    * Like `take`, for requests that can wait: if the limit is exceeded, waits at most `longestMs` for capacity. @throws
-   * RateLimitedError after that
+   * RateLimitedError after that, or if 500 requests of the viewer wait already; the signal's reason if it aborts
    */
-  takeInTurn(name: RateName, who: Viewer, points: number, longestMs: number): Promise<void>
+  takeInTurn(name: RateName, who: Viewer, points: number, how: TurnOptions): Promise<void>
   /** Returns the state of a viewer's limits; empty for an admin. Limits that are switched off are left out. */
   of(viewer: Viewer): Promise<Rate[]>
 }
@@ -39,6 +45,8 @@ export interface Rates {
 const MINUTE_SECONDS = 60
 /** How many keys above the limit are remembered. A forgotten key is counted again. */
 const MOST_SPENT = 10_000
+/** How many requests of a viewer may wait. */
+const MOST_WAITING = 500
 const NAMES: RateName[] = ['messages', 'requests', 'triggers']
 
 interface Limiter {
@@ -56,6 +64,9 @@ export function createRates(settings: RateSettings, shared: SharedRedis | null):
   const limiters = new Map(
     NAMES.filter((name) => settings[name] > 0).map((name) => [name, limiterOf(name, settings[name], shared)] as const),
   )
+
+  /** The number of requests of each viewer that wait for capacity. */
+  const waiting = createCounts()
 
   async function count({ here, everywhere, spent }: Limiter, key: string, points: number): Promise<number> {
     const elsewhere = everywhere?.consume(key, points)
@@ -81,7 +92,7 @@ export function createRates(settings: RateSettings, shared: SharedRedis | null):
       if (until === undefined) return null
       return new RateLimitedError(tooMuchOf(name, settings[name]), Math.max(1, Math.ceil(until - performance.now())))
     },
-    async takeInTurn(name, who, points, longestMs) {
+    async takeInTurn(name, who, points, { longestMs, signal }) {
       const until = performance.now() + longestMs
       for (;;) {
         const refusal = await take(name, who, points).then(
@@ -90,8 +101,11 @@ export function createRates(settings: RateSettings, shared: SharedRedis | null):
         )
         if (refusal === null) return
         const isWorthIt = refusal instanceof RateLimitedError && performance.now() + refusal.retryAfterMs <= until
-        if (!isWorthIt) throw refusal
-        await sleep(refusal.retryAfterMs)
+        if (!isWorthIt || waiting.of(who.id) >= MOST_WAITING) throw refusal
+        waiting.add(who.id, 1)
+        await sleep(refusal.retryAfterMs, signal)
+        waiting.add(who.id, -1)
+        signal?.throwIfAborted()
       }
     },
     async of(viewer) {

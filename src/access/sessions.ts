@@ -2,11 +2,13 @@ import { createHash, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { publishEndedSessions } from '../broker/ended-sessions.ts'
 import { SESSIONS_CHANNEL } from '../broker/topics.ts'
-import type { HumanRole, Prisma, Session as Row } from '../generated/prisma/client.ts'
+import { type HumanRole, Prisma, type Session as Row } from '../generated/prisma/client.ts'
 import { ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
+import { forRequester } from '../lib/requester-context.ts'
 import type { Tx } from '../platform/db.ts'
+import { isOneOf } from '../platform/one-of.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireInPerson } from '../rules/acting.ts'
 import { isAdmin, requireAdmin } from '../rules/permissions.ts'
@@ -19,6 +21,7 @@ import {
   selectOpenSessionsSql,
   useSessionSql,
 } from '../stores/session-store.ts'
+import { createCredentialLookups } from './credential-lookups.ts'
 import { deviceOf } from './device.ts'
 import { type AdminViewer, type HumanViewer, OPERATOR_ID, type Viewer } from './viewer.ts'
 
@@ -61,7 +64,7 @@ export interface HumanSignIn extends OpenSessionInput {
 export interface Sessions {
   /**
    * Returns the viewer of a cookie, and the cookie again if its expiry moved; null if the session
-   * is unknown or has ended. Costs one statement, and none for 30 s after a use.
+   * is unknown or has ended. Costs one statement, one more if this process has not seen it yet, and none for 30 s after a use.
    * @param renews whether this counts as a use, which extends the session; the response must be able to set the cookie
    */
   authenticate(secret: string, how: { renews: boolean }): Promise<Resumed | null>
@@ -138,6 +141,7 @@ export function createSessions(
 ): Sessions {
   const keys = settingKeysOf(adminToken, config)
   const known = createKnownSessions(signals)
+  const owners = createCredentialLookups((hashes) => selectOwners(db, hashes))
 
   async function announce(ids: readonly string[]): Promise<void> {
     known.forget(ids)
@@ -168,8 +172,14 @@ export function createSessions(
     if (already !== undefined && already.expiresAt.getTime() > clock.now())
       return { viewer: viewerOf(already), renewed: null }
     const isCurrent = known.mark()
-    const row = await use(hash, renews)
-    if (row === undefined) return null
+    // Its human waits only for their own statements.
+    const owner = owners.hint(hash) ?? (await owners.load(hash))
+    if (owner === null) return null
+    const row = await forRequester(owner.viewerId, () => use(hash, renews))
+    if (row === undefined) {
+      owners.forget(hash)
+      return null
+    }
     const { renewedUntil, ...before } = row
     const session = { ...before, expiresAt: renewedUntil ?? before.expiresAt }
     // A session that ended in the meantime must not be cached, and the next use of a session that was only read must be recorded.
@@ -362,6 +372,14 @@ export function settingKeysOf(
     },
     all: [operator, ofJwt, ...providers.values()],
   }
+}
+
+/** Returns whose sessions these are, by hash, whether or not they have ended. */
+async function selectOwners({ query }: Pick<Platform['db'], 'query'>, hashes: readonly string[]) {
+  const rows = await query<Pick<Row, 'hash' | 'viewerId'>>(
+    Prisma.sql`SELECT hash, "viewerId" FROM "Session" WHERE ${isOneOf(Prisma.sql`hash`, hashes)}`,
+  )
+  return new Map(rows.map((row) => [row.hash, row]))
 }
 
 /** Locks the rows of the token and the human until the transaction ends. @throws ForbiddenError if they were revoked or erased */

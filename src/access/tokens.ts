@@ -1,5 +1,4 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import DataLoader from 'dataloader'
 import { publishEndedSessions } from '../broker/ended-sessions.ts'
 import { tokenChannel } from '../broker/topics.ts'
 import { type HumanRole, Prisma, type AccessToken as Row } from '../generated/prisma/client.ts'
@@ -8,6 +7,7 @@ import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { storableText } from '../lib/json.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
+import { forRequester } from '../lib/requester-context.ts'
 import { checkName, checkNameCharacters, checkText, LONGEST_NAME } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
@@ -18,6 +18,7 @@ import { deletePushSubscriptions } from '../stores/push-store.ts'
 import { deleteSessions, selectOpenSessionsSql } from '../stores/session-store.ts'
 import { deleteTaskPushes } from '../stores/task-push-store.ts'
 import { insertToken, revokeToken, saveTokenUse } from '../stores/token-store.ts'
+import { type CredentialLookups, createCredentialLookups } from './credential-lookups.ts'
 import { createJwtVerifier, type VerifyJwt } from './jwt.ts'
 import { settingKeysOf } from './sessions.ts'
 import { OPERATOR_ID, type Viewer } from './viewer.ts'
@@ -87,9 +88,10 @@ export function createTokens(
   async function viewerOfToken(secret: string): Promise<Viewer | null> {
     const row = await rowsByHash.load(sha256(secret).toString('hex'))
     if (row === null || !isGood(row, clock.now())) return null
+    const viewer = viewerOf(row)
     if (clock.now() - Number(row.lastUsedAt) >= USE_NOTED_MS)
-      await saveTokenUse(db.prisma, row.id, new Date(clock.now()))
-    return viewerOf(row)
+      await forRequester(viewer?.id ?? row.id, () => saveTokenUse(db.prisma, row.id, new Date(clock.now())))
+    return viewer
   }
 
   async function endedAmong(ids: readonly string[]): Promise<string[]> {
@@ -184,20 +186,11 @@ const OPERATOR: Viewer = { scope: 'ADMIN', id: OPERATOR_ID, tokenId: null, expir
 
 type AuthenticationPlatform = Pick<Platform, 'db' | 'clock'>
 
-/**
- * Batches the lookups of all requests that arrive in the same tick into one statement, because every request needs one.
- */
-function createRowsByHash({ db }: Pick<Platform, 'db'>): DataLoader<string, Row | null> {
-  return new DataLoader(
-    async (hashes) => {
-      const rows = await db.query<Row>(
-        Prisma.sql`SELECT * FROM "AccessToken" WHERE ${isOneOf(Prisma.sql`hash`, hashes)}`,
-      )
-      const byHash = new Map(rows.map((row) => [row.hash, row]))
-      return hashes.map((hash) => byHash.get(hash) ?? null)
-    },
-    { cache: false, batchScheduleFn: setImmediate },
-  )
+function createRowsByHash({ db }: Pick<Platform, 'db'>): CredentialLookups<Row> {
+  return createCredentialLookups(async (hashes) => {
+    const rows = await db.query<Row>(Prisma.sql`SELECT * FROM "AccessToken" WHERE ${isOneOf(Prisma.sql`hash`, hashes)}`)
+    return new Map(rows.map((row) => [row.hash, row]))
+  })
 }
 
 /** `lastUsedAt` has a resolution of one minute, to limit writes. */
@@ -209,9 +202,12 @@ async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify
   const { subject, expiresAt } = signIn
   // PostgreSQL cannot store such text, so no human has it as `externalId`.
   if (storableText(subject) !== subject) return null
-  const humans = await db.prisma.entity.findMany({
-    where: { kind: 'HUMAN', goneAt: null, OR: [{ id: subject }, { externalId: subject }] },
-  })
+  // The signature is valid, so nobody has made up the subject.
+  const humans = await forRequester(subject, () =>
+    db.prisma.entity.findMany({
+      where: { kind: 'HUMAN', goneAt: null, OR: [{ id: subject }, { externalId: subject }] },
+    }),
+  )
   const human = humans.find(({ id }) => id === subject) ?? humans[0]
   return human === undefined ? null : { scope: 'HUMAN', id: human.id, role: human.role, tokenId: null, expiresAt }
 }

@@ -3,6 +3,7 @@ import type { AddableBy, PlainText } from '../generated/prisma/client.ts'
 import { type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { BadInputError } from '../lib/errors.ts'
 import { checkInteger, checkName, checkNameCharacters, checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
+import type { Models } from '../models/models.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import { type CheckedTool, checkTools } from './custom-tools.ts'
 import { type CycleSettings, changedCycle, newCycle } from './cycle-settings.ts'
@@ -10,21 +11,11 @@ import { type CheckedMcpServer, checkMcpServers } from './mcp-servers.ts'
 import { checkModelSettings, type ModelSettings } from './model-settings.ts'
 import { checkUrl } from './outgoing-request.ts'
 import { checkForeignUse, checkRemote, type RemoteSettings } from './remote-agent.ts'
+import { isBuiltInTool } from './tool-names.ts'
 import { checkPhases, type ToolPhase } from './tool-phases.ts'
 
-/** Checks that other modules provide: the configured providers determine which models exist, and `tools/` defines the built-in tools. */
-export interface AgentChecks {
-  /** Returns why a model name cannot be used; null if it can. */
-  checkModel(name: string): string | null
-  /** Loads providers that another process has just added, if one of the models is unknown. */
-  lookForModels(names: readonly string[]): Promise<void>
-  /** The model of an agent that is created without one. */
-  defaultModel(): string
-  /** Whether a model is one of a local provider. */
-  isLocalModel(name: string): boolean
-  /** Whether a built-in tool has this name. */
-  isBuiltInTool(name: string): boolean
-}
+/** The models that agents may have. */
+export type AgentModels = Pick<Models, 'check' | 'lookFor' | 'defaultModel' | 'isLocal'>
 
 /** The validated settings of an agent. */
 export interface AgentSettings {
@@ -76,16 +67,16 @@ export function modelsIn({
 }
 
 /** Returns the settings of a new agent with defaults filled in. @throws BadInputError with the field at fault. */
-export function checkNewAgent(input: CreateAgentInput, config: Config, checks: AgentChecks): AgentSettings {
+export function checkNewAgent(input: CreateAgentInput, config: Config, models: AgentModels): AgentSettings {
   const isPersistent = input.mind === 'PERSISTENT'
   if (!isPersistent && input.cycle != null) throw noCycle()
-  const model = checkModel(input.model ?? checks.defaultModel(), 'input.model', checks)
-  const tools = checkTools(input.tools ?? [], config.limits, checks)
+  const model = checkModel(input.model ?? models.defaultModel(), 'input.model', models)
+  const tools = checkTools(input.tools ?? [], config.limits)
   const mcpServers = checkMcpServers(input.mcpServers ?? [], config.limits)
   const names = { toolNames: tools.map(({ name }) => name), mcpServerNames: mcpServers.map(({ name }) => name) }
   const absentBudget = isPersistent ? DEFAULT_CYCLE_TOKEN_BUDGET : null
-  const fallbackModels = checkFallbacks(input.fallbackModels ?? [], model, checks)
-  const phases = checkPhases(input.phases ?? [], names, checks)
+  const fallbackModels = checkFallbacks(input.fallbackModels ?? [], model, models)
+  const phases = checkPhases(input.phases ?? [], names, models)
   const { mcpServerNames } = names
   const remote = checkRemote(input.remote, config.limits)
   const maxSteps = checkMaxSteps(input.maxSteps ?? DEFAULT_MAX_STEPS)
@@ -119,7 +110,7 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, checks: A
     paused: false,
     notifyUrl: checkNotifyUrl(input.notifyUrl ?? null),
     addableBy: input.addableBy ?? 'EVERYONE',
-    plainText: input.plainText ?? (checks.isLocalModel(model) ? 'SPOKEN_IF_SILENT' : 'INTERNAL'),
+    plainText: input.plainText ?? (models.isLocal(model) ? 'SPOKEN_IF_SILENT' : 'INTERNAL'),
     remote,
   }
 }
@@ -143,18 +134,18 @@ export function checkChangedAgent(
   input: UpdateAgentInput,
   before: AgentBefore,
   config: Config,
-  checks: AgentChecks,
+  models: AgentModels,
 ): Partial<AgentSettings> {
   const { limits } = config
   // A tool stays if the agent had it before a built-in tool got the same name.
-  const isTaken = (name: string) => checks.isBuiltInTool(name) && !before.toolNames.includes(name)
-  const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, { isBuiltInTool: isTaken }))
+  const isTaken = (name: string) => isBuiltInTool(name) && !before.toolNames.includes(name)
+  const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, isTaken))
   const mcpServers = given(input.mcpServers, 'mcpServers', (value) => checkMcpServers(value, limits))
   const names = {
     toolNames: tools?.map(({ name }) => name) ?? before.toolNames,
     mcpServerNames: mcpServers?.map(({ name }) => name) ?? before.mcpServerNames,
   }
-  const model = given(input.model, 'model', (value) => checkModel(value, 'input.model', checks))
+  const model = given(input.model, 'model', (value) => checkModel(value, 'input.model', models))
   const changes = {
     name: given(input.name, 'name', (value) => checkName(value, 'input.name')),
     description: input.description === undefined ? undefined : checkDescription(input.description),
@@ -162,7 +153,7 @@ export function checkChangedAgent(
       checkText(value, LONGEST_INSTRUCTIONS, 'input.instructions'),
     ),
     model,
-    fallbackModels: fallbacksAfter(input.fallbackModels, model, before, checks),
+    fallbackModels: fallbacksAfter(input.fallbackModels, model, before, models),
     modelSettings:
       input.modelSettings === undefined ? undefined : checkModelSettings(input.modelSettings, 'input.modelSettings'),
     maxSteps: given(input.maxSteps, 'maxSteps', checkMaxSteps),
@@ -170,7 +161,7 @@ export function checkChangedAgent(
     tokenBudget: input.tokenBudget === undefined ? undefined : checkTokenBudget(input.tokenBudget),
     budget: input.budget === undefined ? undefined : changedBudget(before.budget, input.budget),
     maxConcurrentRuns: given(input.maxConcurrentRuns, 'maxConcurrentRuns', checkMaxConcurrentRuns),
-    phases: given(input.phases, 'phases', (value) => checkPhases(value, names, checks)),
+    phases: given(input.phases, 'phases', (value) => checkPhases(value, names, models)),
     cycle: cycleAfter(input.cycle, before.cycle),
     tools,
     mcpServers,
@@ -221,22 +212,22 @@ function checkNotifyUrl<T extends string | null | undefined>(url: T): T {
   return url
 }
 
-function checkModel(name: string, field: string, checks: AgentChecks): string {
+function checkModel(name: string, field: string, models: AgentModels): string {
   checkNameCharacters(name, field)
   checkText(name, LONGEST_MODEL, field)
-  const fault = checks.checkModel(name)
+  const fault = models.check(name)
   if (fault !== null) throw new BadInputError(fault, field)
   return name
 }
 
-function checkFallbacks(names: readonly string[], model: string, checks: AgentChecks): string[] {
+function checkFallbacks(names: readonly string[], model: string, models: AgentModels): string[] {
   const field = 'input.fallbackModels'
   if (names.length > MOST_FALLBACKS) throw new BadInputError(`At most ${MOST_FALLBACKS} models.`, field)
   return names.map((name, index) => {
     if (name === model)
       throw new BadInputError('A fallback model must differ from the model of the agent.', `${field}.${index}`)
     if (names.indexOf(name) !== index) throw new BadInputError('Duplicate fallback model.', `${field}.${index}`)
-    return checkModel(name, `${field}.${index}`, checks)
+    return checkModel(name, `${field}.${index}`, models)
   })
 }
 
@@ -247,7 +238,7 @@ function fallbacksAfter(
   names: UpdateAgentInput['fallbackModels'],
   model: string | undefined,
   before: AgentBefore,
-  checks: AgentChecks,
+  models: AgentModels,
 ): string[] | undefined {
   if (names === undefined && model !== undefined && before.fallbackModels.includes(model)) {
     throw new BadInputError(
@@ -255,7 +246,7 @@ function fallbacksAfter(
       'input.model',
     )
   }
-  return given(names, 'fallbackModels', (value) => checkFallbacks(value, model ?? before.model, checks))
+  return given(names, 'fallbackModels', (value) => checkFallbacks(value, model ?? before.model, models))
 }
 
 function checkMaxSteps(value: number): number {

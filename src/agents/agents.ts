@@ -21,7 +21,7 @@ import { type AgentDefinition, inputOf, missingHeadersOf, readDefinition } from 
 import { draftOf, inputOfDraft, mergedInput } from './agent-draft.ts'
 import type { CreateAgentInput, UpdateAgentInput } from './agent-input.ts'
 import {
-  type AgentChecks,
+  type AgentModels,
   type AgentSettings,
   checkChangedAgent,
   checkNewAgent,
@@ -107,7 +107,7 @@ export interface Agents {
 /** Maximum agents of the server. */
 export const MOST_AGENTS = 10_000
 
-export function createAgents(platform: Platform, checks: AgentChecks): Agents {
+export function createAgents(platform: Platform, { models }: { models: AgentModels }): Agents {
   const { db, clock, config, secretBox, signals } = platform
   const grantPublisher = createGrantPublisher(platform)
 
@@ -132,7 +132,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
   }
 
   async function checkModelsAndSchemas(input: UpdateAgentInput): Promise<void> {
-    await checks.lookForModels(modelsIn(input))
+    await models.lookFor(modelsIn(input))
     await checkToolSchemas(input.tools)
   }
 
@@ -162,7 +162,7 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
 
   async function applyChanges(tx: Tx, before: LockedAgent, input: UpdateAgentInput): Promise<Changed> {
     const { id } = before
-    const changes = checkChangedAgent(input, before, config, checks)
+    const changes = checkChangedAgent(input, before, config, models)
     await checkUrgentFrom(tx, changes.cycle)
     await checkPeople(tx, policiesIn(changes))
     const notifying = notifyColumns(id, changes.notifyUrl, secretBox)
@@ -235,8 +235,8 @@ export function createAgents(platform: Platform, checks: AgentChecks): Agents {
     getMany,
     async create(viewer, input) {
       requireAdmin(viewer, 'create agents')
-      await checks.lookForModels(modelsIn(input))
-      const settings = checkNewAgent(input, config, checks)
+      await models.lookFor(modelsIn(input))
+      const settings = checkNewAgent(input, config, models)
       await checkToolSchemas(input.tools)
       const id = newId('agt')
       const notifying = notifyColumns(id, settings.notifyUrl, secretBox)

@@ -20,7 +20,7 @@ import {
   type HeadersInput,
   sealHeaders,
 } from './outgoing-request.ts'
-import { checkToolName } from './tool-names.ts'
+import { checkToolName, isBuiltInTool } from './tool-names.ts'
 
 /** A custom tool of an agent. Its headers are encrypted: see `openHeaders`. */
 export interface CustomTool extends Omit<Row, 'inputSchema' | 'approval'> {
@@ -127,18 +127,15 @@ async function checkOne(schema: unknown, field: string, check: typeof checkSchem
   if (fault !== null) throw new BadInputError(fault, field)
 }
 
-interface NameChecks {
-  isBuiltInTool(name: string): boolean
-}
-
 /**
  * Validates an agent's tools, except their schemas (`checkToolSchemas`). @throws BadInputError with the field at fault.
+ * @param isTaken whether a built-in tool has the name
  */
-export function checkTools(tools: readonly ToolInput[], limits: Limits, { isBuiltInTool }: NameChecks): CheckedTool[] {
+export function checkTools(tools: readonly ToolInput[], limits: Limits, isTaken = isBuiltInTool): CheckedTool[] {
   if (tools.length > MOST_TOOLS) throw new BadInputError(`At most ${MOST_TOOLS} tools.`, 'input.tools')
   const checked = tools.map((tool, index) => {
     const field = `input.tools.${index}`
-    if (isBuiltInTool(tool.name)) throw new BadInputError('A built-in tool has this name.', `${field}.name`)
+    if (isTaken(tool.name)) throw new BadInputError('A built-in tool has this name.', `${field}.name`)
     return checkTool(tool, field, limits)
   })
   const repeat = indexOfRepeat(checked.map(({ name }) => name))

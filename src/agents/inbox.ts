@@ -1,5 +1,6 @@
 import { JOBS_CHANNEL } from '../broker/topics.ts'
 import type { InboxEvent, Prisma, Run } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { claimedEvents, finishAnsweredEvent, POSTPONED_SQL, returnPostponed } from '../stores/inbox-store.ts'
 
@@ -10,10 +11,10 @@ export interface Inbox {
   /** Events postponed to the next day that are due. */
   timed: { what: string; rows: Prisma.Sql; handle(ids: string[]): Promise<void> }
   /**
-   * Marks a message as handled because a waiting cycle received it as its answer. No other cycle gets the message's event,
+   * Marks a message as handled, in the transaction in which a waiting cycle receives it as its answer. No other cycle gets the message's event,
    * even if the event arrives later.
    */
-  answered(cycle: Pick<Run, 'id' | 'agentId' | 'rootId' | 'depth'>, messageId: string): Promise<void>
+  answered(tx: Tx, cycle: Pick<Run, 'id' | 'agentId' | 'rootId' | 'depth'>, messageId: string): Promise<void>
 }
 
 export function createInbox({ db, signals }: Platform): Inbox {
@@ -27,6 +28,6 @@ export function createInbox({ db, signals }: Platform): Inbox {
         await signals.publish(JOBS_CHANNEL, {})
       },
     },
-    answered: (cycle, messageId) => finishAnsweredEvent(db.prisma, cycle, messageId),
+    answered: finishAnsweredEvent,
   }
 }

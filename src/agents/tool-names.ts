@@ -8,6 +8,53 @@ export const TOOL_NAME_HASH_LENGTH = 8
 /** Separates the name of an MCP server from that of its tool. */
 export const MCP_NAME_SEPARATOR = '__'
 
+/** The names of the built-in tools in both toolsets. A custom tool must not use them. */
+export const BUILT_IN_TOOL_NAMES = [
+  'enter_space',
+  'send_message',
+  'sendSpaceMessage',
+  'read_messages',
+  'readSpaceMessages',
+  'read_file',
+  'readFile',
+  'send_file',
+  'sendFile',
+  'search_messages',
+  'searchMessages',
+  'get_my_runs',
+  'getMyRuns',
+  'stop_run',
+  'set_memories',
+  'setMemories',
+  'delete_memories',
+  'deleteMemories',
+  'set_goals',
+  'setGoals',
+  'delete_goals',
+  'deleteGoals',
+  'set_plans',
+  'setPlans',
+  'get_plans',
+  'getPlans',
+  'delete_plans',
+  'deletePlans',
+  'mentionAgent',
+  'delegate',
+  'skip',
+  'delegateToAgent',
+  'edit_message',
+  'editMessage',
+  'delete_message',
+  'deleteMessage',
+  'react',
+] as const
+
+export type BuiltInToolName = (typeof BUILT_IN_TOOL_NAMES)[number]
+
+const BUILT_IN: ReadonlySet<string> = new Set(BUILT_IN_TOOL_NAMES)
+
+export const isBuiltInTool = (name: string): boolean => BUILT_IN.has(name)
+
 const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
 
 /** Checks that models accept a tool's name. @throws BadInputError */

@@ -1,7 +1,8 @@
 import { BadInputError } from '../lib/errors.ts'
 import { checkInteger, indexOfRepeat } from '../lib/validate.ts'
+import type { Models } from '../models/models.ts'
 import { checkModelSettings, type ModelSettings } from './model-settings.ts'
-import { MCP_NAME_SEPARATOR } from './tool-names.ts'
+import { isBuiltInTool, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
 export type ToolChoice = 'AUTO' | 'REQUIRED' | 'NONE'
 
@@ -34,11 +35,6 @@ interface AgentToolNames {
   mcpServerNames: readonly string[]
 }
 
-interface PhaseChecks {
-  checkModel(name: string): string | null
-  isBuiltInTool(name: string): boolean
-}
-
 /**
  * Returns the phases in the order of their steps. @throws BadInputError for two phases with the same step, or an
  * unknown tool.
@@ -46,17 +42,17 @@ interface PhaseChecks {
 export function checkPhases(
   phases: readonly ToolPhaseInput[],
   names: AgentToolNames,
-  checks: PhaseChecks,
+  models: Pick<Models, 'check'>,
 ): ToolPhase[] {
   if (phases.length > MOST_PHASES) throw new BadInputError(`At most ${MOST_PHASES} phases.`, 'input.phases')
   const checked = phases.map((phase, index): ToolPhase => {
     const field = `input.phases.${index}`
     const fromStep = checkInteger(phase.fromStep, 0, LATEST_STEP, `${field}.fromStep`)
     const model = phase.model ?? null
-    const fault = model === null ? null : checks.checkModel(model)
+    const fault = model === null ? null : models.check(model)
     if (fault !== null) throw new BadInputError(fault, `${field}.model`)
     const activeTools = phase.activeTools == null ? null : [...new Set(phase.activeTools)]
-    checkActiveTools(activeTools ?? [], { ...names, ...checks }, `${field}.activeTools`)
+    checkActiveTools(activeTools ?? [], names, `${field}.activeTools`)
     if (activeTools?.length === 0 && phase.toolChoice === 'REQUIRED') {
       throw new BadInputError('toolChoice REQUIRED needs at least one active tool.', `${field}.activeTools`)
     }
@@ -72,7 +68,7 @@ export function checkPhases(
 
 function checkActiveTools(
   active: readonly string[],
-  { toolNames, mcpServerNames, isBuiltInTool }: AgentToolNames & PhaseChecks,
+  { toolNames, mcpServerNames }: AgentToolNames,
   field: string,
 ): void {
   if (active.length > MOST_ACTIVE_TOOLS) throw new BadInputError(`At most ${MOST_ACTIVE_TOOLS} tools.`, field)

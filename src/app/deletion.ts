@@ -1,10 +1,10 @@
 import { createAgentDeletion } from '../flows/delete-agent.ts'
 import { createSpaceDeletion } from '../flows/delete-space.ts'
-import type { TextUpkeep } from '../operation/derived-texts.ts'
+import type { DerivedTexts } from '../flows/derived-texts.ts'
 import { createErasure } from '../operation/erasure.ts'
 import type { Platform } from '../platform/platform.ts'
 
-type Parts = { derivedTexts: Pick<TextUpkeep, 'sweep'> } & Parameters<typeof createAgentDeletion>[1] &
+type Parts = { derivedTexts: Pick<DerivedTexts, 'sweep'> } & Parameters<typeof createAgentDeletion>[1] &
   Omit<Parameters<typeof createSpaceDeletion>[1], 'agents'> &
   Parameters<typeof createErasure>[1]
 

@@ -16,7 +16,6 @@ import { createInboxReading } from '../agents/inbox-reading.ts'
 import { createMcpConfirmation } from '../agents/mcp-confirmation.ts'
 import { createMcpServers } from '../agents/mcp-servers.ts'
 import { createMemories } from '../agents/memories.ts'
-import { createMindControl } from '../agents/mind-control.ts'
 import { createCardConfirmation } from '../agents/remote-cards.ts'
 import { createWebhooks } from '../agents/webhooks.ts'
 import { createStepRecords } from '../context/step-records.ts'
@@ -29,6 +28,7 @@ import { createInviting } from '../flows/invite.ts'
 import { createJoinLinks } from '../flows/join-links.ts'
 import { createJoining } from '../flows/join-space.ts'
 import { createMailLinks } from '../flows/mail-links.ts'
+import { createMindControl } from '../flows/mind-control.ts'
 import { createModelProviders } from '../flows/model-providers.ts'
 import { createNotifications } from '../flows/notification-settings.ts'
 import { createWakePreview } from '../flows/preview-wakes.ts'
@@ -56,7 +56,6 @@ import { createPresence } from '../spaces/presence.ts'
 import { createReading } from '../spaces/reading.ts'
 import { createSpaces } from '../spaces/spaces.ts'
 import { createChains } from '../stores/chain-store.ts'
-import { isBuiltInTool } from '../tools/built-in-tools.ts'
 import type { Core } from './core.ts'
 import { createDeletion } from './deletion.ts'
 import type { ToolSetup } from './tool-setup.ts'
@@ -98,13 +97,7 @@ export function createDomain(
       ...createHumans(platform),
       ...createHumanUpdates(platform, { mailLinks, visibility, members, publisher, files }),
     },
-    agents: createAgents(platform, {
-      checkModel: models.check,
-      isLocalModel: models.isLocal,
-      defaultModel: models.defaultModel,
-      lookForModels: models.lookFor,
-      isBuiltInTool,
-    }),
+    agents: createAgents(platform, { models }),
     agentVersions: createAgentVersions(platform),
     modelProviders: createModelProviders(platform, { models }),
     customTools: createCustomTools(platform),
@@ -146,7 +139,7 @@ export function createDomain(
     changeReading: createChangeReading(platform),
     runs: core.runs,
     runReading: createRunReading(platform),
-    stepRecords: createStepRecords(platform, { ...core, takesFile: models.takesFile }),
+    stepRecords: createStepRecords(platform, { ...core, models }),
     why: createWhyReading(platform, { visibility }),
     chains: createChains(platform),
     control: {

@@ -131,7 +131,7 @@ export async function startEngine(
     createNotify(platform),
     createMailNotices(platform),
     cancelRemoteTasks(platform, remotes),
-    createSendingPush(platform, { http: pushHttp, pushKeys, endedAmong: domain.tokens.endedAmong }),
+    createSendingPush(platform, { http: pushHttp, pushKeys, tokens: domain.tokens }),
     executeApprovedCalls(platform, { ...parts, settleCall, stopSignals: lifecycle.stopSignals }),
     pushingTasks.job,
     ...bindJobs(platform, { core, domain, pushingTasks }),

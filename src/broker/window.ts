@@ -10,7 +10,7 @@ import {
 } from './log.ts'
 
 /** A consumer that lags by more is disconnected. */
-export const MOST_WAITING_ENTRIES = 1000
+const MOST_WAITING_ENTRIES = 1000
 export const MOST_WAITING_BYTES = 4 * 1024 * 1024
 /** The maximum number of publications and bytes of one delivery. A delivery always contains at least one publication. */
 export const DELIVERY_ENTRIES = 250

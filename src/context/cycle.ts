@@ -118,11 +118,14 @@ export const isNewMessage = ({ type, quiet }: InboxEvent): boolean => type === '
 function runOf(all: InboxEvent[], id: string, agentId: string) {
   const events = all.filter(({ quiet }) => !quiet)
   const { rootId, depth, deepestSpaceId } = deepest(events.map(lineageOf))
-  const lineage = { rootId, depth, deepestSpaceId, ...together(all) }
+  const provenance = together(all)
+  const lineage = { rootId, depth, deepestSpaceId, ...provenance }
+  const [asker, ...otherAskers] = provenance.askers
   const wokenBy = agreed(events, ({ wokenBy }) => (wokenBy === null ? null : JSON.stringify(wokenBy)))
   return {
     id,
     agentId,
+    requesterId: asker !== undefined && otherAskers.length === 0 ? asker : agentId,
     status: 'QUEUED' as const,
     triggerType: 'INBOX' as const,
     triggerName: agreed(events, ({ payload }) => textIn(payload, 'name')),

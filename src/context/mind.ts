@@ -1,11 +1,12 @@
 import type { ModelMessage } from 'ai'
 import type { ModelSettings } from '../agents/model-settings.ts'
 import type { ToolPhase } from '../agents/tool-phases.ts'
+import type { DerivedTexts } from '../flows/derived-texts.ts'
 import type { Run } from '../generated/prisma/client.ts'
 import type { Clock } from '../platform/clock.ts'
+import type { Database } from '../platform/db.ts'
 import type { Blame } from '../rules/run-end.ts'
-import type { DecisionText } from '../runs/decision-texts.ts'
-import type { Journal, JournaledCall, JournaledStep } from '../runs/journal.ts'
+import type { Journal, JournaledStep } from '../runs/journal.ts'
 import type { Withheld } from '../runs/withheld.ts'
 import type { RunExecution } from '../tools/run-context.ts'
 import type { Tool } from '../tools/tool.ts'
@@ -46,12 +47,24 @@ export interface MindInput {
   scene: Scene
   tools: Map<string, Tool>
   scenes: Pick<SceneLoader, 'refresh' | 'meanwhile'>
-  journal: Pick<Journal, 'entered'>
-  /** Reads the run's journal again, without the text of messages that were deleted in the meantime. */
-  readAnew(): Promise<{ steps: JournaledStep[]; state: Run['state'] }>
+  journal: Pick<Journal, 'entered' | 'read'>
+  derivedTexts: Pick<DerivedTexts, 'forgetInRun'>
+  db: Pick<Database, 'prisma'>
   clock: Clock
-  /** Of these calls, returns the decisions on those that needed approval. */
-  decisionsOn(calls: JournaledCall[]): Promise<DecisionText[]>
+}
+
+/** Reads the run's journal again, without the text of messages that were deleted in the meantime. */
+export async function readAnew({
+  run,
+  journal,
+  derivedTexts,
+  db,
+}: MindInput): Promise<{ steps: JournaledStep[]; state: Run['state'] }> {
+  const { id } = run.context.run
+  await derivedTexts.forgetInRun(id)
+  const steps = await journal.read(id)
+  const { state } = await db.prisma.run.findUniqueOrThrow({ where: { id }, select: { state: true } })
+  return { steps, state }
 }
 
 /** Whether texts were removed from the run's journal since this worker claimed the run: the copy in memory is out of date. */

@@ -15,7 +15,7 @@ import { type CycleState, cycleStateOf, saveCycleState } from './cycle-state.ts'
 import { cycleGuidanceFor, guidanceFor } from './guidance.ts'
 import { hiddenCycles, withheldTogether } from './hidden-cycles.ts'
 import { MOST_PREVIEW_LINES, previewMessage, urgentMessage } from './inbox-message.ts'
-import { isRedacted, type Mind, type MindInput, phaseOf } from './mind.ts'
+import { isRedacted, type Mind, type MindInput, phaseOf, readAnew } from './mind.ts'
 import { instructionsOf } from './prompt.ts'
 
 interface PersistentInput extends MindInput {
@@ -123,7 +123,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
   return {
     async plan(journaled) {
       if (journaled.length > 0) run.apply({ learned: await scenes.refresh(run.context, scene) })
-      const anew = isRedacted(input) ? await input.readAnew() : null
+      const anew = isRedacted(input) ? await readAnew(input) : null
       const steps = anew?.steps ?? journaled
       if (anew !== null) {
         keep(cycleStateOf(anew))

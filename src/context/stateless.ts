@@ -2,11 +2,12 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ModelMessage, UserModelMessage } from 'ai'
 import { isAnsweredOutside } from '../rules/call-answers.ts'
 import { sentAndAdded } from '../runs/conversation.ts'
+import { readDecisionTexts } from '../runs/decision-texts.ts'
 import { picturePart } from '../runs/file-references.ts'
 import type { JournaledStep } from '../runs/journal.ts'
 import { type HistoryLine, labelOf } from '../spaces/history.ts'
 import { guidanceFor } from './guidance.ts'
-import { isRedacted, type Mind, type MindInput, phaseOf, type StepPlan } from './mind.ts'
+import { isRedacted, type Mind, type MindInput, phaseOf, readAnew, type StepPlan } from './mind.ts'
 import { instructionsOf, meanwhileMessageOf, triggerMessageOf } from './prompt.ts'
 import { runNotice } from './run-notice.ts'
 import { belongsTo } from './scene.ts'
@@ -21,10 +22,13 @@ export function createStatelessMind(input: MindInput): Mind {
       // This also applies to the first step of a run that another worker took over: its pending calls were executed after
       // the scene was loaded.
       if (journaled.length > 0) run.apply({ learned: await scenes.refresh(run.context, scene) })
-      const steps = isRedacted(input) ? (await input.readAnew()).steps : journaled
+      const steps = isRedacted(input) ? (await readAnew(input)).steps : journaled
       const shown = await messagesOf(input, steps)
       const activeSpaceId = run.context.activeSpace?.id ?? null
-      const decisions = await input.decisionsOn(steps.flatMap(({ calls }) => calls))
+      const decisions = await readDecisionTexts(
+        input.db.prisma,
+        steps.flatMap(({ calls }) => calls),
+      )
       return {
         instructions: instructionsOf({
           claim: run.context,

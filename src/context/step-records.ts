@@ -2,6 +2,7 @@ import type { ModelMessage } from 'ai'
 import type { Recalling } from '../agents/recall.ts'
 import { Prisma, type Step } from '../generated/prisma/client.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
+import type { Models } from '../models/models.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { sentAndAdded } from '../runs/conversation.ts'
@@ -49,12 +50,9 @@ export interface StepRecords {
 
 const EMPTY: Page<StepRecord> = { items: [], hasNextPage: false, hasPreviousPage: false }
 
-/** Whether a model accepts files of this type in tool results. */
-type TakesFile = (model: string, mediaType: string) => boolean
-
 export function createStepRecords(
   { db }: Platform,
-  { recalling, takesFile }: { recalling: Recalling; takesFile: TakesFile },
+  { recalling, models }: { recalling: Recalling; models: Pick<Models, 'takesFile'> },
 ): StepRecords {
   return {
     async pageMany(runIds, request) {
@@ -76,7 +74,7 @@ export function createStepRecords(
       const records = new Map<string, StepRecord>()
       for (const [runId, ofRun] of Map.groupBy(journaledSteps(steps, calls), ({ step }) => step.runId)) {
         const asynchronous = cycles.some(({ id }) => id === runId)
-        for (const record of recordsOf(ofRun, shown.get(runId) ?? [], { asynchronous, takesFile }))
+        for (const record of recordsOf(ofRun, shown.get(runId) ?? [], { asynchronous, models }))
           records.set(record.id, record)
       }
       return runIds.map((runId) => {
@@ -94,7 +92,7 @@ const RECORDED = { id: true, agentId: true, triggerType: true, state: true } as 
 function recordsOf(
   steps: JournaledStep<Step>[],
   recorded: unknown[],
-  { takesFile, ...mode }: { asynchronous: boolean; takesFile: TakesFile },
+  { models, ...mode }: { asynchronous: boolean; models: Pick<Models, 'takesFile'> },
 ): StepRecord[] {
   let instructions = ''
   const exchanged = sentAndAdded(steps, recorded as ModelMessage[], mode)
@@ -105,7 +103,7 @@ function recordsOf(
       ...step,
       failedModels: step.failedModels as unknown as FailedModel[],
       instructions,
-      messages: messagesFor(step.model, sent, (mediaType) => takesFile(step.model, mediaType)),
+      messages: messagesFor(step.model, sent, (mediaType) => models.takesFile(step.model, mediaType)),
       response,
       finishReason: step.finishReason ?? 'unknown',
       durationMs: step.durationMs ?? 0,

@@ -8,6 +8,7 @@ import { formatError, type MaskError } from '../graphql/masking.ts'
 import type { Streams } from '../graphql/streams.ts'
 import { sleep } from '../lib/async.ts'
 import { GoneError, HiddenError } from '../lib/errors.ts'
+import { forRequester } from '../lib/requester-context.ts'
 import {
   type Answer,
   type EventAnswer,
@@ -50,6 +51,8 @@ export interface AnswersParts {
 
 /** Pauses before an event that failed is executed again: the database may be unreachable for a moment. */
 const RETRIES_AFTER_MS = [100, 500]
+/** The same while the database is too busy: 30 s in total, after which the subscribers must resume. */
+const RETRIES_OF_BUSY_AFTER_MS = [100, 500, 1500, 3000, 5000, 8000, 12_000]
 /** The maximum number of concurrent executions of one event. */
 const VIEWERS_AT_ONCE = 512
 /**
@@ -98,6 +101,10 @@ export function createAnswers(parts: AnswersParts): Answers {
   }
 
   function executeForAll(event: object, viewers: readonly Viewer[]): MaybePromise<EventAnswer> {
+    return forRequester(requesterOf(viewers, parts.shownIn), () => executeShared(event, viewers))
+  }
+
+  function executeShared(event: object, viewers: readonly Viewer[]): MaybePromise<EventAnswer> {
     let loaders: CommonLoaders | null = null
     const common = () => (loaders ??= createCommonLoaders(parts))
     let personal: Promise<PersonalAnswers> | null = null
@@ -115,8 +122,8 @@ export function createAnswers(parts: AnswersParts): Answers {
 
   async function retry(event: object, viewers: readonly Viewer[], first: EventAnswer): Promise<EventAnswer> {
     let result = first
-    for (const afterMs of RETRIES_AFTER_MS) {
-      if (!isTransient(result)) break
+    for (const [index, afterMs] of RETRIES_OF_BUSY_AFTER_MS.entries()) {
+      if (!isTransient(result) || (index >= RETRIES_AFTER_MS.length && !isBusy(result))) break
       await sleep(afterMs)
       result = await executeForAll(event, viewers)
     }
@@ -165,6 +172,13 @@ export function createAnswers(parts: AnswersParts): Answers {
   }
 
   return { answer }
+}
+
+/** The requester of an event's lookups: its only viewer, or else all viewers of the space together. */
+function requesterOf(viewers: readonly Viewer[], shownIn: string | null): string {
+  const [first] = viewers
+  const isAlone = first !== undefined && viewers.every(({ id }) => id === first.id)
+  return isAlone ? first.id : `events:${shownIn ?? ''}`
 }
 
 const onSlow = () => {}
@@ -230,14 +244,23 @@ function successesOf(result: EventAnswer): PersonalAnswers | null {
   return whole.size > 0 ? whole : null
 }
 
-/** Whether the result has an error that a retry may resolve: an internal one, or a deletion between two lookups. */
-function isTransient(result: EventAnswer): boolean {
+/** Whether the result has an error that a retry may resolve: an internal one, an overload, or a deletion between two lookups. */
+const isTransient = (result: EventAnswer) => hasError(result, isTransientError)
+
+/** Whether a lookup found the database too busy. */
+const isBusy = (result: EventAnswer) => hasError(result, isOverloadOfEvent)
+
+function hasError(result: EventAnswer, isIt: (error: Error) => boolean): boolean {
   if (isPersonal(result))
-    return [...result.values()].some((one) => (one instanceof Error ? isTransientError(one) : isTransient(one)))
-  return isDeliverable(result) && result.errors.some(isTransientError)
+    return [...result.values()].some((one) => (one instanceof Error ? isIt(one) : hasError(one, isIt)))
+  return isDeliverable(result) && result.errors.some(isIt)
 }
 
-const TRANSIENT_CODES: ReadonlySet<unknown> = new Set(['INTERNAL_SERVER_ERROR', 'NOT_FOUND'])
+const TRANSIENT_CODES: ReadonlySet<unknown> = new Set(['INTERNAL_SERVER_ERROR', 'NOT_FOUND', 'RATE_LIMITED'])
 
-const isTransientError = (error: Error) =>
-  TRANSIENT_CODES.has((error as { extensions?: { code?: unknown } }).extensions?.code)
+const codeOf = (error: Error) => (error as { extensions?: { code?: unknown } }).extensions?.code
+
+const isTransientError = (error: Error) => TRANSIENT_CODES.has(codeOf(error))
+
+/** Whether an event was not executed because the database was too busy. */
+export const isOverloadOfEvent = (error: unknown) => error instanceof Error && codeOf(error) === 'RATE_LIMITED'

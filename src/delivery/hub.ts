@@ -7,6 +7,7 @@ import type { Registry } from 'prom-client'
 import type { Viewer } from '../access/viewer.ts'
 import type { Publication, SharedWindow, SizedPublication, SubscriberPosition } from '../broker/log.ts'
 import { histogram } from '../lib/metrics.ts'
+import { asOwnWork } from '../lib/requester-context.ts'
 import { type Answer, type EventAnswer, identityOf, isPersonal, type PersonalAnswers, type Sink } from './answer.ts'
 import { type Answers, isDeliverable } from './answers.ts'
 import { largeCharactersOf, type Pace } from './backpressure.ts'
@@ -396,9 +397,12 @@ export class AnsweredPublications {
     this.last = parts.after
   }
 
-  /** Answers all publications that have arrived. */
+  /** Answers all publications that have arrived, for all subscribers, whichever of them has just attached. */
   async catchUp(): Promise<void> {
-    if (this.#isAnswering) return
+    if (!this.#isAnswering) await asOwnWork(() => this.#answerArrived())
+  }
+
+  async #answerArrived(): Promise<void> {
     this.#isAnswering = true
     const { window, isNeeded, onLost, onAnswered } = this.#parts
     while (isNeeded()) {

@@ -3,6 +3,7 @@ import { runTopic, spaceTopic } from '../broker/topics.ts'
 import type { Domain } from '../graphql/domain.ts'
 import type { Streams } from '../graphql/streams.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { Announcer } from '../spaces/announcer.ts'
 import { createActiveRuns } from './feeds/active-runs.ts'
 import { createAgentActivity } from './feeds/agent.ts'
 import { createRunEvents } from './feeds/run.ts'
@@ -15,7 +16,7 @@ import { createEndedRuns, createPeriodicRecheck } from './recheck.ts'
 export interface StreamsParts {
   platform: Pick<Platform, 'log' | 'signals' | 'clock' | 'logger'>
   domain: Domain
-  announcer: { watch(spaceId: string): () => void }
+  announcer: Pick<Announcer, 'watch'>
   journal: RunJournal
 }
 

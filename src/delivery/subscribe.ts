@@ -10,7 +10,7 @@ import { RateLimitedError } from '../lib/errors.ts'
 import { createTurns } from '../lib/turns.ts'
 import type { Answer, Sink } from './answer.ts'
 import { answerKey } from './answer-key.ts'
-import { type Answers, createAnswers } from './answers.ts'
+import { type Answers, createAnswers, isOverloadOfEvent } from './answers.ts'
 import type { Pace, Paces } from './backpressure.ts'
 import type { Feed, OwnLifeline } from './feed.ts'
 import type { Hub } from './hub.ts'
@@ -22,6 +22,8 @@ export interface SinkContext {
   sink?: Sink
   /** Receives the iteration directly, because the pipeline would wrap it. */
   onBegun?(iteration: AsyncIterable<never>): void
+  /** Called when the subscription has ended, or could not begin. */
+  onEnd?(): void
 }
 
 export interface SubscribeParts {
@@ -60,11 +62,15 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
 
   return async (args) => {
     const context = args.contextValue as Context & SinkContext
-    const { viewer, sink, onBegun, onSlow: cutOff } = context
+    const { viewer, sink, onBegun, onSlow: cutOff, onEnd = () => {} } = context
     let onTooSlow = () => {}
     context.onSlow = () => onTooSlow()
     const source = (await createSourceEventStream(args)) as Feed<object> | ExecutionResult
-    if (!('deliverTo' in source)) return source
+    if (!('deliverTo' in source)) {
+      onEnd()
+      return source
+    }
+    source.lifeline.onEnd(onEnd)
     const { answers, leave } = join(args, viewer, source.shownIn)
     source.lifeline.onEnd(leave)
     source.lifeline.onEnd(parts.domain.presence.connect(viewer))
@@ -151,7 +157,9 @@ async function deliver(feed: Feed<object>, subscriber: SubscriberParts): Promise
   try {
     await feed.deliverTo(createSubscriber(feed, subscriber))
   } catch (error) {
-    lifeline.fail(error as Error)
+    // The client resumes after its last cursor, once the database is less busy.
+    if (isOverloadOfEvent(error)) subscriber.onTooSlow()
+    else lifeline.fail(error as Error)
   }
   lifeline.end()
   const failure = lifeline.failure()

@@ -5,8 +5,7 @@ import { isAdmin } from '../rules/permissions.ts'
 /** Limits the subscriptions of each viewer in this process, over all transports. */
 export interface SubscriptionLimits {
   /**
-   * Counts a subscription. Counts a subscription, and returns a
-   * function that releases it. @throws RateLimitedError if the viewer is at a limit
+   * Counts a subscription, and returns a function that releases it. @throws RateLimitedError if the viewer is at a limit
    */
   take(viewer: Viewer, subscription: StandingSubscription): () => void
 }

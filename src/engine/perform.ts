@@ -7,7 +7,7 @@ import { originIn, type Scene, type SceneAgent, type SceneLoader } from '../cont
 import { createStatelessMind } from '../context/stateless.ts'
 import type { AwaitAnswer } from '../flows/await-answer.ts'
 import type { DecideCall } from '../flows/decide-call.ts'
-import type { DerivedTexts } from '../flows/delete-message.ts'
+import type { DerivedTexts } from '../flows/derived-texts.ts'
 import type { KeepFiles } from '../flows/keep-files.ts'
 import type { Lifecycle } from '../flows/lifecycle.ts'
 import { cancelRemoteTasksOf } from '../flows/remote-tasks.ts'
@@ -19,7 +19,6 @@ import type { RunMessagesParts } from '../posting/run-messages.ts'
 import { finishAfter, openWriter } from '../posting/space-writer.ts'
 import { placeOfPlainText, postablePlainText } from '../rules/plain-text.ts'
 import { defaultPlace } from '../rules/threads.ts'
-import { readDecisionTexts } from '../runs/decision-texts.ts'
 import type { Journal, JournaledStep, KeptStep } from '../runs/journal.ts'
 import { createRunEvents } from '../runs/run-events.ts'
 import type { RemoteAgents } from '../tools/a2a/remote-agents.ts'
@@ -130,17 +129,9 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
     tools,
     scenes,
     journal,
-    async readAnew() {
-      await parts.derivedTexts.forgetInRun(runId)
-      const steps = await parts.journal.read(runId)
-      const { state } = await platform.db.prisma.run.findUniqueOrThrow({
-        where: { id: runId },
-        select: { state: true },
-      })
-      return { steps, state }
-    },
+    derivedTexts: parts.derivedTexts,
+    db: platform.db,
     clock: platform.clock,
-    decisionsOn: (calls) => readDecisionTexts(platform.db.prisma, calls),
   })
   const cancelTasks = () => cancelRemoteTasksOf(platform, runId)
   const loop: Loop = {

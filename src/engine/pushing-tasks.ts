@@ -95,8 +95,7 @@ export function createPushingTasks(
     const isOver = !isOpen || state === null || isOverTask(stateOf(task))
     if (isOver) changes.leave(keyOf(key))
     await db.transaction(async (tx) => {
-      if (isOver)
-        await deleteTaskPushes(tx, { viewerId, taskId, id, sealed: push.sealed })
+      if (isOver) await deleteTaskPushes(tx, { viewerId, taskId, id, sealed: push.sealed })
       else {
         if (state !== push.sentState) await noteSentState(tx, push, state)
         await enqueueTaskPush(tx, jobs, push, nextCheckOf(push, clock.now()))

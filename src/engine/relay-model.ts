@@ -357,7 +357,7 @@ function callParts(toolName: string) {
   }
 }
 
-/** Ends the run, whose answer is posted. @param cut the parts of a run whose answer goes on, although the message is full */
+/** Ends the run, whose answer is posted. @param cut the parts of a run whose answer continues, although the message is full */
 async function* nothing(cut: RelayParts | null): AsyncGenerator<StreamPart> {
   await cut?.cancelTasks()
   yield finish('stop', {})

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { z } from 'zod'
 import type { PushKeyPair } from '../access/push-keys.ts'
+import type { Tokens } from '../access/tokens.ts'
 import { openAmong } from '../flows/open-notices.ts'
 import type { PushSubscription } from '../generated/prisma/client.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
@@ -19,8 +20,7 @@ interface SendingPushParts {
   http: Pick<GuardedHttp, 'send'>
   /** Null if this server cannot send push messages. */
   pushKeys: PushKeyPair | null
-  /** Returns the access tokens and sessions among these that have ended. */
-  endedAmong(tokenIds: readonly string[]): Promise<string[]>
+  tokens: Pick<Tokens, 'endedAmong'>
 }
 
 type Push = z.infer<typeof SEND_PUSH.input>
@@ -37,7 +37,7 @@ const NO_CONTACT = 'mailto:operator@parley.invalid'
  * new job tries again later. A subscription that the push service no longer knows, or whose session has ended, is removed.
  * The message contains only ids and a generic line of text.
  */
-export function createSendingPush(platform: Platform, { http, pushKeys, endedAmong }: SendingPushParts): BoundJob {
+export function createSendingPush(platform: Platform, { http, pushKeys, tokens }: SendingPushParts): BoundJob {
   const { db, clock, jobs, logger, publicUrl, metrics } = platform
   const sent = counter(metrics, 'parley_push_messages_total', 'Push messages, by result.', ['result'])
   const subject = publicUrl.origin?.startsWith('https://') ? publicUrl.to('/') : NO_CONTACT
@@ -48,7 +48,7 @@ export function createSendingPush(platform: Platform, { http, pushKeys, endedAmo
     const subscription = await db.prisma.pushSubscription.findUnique({ where: { id } })
     if (subscription === null || subscription.humanId !== humanId) return null
     const { tokenId } = subscription
-    if (tokenId !== null && (await endedAmong([tokenId])).length > 0) {
+    if (tokenId !== null && (await tokens.endedAmong([tokenId])).length > 0) {
       await deletePushSubscriptions(db.prisma, { id })
       return null
     }

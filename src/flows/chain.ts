@@ -21,7 +21,7 @@ import {
 } from '../rules/chain.ts'
 import { POSTED_MESSAGE_STATUSES } from '../rules/statuses.ts'
 import { wayToWake } from '../rules/wake.ts'
-import { insertChain, lockChain, saveChain } from '../stores/chain-store.ts'
+import { insertChains, lockChain, saveChain, unendedChains } from '../stores/chain-store.ts'
 import { addMention } from '../stores/message-store.ts'
 import { setChain } from '../stores/run-store.ts'
 import { delegate, type Woke } from './delegate.ts'
@@ -31,7 +31,7 @@ import { agentMember, isOverBudget, loadMessageTrigger, publishWoken, wake } fro
 
 // Passes the turn of a chain from run to run.
 
-type ChainPlatform = Pick<Platform, 'config' | 'log' | 'signals'>
+export type ChainPlatform = Pick<Platform, 'config' | 'log' | 'signals'>
 
 interface AfterCommit {
   afterCommit(): Promise<void>
@@ -63,14 +63,18 @@ export async function passTurn(
  * Ends the turns of inbox events in chains, in the transaction that removes the events because no cycle will process
  * them.
  */
-export async function loseTurns(tx: Tx, platform: ChainPlatform, events: InboxEvent[]): Promise<AfterCommit> {
+export async function loseTurns(tx: Tx, platform: ChainPlatform, events: readonly InboxEvent[]): Promise<AfterCommit> {
   const outcomes = collectOutcomeChanges(tx, platform.log)
   const follow: AfterCommit[] = []
-  for (const event of events) {
+  const chainIds = await unendedChains(
+    tx,
+    events.flatMap(({ chainId }) => chainId ?? []),
+  )
+  for (const event of events.filter(({ chainId }) => chainId !== null && chainIds.has(chainId))) {
     // A turn without a run passes nothing to the next agent, so only the fields of ChainTurn are read.
     const run = turnOf(event) as Run
     const end: EndedTurn = { run, handingOn: null, silent: 'stopped', reason: null }
-    const followed = event.chainId === null ? null : await passTurn(tx, platform, end, outcomes)
+    const followed = await passTurn(tx, platform, end, outcomes)
     if (followed !== null) follow.push(followed)
   }
   return {
@@ -330,7 +334,7 @@ async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | n
     holderRunId: run.id,
   }
   const { replyStack, mentionedPairs, ...row } = chain
-  await insertChain(tx, row)
+  await insertChains(tx, [row])
   await setChain(tx, run.id, chain.id)
   return chain
 }

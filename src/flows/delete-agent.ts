@@ -14,7 +14,7 @@ import { deleteConversationsOf } from '../stores/conversation-store.ts'
 import { deleteCyclesOfAgent } from '../stores/cycle-store.ts'
 import { updateEntity } from '../stores/entity-store.ts'
 import { endGrantsOfOtherVersions } from '../stores/grant-store.ts'
-import { deleteEventsOfAgent } from '../stores/inbox-store.ts'
+import { deleteDoneEvents } from '../stores/inbox-store.ts'
 import { deleteFiringsOfAgent } from '../stores/plan-store.ts'
 import { lockSpacesOf } from '../stores/space-store.ts'
 import { deleteWebhooks } from '../stores/webhook-store.ts'
@@ -25,8 +25,8 @@ import type { Lifecycle } from './lifecycle.ts'
 export interface AgentDeletion {
   /**
    * Admins only. One transaction removes the agent from its spaces and deletes its consciousness, notes, tools,
-   * webhooks and plans; its name and former settings remain for readers of its messages and runs. Then its active runs
-   * end as CANCELED (GONE); if this process dies before that, a worker ends them. @throws ForbiddenError, NotFoundError
+   * webhooks and plans; its name and former settings remain for readers of its messages and runs. Then its inbox events are
+   * dropped, and its active runs end as CANCELED (GONE); if this process dies before that, a worker does it. @throws ForbiddenError, NotFoundError
    */
   deleteAgent(viewer: Viewer, input: { id: string }): Promise<{ deletedAgentId: string }>
   /**
@@ -116,7 +116,7 @@ async function markGone(tx: Tx, id: string, goneAt: Date): Promise<void> {
 
 /** Deletes rows that refer to the agent without a foreign key. */
 async function eraseMind(tx: Tx, agentId: string): Promise<void> {
-  await deleteEventsOfAgent(tx, agentId)
+  await deleteDoneEvents(tx, agentId)
   await deleteCyclesOfAgent(tx, agentId)
   await deleteWebhooks(tx, { agentId })
   await deleteFiringsOfAgent(tx, agentId)

@@ -1,5 +1,4 @@
 import type { Viewer } from '../access/viewer.ts'
-import { spaceChannel, spaceTopic } from '../broker/topics.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { DELETE_COPY } from '../jobs/queues.ts'
@@ -10,6 +9,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { Message } from '../rules/message.ts'
 import { faultOfDeletion } from '../rules/message-changes.ts'
 import { isAdmin } from '../rules/permissions.ts'
+import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import { describeFile } from '../spaces/readable-text.ts'
 import { deleteCallsOfMessagesSql, forgetReadFiles, hideCallsOfMessages } from '../stores/call-store.ts'
 import { insertDeletions, insertDeletionsOfCopies } from '../stores/deletion-store.ts'
@@ -17,9 +17,9 @@ import { deleteFilesOfMessages, filesOfMessages, textsOfFiles } from '../stores/
 import { lockCopiesOfMessage } from '../stores/fork-store.ts'
 import { dropWaiting, readersOf, tellChange } from '../stores/inbox-store.ts'
 import { clearMessages, lockMessage, versionsOf } from '../stores/message-store.ts'
-import { loseTurns } from './chain.ts'
+import type { DerivedTexts } from './derived-texts.ts'
+import { endEvents } from './end-events.ts'
 import { type ChangingRun, checkSender, lockReached, lockVisible, type ReachedMessage } from './message-access.ts'
-import { collectOutcomeChanges } from './outcome-changes.ts'
 import { loadMessageTrigger } from './wake.ts'
 
 /** Deletes messages: their sequence number stays, but none of their content. */
@@ -35,23 +35,16 @@ export interface MessageDeletions {
   copyDeletion: BoundJob
 }
 
-/** Removes the text of a deleted message from rows that were derived from it. */
-export interface DerivedTexts {
-  /** Never throws: a sweep continues what failed. */
-  forget(messageId: string): Promise<void>
-  /** Removes the texts of messages that were deleted while a run was active from everything that the run has written since. */
-  forgetInRun(runId: string): Promise<void>
-}
-
 interface AfterCommit {
   afterCommit(): Promise<void>
 }
 
 export function createMessageDeletions(
   platform: Platform,
-  { derivedTexts }: { derivedTexts: DerivedTexts },
+  { derivedTexts }: { derivedTexts: Pick<DerivedTexts, 'forget'> },
 ): MessageDeletions {
-  const { db, jobs, log } = platform
+  const { db, jobs } = platform
+  const publisher = createMessagePublisher(platform)
 
   async function remove(tx: Tx, message: Message): Promise<AfterCommit & { deleted: Message }> {
     const fault = faultOfDeletion(message)
@@ -62,7 +55,7 @@ export function createMessageDeletions(
     return {
       deleted,
       async afterCommit() {
-        await publishDeletion(platform, message)
+        await publisher.deleted(message)
         await told.afterCommit()
         await derivedTexts.forget(message.id)
       },
@@ -73,11 +66,7 @@ export function createMessageDeletions(
   async function tellAgents(tx: Tx, message: Message): Promise<AfterCommit> {
     const { id: messageId, spaceId } = message
     const [readerIds, payload] = [await readersOf(tx, messageId), await noticeOf(tx, message)]
-    const outcomes = collectOutcomeChanges(tx, log)
-    const dropped = await dropWaiting(tx, messageId)
-    for (const { agentId } of dropped)
-      await outcomes.set({ messageId, agentId, kind: 'DROPPED', reason: DROPPED, runId: null })
-    const lost = await loseTurns(tx, platform, dropped)
+    const ended = await endEvents(tx, platform, { events: await dropWaiting(tx, messageId), reason: DROPPED })
     const { rootId, depth, places, label, askers } = message
     const provenance = { places: [...new Set([...places, spaceId])].sort(), label, askers }
     await tellChange(tx, {
@@ -90,12 +79,7 @@ export function createMessageDeletions(
       agentIds: readerIds,
       ...provenance,
     })
-    return {
-      async afterCommit() {
-        await outcomes.announce()
-        await lost.afterCommit()
-      },
-    }
+    return ended
   }
 
   /**
@@ -131,7 +115,7 @@ export function createMessageDeletions(
       return { message, ...(await tellAgents(tx, message)) }
     })
     if (told === null) return
-    await publishDeletion(platform, told.message)
+    await publisher.deleted(told.message)
     await told.afterCommit()
     await derivedTexts.forget(messageId)
   }
@@ -172,17 +156,6 @@ async function removeContent(tx: Tx, ids: string[]): Promise<Message[]> {
   await forgetReadFiles(tx, await filesOfMessages(tx, ids))
   await deleteFilesOfMessages(tx, ids)
   return clearMessages(tx, ids)
-}
-
-/** Publishes a deletion, and drops the earlier events of the space, some of which may contain the text. */
-export async function publishDeletion(
-  { log, signals }: Pick<Platform, 'log' | 'signals'>,
-  { id: messageId, spaceId }: Pick<Message, 'id' | 'spaceId'>,
-): Promise<void> {
-  await Promise.all([
-    log.append(spaceTopic(spaceId), { type: 'MessageUpdated', messageId }, { forgets: true }),
-    signals.publish(spaceChannel(spaceId), { type: 'message' }, spaceTopic(spaceId)),
-  ])
 }
 
 const DROPPED = 'The message was deleted before the agent read it.'

@@ -1,10 +1,11 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
-import { Prisma } from '../generated/prisma/client.ts'
+import { type InboxEvent, Prisma } from '../generated/prisma/client.ts'
 import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
+import { WHY_DROPPED } from '../rules/run-end.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { deleteCallsOfMessagesSql, expireCallsOfSpace } from '../stores/call-store.ts'
 import { deleteChainsOfSpace } from '../stores/chain-store.ts'
@@ -18,6 +19,7 @@ import { forgetForks, hideSpace, lockSpace, NO_SUCH_SPACE, REMAINS, removeSpace 
 import { deleteThreadsOfSpace } from '../stores/thread-store.ts'
 import { deleteIdleRootUsageSql } from '../stores/usage-store.ts'
 import type { AgentDeletion } from './delete-agent.ts'
+import { endEvents } from './end-events.ts'
 import { forgetSpaceWithCopies } from './forget.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
@@ -55,12 +57,14 @@ export function createSpaceDeletion(
     async deleteSpace(viewer, { id }) {
       if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
       if (!isAdmin(viewer)) await checkIsLastHuman(db.prisma, id)
-      const { memberIds, removal } = await db.transaction(async (tx) => {
-        const { memberIds, agentIds } = await hide(tx, viewer, id, new Date(clock.now()))
+      const { memberIds, ended, removal } = await db.transaction(async (tx) => {
+        const { memberIds, agentIds, events } = await hide(tx, viewer, id, new Date(clock.now()))
+        const ended = await endEvents(tx, platform, { events, reason: WHY_DROPPED })
         const removal = await agents.deleteLoneCopies(tx, agentIds)
-        return { memberIds, removal }
+        return { memberIds, ended, removal }
       })
       await publisher.deleted(id, memberIds)
+      await ended.afterCommit()
       await removal.afterCommit()
       await lifecycle.endGone()
       await remove(db, id, MOST_BATCHES)
@@ -98,6 +102,8 @@ interface Hidden {
   memberIds: string[]
   /** The agents among the members and former members. */
   agentIds: string[]
+  /** The events of other spaces that agents forget with this one. */
+  events: InboxEvent[]
 }
 
 async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): Promise<Hidden> {
@@ -117,9 +123,9 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
   await expireCallsOfSpace(tx, spaceId)
   await deleteGrantsOfSpace(tx, spaceId)
   const agentIds = known.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id)
-  await forgetSpaceWithCopies(tx, { spaceId, agentIds })
+  const events = await forgetSpaceWithCopies(tx, { spaceId, agentIds })
   await hideSpace(tx, spaceId, deletedAt)
-  return { memberIds: members.map(({ id }) => id), agentIds }
+  return { memberIds: members.map(({ id }) => id), agentIds, events }
 }
 
 /**

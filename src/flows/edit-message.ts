@@ -12,7 +12,7 @@ import { type Message, textOf } from '../rules/message.ts'
 import { decideRetries, editedParts, faultOfEdit, MOST_EDITS, MOST_VERSIONS } from '../rules/message-changes.ts'
 import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import { readableText } from '../spaces/readable-text.ts'
-import { insertChain } from '../stores/chain-store.ts'
+import { insertChains } from '../stores/chain-store.ts'
 import { readersOf, rewriteWaiting, tellChange } from '../stores/inbox-store.ts'
 import { insertVersion, lastVersion, markActed, rewriteMessage } from '../stores/message-store.ts'
 import { setOutcomes } from '../stores/outcome-store.ts'
@@ -27,7 +27,7 @@ import {
   type ReachedMessage,
 } from './message-access.ts'
 import { readRoom } from './rooms.ts'
-import { loadMessageTrigger, type MessageTrigger, payloadOf, publishWoken, type Woken, wake } from './wake.ts'
+import { loadMessageTrigger, type MessageTrigger, payloadOf, publishWoken, type Woken, wakeEach } from './wake.ts'
 
 export interface EditMessageInput {
   messageId: string
@@ -55,43 +55,60 @@ export interface MessageEdits {
   ): Promise<{ afterCommit(): Promise<void> }>
 }
 
+/** The effects of an edit with `retryRuns`. */
+interface Retried {
+  woken: Woken
+  /** The new runs, and those that an earlier request for the same text has started. */
+  runs: Run[]
+}
+
 const TOO_OFTEN = `A message can be edited ${MOST_EDITS} times at most: send another message instead.`
 
 export function createMessageEdits(platform: Platform): MessageEdits {
   const { db, config } = platform
   const publisher = createMessagePublisher(platform)
 
-  /** Wakes the agents that had answered, by the rules of posting, and records why other agents are not woken. */
-  async function retry(tx: Tx, message: Message, number: number, answeredIds: ReadonlySet<string>): Promise<Woken> {
-    const woken: Woken = { runs: [], inboxes: [] }
+  /**
+   * Wakes the agents that had answered, by the rules of posting, and records why other agents are not woken. Agents that
+   * an earlier request has woken for the same text keep their outcomes, and their runs are returned too.
+   */
+  async function retry(tx: Tx, message: Message, number: number, answeredIds: ReadonlySet<string>): Promise<Retried> {
     const { id: messageId, spaceId, rootId, depth, runId: parentRunId } = message
     const room = answeredIds.size === 0 ? null : await readRoom(tx, message)
-    if (room === null) return woken
-    const { wakes, verdicts } = decideRetries(answeredIds, room.agents, await allowance(tx, message, config.limits))
+    if (room === null) return { woken: { runs: [], inboxes: [] }, runs: [] }
+    const keyOf = (agentId: string) => `edited:${messageId}:${number}:${agentId}`
+    const dedupKey = { in: [...answeredIds].map(keyOf) }
+    const runsBefore = await tx.run.findMany({ where: { dedupKey }, orderBy: { id: 'asc' } })
+    const eventsBefore = await tx.inboxEvent.findMany({
+      where: { agentId: { in: [...answeredIds] }, dedupKey },
+      select: { agentId: true },
+    })
+    const wokenBefore = new Set([...runsBefore, ...eventsBefore].map(({ agentId }) => agentId))
+    const remainingIds = new Set([...answeredIds].filter((id) => !wokenBefore.has(id)))
+    const { wakes, verdicts } = decideRetries(remainingIds, room.agents, await allowance(tx, message, config.limits))
     const trigger = await editedTrigger(tx, message)
-    for (const agent of wakes) {
+    const wakings = wakes.map((agent) => {
       const chainId = room.routing === 'MENTION_CHAIN' ? newId('chn') : null
-      const one = await wake(tx, agent, {
-        trigger,
-        key: { once: `edited:${messageId}:${number}:${agent.id}` },
-        lineage: { rootId, depth, parentRunId, chainId },
-      })
-      if (one === null) continue
-      const turn = { holderId: agent.id, holderRunId: one.runs[0]?.id ?? null }
-      if (chainId !== null) await insertChain(tx, { id: chainId, spaceId, depth: 1, label: [], ...turn })
-      woken.runs.push(...one.runs)
-      woken.inboxes.push(...one.inboxes)
-    }
+      const lineage = { rootId, depth, parentRunId, chainId }
+      return { agent, chainId, wakeUp: { trigger, key: { once: keyOf(agent.id) }, lineage } }
+    })
+    const woken = await wakeEach(tx, wakings)
     const runOf = (agentId: string) => woken.runs.find((run) => run.agentId === agentId)?.id ?? null
+    const chains = wakings.flatMap(({ agent, chainId }) =>
+      chainId === null
+        ? []
+        : [{ id: chainId, spaceId, depth: 1, label: [], holderId: agent.id, holderRunId: runOf(agent.id) }],
+    )
+    await insertChains(tx, chains)
     const outcomes = verdicts.map((verdict) => ({ ...verdict, messageId, runId: runOf(verdict.agentId) }))
     await setOutcomes(tx, outcomes)
-    return woken
+    return { woken, runs: [...runsBefore, ...woken.runs] }
   }
 
   return {
     async edit(viewer, { messageId, retryRuns, ...input }) {
       const text = checkMessageText(input.text, 'input.text')
-      const { message, woken, isChanged } = await db.transaction(async (tx) => {
+      const { message, woken, runs } = await db.transaction(async (tx) => {
         const before = await lockVisible(tx, viewer, messageId)
         checkSender(before, viewer.id, 'edit')
         checkEditable(before)
@@ -99,11 +116,11 @@ export function createMessageEdits(platform: Platform): MessageEdits {
         const answeredIds = retryRuns === true ? await answeredBy(tx, before) : NO_ONE
         const isChanged = textOf(before.parts) !== text
         const message = isChanged ? await write(tx, before, { text, by: UNMARKED, but: answeredIds }) : before
-        const woken = await retry(tx, message, await lastVersion(tx, messageId), answeredIds)
-        return { message, woken, isChanged: isChanged || answeredIds.size > 0 }
+        const retried = await retry(tx, message, await lastVersion(tx, messageId), answeredIds)
+        return { message, ...retried }
       })
-      if (isChanged) await Promise.all([publisher.updated(message), publishWoken(platform, woken)])
-      return { message, runs: woken.runs }
+      await Promise.all([publisher.updated(message), publishWoken(platform, woken)])
+      return { message, runs }
     },
     async editOwn(tx, run, { message: reached, ...input }) {
       const text = checkMessageText(input.text, 'input.text')

@@ -15,7 +15,7 @@ import { type JournaledStep, journaledSteps } from '../runs/journal.ts'
 import { countCycle, setRestSql } from '../stores/agent-store.ts'
 import { deleteCallsOfRun } from '../stores/call-store.ts'
 import { insertCycle } from '../stores/cycle-store.ts'
-import { deleteGoneEvents, retryNowSql } from '../stores/inbox-store.ts'
+import { claimedEvents, deleteGoneEvents, retryNowSql } from '../stores/inbox-store.ts'
 import { rollBackCycleSql } from '../stores/usage-store.ts'
 
 // The effects of the end of a think cycle on its agent, in the transaction that ends the cycle. The cost does not depend on
@@ -85,7 +85,7 @@ const said = (content: string | null): ModelMessage[] => (content === null ? [] 
 
 /** Returns the message that replaces a cycle which a provider refused: the sources of its events, without their content. */
 async function leftOut(tx: Tx, { id: runId }: Run): Promise<ModelMessage> {
-  const events = await tx.inboxEvent.findMany({ where: { runId }, orderBy: { id: 'asc' }, take: MOST_NAMED })
+  const events = (await claimedEvents(tx, [runId], MOST_NAMED)).get(runId) ?? []
   const names = events.map((event) => `- ${sourceNameOf(event)}`)
   return { role: 'user', content: ['INBOX (left out, because the provider refused it):', ...names].join('\n') }
 }

@@ -1,6 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import { checkAgent } from '../agents/existing-agent.ts'
 import { agentChannel } from '../broker/topics.ts'
+import type { InboxEvent } from '../generated/prisma/client.ts'
 import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
@@ -8,11 +9,12 @@ import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { withCopies } from '../stores/copy-store.ts'
 import { deleteCycle, deleteCyclesOfSpace } from '../stores/cycle-store.ts'
-import { deleteEventsOfSpace } from '../stores/inbox-store.ts'
+import { deleteDoneEventsOfSpace, deleteOpenEvents } from '../stores/inbox-store.ts'
 import { deleteNotesOfSpace } from '../stores/knowledge-store.ts'
 import { removePlans } from '../stores/plan-store.ts'
 import { forgetSpaceInCycles } from '../stores/run-store.ts'
 import { lockSpace } from '../stores/space-store.ts'
+import { endEvents } from './end-events.ts'
 
 /** Lets admins make an agent forget. */
 export interface Forgetting {
@@ -23,9 +25,12 @@ export interface Forgetting {
 }
 
 const ACTION = 'make an agent forget'
+const FORGOTTEN = 'An admin made the agent forget the space before it read the message.'
+const EVENTS_AT_ONCE = 100
 const NO_SUCH_CYCLE = 'There is no such think cycle.'
 
-export function createForgetting({ db, signals }: Pick<Platform, 'db' | 'signals'>): Forgetting {
+export function createForgetting(platform: Pick<Platform, 'db' | 'signals' | 'log' | 'config'>): Forgetting {
+  const { db, signals } = platform
   const tellOf = (agentId: string) => signals.publish(agentChannel(agentId), { type: 'run-changed' })
 
   return {
@@ -42,11 +47,22 @@ export function createForgetting({ db, signals }: Pick<Platform, 'db' | 'signals
     },
     async forgetSpace(viewer, { agentId, spaceId }) {
       requireAdmin(viewer, ACTION)
-      await db.transaction(async (tx) => {
-        await lockSpace(tx, spaceId)
-        await checkAgent(tx, agentId)
-        await forgetSpace(tx, { spaceId, agentIds: [agentId] })
-      })
+      const agentIds = [agentId]
+      const inExisting = async (forget: (tx: Tx) => Promise<InboxEvent[]>): Promise<number> => {
+        const { count, ended } = await db.transaction(async (tx) => {
+          await lockSpace(tx, spaceId)
+          await checkAgent(tx, agentId)
+          const events = await forget(tx)
+          return { count: events.length, ended: await endEvents(tx, platform, { events, reason: FORGOTTEN }) }
+        })
+        await ended.afterCommit()
+        return count
+      }
+      // An inbox may hold thousands of events with turns in chains, which would lock the space for too long.
+      const someEvents = (tx: Tx) => deleteOpenEvents(tx, { agentIds, spaceId, most: EVENTS_AT_ONCE })
+      let count = EVENTS_AT_ONCE
+      while (count === EVENTS_AT_ONCE) count = await inExisting(someEvents)
+      await inExisting((tx) => forgetSpace(tx, { spaceId, agentIds }))
       await tellOf(agentId)
       return { agentId }
     },
@@ -56,13 +72,14 @@ export function createForgetting({ db, signals }: Pick<Platform, 'db' | 'signals
 /**
  * Makes agents forget everything that they received directly in a space: think cycles, memories, goals, plans and inbox events.
  * An active cycle that received some of this continues to its end and is not remembered. Runs in the caller's
- * transaction. Only this function defines what an agent forgets with a space.
+ * transaction. Only this function defines what an agent forgets with a space. Returns the deleted events that no cycle
+ * worked on; the caller ends them (`endEvents`).
  * @param copyIds agents that the caller changes afterwards; all agents are locked in the order of their ids
  */
 export async function forgetSpace(
   tx: Tx,
   { spaceId, agentIds, copyIds = [] }: { spaceId: string; agentIds: string[]; copyIds?: readonly string[] },
-): Promise<void> {
+): Promise<InboxEvent[]> {
   // Locks in the same order as the end of a cycle, run before agent: either this transaction sees the remembered cycle, or
   // the end of the cycle sees that the cycle must be forgotten.
   await forgetSpaceInCycles(tx, agentIds, spaceId)
@@ -78,21 +95,24 @@ export async function forgetSpace(
   )
   await deleteCyclesOfSpace(tx, agentIds, spaceId)
   await deleteNotesOfSpace(tx, agentIds, spaceId)
-  await deleteEventsOfSpace(tx, agentIds, spaceId)
+  await deleteDoneEventsOfSpace(tx, agentIds, spaceId)
+  return deleteOpenEvents(tx, { agentIds, spaceId })
 }
 
 /**
  * Does so for the agents of a space that is being deleted. Their copies lose the memories and goals that come from this space,
- * unless they also come from a copy of the space that still exists.
+ * unless they also come from a copy of the space that still exists. Returns the deleted events of other spaces.
  */
 export async function forgetSpaceWithCopies(
   tx: Tx,
   { spaceId, agentIds }: { spaceId: string; agentIds: string[] },
-): Promise<void> {
+): Promise<InboxEvent[]> {
   const copyIds = (await withCopies(tx, agentIds)).filter((id) => !agentIds.includes(id))
-  await forgetSpace(tx, { spaceId, agentIds, copyIds })
-  if (copyIds.length === 0) return
+  const events = await forgetSpace(tx, { spaceId, agentIds, copyIds })
+  const elsewhere = events.filter((event) => event.spaceId !== spaceId)
+  if (copyIds.length === 0) return elsewhere
   const spaceCopies = (await withCopies(tx, [spaceId])).filter((id) => id !== spaceId)
   const living = await tx.space.findMany({ where: { id: { in: spaceCopies }, deletedAt: null }, select: { id: true } })
   await deleteNotesOfSpace(tx, copyIds, spaceId, { unlessFrom: living.map(({ id }) => id) })
+  return elsewhere
 }

@@ -6,7 +6,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { RunEnding } from '../rules/run-end.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import { cascadeOf } from '../runs/cascade.ts'
-import { type Claim, type Claimed, type ClaimedRun, claimNext } from '../runs/claiming.ts'
+import { type Claim, type Claimed, type ClaimedRun, createClaims } from '../runs/claiming.ts'
 import { forEach, type Timed } from '../runs/due.ts'
 import { writeHeld } from '../runs/hold.ts'
 import { LEASE_END } from '../runs/presence.ts'
@@ -81,6 +81,7 @@ const DIED_TOO_OFTEN = `Workers died ${MOST_FRUITLESS_ATTEMPTS} times in a row w
 export function createLifecycle(platform: Platform, { recovery }: { recovery: MessageRecovery }): Lifecycle {
   const { db, signals, log, logger, config } = platform
   const stopSignals = createStopSignals(signals)
+  const claims = createClaims(platform)
   const { end, completeIfAloneSql, publishCompleted } = createRunEnds(platform, { recovery })
 
   async function changed(run: ClaimedRun): Promise<void> {
@@ -152,7 +153,7 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
 
   return {
     async claim(most) {
-      const claimed = await claimNext(platform, most)
+      const claimed = await claims(most)
       if (claimed.claims.length > 0) await platform.racepoint('claimed')
       return claimed
     },

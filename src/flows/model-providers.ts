@@ -12,6 +12,8 @@ import {
   PROVIDER_PRESETS,
   sendableSecret,
 } from '../lib/model-provider.ts'
+import type { ModelProvider, Models } from '../models/models.ts'
+import type { ProviderTest } from '../models/provider-test.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import {
@@ -35,25 +37,11 @@ export interface TestModelProviderInput {
   model: string
 }
 
-/** A provider that this process uses. */
-interface KnownProvider {
-  name: string
-  fromEnvironment: boolean
-}
-
-/** The part of this process's models that the flow needs. */
-interface ModelsPart<Provider extends KnownProvider> {
-  listProviders(): Promise<Provider[]>
-  reload(): Promise<void>
-  changed(provider: string): Promise<void>
-  test(provider: string, modelId: string): Promise<{ ok: boolean; text: string } | null>
-}
-
 /** The model providers that admins add while the server runs. */
-export interface ModelProviders<Provider extends KnownProvider> {
-  list(): Promise<Provider[]>
+export interface ModelProviders {
+  list(): Promise<ModelProvider[]>
   /** @throws ForbiddenError, BadInputError with the field at fault, ConflictError for a provider from the environment */
-  save(viewer: Viewer, input: SetModelProviderInput): Promise<Provider>
+  save(viewer: Viewer, input: SetModelProviderInput): Promise<ModelProvider>
   /**
    * Deletes a provider. Agents may still use its models: their runs then fail with an error that names the solution,
    * and work again if a provider with this name is added. @throws ForbiddenError, NotFoundError, ConflictError for a
@@ -61,18 +49,18 @@ export interface ModelProviders<Provider extends KnownProvider> {
    */
   delete(viewer: Viewer, name: string): Promise<{ deletedName: string }>
   /** Calls a model once. @throws ForbiddenError, NotFoundError */
-  test(viewer: Viewer, input: TestModelProviderInput): Promise<{ ok: boolean; text: string }>
+  test(viewer: Viewer, input: TestModelProviderInput): Promise<ProviderTest>
 }
 
 const MOST_PROVIDERS = 100
 const LONGEST_URL = 2048
 const LONGEST_KEY = 8192
 
-export function createModelProviders<Provider extends KnownProvider>(
+export function createModelProviders(
   { db, secretBox, signals }: Pick<Platform, 'db' | 'secretBox' | 'signals'>,
-  { models }: { models: ModelsPart<Provider> },
-): ModelProviders<Provider> {
-  async function known(name: string): Promise<Provider | undefined> {
+  { models }: { models: Pick<Models, 'listProviders' | 'reload' | 'changed' | 'test'> },
+): ModelProviders {
+  async function known(name: string): Promise<ModelProvider | undefined> {
     return (await models.listProviders()).find((provider) => provider.name === name)
   }
 

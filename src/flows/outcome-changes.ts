@@ -1,7 +1,6 @@
 import { spaceTopic } from '../broker/topics.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { WHY_DROPPED } from '../rules/run-end.ts'
 import { type OutcomeChange, setOutcomes } from '../stores/outcome-store.ts'
 
 /** The outcome changes of one transaction. */
@@ -24,16 +23,4 @@ export function collectOutcomeChanges(tx: Tx, log: Platform['log']): OutcomeChan
       }
     },
   }
-}
-
-/** Sets the outcome DROPPED: no cycle will read the message. */
-export async function noteDropped(
-  outcomes: OutcomeChanges,
-  dropped: Pick<OutcomeChange, 'messageId' | 'agentId' | 'runId'>,
-): Promise<void> {
-  await outcomes.set({
-    ...dropped,
-    kind: 'DROPPED',
-    reason: WHY_DROPPED,
-  })
 }

@@ -41,23 +41,19 @@ export function createReacting(platform: Platform): Reacting {
     async react(viewer, { messageId, emoji, on }) {
       if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin token cannot react: use the token of a human.')
       checkEmoji(emoji)
-      const { message, isChanged } = await platform.db.transaction(async (tx) => {
+      const message = await platform.db.transaction(async (tx) => {
         const found = await lockVisible(tx, viewer, messageId)
         return change(tx, found, { emoji, entityId: viewer.id, on: on !== false })
       })
-      if (isChanged) await publisher.updated(message)
+      await publisher.updated(message)
       return message
     },
     async reactAs(tx, run, { message: reached, emoji }) {
       checkEmoji(emoji)
       const found = await lockReached(tx, reached)
-      const { message, isChanged } = await change(tx, found, { emoji, entityId: run.agentId, on: true })
+      const message = await change(tx, found, { emoji, entityId: run.agentId, on: true })
       await insertRunSpace(tx, run.id, message.spaceId)
-      return {
-        async afterCommit() {
-          if (isChanged) await publisher.updated(message)
-        },
-      }
+      return { afterCommit: () => publisher.updated(message) }
     },
   }
 }
@@ -71,7 +67,7 @@ async function change(
   tx: Tx,
   message: Message,
   { emoji, entityId, on }: { emoji: string; entityId: string; on: boolean },
-): Promise<{ message: Message; isChanged: boolean }> {
+): Promise<Message> {
   if (message.deletedAt !== null) throw new ForbiddenError('The message was deleted.')
   if (on) {
     const emojis = await emojisOf(tx, message.id)
@@ -79,5 +75,5 @@ async function change(
   }
   const isChanged = await setReaction(tx, { messageId: message.id, emoji, entityId }, on)
   const reactionCount = message.reactionCount + (isChanged ? (on ? 1 : -1) : 0)
-  return { message: { ...message, reactionCount }, isChanged }
+  return { ...message, reactionCount }
 }

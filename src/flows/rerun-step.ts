@@ -9,6 +9,7 @@ import { isForeignModel } from '../lib/foreign-model.ts'
 import { newId, wellFormedIds } from '../lib/ids.ts'
 import { cut, isObject, type Json } from '../lib/json.ts'
 import { checkText, LONGEST_INSTRUCTIONS } from '../lib/validate.ts'
+import type { Models } from '../models/models.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { MessagePart } from '../rules/message.ts'
@@ -54,11 +55,7 @@ interface RerunningParts {
   visibility: Pick<Visibility, 'runs'>
   runs: Pick<Runs, 'getMany'>
   publisher: Pick<SpacePublisher, 'created'>
-  models: {
-    /** Returns why a model cannot be used; null if it can. */
-    check(name: string): string | null
-    lookFor(names: readonly string[]): Promise<void>
-  }
+  models: Pick<Models, 'check' | 'lookFor'>
 }
 
 /** A run to repeat from a step, and changes. */

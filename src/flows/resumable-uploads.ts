@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type { Viewer } from '../access/viewer.ts'
+import type { SharedStorage } from '../files/shared-storage.ts'
 import { partKey, receiveFile } from '../files/stored-bytes.ts'
 import type { File, FileUpload } from '../generated/prisma/client.ts'
 import {
@@ -47,7 +48,7 @@ const NO_SUCH_UPLOAD = 'There is no such upload, or it has expired.'
 
 interface ResumableParts {
   uploads: Pick<Uploads, 'upload'>
-  sharedStorage: { check(): Promise<void> }
+  sharedStorage: Pick<SharedStorage, 'check'>
 }
 
 export function createResumableUploads(

@@ -13,7 +13,7 @@ import { overBudgetOf, wayToWake } from '../rules/wake.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
 import { changeOf } from '../runs/run-changes.ts'
 import { insertEvents, insertEventsSql, type NewInboxEvent, requeueFailed } from '../stores/inbox-store.ts'
-import { insertRun, insertRunsSql, type NewRun, runOfJson } from '../stores/run-store.ts'
+import { insertRuns, insertRunsSql, type NewRun, runOfJson } from '../stores/run-store.ts'
 import type { OutcomeChanges } from './outcome-changes.ts'
 
 // The only way to wake an agent, for messages, chains, mentions, delegations, plans, services and retries: a run for a
@@ -115,6 +115,20 @@ export async function wake(tx: Tx, agent: WokenAgent, wakeUp: WakeUp): Promise<W
   return startRun(tx, runOf(agent, wakeUp))
 }
 
+/** Wakes several agents, each by a wake-up of its own. Returns the rows of those that its key has not woken already. */
+export async function wakeEach(tx: Tx, wakings: readonly { agent: WokenAgent; wakeUp: WakeUp }[]): Promise<Woken> {
+  const by = (way: ReturnType<typeof wayToWake>) => wakings.filter(({ agent }) => wayToWake(agent) === way)
+  const runs = await insertRuns(
+    tx,
+    by('RUN').map(({ agent, wakeUp }) => runOf(agent, wakeUp)),
+  )
+  const inboxes = await insertEvents(
+    tx,
+    by('INBOX').map(({ agent, wakeUp }) => eventOf(agent, wakeUp)),
+  )
+  return { runs, inboxes: [...inboxes] }
+}
+
 /** Adds an event to a persistent agent's inbox. Null if the agent has already received the event. */
 export async function deliver(tx: Tx, event: NewInboxEvent): Promise<Woken | null> {
   const agentIds = await insertEvents(tx, [event])
@@ -123,8 +137,8 @@ export async function deliver(tx: Tx, event: NewInboxEvent): Promise<Woken | nul
 
 /** Writes a QUEUED run, for a caller that repeats a part of an earlier run; `wake` writes all others. Null if its key is used. */
 export async function startRun(tx: Tx, run: NewRun): Promise<Woken | null> {
-  const started = await insertRun(tx, run)
-  return started === null ? null : { runs: [started], inboxes: [] }
+  const runs = await insertRuns(tx, [run])
+  return runs.length === 0 ? null : { runs, inboxes: [] }
 }
 
 /**

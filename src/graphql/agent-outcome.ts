@@ -24,7 +24,10 @@ const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
       description:
         'The run or think cycle failed and is not retried automatically; `error` says why. `retryRun` changes the outcome back to RUN.',
     },
-    DROPPED: { description: 'The agent left the space or was deleted before it read the message.' },
+    DROPPED: {
+      description:
+        'The agent did not read the message: before that, it left the space or was deleted, the message was deleted, or an admin removed it from the inbox of the agent.',
+    },
   } as const,
 })
 

@@ -1,6 +1,6 @@
 import type { RateName } from '../access/rates.ts'
 import type { Viewer } from '../access/viewer.ts'
-import type { RateLimitedError } from '../lib/errors.ts'
+import { RateLimitedError } from '../lib/errors.ts'
 import type { Domain } from './domain.ts'
 import { type CommonLoaders, createCommonLoaders } from './loaders.ts'
 import type { ResponseMeter } from './response-meter.ts'
@@ -24,6 +24,8 @@ export interface Context {
   weight?: number
   /** Set if the viewer has exceeded the rate of requests: a mutation that lists RateLimitedError returns it. */
   overRate?: RateLimitedError
+  /** When the operation may begin no further mutation, on the clock of `performance.now`. Absent: no limit. */
+  endsAt?: number
   /**
    * A space in which the viewer is known to be a member, because only members receive the event being executed;
    * else null.
@@ -84,8 +86,17 @@ export function checkRequestRate({ overRate }: Context): void {
   if (overRate !== undefined) throw overRate
 }
 
-/** Discards everything that was loaded. Called before a mutation. */
+/** The time after which a client may try again what its operation had no time for. */
+const AFTER_LONG_OPERATION_MS = 5000
+
+/** Discards everything that was loaded. Called before a mutation. @throws RateLimitedError if the operation has no time left for it */
 export function renewed(context: Context): Context {
+  if (context.endsAt !== undefined && performance.now() > context.endsAt) {
+    throw new RateLimitedError(
+      'The operation takes too long: this mutation was not started. Send fewer mutations in one operation.',
+      AFTER_LONG_OPERATION_MS,
+    )
+  }
   context.loaders = createLoaders(context, createCommonLoaders(context))
   return context
 }

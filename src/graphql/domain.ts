@@ -16,7 +16,6 @@ import type { InboxReading } from '../agents/inbox-reading.ts'
 import type { McpConfirmation } from '../agents/mcp-confirmation.ts'
 import type { McpServers } from '../agents/mcp-servers.ts'
 import type { Memories } from '../agents/memories.ts'
-import type { MindControl } from '../agents/mind-control.ts'
 import type { CardConfirmation } from '../agents/remote-cards.ts'
 import type { Webhooks } from '../agents/webhooks.ts'
 import type { StepRecords } from '../context/step-records.ts'
@@ -36,6 +35,7 @@ import type { JoinLinks } from '../flows/join-links.ts'
 import type { Joining } from '../flows/join-space.ts'
 import type { Leaving } from '../flows/leave-space.ts'
 import type { MailLinks } from '../flows/mail-links.ts'
+import type { MindControl } from '../flows/mind-control.ts'
 import type { ModelProviders } from '../flows/model-providers.ts'
 import type { Notifications } from '../flows/notification-settings.ts'
 import type { WakePreview } from '../flows/preview-wakes.ts'
@@ -54,7 +54,6 @@ import type { Triggers } from '../flows/trigger-agent.ts'
 import type { HumanUpdates } from '../flows/update-human.ts'
 import type { SpaceUpdates } from '../flows/update-space.ts'
 import type { Uploads } from '../flows/upload-file.ts'
-import type { ModelProvider } from '../models/models.ts'
 import type { Erasure } from '../operation/erasure.ts'
 import type { FailedJobs } from '../operation/failed-jobs.ts'
 import type { FiringReading } from '../plans/firing-reading.ts'
@@ -92,7 +91,7 @@ export interface Domain {
   humans: Humans & HumanUpdates
   agents: Agents
   agentVersions: AgentVersions
-  modelProviders: ModelProviders<ModelProvider>
+  modelProviders: ModelProviders
   customTools: CustomTools
   mcpServers: McpServers & McpConfirmation
   remoteCards: CardConfirmation

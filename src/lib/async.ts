@@ -1,3 +1,5 @@
+import { asOwnWork } from './requester-context.ts'
+
 /** A promise that is settled from outside. */
 export interface Deferred<T> {
   promise: Promise<T>
@@ -98,7 +100,7 @@ export function createShared<T>(work: () => Promise<T>): () => Promise<T> {
   return () => {
     next ??= underWay.then(() => {
       next = null
-      const begun = work()
+      const begun = asOwnWork(work)
       underWay = begun
       return begun
     })

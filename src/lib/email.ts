@@ -10,7 +10,7 @@ const IS_DOMAIN = /^(?!.*\.\d+$)[a-z\d]([a-z\d-]{0,61}[a-z\d])?(\.[a-z\d]([a-z\d
 /**
  * Returns an e-mail address as it is stored: trimmed, with the domain in lower case and as ASCII (`bücher.example` becomes
  * `xn--bcher-kva.example`). Null for anything that is not an address of ASCII letters before the `@`: letters that only
- * * look like another address must not be accepted as it.
+ * look like another address must not be accepted as it.
  */
 export function normalEmail(text: string): string | null {
   const address = text.trim()

@@ -5,7 +5,7 @@ interface Requester {
   isRun: boolean
 }
 
-const requesters = new AsyncLocalStorage<Requester>()
+const requesters = new AsyncLocalStorage<Requester | undefined>()
 
 /** Returns the id of the requester on whose behalf the current code runs; undefined for the server's own work. */
 export const requesterHere = (): string | undefined => requesters.getStore()?.id
@@ -18,4 +18,12 @@ export function forRequester<T>(id: string, work: () => T, { isRun = false } = {
   const here = requesters.getStore()
   // A context takes memory as long as anything of its work waits.
   return here?.id === id && here.isRun === isRun ? work() : requesters.run({ id, isRun }, work)
+}
+
+/**
+ * Runs `work`, and everything asynchronous that it starts, as the server's own work. Code that notifies others, or that
+ * works for several callers at once, would otherwise work for the requester who happened to cause it.
+ */
+export function asOwnWork<T>(work: () => T): T {
+  return requesters.getStore() === undefined ? work() : requesters.run(undefined, work)
 }

@@ -1,9 +1,9 @@
 import { checkUrl } from '../agents/outgoing-request.ts'
-import { checkToolName, MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
+import { checkToolName, isBuiltInTool, MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
 import { messageOf } from '../lib/errors.ts'
 import { checkName } from '../lib/validate.ts'
 import { ENDED_RUN_STATUSES, FINAL_MESSAGE_STATUSES, SETTLED_CALL_STATUSES } from '../rules/statuses.ts'
-import { isBuiltInTool, mayBeOlder } from '../tools/built-in-tools.ts'
+import { mayBeOlder } from '../tools/built-in-tools.ts'
 import { type Column, MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
 type Row = Record<string, unknown>

@@ -1,5 +1,5 @@
+import { isBuiltInTool } from '../agents/tool-names.ts'
 import { isObject, nameIn, oneLine } from '../lib/json.ts'
-import { isBuiltInTool } from '../tools/built-in-tools.ts'
 import { ERASED, type ErasedHuman } from './erased-human.ts'
 
 /** A string to replace within a JSON value. */

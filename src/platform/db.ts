@@ -15,7 +15,7 @@ import { PrismaPGlite } from '../generated/pglite-prisma-adapter.ts'
 import { type Prisma, PrismaClient } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import { requesterHere } from '../lib/requester-context.ts'
+import { isBoundedHere, requesterHere } from '../lib/requester-context.ts'
 import { isStalePlan, isWriteConflict, sqlStateOf } from './database-errors.ts'
 import { lockDirectory } from './directory-lock.ts'
 import { exitOnCrash } from './embedded-crash.ts'
@@ -174,11 +174,15 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: YIELD_AFTER_MS })
     // All statements and transactions pass through here, including those of Prisma and pg-boss.
     pglite._runExclusiveTransaction = (work) =>
-      turns.run(requesterHere(), () => {
-        // PGlite checks this only before the statement's turn.
-        if (pglite.closed) throw new Error('The database is closed.')
-        return work()
-      })
+      turns.run(
+        requesterHere(),
+        () => {
+          // PGlite checks this only before the statement's turn.
+          if (pglite.closed) throw new Error('The database is closed.')
+          return work()
+        },
+        { isBounded: isBoundedHere(), ...(isBoundedHere() ? {} : { longestWaitMs: LONGEST_WAIT_MS }) },
+      )
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
     const queryNamed = createEmbeddedQueries(pglite)
     // Loads Prisma's query compiler now, so that its temporary memory is released together with the rest (memory.ts).

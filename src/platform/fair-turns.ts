@@ -5,16 +5,23 @@ export interface FairTurns {
    * `requesterId`: undefined for the server's own work.
    * `isBounded`: whether something else bounds the amount of such work, so that the turn is none of `unboundedPlaces`; by
    * default only for the server's own.
+   * @throws Error if the turn has not come after `longestWaitMs`, like the one of a pool without a free connection
    */
-  take(requesterId: string | undefined, how?: { isBounded?: boolean }): Promise<() => void>
+  take(requesterId: string | undefined, how?: Wait): Promise<() => void>
   /** Like `take`, but returns null instead of waiting. */
   takeNow(requesterId: string | undefined, how?: { isBounded?: boolean }): (() => void) | null
-  /** Runs a task in a turn, and returns what it returns. @throws the error of the task */
-  run<T>(requesterId: string | undefined, task: () => Promise<T>): Promise<T>
+  /** Runs a task in a turn, and returns what it returns. @throws the error of the task, and like `take` */
+  run<T>(requesterId: string | undefined, task: () => Promise<T>, how?: Wait): Promise<T>
   /** How many wait. */
   waitingCount(): number
   /** Whether all connections are taken, so that the next turn has to wait. */
   isFull(): boolean
+}
+
+interface Wait {
+  isBounded?: boolean
+  /** No limit by default. */
+  longestWaitMs?: number
 }
 
 export interface FairTurnsOptions {
@@ -43,6 +50,9 @@ const SHARE_OF_OWN_WORK = 4
 /** How often the number of places is checked while no turn begins or ends. */
 const LOOK_AGAIN_MS = 100
 
+/** The message of the `pg` pool's error, which isOverload recognizes. */
+const NO_CONNECTION_IN_TIME = 'timeout exceeded when trying to connect'
+
 interface Line {
   share: number
   /** The time that the requester has used, in ms per share, counted from the `served` of its first turn. */
@@ -50,6 +60,8 @@ interface Line {
   /** The number of running turns that are not bounded. */
   runningUnbounded: number
   waiting: { bounded: (() => void)[]; unbounded: (() => void)[] }
+  /** Whether its last turn was bounded. If both kinds wait, they alternate. */
+  wasBounded: boolean
 }
 
 /**
@@ -75,13 +87,13 @@ export function createFairTurns({
   let isYielding = false
   let isLookingAgain = false
 
+  const mayBeginUnbounded = ({ waiting: { unbounded }, runningUnbounded }: Line) =>
+    unbounded.length > 0 && (runningUnbounded === 0 || takenUnbounded < unboundedPlaces())
+
   function next(): Line | undefined {
-    const hasUnboundedPlace = takenUnbounded < unboundedPlaces()
     let least: Line | undefined
     for (const line of lines.values()) {
-      const { bounded, unbounded } = line.waiting
-      const mayBeginUnbounded = unbounded.length > 0 && (hasUnboundedPlace || line.runningUnbounded === 0)
-      if (bounded.length === 0 && !mayBeginUnbounded) continue
+      if (line.waiting.bounded.length === 0 && !mayBeginUnbounded(line)) continue
       if (least === undefined || line.usedMs < least.usedMs) least = line
     }
     return least
@@ -111,9 +123,9 @@ export function createFairTurns({
       const line = next()
       if (line === undefined) break
       waiting -= 1
-      // Bounded work first: there cannot be so much of it that the requester's other work starves.
       const { bounded, unbounded } = line.waiting
-      const beginTurn = bounded.shift() ?? unbounded.shift()
+      const isUnboundedNext = mayBeginUnbounded(line) && (line.wasBounded || bounded.length === 0)
+      const beginTurn = (isUnboundedNext ? unbounded : bounded).shift()
       beginTurn?.()
     }
     if (waiting > 0) serveSoon()
@@ -132,6 +144,7 @@ export function createFairTurns({
   /** Begins a turn, and returns the function that ends it. */
   function begin(line: Line, isBounded: boolean): () => void {
     taken += 1
+    line.wasBounded = isBounded
     if (!isBounded) {
       takenUnbounded += 1
       line.runningUnbounded += 1
@@ -164,7 +177,8 @@ export function createFairTurns({
       return known
     }
     const share = requesterId === undefined ? SHARE_OF_OWN_WORK : 1
-    const line: Line = { share, usedMs: servedMs, runningUnbounded: 0, waiting: { bounded: [], unbounded: [] } }
+    const waiting = { bounded: [], unbounded: [] }
+    const line: Line = { share, usedMs: servedMs, runningUnbounded: 0, waiting, wasBounded: false }
     lines.set(requesterId, line)
     return line
   }
@@ -176,11 +190,25 @@ export function createFairTurns({
     return isAllowed ? begin(line, isBounded) : null
   }
 
-  function take(requesterId: string | undefined, { isBounded = requesterId === undefined } = {}): Promise<() => void> {
+  function take(
+    requesterId: string | undefined,
+    { isBounded = requesterId === undefined, longestWaitMs = Number.POSITIVE_INFINITY }: Wait = {},
+  ): Promise<() => void> {
     const line = lineOf(requesterId)
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
+      const queue = line.waiting[isBounded ? 'bounded' : 'unbounded']
+      const timer = Number.isFinite(longestWaitMs) ? setTimeout(giveUp, longestWaitMs) : undefined
+      const beginTurn = () => {
+        clearTimeout(timer)
+        resolve(begin(line, isBounded))
+      }
+      function giveUp(): void {
+        queue.splice(queue.indexOf(beginTurn), 1)
+        waiting -= 1
+        reject(new Error(NO_CONNECTION_IN_TIME))
+      }
       waiting += 1
-      line.waiting[isBounded ? 'bounded' : 'unbounded'].push(() => resolve(begin(line, isBounded)))
+      queue.push(beginTurn)
       serve()
     })
   }
@@ -188,8 +216,8 @@ export function createFairTurns({
   return {
     take,
     takeNow,
-    async run(requesterId, task) {
-      const end = takeNow(requesterId) ?? (await take(requesterId))
+    async run(requesterId, task, how) {
+      const end = takeNow(requesterId, how) ?? (await take(requesterId, how))
       try {
         return await task()
       } finally {

@@ -1,6 +1,5 @@
 import pg from 'pg'
 import type { Registry } from 'prom-client'
-import { createDeferred } from '../lib/async.ts'
 import { gauge, histogram } from '../lib/metrics.ts'
 import { isBoundedHere, requesterHere } from '../lib/requester-context.ts'
 import { createFairTurns, type FairTurns } from './fair-turns.ts'
@@ -73,21 +72,17 @@ function takeTurns(pool: pg.Pool, { places, longestWaitMs }: { places: number; l
     })
   }
 
-  async function waitForTurn(callback: Callback): Promise<void> {
-    const turn = turns.take(requesterHere(), { isBounded: isBoundedHere() })
-    const timer = createDeferred<null>()
-    const timeout = longestWaitMs > 0 ? setTimeout(() => timer.resolve(null), longestWaitMs) : undefined
-    const end = await Promise.race([turn, timer.promise])
-    clearTimeout(timeout)
-    if (end !== null) return connectIn(end, callback)
-    void turn.then((unwanted) => unwanted())
-    // Like the pool's own method.
-    callback(new Error('timeout exceeded when trying to connect'))
+  function waitForTurn(callback: Callback): void {
+    const longestWait = longestWaitMs > 0 ? { longestWaitMs } : {}
+    turns.take(requesterHere(), { isBounded: isBoundedHere(), ...longestWait }).then(
+      (end) => connectIn(end, callback),
+      (error) => callback(error),
+    )
   }
 
   function connectInTurn(callback: Callback): void {
     const end = turns.takeNow(requesterHere(), { isBounded: isBoundedHere() })
-    if (end === null) void waitForTurn(callback)
+    if (end === null) waitForTurn(callback)
     else connectIn(end, callback)
   }
 

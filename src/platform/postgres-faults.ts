@@ -61,7 +61,7 @@ function poolerFault(url: PostgresUrl, { code, message }: Required<Reported>): s
   return /not allowed|unsupported/.test(message) ? `the pooler at ${address} refuses the connection (${message})` : null
 }
 
-export function isCertificateError(error: unknown): boolean {
+function isCertificateError(error: unknown): boolean {
   const { code = '' } = error as Reported
   return /CERT|SIGNATURE|ERR_TLS|ERR_SSL|ERR_OSSL|HOSTNAME_MISMATCH/.test(code)
 }

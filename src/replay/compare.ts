@@ -6,9 +6,10 @@ import type { IdMap } from './ids.ts'
 import { inventedInPreview, isMomentary } from './momentary.ts'
 import type { Action } from './order.ts'
 import type { Played, Stall } from './player.ts'
-import { areSameLists, compareInstructions, compareMessages } from './prompts.ts'
+import { compareInstructions, compareLists, compareMessages } from './prompts.ts'
 import { omissionOf, type Recorded, type Recording, type RoomRows } from './recording.ts'
 import { beginOf } from './schedule.ts'
+import { createWording, unquotedIn, type Wording, wordedEnd, wordedOutcome, wordedResult } from './wording.ts'
 import { nameOf } from './world.ts'
 
 const isEndedStatus = (status: string): boolean => ENDED_RUN_STATUSES.some((ended) => ended === status)
@@ -54,7 +55,16 @@ export function compare(recording: Recording, { rows, ids, stall }: Played): Com
   ])
   const isKnown = (id: string) => known.has(id) || !['spc', 'run', 'agt', 'hum'].includes(id.slice(0, 3))
   const replayedRun = (run: Recorded<Run>) => rows.runs.find(({ id }) => id === ids.replayedOf(run.id))
-  const input: Input = { recording, rows, ids, isKnown, notes, replayedRun }
+  const replayedCall = ({ runId, stepIndex, modelCallId }: Recorded<ToolCall>) =>
+    rows.calls.find(
+      (one) => one.runId === ids.replayedOf(runId) && one.stepIndex === stepIndex && one.modelCallId === modelCallId,
+    )
+  const wording = createWording(ids, unquotedIn(recording))
+  for (const call of recording.calls) {
+    const same = replayedCall(call)
+    if (same !== undefined) wording.pair(wordedResult(call), wordedResult(same))
+  }
+  const input: Input = { recording, rows, ids, isKnown, notes, wording, replayedRun, replayedCall }
   const checks = [
     ...recording.runs.flatMap((run) => checksOfRun(input, run)),
     ...recording.messages.map((message) => checkOfMessage(input, message)),
@@ -75,14 +85,16 @@ interface Input {
   ids: IdMap
   isKnown(id: string): boolean
   notes: Set<string>
+  wording: Wording
   replayedRun(run: Recorded<Run>): Recorded<Run> | undefined
+  replayedCall(call: Recorded<ToolCall>): Recorded<ToolCall> | undefined
 }
 
 const json = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
 const timeOf = (at: string | null | undefined): number => (at == null ? Number.POSITIVE_INFINITY : Date.parse(at))
 
 function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
-  const { recording, rows, ids, replayedRun } = input
+  const { recording, rows, replayedRun } = input
   const name = nameOf(recording, run.agentId)
   const where = `The run ${run.id} of ${name}`
   const checks: Check[] = [
@@ -125,22 +137,11 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
       },
     })
     for (const call of calls.filter(({ stepIndex }) => stepIndex === step.index)) {
-      const same = () => {
-        const replayed = replayedRun(run)
-        return rows.calls.find(
-          ({ runId, stepIndex, modelCallId }) =>
-            runId === replayed?.id && stepIndex === call.stepIndex && modelCallId === call.modelCallId,
-        )
-      }
-      checks.push({ at: endedAt, rank: 4, run: () => compareArguments(input, call, same(), place) })
-      checks.push({
-        at: timeOf(call.settledAt),
-        rank: 5,
-        run: () => compareResult(input, { call, step, place }, same()),
-      })
+      checks.push({ at: endedAt, rank: 4, run: () => compareArguments(input, call, place) })
+      checks.push({ at: timeOf(call.settledAt), rank: 5, run: () => compareResult(input, { call, step, place }) })
     }
   }
-  checks.push({ at: timeOf(run.finishedAt), rank: 9, run: () => compareEnd(input, run, ids, where) })
+  checks.push({ at: timeOf(run.finishedAt), rank: 9, run: () => compareEnd(input, run, where) })
   return checks
 }
 
@@ -154,8 +155,8 @@ function causeOfSilence({ rows, ids }: Input, run: Recorded<Run>): string {
     : 'No event in the replay woke the agent.'
 }
 
-const outcomeText = ({ kind, reason }: Pick<Outcome, 'kind' | 'reason'>) =>
-  reason === null ? kind : `${kind} (${reason})`
+const outcomeText = ({ kind, reason, error }: Pick<Outcome, 'kind' | 'reason' | 'error'>) =>
+  [kind, ...[reason ?? error].flatMap((why) => (why === null ? [] : [`(${why})`]))].join(' ')
 
 interface StepPlace {
   run: Recorded<Run>
@@ -201,7 +202,7 @@ const momentaryAt = (recording: Recording, step: Recorded<Step>) => (runId: stri
 
 /** A step without instructions has those of the previous step, or they are not in the recording. */
 function compareStepInstructions(
-  { ids, isKnown, notes, recording, rows }: Input,
+  { ids, isKnown, notes, recording, rows, wording }: Input,
   { run, step, place: where }: StepPlace,
   replayed: Recorded<Step>,
 ): Divergence | null {
@@ -217,7 +218,7 @@ function compareStepInstructions(
   if (step.instructions === null && replayed.instructions === null) return null
   const mayMiss = momentaryAt(recording, step)
   const [before, after] = [inForce(recording.steps, run.id), inForce(rows.steps, replayed.runId)]
-  for (const one of compareInstructions(before, after, { ids, isKnown, mayMiss })) {
+  for (const one of compareInstructions(before, after, { ids, wording, isKnown, mayMiss })) {
     if (!one.isWording)
       return {
         kind: 'prompt',
@@ -232,7 +233,7 @@ function compareStepInstructions(
 }
 
 function compareStepMessages(
-  { ids, notes, recording }: Input,
+  { ids, notes, recording, wording }: Input,
   { run, step, place: where }: StepPlace,
   replayed: Recorded<Step>,
 ): Divergence | null {
@@ -245,7 +246,7 @@ function compareStepMessages(
       replayed: '(nothing)',
       cause: 'The inbox preview shows an event that does not exist.',
     }
-  const difference = compareMessages(step.messagesAdded, replayed.messagesAdded, ids)
+  const difference = compareMessages(step.messagesAdded, replayed.messagesAdded, { ids, wording })
   if (difference === null) return null
   if (!difference.isWording)
     return {
@@ -332,18 +333,12 @@ function compareAnswer(
   return null
 }
 
-function compareArguments(
-  { ids }: Input,
-  call: Recorded<ToolCall>,
-  same: Recorded<ToolCall> | undefined,
-  place: string,
-): Divergence | null {
-  const where = `${place}, ${call.toolName}`
-  if (same === undefined) return null
-  if (ids.areSame(call.input, same.input)) return null
+function compareArguments({ ids, replayedCall }: Input, call: Recorded<ToolCall>, place: string): Divergence | null {
+  const same = replayedCall(call)
+  if (same === undefined || ids.areSame(call.input, same.input)) return null
   return {
     kind: 'arguments',
-    where,
+    where: `${place}, ${call.toolName}`,
     recorded: json(call.input),
     replayed: json(same.input),
     cause: 'The call was executed with different arguments.',
@@ -354,23 +349,26 @@ function compareArguments(
 const LISTS_RUNS = new Set(['get_my_runs', 'getMyRuns'])
 
 function compareResult(
-  { ids, isKnown, recording }: Input,
+  { ids, isKnown, notes, recording, replayedCall, wording }: Input,
   { call, step, place }: { call: Recorded<ToolCall>; step: Recorded<Step>; place: string },
-  same: Recorded<ToolCall> | undefined,
 ): Divergence | null {
   const where = `${place}, ${call.toolName}`
   if (call.settledAt === null) return null
   const textOf = ({ status, output, approvalState }: Recorded<ToolCall>) =>
     `${status}${approvalState === null ? '' : `, approval ${approvalState}`}: ${json(output)}`
+  const same = replayedCall(call)
   if (same === undefined)
     return { kind: 'call', where, recorded: textOf(call), replayed: '(no such call)', cause: 'The call was not made.' }
   const isList = LISTS_RUNS.has(call.toolName) && call.status === 'DONE'
   // The call is made after its step.
   const mayMiss = momentaryAt(recording, { ...step, index: step.index + 1, startedAt: call.settledAt })
-  const isSame = isList
-    ? areSameLists(call.output, same.output, { ids, isKnown, mayMiss })
-    : ids.areSame(call.output, same.output)
-  if (call.status === same.status && call.approvalState === same.approvalState && isSame) return null
+  if (call.status === same.status && call.approvalState === same.approvalState) {
+    const found = isList
+      ? compareLists(call.output, same.output, { ids, wording, isKnown, mayMiss })
+      : wording.compare(wordedResult(call), wordedResult(same))
+    if (found === 'wording') notes.add(`The result of ${call.toolName} differs in the server's own wording.`)
+    if (found !== 'different') return null
+  }
   return {
     kind: 'call',
     where,
@@ -380,24 +378,26 @@ function compareResult(
   }
 }
 
-function compareEnd({ replayedRun }: Input, run: Recorded<Run>, ids: IdMap, where: string): Divergence | null {
+function compareEnd(
+  { notes, recording, rows, replayedRun, wording }: Input,
+  run: Recorded<Run>,
+  where: string,
+): Divergence | null {
   const replayed = replayedRun(run)
   if (replayed === undefined || !isEndedStatus(run.status)) return null
   const textOf = ({ status, stopReason, error, summary }: Recorded<Run>) =>
     [status, stopReason, error ?? summary].filter((part) => part !== null).join(', ')
-  const same = run.status === replayed.status && run.stopReason === replayed.stopReason
-  if (
-    same &&
-    ids.areSame(run.summary, replayed.summary) &&
-    run.fault === replayed.fault &&
-    ids.areSame(run.error, replayed.error)
-  )
-    return null
+  const isSameEnd = run.status === replayed.status && run.stopReason === replayed.stopReason
+  if (isSameEnd) {
+    const found = wording.compare(wordedEnd(run, recording), wordedEnd(replayed, rows))
+    if (found === 'wording') notes.add("The error of a run differs in the server's own wording.")
+    if (found !== 'different') return null
+  }
   const isBudget = [run.stopReason, replayed.stopReason].some(
     (reason) => reason === 'OVER_BUDGET' || reason === 'TOKEN_BUDGET',
   )
   return {
-    kind: isBudget && !same ? 'budget' : 'end',
+    kind: isBudget && !isSameEnd ? 'budget' : 'end',
     where,
     recorded: textOf(run),
     replayed: textOf(replayed),
@@ -439,7 +439,7 @@ function checkOfMessage({ recording, rows, ids }: Input, message: RoomRows['mess
   }
 }
 
-function checkOfOutcome({ recording, rows, ids, replayedRun }: Input, outcome: Recorded<Outcome>): Check {
+function checkOfOutcome({ notes, recording, rows, replayedRun, wording }: Input, outcome: Recorded<Outcome>): Check {
   const message = recording.messages.find(({ id }) => id === outcome.messageId)
   const where = `The outcome of message ${message?.seq} for ${nameOf(recording, outcome.agentId)}`
   return {
@@ -452,7 +452,9 @@ function checkOfOutcome({ recording, rows, ids, replayedRun }: Input, outcome: R
       // The outcome of a run that has not ended may still change.
       if (run !== undefined && (!isEndedStatus(run.status) || !isEndedStatus(replayedRun(run)?.status ?? '')))
         return null
-      if (same !== undefined && same.kind === outcome.kind && ids.areSame(same.reason, outcome.reason)) return null
+      const found = same === undefined ? 'different' : wording.compare(wordedOutcome(outcome), wordedOutcome(same))
+      if (found === 'wording') notes.add("The reason of an outcome differs in the server's own wording.")
+      if (found !== 'different') return null
       return {
         kind: 'wake-up',
         where,

@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { ID_PREFIXES } from '../lib/ids.ts'
 
-const ID = `\\b(?:${ID_PREFIXES.join('|')})_[0-9a-f]{32}\\b`
-const TIME = '\\b\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(?::\\d\\d(?:\\.\\d+)?)?(?:Z|[+-]\\d\\d:?\\d\\d)'
+/** The pattern of an id. */
+export const ID = `\\b(?:${ID_PREFIXES.join('|')})_[0-9a-f]{32}\\b`
+/** The pattern of a time. */
+export const TIME = '\\b\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(?::\\d\\d(?:\\.\\d+)?)?(?:Z|[+-]\\d\\d:?\\d\\d)'
 const IS_ID = new RegExp(`^${ID}$`)
 const IS_TIME = new RegExp(`^${TIME}$`)
 const ID_OR_TIME = new RegExp(`(${ID}|${TIME})`)

@@ -11,6 +11,11 @@ import type { Recorded, Recording } from './recording.ts'
 /** How far the clocks of a database and a worker may differ. */
 export const CLOCKS_MS = 500
 
+export interface PromptMessage {
+  role: string
+  content: unknown
+}
+
 const contentsOf = ({ messagesAdded }: Pick<Recorded<Step>, 'messagesAdded'>): unknown[] =>
   (messagesAdded as { role: string; content: unknown }[]).map(({ content }) => content)
 
@@ -46,8 +51,8 @@ export function inventedInPreview({ space, inboxEvents }: Recording, agentId: st
 }
 
 /** Leaves out the previews of the inbox. */
-export const withoutPreviews = (messages: unknown): unknown =>
-  Array.isArray(messages) ? messages.filter(({ content }: { content: unknown }) => !isPreview(content)) : messages
+export const withoutPreviews = (messages: unknown): PromptMessage[] =>
+  (messages as PromptMessage[]).filter(({ content }) => !isPreview(content))
 
 /**
  * Whether a prompt may list another run, or not, because that run began or ended around the time when the prompt was built:

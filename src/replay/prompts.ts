@@ -1,18 +1,22 @@
 import type { IdMap } from './ids.ts'
-import { withoutPreviews } from './momentary.ts'
+import { type PromptMessage, withoutPreviews } from './momentary.ts'
+import type { Sameness, Worded, Wording } from './wording.ts'
 
 /** Sections of the instructions that contain data. The rest, except the agent's own instructions, is the server's wording. */
 const OF_DATA = [
-  'YOUR SPACES:',
-  'OTHER AGENTS:',
-  'YOUR GOALS:',
-  'YOUR MEMORIES:',
-  'YOUR PLANS:',
-  'ACTIVE RUNS:',
-  'DECISIONS:',
+  'YOUR SPACES',
+  'OTHER AGENTS',
+  'YOUR GOALS',
+  'YOUR MEMORIES',
+  'YOUR PLANS',
+  'YOUR TURN IN',
+  'TURNS ELSEWHERE',
+  'DECISIONS',
 ]
 const HOW_YOU_ACT = '\n\nHOW YOU ACT:'
-const DATA = /"(?:[^"\\\n]|\\.)*"|\b[a-z]{3}_[0-9a-f]{32}\b/g
+/** The names of sections: what precedes data or a colon in their titles. */
+const NAME = /(?:[A-Z][A-Z' ]*[A-Z](?= "|:)|⚠ You currently have)/
+const BEFORE_SECTION = new RegExp(`\\n\\n(?=${NAME.source})`)
 
 /** A difference of two prompts. `isWording`: only the server's own wording differs. */
 export interface PromptDifference {
@@ -23,10 +27,18 @@ export interface PromptDifference {
 }
 
 /** Sections about the agent's other runs: a line for each, and of `runNotice` two lines around them. */
-const OF_RUNS = ['ACTIVE RUNS:', '⚠ You currently have']
+const OF_RUNS = ['ACTIVE RUNS', '⚠ You currently have']
 const RUN_LINE = /^- (?:Run )?(run_[0-9a-f]{32})\b/
 /** The status of a run in its line, and its progress. */
 const DOING = /(?<= \(|, )(?:queued|running|waiting_tool)(?:\)|, (?:not started yet|started [^)]*)\).*$)/
+
+interface PromptInput {
+  ids: IdMap
+  wording: Wording
+  isKnown(id: string): boolean
+  /** Whether only one side may list a recorded run. */
+  mayMiss(runId: string): boolean
+}
 
 /**
  * Compares the instructions of a step. Lines about spaces, runs, people and agents that are not part of the recording are
@@ -35,40 +47,43 @@ const DOING = /(?<= \(|, )(?:queued|running|waiting_tool)(?:\)|, (?:not started 
 export function compareInstructions(
   recorded: string,
   replayed: string,
-  {
-    ids,
-    isKnown,
-    mayMiss,
-  }: {
-    ids: IdMap
-    isKnown(id: string): boolean /** Whether only one side may list a recorded run. */
-    mayMiss(runId: string): boolean
-  },
+  { ids, wording, isKnown, mayMiss }: PromptInput,
 ): PromptDifference[] {
   const differences: PromptDifference[] = []
-  const [own, ownReplayed] = [ownInstructions(recorded), ownInstructions(replayed)]
+  const [begin, beginReplayed] = [beginningOf(recorded), beginningOf(replayed)]
+  if (!ids.areSame(begin.identity, beginReplayed.identity)) {
+    const [one, other] = [begin.identity, beginReplayed.identity]
+    const isWording = wording.hasSameData(one, other)
+    differences.push({ what: 'the name of the agent', recorded: one, replayed: other, isWording })
+  }
+  const [own, ownReplayed] = [begin.instructions, beginReplayed.instructions]
   if (!ids.areSame(own, ownReplayed))
     differences.push({ what: 'the instructions of the agent', recorded: own, replayed: ownReplayed, isWording: false })
   const [a, b] = [sectionsOf(recorded), sectionsOf(replayed)]
   const isOfRoom = (line: string) => (line.match(/\b[a-z]{3}_[0-9a-f]{32}\b/g) ?? []).every(isKnown)
   for (const title of new Set([...a.keys(), ...b.keys()])) {
-    if (OF_RUNS.some((one) => title.startsWith(one))) continue
-    const isData = OF_DATA.some((one) => title.startsWith(one))
+    if (OF_RUNS.includes(title)) continue
+    const isData = OF_DATA.includes(title)
     const [lines = [], others = []] = [a.get(title), b.get(title)]
     const kept = isData ? lines.filter((line) => !line.startsWith('- ') || isOfRoom(line)) : lines
     const [text, other] = [kept.join('\n'), others.join('\n')]
     if (ids.areSame(text, other)) continue
-    const isWording = !isData || ids.areSame(dataIn(text), dataIn(other))
-    differences.push({ what: `the section ${title.replace(/:.*$/s, '')}`, recorded: text, replayed: other, isWording })
+    const isWording = !isData || wording.hasSameData(text, other)
+    differences.push({ what: `the section ${title}`, recorded: text, replayed: other, isWording })
   }
-  return [...differences, ...runDifferences(a, b, { ids, isOfRoom, mayMiss })]
+  return [...differences, ...runDifferences(a, b, { ids, wording, isOfRoom, mayMiss })]
 }
 
 /** Compares the lines about the agent's other runs. */
 function runDifferences(
   a: Map<string, string[]>,
   b: Map<string, string[]>,
-  { ids, isOfRoom, mayMiss }: { ids: IdMap; isOfRoom(line: string): boolean; mayMiss(runId: string): boolean },
+  {
+    ids,
+    wording,
+    isOfRoom,
+    mayMiss,
+  }: Pick<PromptInput, 'ids' | 'wording' | 'mayMiss'> & { isOfRoom(line: string): boolean },
 ): PromptDifference[] {
   const differences: PromptDifference[] = []
   for (const title of OF_RUNS) {
@@ -76,9 +91,9 @@ function runDifferences(
     for (const { id, one: line, other: otherLine } of pairsOf(lines, others, ids)) {
       const isOneSided = line === undefined || otherLine === undefined
       if (isOneSided ? id !== undefined && mayMiss(id) : ids.areSame(line, otherLine)) continue
-      const what = `the section ${title.replace(':', '')}`
+      const what = `the section ${title}`
       const [recorded, replayed] = [line ?? '(nothing)', otherLine ?? '(nothing)']
-      const isWording = !isOneSided && ids.areSame(dataIn(line), dataIn(otherLine))
+      const isWording = !isOneSided && wording.hasSameData(line, otherLine)
       differences.push({ what, recorded, replayed, isWording })
     }
   }
@@ -102,25 +117,29 @@ function pairsOf<T>(
 type ListedRun = Record<'runId' | 'triggerType' | 'triggerSummary' | 'triggerSource' | 'about', unknown>
 
 /**
- * Whether two results of the tool that lists the agent's runs are equal, except for runs of other spaces and other momentary
+ * Compares two results of the tool that lists the agent's runs, except for runs of other spaces and other momentary
  * inputs.
  */
-export function areSameLists(
+export function compareLists(
   recorded: unknown,
   replayed: unknown,
-  { ids, isKnown, mayMiss }: { ids: IdMap; isKnown(id: string): boolean; mayMiss(runId: string): boolean },
-): boolean {
+  { ids, wording, isKnown, mayMiss }: PromptInput,
+): Sameness {
   const [lists, others] = [recorded, replayed].map((output) => {
     const { runs, otherActiveRuns } = (output ?? {}) as { runs?: ListedRun[]; otherActiveRuns?: ListedRun[] }
     return new Map((runs ?? otherActiveRuns ?? []).map((run) => [String(run.runId), run]))
   }) as [Map<string, ListedRun>, Map<string, ListedRun>]
-  const told = ({ triggerType, triggerSummary, triggerSource, about }: ListedRun) => [
-    ...[triggerType, triggerSummary, triggerSource, about].map((text) => text ?? null),
-  ]
-  return pairsOf(lists, others, ids).every(({ id, one, other }) => {
-    if (one !== undefined && other !== undefined) return ids.areSame(told(one), told(other))
-    return id !== undefined && (!isKnown(id) || mayMiss(id))
+  const found = pairsOf(lists, others, ids).map(({ id, one, other }): Sameness => {
+    if (one !== undefined && other !== undefined) return wording.compare(wordedRun(one), wordedRun(other))
+    return id !== undefined && (!isKnown(id) || mayMiss(id)) ? 'same' : 'different'
   })
+  return found.find((one) => one === 'different') ?? found.find((one) => one === 'wording') ?? 'same'
+}
+
+/** The server words what triggered a run, unless a message did. */
+function wordedRun({ triggerType, triggerSummary = null, triggerSource = null, about = null }: ListedRun): Worded {
+  const texts = [triggerSummary, triggerSource, about].map(String)
+  return triggerType === 'space_message' ? { own: [], rest: [triggerType, texts] } : { own: texts, rest: triggerType }
 }
 
 /** Returns the lines of a section about runs by the run's id, without the progress of the run at that time. */
@@ -129,59 +148,57 @@ function runLines(
   title: string,
   isMeant: (line: string) => boolean,
 ): Map<string, string> {
-  const lines = [...sections].find(([one]) => one.startsWith(title))?.[1] ?? []
   return new Map(
-    lines.filter(isMeant).flatMap((line) => {
+    (sections.get(title) ?? []).filter(isMeant).flatMap((line) => {
       const [, id] = RUN_LINE.exec(line) ?? []
       return id === undefined ? [] : [[id, line.replace(DOING, '…')] as const]
     }),
   )
 }
 
-/** Compares the user messages and results that a step adds to the prompt, except previews of the inbox. */
+/** Compares the messages that a step adds to the prompt, except previews of the inbox. The server words only user messages. */
 export function compareMessages(
   recordedMessages: unknown,
   replayedMessages: unknown,
-  ids: IdMap,
+  { ids, wording }: Pick<PromptInput, 'ids' | 'wording'>,
 ): PromptDifference | null {
   const [recorded, replayed] = [withoutPreviews(recordedMessages), withoutPreviews(replayedMessages)]
   if (ids.areSame(recorded, replayed)) return null
   const [a, b] = [textIn(recorded), textIn(replayed)]
-  const isWording = ids.areSame(dataIn(a), dataIn(b))
+  const isWording =
+    recorded.length === replayed.length &&
+    recorded.every((message, index) => {
+      const other = replayed[index]
+      if (other === undefined || message.role !== other.role) return false
+      if (message.role !== 'user') return ids.areSame(wording.toReplay(message.content), other.content)
+      return wording.hasSameData(textOf(message), textOf(other))
+    })
   return { what: 'the messages', recorded: a, replayed: b, isWording }
 }
 
-const dataIn = (text: string): string[] => text.match(DATA) ?? []
-
-function ownInstructions(text: string): string {
+/** The beginning of the instructions: a paragraph of the server with the agent's name, and the agent's own instructions. */
+function beginningOf(text: string): { identity: string; instructions: string } {
   const end = text.indexOf(HOW_YOU_ACT)
-  const identity = end === -1 ? text : text.slice(0, end)
-  // The first paragraph was written by the server.
-  const begin = identity.indexOf('\n\n')
-  return begin === -1 ? '' : identity.slice(begin + 2)
+  const whole = end === -1 ? text : text.slice(0, end)
+  const at = whole.indexOf('\n\n')
+  return at === -1
+    ? { identity: whole, instructions: '' }
+    : { identity: whole.slice(0, at), instructions: whole.slice(at + 2) }
 }
 
+/** Returns the lines of the sections by their names. */
 function sectionsOf(text: string): Map<string, string[]> {
   const begin = text.indexOf(HOW_YOU_ACT)
   const rest = begin === -1 ? '' : text.slice(begin + 2)
-  const sections = rest.split(/\n\n(?=[A-Z][A-Z' ]+:|⚠ You currently have)/).filter((section) => section !== '')
-  return new Map(
-    sections.map((section) => {
-      const [title = '', ...lines] = section.split('\n')
-      return [title, lines]
-    }),
-  )
+  const sections = rest.split(BEFORE_SECTION).filter((section) => section !== '')
+  return new Map(sections.map((section) => [NAME.exec(section)?.[0] ?? '', section.split('\n')]))
 }
 
-function textIn(messages: unknown): string {
-  if (!Array.isArray(messages)) return JSON.stringify(messages)
-  return messages
-    .map(({ content }: { content: unknown }) =>
-      typeof content === 'string'
-        ? content
-        : Array.isArray(content) && content.every((part: { type: string }) => part.type === 'text')
-          ? content.map((part: { text: string }) => part.text).join('\n')
-          : JSON.stringify(content),
-    )
-    .join('\n')
+const textIn = (messages: readonly PromptMessage[]): string => messages.map(textOf).join('\n')
+
+function textOf({ content }: PromptMessage): string {
+  if (typeof content === 'string') return content
+  return Array.isArray(content) && content.every((part: { type: string }) => part.type === 'text')
+    ? content.map((part: { text: string }) => part.text).join('\n')
+    : JSON.stringify(content)
 }

@@ -246,7 +246,7 @@ const isRefused = ({ status, settledAt, createdAt }: Recorded<ToolCall>): boolea
   status === 'FAILED' && settledAt === createdAt
 
 /** The finish reasons of answers after which the model is not called again. */
-const BROKEN_OFF = new Set(['error', 'interrupted', 'length', 'content-filter'])
+export const BROKEN_OFF: ReadonlySet<string> = new Set(['error', 'interrupted', 'length', 'content-filter'])
 
 function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
   for (const call of calls) {

@@ -1,6 +1,5 @@
 import type { Provenance } from '../confidentiality/marks.ts'
 import { Prisma, type Run, type RunStatus } from '../generated/prisma/client.ts'
-import { runIdAt } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
@@ -35,10 +34,8 @@ const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."wa
 export const MAY_THINK = Prisma.sql`NOT a.paused AND (a."restsUntil" IS NULL OR a."restsUntil" <= clock_timestamp() OR EXISTS (
   SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = a.id AND e.urgent AND ${IS_WAITING}))`
 
-/** Few runs have to be resumed, and they are older than new runs, so each status has a separate query. */
-const [QUEUED, RUNNING, WAITING] = ACTIVE_RUN_STATUSES.map((status) => Prisma.raw(`'${status}'`))
-const GOING_ON = [RUNNING, WAITING]
-const CLAIMED_FROM = [...GOING_ON, QUEUED]
+/** The statuses of claimable runs, as literals for the condition of a partial index. */
+const CLAIMED_FROM = ACTIVE_RUN_STATUSES.map((status) => Prisma.raw(`'${status}'`))
 
 /** The earliest claimable run of each status. An inbox has no time, so it is always due. */
 export const CLAIMABLE = {
@@ -72,63 +69,43 @@ const INBOXES = Prisma.sql`
     ORDER BY e."agentId", e.id LIMIT 1) next`
 
 /**
- * The requester of a run `r`: the human who sent its root, the service that triggered it, or the
- * agent that made the plan.
+ * The requesters, agents and statuses of claimable runs: a loose index scan, one step for each. So many runs of one requester
+ * hide nobody else's.
  */
-const ASKER = Prisma.sql`coalesce(
-  CASE WHEN r.depth = 0 THEN coalesce(r."triggerSenderId", r."triggerServiceId")
-    ELSE (SELECT m."senderId" FROM "Message" m WHERE m.id = r."rootId") END, r."agentId")`
-
-/** Older runs do not count towards fairness. */
-const RECENTLY_MS = 10 * 60_000
-/** The number of queued runs to consider. The first ones may all have the same requester. */
-const QUEUE_LOOK = 2000
-
-/**
- * Orders queued runs of an agent with several requesters: first the requester with the fewest
- * running runs, then the one whose last run began longest ago.
- */
-const FAIR = (most: number, since: string) => Prisma.sql`
-  SELECT f.*, f.nth + (SELECT count(*) FROM "Run" r
-      WHERE f.askers > 1 AND r."agentId" = f."agentId" AND r.status = 'RUNNING' AND ${ASKER} = f.asker) AS place,
-    (SELECT max(r."startedAt") FROM "Run" r
-      WHERE f.askers > 1 AND r."agentId" = f."agentId" AND r.id > ${since} AND ${ASKER} = f.asker) AS "lastAt"
-  FROM (
-    SELECT n.*, max(n."askerNumber") OVER (PARTITION BY n."agentId") AS askers FROM (
-      SELECT w.*, row_number() OVER (PARTITION BY w."agentId", w.asker ORDER BY w.turn, w.id) AS nth,
-        dense_rank() OVER (PARTITION BY w."agentId" ORDER BY w.asker) AS "askerNumber"
-      FROM (
-        SELECT r.id, r."agentId", r.status, r."queuedAt" AS turn, ${ASKER} AS asker FROM "Run" r
-        WHERE r.status = 'QUEUED' AND r."claimableAt" <= now() AND (r."deadlineAt" IS NULL OR r."deadlineAt" > now())
-          AND r."agentId" NOT IN (SELECT "agentId" FROM "full")
-        ORDER BY r."claimableAt" LIMIT ${QUEUE_LOOK}
-      ) w
-    ) n
-  ) f WHERE f.nth <= ${most}`
+const GROUPS = Prisma.sql`
+  (SELECT r."requesterId", r."agentId", r.status FROM "Run" r WHERE r."claimableAt" IS NOT NULL
+    ORDER BY r."requesterId", r."agentId", r.status LIMIT 1)
+  UNION ALL
+  SELECT next.* FROM "groups" g CROSS JOIN LATERAL (
+    SELECT r."requesterId", r."agentId", r.status FROM "Run" r WHERE r."claimableAt" IS NOT NULL
+      AND (r."requesterId", r."agentId", r.status) > (g."requesterId", g."agentId", g.status)
+    ORDER BY r."requesterId", r."agentId", r.status LIMIT 1) next`
 
 /**
- * Defines the order of claims. Resumed runs come before new ones, by age. Among new runs, the runs of the
- * requester with the fewest running runs of the agent come first, so that many runs of one requester do
- * not block the first run of another.
+ * Defines the order of claims. Runs of dead workers come first: they have their slots already. All other runs take the place that
+ * they would have among the running ones of their requester, on all agents, so that the first run of one requester does not wait for
+ * many of another. Of equal places, the requester whose last run began longest ago comes first. For one requester, resumed
+ * runs come before new ones, by age.
  */
-const QUEUE = (most: number, since: string) => Prisma.sql`
+const QUEUE = (most: number, recent: readonly string[]) => Prisma.sql`
   SELECT * FROM (
-    ${Prisma.join(
-      GOING_ON.map(
-        (status) => Prisma.sql`
-    (SELECT r.id, r."agentId", r.status, r."queuedAt" AS turn, 0::bigint AS place, NULL::timestamptz AS "lastAt" FROM "Run" r
-      WHERE r.status = ${status} AND r."claimableAt" <= now()
-        AND (r."deadlineAt" IS NULL OR r."deadlineAt" > now())
-        AND (r.status = 'RUNNING' OR r."agentId" NOT IN (SELECT "agentId" FROM "full"))
-      ORDER BY r."claimableAt" LIMIT ${LOOK_AHEAD * most})`,
-      ),
-      ' UNION ALL ',
-    )}
+    (SELECT w.id, w."agentId", w.status, w.turn, coalesce(recent.nth, 0) AS "lastTurn",
+      CASE WHEN w.status = 'RUNNING' THEN 0 ELSE w.nth + coalesce(busy.runs, 0) END AS place
+    FROM (
+      SELECT r.*, g."requesterId", row_number() OVER (PARTITION BY g."requesterId" ORDER BY r.status = 'QUEUED', r.turn, r.id) AS nth
+      FROM "groups" g CROSS JOIN LATERAL (
+        SELECT r.id, r."agentId", r.status, r."queuedAt" AS turn FROM "Run" r
+        WHERE r."requesterId" = g."requesterId" AND r."agentId" = g."agentId" AND r.status = g.status
+          AND r."claimableAt" <= now() AND (r."deadlineAt" IS NULL OR r."deadlineAt" > now())
+        ORDER BY r."claimableAt" LIMIT ${most}) r
+      WHERE g.status = 'RUNNING' OR g."agentId" NOT IN (SELECT "agentId" FROM "full")
+    ) w
+    LEFT JOIN (SELECT "requesterId", count(*) AS runs FROM "Run" WHERE status = 'RUNNING' GROUP BY "requesterId") busy
+      ON busy."requesterId" = w."requesterId"
+    LEFT JOIN unnest(${[...recent]}::text[]) WITH ORDINALITY AS recent(id, nth) ON recent.id = w."requesterId"
+    ORDER BY place, "lastTurn", w.turn LIMIT ${LOOK_AHEAD * most})
     UNION ALL
-    (SELECT f.id, f."agentId", f.status, f.turn, f.place, f."lastAt" FROM (${FAIR(most, since)}) f
-      ORDER BY f.place, f."lastAt" NULLS FIRST, f.turn LIMIT ${LOOK_AHEAD * most})
-    UNION ALL
-    (SELECT NULL, i."agentId", NULL, e."createdAt", 1, NULL FROM inbox i
+    (SELECT NULL, i."agentId", NULL, e."createdAt", 0, 1 FROM inbox i
       JOIN "Agent" a ON a.id = i."agentId" AND a.mind = 'PERSISTENT' AND ${MAY_THINK} JOIN "InboxEvent" e ON e.id = i."eventId"
       WHERE NOT EXISTS (SELECT 1 FROM "Run" r
         WHERE r."agentId" = i."agentId" AND ${IS_ACTIVE_CYCLE_SQL})
@@ -144,20 +121,22 @@ const LOOK_AHEAD = 4
  * `maxConcurrentRuns` holds across processes; a run taken over from a dead worker already has its
  * slot. If the agent of a run was paused without the transaction that queued the run seeing it,
  * parks the run until the agent is resumed.
+ * @param recent the requesters whose runs were claimed lately, oldest first
  */
-export async function claimNext(platform: Platform, most: number): Promise<Claimed> {
+export async function claimNext(platform: Platform, most: number, recent: readonly string[] = []): Promise<Claimed> {
   const taker = takerOf(platform)
   const rows = await platform.db.query<ClaimRow>(Prisma.sql`
-    WITH RECURSIVE inbox AS (${INBOXES}), "full" AS MATERIALIZED (${FULL_AGENTS}), queue AS MATERIALIZED (${QUEUE(most, runIdAt(Date.now() - RECENTLY_MS))}), agents AS MATERIALIZED (
+    WITH RECURSIVE inbox AS (${INBOXES}), "groups" AS (${GROUPS}), "full" AS MATERIALIZED (${FULL_AGENTS}),
+    queue AS MATERIALIZED (${QUEUE(most, recent)}), agents AS MATERIALIZED (
       SELECT a.id, a.paused, a."maxConcurrentRuns" AS most FROM "Agent" a WHERE a.id IN (SELECT "agentId" FROM queue WHERE id IS NOT NULL)
       FOR NO KEY UPDATE SKIP LOCKED
     ), places AS MATERIALIZED (
       SELECT id, paused, most - "executingRuns"(id) AS free FROM agents
     ), ranked AS (
-      SELECT q.*, p.free, p.paused AND q.status = 'QUEUED' AS waits, row_number() OVER (PARTITION BY q."agentId", q.status = 'RUNNING' ORDER BY q.place, q."lastAt" NULLS FIRST, q.turn, q.id) AS rank
+      SELECT q.*, p.free, p.paused AND q.status = 'QUEUED' AS waits, row_number() OVER (PARTITION BY q."agentId", q.status = 'RUNNING' ORDER BY q.place, q."lastTurn", q.turn, q.id) AS rank
       FROM queue q LEFT JOIN places p ON p.id = q."agentId" WHERE q.id IS NULL OR p.id IS NOT NULL
     ), next AS MATERIALIZED (
-      SELECT * FROM ranked WHERE id IS NULL OR status = 'RUNNING' OR (rank <= free AND NOT waits) ORDER BY place, "lastAt" NULLS FIRST, turn, id LIMIT ${most}
+      SELECT * FROM ranked WHERE id IS NULL OR status = 'RUNNING' OR (rank <= free AND NOT waits) ORDER BY place, "lastTurn", turn, id LIMIT ${most}
     ), held AS MATERIALIZED (
       SELECT r.id, r.status AS "statusBefore" FROM "Run" r
       WHERE r.id IN (SELECT id FROM next) AND r."claimableAt" <= now() AND r.status IN ${ACTIVE_RUNS_SQL}
@@ -198,6 +177,20 @@ type ClaimRow = { isMoreThere: boolean; isLeft: boolean; inbox: string | null } 
   | (Run & { statusBefore: RunStatus })
   | { id: null; statusBefore: null }
 )
+
+/** The number of requesters whose last turn is remembered. */
+const MOST_RECENT = 100
+
+/** Claims for one worker, which remembers whose runs it has claimed lately. */
+export function createClaims(platform: Platform): (most: number) => Promise<Claimed> {
+  let recent: string[] = []
+  return async (most) => {
+    const claimed = await claimNext(platform, most, recent)
+    const served = claimed.claims.map(({ run }) => run.requesterId)
+    recent = [...new Set([...served.toReversed(), ...recent.toReversed()])].slice(0, MOST_RECENT).reverse()
+    return claimed
+  }
+}
 
 const KINDS: Partial<Record<RunStatus, Claim['kind']>> = { QUEUED: 'started', RUNNING: 'taken-over' }
 

@@ -33,12 +33,12 @@ export interface StopSignals {
 }
 
 export function createStopSignals(signals: Signals): StopSignals {
-  const listeners = { stop: new Map<string, () => void>(), stopped: new Map<string, () => void>() }
+  const listeners = { stop: createListeners(), stopped: createListeners() }
   const heard = new Set<string>()
   let subscribed: Promise<unknown> | null = null
 
   function hear({ type, runId }: RunSignal): void {
-    listeners[type].get(runId)?.()
+    listeners[type].call(runId)
     if (type !== 'stop') return
     heard.add(runId)
     for (const oldest of heard) {
@@ -59,15 +59,15 @@ export function createStopSignals(signals: Signals): StopSignals {
   return {
     subscribe,
     listen(runId, stop) {
-      listeners.stop.set(runId, stop)
+      const end = listeners.stop.add(runId, stop)
       if (heard.has(runId)) stop()
-      return () => listeners.stop.delete(runId)
+      return end
     },
     confirm: (runId) => signals.publish(RUNS_CHANNEL, { type: 'stopped', runId }),
     async stop(runId, write) {
       await subscribe()
       const stopped = createDeferred()
-      listeners.stopped.set(runId, stopped.resolve)
+      const end = listeners.stopped.add(runId, stopped.resolve)
       try {
         const run = await write()
         if (run === null) return null
@@ -75,8 +75,29 @@ export function createStopSignals(signals: Signals): StopSignals {
         if (Number(run.leaseUntil) > Date.now()) await Promise.race([stopped.promise, sleep(LONGEST_GOODBYE_MS)])
         return run
       } finally {
-        listeners.stopped.delete(runId)
+        end()
       }
+    },
+  }
+}
+
+/** Listeners by run: its worker, an approved call that another job executes, and everyone who stops the run. */
+function createListeners() {
+  const ofRun = new Map<string, Set<() => void>>()
+  return {
+    /** @returns a function that removes the listener */
+    add(runId: string, listener: () => void): () => void {
+      const all = ofRun.get(runId) ?? new Set()
+      // Its own object, because a caller may add the same function twice.
+      const own = () => listener()
+      ofRun.set(runId, all.add(own))
+      return () => {
+        all.delete(own)
+        if (all.size === 0 && ofRun.get(runId) === all) ofRun.delete(runId)
+      }
+    },
+    call(runId: string): void {
+      for (const listener of [...(ofRun.get(runId) ?? [])]) listener()
     },
   }
 }

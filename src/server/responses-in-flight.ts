@@ -3,9 +3,14 @@ import { createWork } from './http/work.ts'
 
 /** The number of responses of the maximum size that may be in flight at a time, over all viewers. */
 const MOST_RESPONSES = 4
-/** How long a client may take to read a response before it is disconnected, if another response waits for room. */
-const SENDING_MS = 5000
-const RECHECK_MS = 500
+/** A viewer's first response up to this share of the maximum size does not wait for room. */
+const FREE_SHARE = 1 / 8
+/** While another response waits for room, a client must read at least this much in this time, or is disconnected. */
+const LEAST_BYTES_READ = 64 * 1024
+const READ_WITHIN_MS = 1000
+/** How long writing a response may take, after which it counts as not being read. */
+const WRITTEN_WITHIN_MS = 5000
+const RECHECK_MS = 250
 /** Shorter responses are not held back while others are in flight. */
 export const SHORT_RESPONSE_BYTES = 64 * 1024
 
@@ -13,6 +18,8 @@ export const SHORT_RESPONSE_BYTES = 64 * 1024
 export interface Sending {
   /** Calls the listener once the response was sent, or the client has disconnected. */
   onSent(listener: () => void): void
+  /** The bytes that were written and that the client's connection has not taken yet. */
+  waitingBytes(): number
   cutOff(): void
 }
 
@@ -26,8 +33,16 @@ export interface ResponsesInFlight {
    * @throws RateLimitedError if there is no room within 10 s; the signal's reason if it aborts in the meantime
    */
   hold(viewerId: string, bytes: number, sending: Sending, signal?: AbortSignal): Promise<void>
-  /** Disconnects the client if it reads slowly while other responses wait, even though its response did not wait for the budget. */
+  /** Disconnects the client if it does not read while other responses wait, even though its response did not wait for the budget. */
   watch(sending: Sending): void
+}
+
+interface Held {
+  readonly sending: Sending
+  /** When the response was passed to its connection, or when its client was last seen to read. */
+  since: number
+  /** The bytes that waited for the client at that time; 0 until the response is written. */
+  waitingBytes: number
 }
 
 /** The sending of a response that consists of one body. */
@@ -37,21 +52,33 @@ export function sendingBy(response: ServerResponse): Sending {
       if (response.closed) listener()
       else response.once('close', listener)
     },
+    waitingBytes: () => response.writableLength,
     cutOff: () => void response.destroy(),
   }
 }
 
 export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFlight {
-  const room = createWork({ mostOfViewer: maxResponseBytes, mostInAll: MOST_RESPONSES * maxResponseBytes })
-  /** When each response was passed to its connection. */
-  const held = new Set<{ sending: Sending; since: number }>()
+  const room = createWork({
+    mostOfViewer: maxResponseBytes,
+    mostInAll: MOST_RESPONSES * maxResponseBytes,
+    small: maxResponseBytes * FREE_SHARE,
+  })
+  const held = new Set<Held>()
   let waiting = 0
   let recheck: NodeJS.Timeout | undefined
 
   /** Disconnects clients that do not read while other responses wait. */
   function cutOffSlow(): void {
     const now = performance.now()
-    for (const { sending, since } of held) if (now - since > SENDING_MS) sending.cutOff()
+    for (const one of held) {
+      const bytes = one.sending.waitingBytes()
+      const isJustWritten = one.waitingBytes === 0 && bytes > 0
+      if (isJustWritten || bytes <= one.waitingBytes - LEAST_BYTES_READ) {
+        one.waitingBytes = bytes
+        one.since = now
+      }
+      if (now - one.since > (one.waitingBytes > 0 ? READ_WITHIN_MS : WRITTEN_WITHIN_MS)) one.sending.cutOff()
+    }
   }
 
   async function waitForRoom(viewerId: string, bytes: number, signal?: AbortSignal): Promise<() => void> {
@@ -70,7 +97,7 @@ export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFl
 
   function hand(sending: Sending, onEnd: () => void): void {
     // The same sending may have several responses at once.
-    const one = { sending, since: performance.now() }
+    const one = { sending, since: performance.now(), waitingBytes: 0 }
     held.add(one)
     sending.onSent(() => {
       if (held.delete(one)) onEnd()

@@ -25,6 +25,7 @@ import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { isOverload } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import type { Announcer } from '../spaces/announcer.ts'
 import { forwardedOriginOf } from './http/asked-origin.ts'
 import { createAuthBodies, createAuthHandlers } from './http/auth.ts'
 import { createAuthentication } from './http/authentication.ts'
@@ -50,6 +51,7 @@ import { pathToTell, underItsId } from './http/request-ids.ts'
 import { addedPrefixOf, pathOf, rewriteTarget } from './http/targets.ts'
 import { closeUnreadBody, limitBodyTime } from './http/unread-body.ts'
 import { createWebhookHandler, WEBHOOK_PATH } from './http/webhooks.ts'
+import { createRequestBytes } from './request-bytes.ts'
 import { createResponsesInFlight } from './responses-in-flight.ts'
 import { createSockets, type Sockets } from './sockets/sockets.ts'
 
@@ -57,7 +59,7 @@ import { createSockets, type Sockets } from './sockets/sockets.ts'
 export interface Served {
   platform: Platform
   domain: Domain
-  announcer: { watch(spaceId: string): () => void }
+  announcer: Pick<Announcer, 'watch'>
   journal: RunJournal
   startLink: Pick<StartLink, 'redeem'>
 }
@@ -282,6 +284,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     maxResponseBytes,
   })
   const bodies = createBodyReader()
+  const requestBytes = createRequestBytes(domain.rates)
   const inFlight = createResponsesInFlight(maxResponseBytes)
   const authentication = createAuthentication(signIns, { origins, publicUrl })
   const graphql = createGraphql({
@@ -293,6 +296,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     subscribe,
     allowedOrigins,
     bodies,
+    requestBytes,
     maxResponseBytes,
     inFlight,
   })
@@ -302,12 +306,13 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
     signIns,
     watchViewer: streams.watchViewer,
     maxSocketsPerViewer,
+    requestBytes,
     keepAliveMs,
     ...{ logger, metrics },
   })
   const graphiql = createGraphiql(publicUrl.basePath)
   const page = createConsole(publicUrl.basePath)
-  const pipeline = { graphql, authentication, maskError, bodies }
+  const pipeline = { graphql, authentication, maskError, bodies, requestBytes, rates: domain.rates }
   const { watchToken, watchViewer } = streams
   const authBodies = createAuthBodies()
   const mailLinks = createMailLinkHandlers({
@@ -319,7 +324,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
   const doors = createDoors({
     callerOf: createCallers({ graphql, maskError }),
-    ...{ maskError, signIns, origins, publicUrl, bodies, watchToken, maxResponseBytes, inFlight },
+    ...{ maskError, signIns, origins, publicUrl, bodies, requestBytes, watchToken, maxResponseBytes, inFlight },
     rates: domain.rates,
     maxStreamsPerViewer: maxSocketsPerViewer,
     doors: {

@@ -23,6 +23,8 @@ export interface MessagePublisher {
   waiting(message: PublishedMessage, partIndex: number): Promise<void>
   /** The message's status changed, and it is not finished. */
   updated(message: PublishedMessage): Promise<void>
+  /** The message was deleted. Drops the earlier events of the space, some of which may contain its text. */
+  deleted(message: PublishedMessage): Promise<void>
   /** The message is finished, with its last part; null if that part was finished before. Published once. */
   ended(message: PublishedMessage, lastPart: number | null): Promise<void>
 }
@@ -62,6 +64,10 @@ export function createMessagePublisher({ log, signals }: Pick<Platform, 'log' | 
     },
     async updated(message) {
       await Promise.all([append(message, { type: 'MessageUpdated', messageId: message.id }), changed(message)])
+    },
+    async deleted(message) {
+      const event = { type: 'MessageUpdated', messageId: message.id }
+      await Promise.all([log.append(spaceTopic(message.spaceId), event, { forgets: true }), changed(message)])
     },
     // The log keeps the order of the calls, so there is no need to wait in between.
     async ended(message, lastPart) {

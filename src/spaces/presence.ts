@@ -6,6 +6,7 @@ import { PRESENCE_SHARING_CHANNEL } from '../broker/topics.ts'
 import type { Entity } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { ForbiddenError, messageOf, NotFoundError, RateLimitedError } from '../lib/errors.ts'
+import { asOwnWork } from '../lib/requester-context.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Presence, typingUntil } from '../rules/presence.ts'
 import { openPresenceExchange, type PresenceExchange, secondsOf } from './presence-exchange.ts'
@@ -313,7 +314,7 @@ class WatchedSpace implements SpacePresence {
 /** Calls are collected for this long before the work starts. */
 const GATHERED_MS = 20
 
-/** Runs work soon after a call, but not again within a pause after its end. `stop` ends it until the next call. */
+/** Runs work soon after a call, for all callers together, but not again within a pause after its end. `stop` ends it until the next call. */
 function createPaced(work: () => Promise<void>, pauseMs: number): { call(): void; stop(): void } {
   let over = new AbortController()
   let isRunning = false
@@ -335,7 +336,7 @@ function createPaced(work: () => Promise<void>, pauseMs: number): { call(): void
   return {
     call() {
       isCalled = true
-      if (!isRunning) void run(over)
+      if (!isRunning) void asOwnWork(() => run(over))
     },
     stop() {
       over.abort()

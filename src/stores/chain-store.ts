@@ -34,17 +34,27 @@ export async function lockChain(tx: Tx, id: string): Promise<Chain | null> {
   return row === null ? null : chainOfRow(row)
 }
 
+/** Returns those of the chains in which an agent has the turn. */
+export async function unendedChains(tx: Tx, ids: readonly string[]): Promise<Set<string>> {
+  if (ids.length === 0) return new Set()
+  const rows = await tx.chain.findMany({
+    where: { id: { in: [...ids] }, holderId: { not: null } },
+    select: { id: true },
+  })
+  return new Set(rows.map(({ id }) => id))
+}
+
 /** Part of a WITH clause: begins a chain in the space of `message`; the first of `runs`, if any, has the turn. */
 export const insertChainSql = (chainId: string, holderId: string): Prisma.Sql => Prisma.sql`
   INSERT INTO "Chain" (id, "spaceId", depth, "holderId", "holderRunId")
   SELECT ${chainId}, "spaceId", 1, ${holderId}, (SELECT id FROM runs LIMIT 1) FROM message`
 
-/** Writes a new chain without waiters and mentions. */
-export async function insertChain(
+/** Writes new chains without waiters and mentions. */
+export async function insertChains(
   tx: Tx,
-  chain: Pick<Chain, 'id' | 'spaceId' | 'depth' | 'label' | 'holderId' | 'holderRunId'>,
+  chains: Pick<Chain, 'id' | 'spaceId' | 'depth' | 'label' | 'holderId' | 'holderRunId'>[],
 ): Promise<void> {
-  await tx.chain.create({ data: chain })
+  if (chains.length > 0) await tx.chain.createMany({ data: chains })
 }
 
 /** Writes a chain's turn and state. */

@@ -91,6 +91,8 @@ const OVER = overBudget({
  */
 const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
 const UNCLAIMED = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
+/** Condition: no cycle works on the event; it waits, for a budget or a retry too. */
+const OPEN = Prisma.sql`e."doneAt" IS NULL AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL)`
 const WAITING = Prisma.sql`${UNCLAIMED} AND NOT e.quiet`
 /** The confidentiality label of an event. All events of a cycle have the same label. */
 const LABEL = confidentialAmong(Prisma.sql`e.places || e.label`)
@@ -187,16 +189,15 @@ export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
   )
 }
 
+/** Condition: the event is not a reply that a waiting cycle received as its answer (`finishAnsweredEvent`). */
+const IS_NO_ANSWER = Prisma.sql`e.payload <> '{}'`
+
 /** Returns the events that cycles have claimed, by run, in order; at most `most` events of each cycle. */
-export async function claimedEvents(
-  prisma: PrismaClient,
-  runIds: string[],
-  most: number,
-): Promise<Map<string | null, InboxEvent[]>> {
+export async function claimedEvents(tx: Tx, runIds: string[], most: number): Promise<Map<string | null, InboxEvent[]>> {
   if (runIds.length === 0) return new Map()
-  const rows = await prisma.$queryRaw<InboxEvent[]>`
+  const rows = await tx.$queryRaw<InboxEvent[]>`
     SELECT e.* FROM unnest(${runIds}::text[]) AS run(id) CROSS JOIN LATERAL (
-      SELECT * FROM "InboxEvent" WHERE "runId" = run.id ORDER BY id LIMIT ${most}
+      SELECT * FROM "InboxEvent" e WHERE e."runId" = run.id AND ${IS_NO_ANSWER} ORDER BY e.id LIMIT ${most}
     ) e ORDER BY e.id`
   return Map.groupBy(rows, ({ runId }) => runId)
 }
@@ -268,13 +269,11 @@ export async function returnRetried(prisma: PrismaClient, ids: string[]): Promis
 export const retryNowSql = (agentId: string, condition: boolean): Prisma.Sql => Prisma.sql`
   UPDATE "InboxEvent" SET ${REQUEUED} WHERE "agentId" = ${agentId} AND "retryAt" IS NOT NULL AND ${condition}::boolean`
 
-/** Requeues the events of a failed cycle, with all retries left. @returns the events */
+/** Requeues the events of a failed cycle, with all retries left, except replies that it received as answers. @returns the events */
 export function requeueFailed(tx: Tx, runId: string): Promise<Pick<InboxEvent, 'messageId'>[]> {
-  return tx.inboxEvent.updateManyAndReturn({
-    where: { runId },
-    data: { runId: null, doneAt: null, retryAt: null, outages: 0 },
-    select: { messageId: true },
-  })
+  return tx.$queryRaw<Pick<InboxEvent, 'messageId'>[]>`
+    UPDATE "InboxEvent" e SET ${REQUEUED}, "doneAt" = NULL, outages = 0
+    WHERE e."runId" = ${runId} AND ${IS_NO_ANSWER} RETURNING e."messageId"`
 }
 
 // The end of a cycle.
@@ -301,38 +300,39 @@ export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: E
 
 /**
  * Marks a message as handled because a waiting cycle received it as its answer. No other cycle gets the message's event, even
- * if the event arrives later.
+ * if the event arrives later. The row of the event, which keeps the agent's other cycles from it, has no payload.
  */
 export async function finishAnsweredEvent(
-  prisma: PrismaClient,
+  tx: Tx,
   { id: runId, agentId, rootId, depth }: { id: string; agentId: string; rootId: string; depth: number },
   messageId: string,
 ): Promise<void> {
-  await prisma.$executeRaw`
+  await tx.$executeRaw`
     INSERT INTO "InboxEvent" (id, "agentId", type, payload, "dedupKey", "messageId", "rootId", depth, "runId", "doneAt")
     VALUES (${newId('inb')}, ${agentId}, 'SPACE_MESSAGE', '{}', ${messageId}, ${messageId}, ${rootId}, ${depth}, ${runId}, now())
-    ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt", "retryAt" = NULL
+    ON CONFLICT ("agentId", "dedupKey") DO UPDATE SET "runId" = excluded."runId", "doneAt" = excluded."doneAt", "retryAt" = NULL,
+      payload = excluded.payload
     WHERE ("InboxEvent"."runId" IS NULL OR "InboxEvent"."retryAt" IS NOT NULL) AND "InboxEvent"."doneAt" IS NULL`
 }
 
 // Messages that were edited or deleted.
 
-/** Gives the new text to events of an edited message that no cycle has claimed. `mention`: the mention's reason, if there is one. */
+/** Gives the new text to the events of an edited message that no cycle works on. `mention`: the mention's reason, if there is one. */
 export async function rewriteWaiting(
   tx: Tx,
   { messageId, content, mention }: { messageId: string; content: string; mention: string },
 ): Promise<void> {
   await tx.$executeRaw`
     UPDATE "InboxEvent" e SET payload = jsonb_set(jsonb_set(e.payload, '{content}', to_jsonb(${content}::text)), '{mention,mentionReason}', to_jsonb(${mention}::text), false)
-    FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId" AND ${UNCLAIMED}`
+    FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId" AND ${OPEN}`
 }
 
-/** Removes events of a deleted message that no cycle has claimed. @returns the events, without the message's text */
+/** Removes the events of a deleted message that no cycle works on. @returns the events, without the message's text */
 export function dropWaiting(tx: Tx, messageId: string): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
     UPDATE "InboxEvent" e SET "doneAt" = now(), "retryAt" = NULL, payload = jsonb_set(e.payload, '{content}', '""') - 'mention'
     FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId"
-      AND e."doneAt" IS NULL AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL) RETURNING e.*`
+      AND ${OPEN} RETURNING e.*`
 }
 
 /** The agents of a message's space whose think cycle has claimed the message and, if it has ended, is remembered. */
@@ -351,7 +351,7 @@ const changeKey = (messageId: string) => `changed:${messageId}:`
 
 /**
  * Notifies agents that a message which they have read was changed: each gets a quiet event, which replaces
- * earlier unclaimed events about the message.
+ * earlier events about the message that no cycle works on.
  */
 export async function tellChange(
   tx: Tx,
@@ -370,7 +370,7 @@ export async function tellChange(
   if (agentIds.length === 0) return
   await tx.$executeRaw`
     DELETE FROM "InboxEvent" e WHERE e."agentId" = ANY(${[...agentIds]}::text[]) AND starts_with(e."dedupKey", ${changeKey(messageId)})
-      AND e.quiet AND ${UNCLAIMED}`
+      AND e.quiet AND ${OPEN}`
   await insertEvents(
     tx,
     agentIds.map((agentId) => ({
@@ -394,12 +394,40 @@ export async function dropEvent(tx: Tx, id: string): Promise<InboxEvent | null> 
   return event ?? null
 }
 
-/** Marks an agent's waiting events of a space as done. @returns the events */
-export function dropEventsOfSpace(tx: Tx, agentId: string, spaceId: string): Promise<InboxEvent[]> {
+/** An agent, or, with `spaceId`, an agent in a space that it has left. */
+export interface FormerMember {
+  agentId: string
+  spaceId?: string
+}
+
+/** Condition on an event `e`: no cycle may claim it, because its agent was deleted or has left the space. */
+const IS_STRANDED_SQL = Prisma.sql`(NOT ${BELONGS} OR NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = e."agentId"))`
+
+/** Marks at most `most` events of a former member as done, and deletes them if the agent was deleted. @returns the events */
+export function dropStranded(tx: Tx, { agentId, spaceId }: FormerMember, most: number): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
-    UPDATE "InboxEvent" SET "doneAt" = now(), "retryAt" = NULL
-    WHERE "agentId" = ${agentId} AND "spaceId" = ${spaceId} AND "doneAt" IS NULL AND ("runId" IS NULL OR "retryAt" IS NOT NULL)
-    RETURNING *`
+    WITH stranded AS (
+      SELECT e.id FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${OPEN} AND ${IS_STRANDED_SQL}
+        AND (${spaceId ?? null}::text IS NULL OR e."spaceId" = ${spaceId ?? null}) ORDER BY e.id LIMIT ${most} FOR UPDATE
+    ), agent AS (
+      SELECT 1 FROM "Agent" WHERE id = ${agentId}
+    ), kept AS (
+      UPDATE "InboxEvent" e SET "doneAt" = now(), "retryAt" = NULL
+      WHERE e.id IN (SELECT id FROM stranded) AND ${OPEN} AND EXISTS (SELECT 1 FROM agent) RETURNING e.*
+    ), deleted AS (
+      DELETE FROM "InboxEvent" WHERE id IN (SELECT id FROM stranded) AND NOT EXISTS (SELECT 1 FROM agent) RETURNING *
+    )
+    SELECT * FROM kept UNION ALL SELECT * FROM deleted ORDER BY id`
+}
+
+/** Returns agents with events that no cycle may claim, at most 500. */
+export async function readStrandedAgents(tx: Tx): Promise<string[]> {
+  const rows = await tx.$queryRaw<{ agentId: string }[]>`
+    SELECT DISTINCT e."agentId" FROM (
+      SELECT "agentId", "spaceId" FROM "InboxEvent" WHERE "doneAt" IS NULL AND "runId" IS NULL
+      UNION ALL SELECT "agentId", "spaceId" FROM "InboxEvent" WHERE "retryAt" IS NOT NULL
+    ) e WHERE ${IS_STRANDED_SQL} LIMIT 500`
+  return rows.map(({ agentId }) => agentId)
 }
 
 // Deletion.
@@ -414,16 +442,34 @@ export async function deleteGoneEvents(tx: Tx, runId: string, spaceIds: string[]
     DELETE FROM "InboxEvent" e WHERE e."runId" = ${runId} AND (${IS_GONE_SQL} OR e."spaceId" = ANY(${spaceIds}::text[]))`
 }
 
-/** Deletes an agent's events, except events that an active cycle has claimed, which are deleted with that cycle. */
-export async function deleteEventsOfAgent(tx: Tx, agentId: string): Promise<void> {
-  const unclaimed = [{ runId: null }, { doneAt: { not: null } }, { retryAt: { not: null } }]
-  await tx.inboxEvent.deleteMany({ where: { agentId, OR: unclaimed } })
+/** Deletes the events that an agent has processed. The open ones are deleted with their cycle, or by `dropStranded`. */
+export async function deleteDoneEvents(tx: Tx, agentId: string): Promise<void> {
+  await tx.inboxEvent.deleteMany({ where: { agentId, doneAt: { not: null } } })
 }
 
-/** Deletes the events that agents were given in a space, except events of active cycles. */
-export async function deleteEventsOfSpace(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
+/** Condition on an event `e`: agents were given it in the space, or it comes from there. */
+const isOfSpace = (agentIds: readonly string[], spaceId: string) =>
+  Prisma.sql`e."agentId" = ANY(${[...agentIds]}::text[]) AND (e."spaceId" = ${spaceId} OR ${spaceId} = ANY(e.places))`
+
+/**
+ * Deletes events that agents were given in a space and that no cycle works on: at most `most`, or all. @returns the
+ * deleted events
+ */
+export function deleteOpenEvents(
+  tx: Tx,
+  { agentIds, spaceId, most = null }: { agentIds: readonly string[]; spaceId: string; most?: number | null },
+): Promise<InboxEvent[]> {
+  return tx.$queryRaw<InboxEvent[]>`
+    DELETE FROM "InboxEvent" WHERE id IN (
+      SELECT e.id FROM "InboxEvent" e WHERE ${isOfSpace(agentIds, spaceId)} AND ${OPEN}
+      ORDER BY e.id LIMIT ${most}::int FOR UPDATE
+    ) RETURNING *`
+}
+
+/** Deletes the events that agents were given in a space and that a cycle has processed. */
+export async function deleteDoneEventsOfSpace(tx: Tx, agentIds: readonly string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
-    DELETE FROM "InboxEvent" e WHERE "agentId" = ANY(${agentIds}::text[]) AND (e."spaceId" = ${spaceId} OR ${spaceId} = ANY(e.places))
+    DELETE FROM "InboxEvent" e WHERE ${isOfSpace(agentIds, spaceId)} AND NOT (${OPEN})
       AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = e."runId" AND ${IS_ACTIVE_CYCLE_SQL})`
 }
 

@@ -39,6 +39,10 @@ export interface NewRun extends Provenance {
   retryOfId?: string | null
 }
 
+/** The requester of a new run `r`: that of the run that woke it, else its only human, else the service, else its agent. */
+const REQUESTER_OF_NEW = Prisma.sql`coalesce((SELECT nullif(p."requesterId", '') FROM "Run" p WHERE p.id = r."parentRunId"),
+  CASE WHEN cardinality(r.askers) = 1 THEN r.askers[1] END, r."triggerServiceId", r."agentId")`
+
 /** A statement, or a part of one, that writes one or more QUEUED runs, with increasing ids. */
 export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSeq?: Prisma.Sql } = {}): Prisma.Sql {
   const { from, enteredSeq } = within
@@ -47,15 +51,15 @@ export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSe
     ...(from === undefined ? {} : { from }),
     computed: {
       label: confidentialAmong(Prisma.sql`r.places || r.label`),
+      requesterId: REQUESTER_OF_NEW,
       ...(enteredSeq === undefined ? {} : { enteredSeq }),
     },
   })
 }
 
-/** Writes a QUEUED run, which a worker will claim. Null if there is a run with the same key. */
-export async function insertRun(tx: Tx, run: NewRun): Promise<Run | null> {
-  const [row] = await tx.$queryRaw<Run[]>(insertRunsSql([run]))
-  return row ?? null
+/** Writes QUEUED runs, which workers will claim. Returns those whose key no other run has. */
+export async function insertRuns(tx: Tx, runs: NewRun[]): Promise<Run[]> {
+  return runs.length === 0 ? [] : tx.$queryRaw<Run[]>(insertRunsSql(runs))
 }
 
 /** The time for which a claim lasts unless it is renewed, by the database's clock. */

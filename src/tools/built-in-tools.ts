@@ -51,11 +51,6 @@ export const TOOLS: Record<Toolset, readonly ToolDefinition[]> = {
 }
 
 const ALL = [...TOOLS.ACTIVE_SPACE, ...TOOLS.SPACE_TOOLS]
-const NAMES: ReadonlySet<string> = new Set(ALL.flatMap(({ names }) => Object.values(names)))
-
-/** Whether a tool of any toolset has this name. A custom tool must not use it. */
-export const isBuiltInTool = (name: string): boolean => NAMES.has(name)
-
 const LATER: ReadonlySet<string> = new Set(
   ALL.filter(({ yieldsToOwn }) => yieldsToOwn).flatMap(({ names }) => Object.values(names)),
 )

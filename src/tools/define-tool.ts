@@ -1,6 +1,7 @@
 import type { Goals } from '../agents/goals.ts'
 import type { Inbox } from '../agents/inbox.ts'
 import type { Memories } from '../agents/memories.ts'
+import type { BuiltInToolName } from '../agents/tool-names.ts'
 import type { Discretion } from '../confidentiality/discretion.ts'
 import type { FileReading } from '../files/file-reading.ts'
 import type { DelegationChecks } from '../flows/delegation-checks.ts'
@@ -65,7 +66,7 @@ export interface ToolSetting extends ToolInput {
 /** A built-in tool, for both toolsets. */
 export interface ToolDefinition {
   /** The tool's names in the toolsets ACTIVE_SPACE and SPACE_TOOLS; a toolset lacks the tool if there is no name. */
-  names: { snake?: string; camel?: string }
+  names: { snake?: BuiltInToolName; camel?: BuiltInToolName }
   /** Whether the tool was added when agents could already have a tool of this name: such an agent keeps its own, and does not get this one. */
   yieldsToOwn?: true
   /** Whether a run gets the tool; every run by default. */

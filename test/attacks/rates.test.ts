@@ -119,6 +119,20 @@ describe.each(STACKS.slice(-1))('a client that exceeds its rate, on the %s stack
     expect(JSON.stringify(await bySocket.ended)).toContain('RATE_LIMITED')
   })
 
+  test('may disconnect while its subscription waits for a turn: that is no unexpected error', async () => {
+    const { client, spaceId } = await someone('Kim')
+    while ((await client.ask(HEAVY)).status !== 429);
+    const figure = async (name: string) =>
+      Number(new RegExp(`^${name} (\\d+)`, 'm').exec(await (await fetch(`${parley.origin}/metrics`)).text())?.[1])
+    const before = await figure('parley_unexpected_errors_total')
+    client.subscribe({ toString: () => `subscription { spaceMessages(spaceId: "${spaceId}") { __typename } }` }, {})
+    // The socket's operations are read in order, so the subscription waits by now.
+    await client.subscribe({ toString: () => 'query { viewer { id } }' }, {}).ended
+    await client.close()
+    await until('the socket is closed', async () => (await figure('parley_sockets')) === 0)
+    expect(await figure('parley_unexpected_errors_total')).toBe(before)
+  })
+
   test('exceeding the rate of triggers is an error, for a service and for a webhook', async () => {
     const agent = await parley.agent('Hooked', { mind: 'PERSISTENT' })
     const service = await parley.clientOf({

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { DEFAULT_STACK } from '../support/application.ts'
 import type { ModelAction } from '../support/model-server-script.ts'
 import type { TestServer } from '../support/served.ts'
+import { sayIn } from '../support/space-tools.ts'
 import { playScenarios, type Read, type Stage } from '../support/stage.ts'
 import { answer, inboxIn } from '../support/thinking.ts'
 import { until } from '../support/until.ts'
@@ -9,6 +10,7 @@ import { until } from '../support/until.ts'
 const WAITING = `query ($id: ID!) { agent(id: $id) { internals { inbox { edges { node { id } } } } } }`
 const REMOVE = `mutation ($id: ID!) { removeInboxEvent(input: { id: $id }) { __typename } }`
 const LEAVE = `mutation ($input: RemoveMemberInput!) { removeMember(input: $input) { __typename } }`
+const EDIT = `mutation ($input: EditMessageInput!) { editMessage(input: $input) { __typename } }`
 const RETRY = `mutation ($runId: ID!) { retryRun(input: { runId: $runId }) { __typename ... on Error { message } } }`
 
 describe('an event of a persistent agent that failed because of a provider outage', () => {
@@ -130,6 +132,42 @@ describe('an event of a persistent agent that failed because of a provider outag
     await stage.endedRuns(ada, 4)
     const last = parley.models.requests.filter(({ step }) => step === 0).at(-1)
     expect(last === undefined ? '' : inboxIn(last)).toMatch(/^INBOX \(1 event.*\n.*"Important"$/)
+  })
+
+  test('does not come back with a reply that the failed cycle received as an answer', async () => {
+    const ann = await stage.person('Ann')
+    const ada = await stage.bot('Ada', { mind: 'PERSISTENT' })
+    const space = await stage.space('Desk', [ann, ada], { routing: 'BROADCAST' })
+    const question = sayIn(space.id, 'Which colour?', { wait: { for: [{ type: 'human' }], timeout: 60 } })
+    parley.models.script(({ step }) => (step === 0 ? [question] : OUT))
+    await stage.say(ann, space, 'Paint it')
+    await until('Ada asks', async () => (await stage.messagesIn(space))[1]?.status === 'REQUIRES_ACTION')
+    await stage.say(ann, space, 'Green')
+    await outcomeOf(space, 'Paint it', 'INBOX', /next attempt/)
+    const [failed] = await stage.endedRuns(ada, 1)
+    expect(failed.toolCalls[0].output).toMatchObject({ reply: { text: 'Green' } })
+    parley.models.script(() => [{ text: 'Done.' }])
+    expect(await stage.ask(stage.admin, RETRY, { runId: failed.id })).toEqual({ __typename: 'RetryRunPayload' })
+    await stage.endedRuns(ada, 2)
+    const last = parley.models.requests.at(-1)
+    expect(last === undefined ? '' : inboxIn(last)).toMatch(/^INBOX \(1 event.*\n.*"Paint it"$/)
+    expect((await stage.messagesIn(space)).find(({ text }) => text === 'Green')?.outcomes).toMatchObject([
+      { kind: 'ANSWERED', run: { id: failed.id } },
+    ])
+  })
+
+  test('is read with the new text of a message that was edited in the meantime', async () => {
+    const { ann, ada, space } = await room()
+    parley.models.script(() => OUT)
+    const { sentMessage } = await stage.say(ann, space, 'The meeting is at nine.')
+    await outcomeOf(space, 'The meeting is at nine.', 'INBOX', /next attempt/)
+    const input = { messageId: sentMessage.id, text: 'The meeting is at ten.' }
+    expect(await stage.ask(ann.client, EDIT, { input })).toEqual({ __typename: 'EditMessagePayload' })
+    parley.models.script(() => [{ text: 'Noted.' }])
+    await passPause(ada.id)
+    await stage.endedRuns(ada, 2)
+    const last = parley.models.requests.at(-1)
+    expect(last === undefined ? '' : inboxIn(last)).toMatch(/^INBOX \(1 event.*\n.*"The meeting is at ten\."$/)
   })
 
   test('keeps its turn in a chain until the last attempt', async () => {

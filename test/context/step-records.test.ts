@@ -37,7 +37,7 @@ describe('the steps of a run, for admins', () => {
     })
     const records = createStepRecords({ ...platform, db: { ...platform.db, prisma } } as unknown as Platform, {
       recalling: createRecalling(platform),
-      takesFile: () => false,
+      models: { takesFile: () => false },
     })
     const [all] = await records.pageMany([runId], { ...FROM_START, size: 100 })
     expect(all?.items).toHaveLength(6)

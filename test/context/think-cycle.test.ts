@@ -294,6 +294,11 @@ describe.each(RULE_STACKS)('a think cycle, on the %s stack', (stack) => {
       [runs[0]?.id, true],
     ])
     expect(JSON.stringify(parley.models.requests[1]?.messages.at(-1))).toContain('Green')
+    // A worker that dies after the result is stored must not read the reply again, so one transaction writes both rows.
+    const written = await parley.app.platform.db.prisma.$queryRaw`
+      SELECT e.xmin = c.xmin AS "isTogether" FROM "InboxEvent" e JOIN "ToolCall" c ON c."runId" = e."runId"
+      WHERE e."agentId" = ${agent.id} AND c."toolName" = 'sendSpaceMessage' ORDER BY e.id DESC LIMIT 1`
+    expect(written).toEqual([{ isTogether: true }])
   })
 
   test('agents that always respond to each other stop at the maximum depth', async () => {

@@ -54,6 +54,26 @@ describe('an event whose payload cannot be built', () => {
     resumed.stop()
   })
 
+  test('is retried for longer while the database is too busy, and ends nothing', async () => {
+    const { ada, space, live } = await watched()
+    const busy = new Error('timeout exceeded when trying to connect')
+    const lookUp = vi.spyOn(parley.app.domain.reading, 'getMany')
+    for (let times = 0; times < 4; times++) lookUp.mockRejectedValueOnce(busy)
+    await parley.send(ada, space.id, 'one')
+    await live.first(says('one'))
+    expect(lookUp.mock.calls.length).toBeGreaterThan(4)
+    live.stop()
+  })
+
+  test('closes the socket with 1013 if the database stays too busy, so that the client resumes', async () => {
+    const { ada, space, live } = await watched()
+    vi.spyOn(parley.app.domain.reading, 'getMany').mockRejectedValue(
+      new Error('timeout exceeded when trying to connect'),
+    )
+    await parley.send(ada, space.id, 'one')
+    expect(await live.ended).toMatchObject({ code: 1013 })
+  })
+
   test('ends an event stream in the same way', async () => {
     const ada = await parley.human('Ada')
     const space = await parley.space(ada, [])

@@ -56,14 +56,8 @@ describe.skipIf(!hasPostgres || !canStartRedis())(`${SLOTS} one-second slots ove
       config: readConfig({}),
       clock: { now: () => Date.now() },
     } as unknown as Platform // the fields that agents and plans need
-    const hooks = {
-      checkModel: () => null,
-      isLocalModel: () => false,
-      defaultModel: () => 'demo',
-      lookForModels: async () => {},
-      isBuiltInTool: () => false,
-    }
-    const agent = await createAgents(platform, hooks).create(
+    const models = { check: () => null, isLocal: () => false, defaultModel: () => 'demo', lookFor: async () => {} }
+    const agent = await createAgents(platform, { models }).create(
       { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null },
       {
         name: 'Clock',

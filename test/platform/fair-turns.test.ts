@@ -48,6 +48,19 @@ describe('fair turns', () => {
     expect(done).toEqual(['hostile 1', 'hostile 2', 'honest 1', 'honest 2', 'honest 3', 'hostile 3', 'hostile 4'])
   })
 
+  test('alternate between the runs and the requests of one requester', async () => {
+    const turns = createFairTurns({ places: () => 1, now })
+    const gate = createDeferred()
+    const done: string[] = []
+    const add = (name: string, isBounded: boolean) => turns.run('a', async () => void done.push(name), { isBounded })
+    const held = turns.run('a', () => gate.promise, { isBounded: false })
+    const all = ['run 1', 'run 2', 'run 3'].map((name) => add(name, true))
+    all.push(...['request 1', 'request 2'].map((name) => add(name, false)))
+    gate.resolve()
+    await Promise.all([held, ...all])
+    expect(done).toEqual(['run 1', 'request 1', 'run 2', 'request 2', 'run 3'])
+  })
+
   test("leave places to runs and to the server's own work when requests may take fewer", async () => {
     let unboundedPlaces = 1
     const turns = createFairTurns({ places: () => 5, unboundedPlaces: () => unboundedPlaces, now })
@@ -138,6 +151,18 @@ describe('fair turns', () => {
     expect(turns.waitingCount()).toBe(1)
     second()
     for (const end of await Promise.all([third, fourth])) end()
+    expect(turns.waitingCount()).toBe(0)
+  })
+
+  test('end a wait that takes too long, and give that turn to the next one in line', async () => {
+    const turns = createFairTurns({ places: () => 1 })
+    const end = await turns.take('a')
+    const impatient = turns.run('b', async () => 'never', { longestWaitMs: 1 })
+    const patient = turns.run('b', async () => 'done', { longestWaitMs: 60_000 })
+    await expect(impatient).rejects.toThrow('timeout exceeded when trying to connect')
+    expect(turns.waitingCount()).toBe(1)
+    end()
+    expect(await patient).toBe('done')
     expect(turns.waitingCount()).toBe(0)
   })
 

@@ -4,6 +4,7 @@ import { createIdMap } from '../../src/replay/ids.ts'
 import { inboxSeen, inventedInPreview, isMomentary } from '../../src/replay/momentary.ts'
 import { compareInstructions, compareMessages } from '../../src/replay/prompts.ts'
 import type { Recording } from '../../src/replay/recording.ts'
+import { createWording } from '../../src/replay/wording.ts'
 
 const id = (prefix: string, n: number) => `${prefix}_${String(n).padStart(32, '0')}`
 const at = (ms: number) => new Date(Date.UTC(2026, 10, 27, 12) + ms).toISOString()
@@ -79,7 +80,7 @@ describe('the lists of other runs in two prompts', () => {
     compareInstructions(
       prompt(OWN, ...recordedLines).replaceAll(OTHER_REPLAYED, OTHER),
       prompt(OWN_REPLAYED, ...replayedLines),
-      { ids, isKnown: () => true, mayMiss: () => mayMiss },
+      { ids, wording: createWording(ids, []), isKnown: () => true, mayMiss: () => mayMiss },
     ).map(({ what }) => what)
   const line = (run: string, status: string, text: string) => `- Run ${run} (${status}) — Husam in "Team": "${text}"`
 
@@ -121,8 +122,11 @@ describe('a preview of the inbox', () => {
   })
   test('is left out of the comparison, except for messages of the space that nobody has posted to the agent', () => {
     const same = { role: 'user', content: 'Hi' }
-    expect(compareMessages([same, preview('Hello')], [same], createIdMap())).toBe(null)
-    expect(compareMessages([same, preview('Hello')], [], createIdMap())).not.toBe(null)
+    const ids = createIdMap()
+    const compared = (replayed: object[]) =>
+      compareMessages([same, preview('Hello')], replayed, { ids, wording: createWording(ids, []) })
+    expect(compared([same])).toBe(null)
+    expect(compared([])).not.toBe(null)
     const invented = (content: string) => {
       const recording = recorded([0, 0, null], [preview(content)])
       return inventedInPreview(recording, ADA, stepOf(recording))

@@ -82,6 +82,56 @@ describe.skipIf(!hasPostgres)('claims', () => {
     },
   )
 
+  test('queued runs of one human on many agents do not delay the first run of another human on another agent', async () => {
+    const mallory = await one.human('Mallory')
+    const agents = await Promise.all(Array.from({ length: 6 }, (_, n) => one.agent(`Mallory ${n}`)))
+    const room = await one.space(
+      mallory,
+      agents.map(({ id }) => id),
+    )
+    for (let n = 0; n < 3; n++) await one.send(mallory, room.id, `Message ${n}`)
+    const running = (await worker(0).claim(4)).claims
+    expect(running).toHaveLength(4)
+    const alice = await one.human('Alice')
+    const own = await one.agent('Own')
+    const space = await one.space(alice, [own.id])
+    const [first] = (await one.send(alice, space.id, 'My one question')).runs
+    // A call of an earlier run of Mallory was answered.
+    await finish(running[0] as Claim)
+    await db()
+      .$executeRaw`UPDATE "Run" SET status = 'WAITING_TOOL', "claimableAt" = now() WHERE id = ${running[1]?.run.id}`
+    const { run } = await claimOne()
+    expect(run.id).toBe(first?.id)
+    await db().run.deleteMany({ where: { agentId: { in: [...agents.map(({ id }) => id), own.id] } } })
+  })
+
+  test('of two requesters without running runs, the one whose last run began longer ago is next, on all agents together', async () => {
+    const [mine, yours] = [await queued(6), await queued(6)]
+    const turns: string[] = []
+    for (let n = 0; n < 6; n++) {
+      const claim = await claimOne()
+      turns.push(claim.run.agentId)
+      await finish(claim)
+    }
+    for (const { agentId } of [mine, yours]) expect(turns.filter((id) => id === agentId)).toHaveLength(3)
+    await db().run.deleteMany({ where: { agentId: { in: [mine.agentId, yours.agentId] } } })
+  })
+
+  test('find the only run of a human behind 5000 older ones of another, on the same agent', async () => {
+    const { agentId, ids } = await queued(1)
+    await db().$executeRaw`
+      INSERT INTO "Run" (id, "agentId", "requesterId", status, "triggerType", "triggerSummary", depth, "rootId", "claimableAt", askers)
+      SELECT 'run_' || lpad(to_hex(n), 32, '0'), "agentId", "requesterId", status, "triggerType", "triggerSummary", depth, "rootId",
+        now() - interval '1 hour' + n * interval '1 millisecond', askers
+      FROM "Run", generate_series(1, 5000) AS n WHERE id = ${ids[0]}`
+    const alice = await one.human('Alice')
+    const space = await one.space(alice, [agentId])
+    const [question] = (await one.send(alice, space.id, 'My one question')).runs
+    const { claims } = await worker(0).claim(2)
+    expect(claims.map(({ run }) => run.id)).toContain(question?.id)
+    await db().run.deleteMany({ where: { agentId } })
+  })
+
   test('two workers that claim concurrently never exceed the limit of any agent, and leave no run unclaimed', {
     timeout: 120_000,
   }, async () => {

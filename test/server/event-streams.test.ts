@@ -116,6 +116,17 @@ describe('subscriptions over HTTP', () => {
     })
   })
 
+  test('event streams are counted by viewer, with any token, and each request for one counts towards the rate', async () => {
+    const eve = await parley.human('Eve')
+    const reserve = async () =>
+      request('PUT', { authorization: `Bearer ${await parley.tokenOf(eve)}` }).then(({ status }) => status)
+    expect([await reserve(), await reserve(), await reserve(), await reserve()]).toEqual([201, 201, 201, 503])
+    const { rates } = parley.app.domain
+    const remaining = async () => (await rates.of(eve)).find(({ name }) => name === 'requests')
+    const { limit = 0, remaining: left = 0 } = (await remaining()) ?? {}
+    expect(limit - left).toBe(4)
+  })
+
   test('a stream ends, after the errors of its operations, when its token is revoked', async () => {
     const { accessToken, secret } = await parley.app.domain.tokens.create(parley.admin, {
       grant: { humanId: human.id },

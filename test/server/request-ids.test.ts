@@ -53,6 +53,18 @@ describe('the log of a started server', () => {
     expect(parley.output()).not.toContain('hidden-words')
   })
 
+  test('contains no code of an email or a join link, even below a prefix that a proxy adds', async () => {
+    for (const [n, path] of [
+      '/auth/mail/hidden-words',
+      '/x/join/hidden-words',
+      '/x/auth/mail/hidden-words',
+    ].entries()) {
+      await fetch(`${parley.origin}${path}`, { method: 'POST', headers: { 'x-request-id': `a-code-${n}` } })
+      await line('its end', ({ requestId, path }) => requestId === `a-code-${n}` && path !== undefined)
+    }
+    expect(parley.output()).not.toContain('hidden-words')
+  })
+
   test('has the run and agent in the lines of a run, and no request id', async () => {
     const admin = createParleyClient({ origin: parley.origin, token: parley.adminToken })
     models.script(() => [{ error: 'no such key', status: 401 }])

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { logContext } from '../../src/lib/log-context.ts'
 import { requesterHere } from '../../src/lib/requester-context.ts'
+import { STACKS } from '../support/application.ts'
 import { startTestServer, type TestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 
@@ -46,5 +47,45 @@ describe('a statement for somebody', () => {
     } finally {
       Object.assign(db, { query, transaction })
     }
+  })
+})
+
+describe.each(STACKS)('the lookups for an event on the %s stack', (stack) => {
+  let parley: TestServer
+  beforeAll(async () => {
+    parley = await startTestServer({ stack, worker: false })
+  })
+  afterAll(() => parley?.close())
+
+  test('count for its only subscriber, or else for all subscribers of the space together, never for the poster', async () => {
+    const ada = await parley.human('Ada')
+    const people = [await parley.human('Bob'), await parley.human('Carol')]
+    const { id } = await parley.space(ada, [])
+    for (const { id: entityId } of people) await parley.app.domain.members.add(parley.admin, { spaceId: id, entityId })
+    const poster = await parley.clientOf(ada)
+    const requesters: (string | undefined)[] = []
+    const { reading } = parley.app.domain
+    const getMany = reading.getMany.bind(reading)
+    vi.spyOn(reading, 'getMany').mockImplementation((...request) => {
+      requesters.push(requesterHere())
+      return getMany(...request)
+    })
+    const watch = async (n: number) => {
+      const client = await parley.clientOf(people[n]!)
+      const query = `subscription { spaceMessages(spaceId: "${id}") { __typename ... on MessagePosted { message { text } } } }`
+      const live = client.subscribe({ toString: () => query }, {})
+      await live.first(() => true)
+      return live
+    }
+    const first = await watch(0)
+    await poster.ask(SEND, { spaceId: id })
+    await until('the message is delivered', () => first.seen.length === 2)
+    expect(requesters).toEqual([people[0]?.id])
+    const second = await watch(1)
+    await poster.ask(SEND, { spaceId: id })
+    await until('the message is delivered', () => first.seen.length === 3 && second.seen.length === 2)
+    expect(new Set(requesters.slice(1))).toEqual(new Set([`events:${id}`]))
+    first.stop()
+    second.stop()
   })
 })

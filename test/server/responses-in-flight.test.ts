@@ -10,12 +10,13 @@ function responseTo(client: string) {
     for (const listener of listeners.splice(0)) listener()
   }
   const cutOff = vi.fn(sent)
-  return {
-    client,
-    sent,
+  const state = { waitingBytes: 0 }
+  const sending: Sending = {
+    onSent: (listener: () => void) => void listeners.push(listener),
+    waitingBytes: () => state.waitingBytes,
     cutOff,
-    sending: { onSent: (listener: () => void) => listeners.push(listener), cutOff } as Sending,
   }
+  return { client, sent, cutOff, state, sending }
 }
 
 describe('responses that clients have not read', () => {
@@ -46,6 +47,33 @@ describe('responses that clients have not read', () => {
       await inFlight.hold('a', LARGEST / 2, sending)
       sent()
     }
+  })
+
+  test('do not delay the first shorter response of somebody else', async () => {
+    const inFlight = createResponsesInFlight(LARGEST)
+    for (const { client, sending } of ['a', 'b', 'c', 'd'].map(responseTo))
+      await inFlight.hold(client, LARGEST, sending)
+    await inFlight.hold('e', LARGEST / 8, responseTo('e').sending)
+    const second = inFlight.hold('e', LARGEST / 8, responseTo('e').sending)
+    expect(await Promise.race([second, vi.advanceTimersByTimeAsync(500).then(() => 'waits')])).toBe('waits')
+  })
+
+  test('are cut off after a second without reading while another response waits; slow readers are not', async () => {
+    const MIB = 1024 * 1024
+    const inFlight = createResponsesInFlight(8 * MIB)
+    const [slow, ...others] = ['a', 'b', 'c', 'd'].map(responseTo)
+    for (const { client, state, sending } of [slow!, ...others]) {
+      state.waitingBytes = 8 * MIB
+      await inFlight.hold(client, 8 * MIB, sending)
+    }
+    const fifth = inFlight.hold('e', 8 * MIB, responseTo('e').sending)
+    for (let n = 0; n < 16; n += 1) {
+      slow!.state.waitingBytes -= 32 * 1024
+      await vi.advanceTimersByTimeAsync(125)
+    }
+    await fifth
+    expect(slow!.cutOff).not.toHaveBeenCalled()
+    expect(others.every(({ cutOff }) => cutOff.mock.calls.length > 0)).toBe(true)
   })
 
   test('are cut off after five seconds while another response waits, even those beyond the budget', async () => {

@@ -76,6 +76,31 @@ describe('concurrent operations', () => {
     expect(begun).toHaveLength(11)
   })
 
+  test('a large operation for which there is no room starts before later ones that would fit', async () => {
+    const { begin, begun, end } = stage({ mostOfViewer: 10, mostInAll: 10, small: 1 })
+    await begin('a1', 6)
+    const large = begin('b1', 8)
+    await setImmediate()
+    const later = ['c1', 'd1'].map((name) => begin(name, 4))
+    await begin('e1', 1)
+    await setImmediate()
+    expect(begun).toEqual(['a1', 'e1'])
+    await end('e1')
+    await end('a1')
+    await large
+    expect(begun.slice(2)).toEqual(['b1'])
+    await end('b1')
+    await Promise.all(later)
+    expect(begun).toEqual(['a1', 'e1', 'b1', 'c1', 'd1'])
+  })
+
+  test('a refusal says whether the operations of the viewer or those of others left no room', async () => {
+    const { begin } = stage({ mostOfViewer: 10, mostInAll: 10, longestWaitMs: 30 })
+    await begin('a1', 10)
+    await expect(begin('a2', 5)).rejects.toThrow('You have too many operations in progress')
+    await expect(begin('b1', 5)).rejects.toThrow('The server has too many operations in progress')
+  })
+
   test('small operations start at once next to those of other viewers', async () => {
     const { begin, begun } = stage({ mostOfViewer: 10, mostInAll: 10, small: 2 })
     await begin('a1', 10)

@@ -57,7 +57,9 @@ describe.each(STACKS)('copies of spaces, on the %s stack', (stack) => {
     })
   const outcome = async (person: Person, space: Named, text: string) => {
     const { id } = (await stage.say(person, space, text)).sentMessage
-    return (await stage.ask(stage.admin, OUTCOMES, { id })).outcomes[0]?.kind
+    const { kind } = (await stage.ask(stage.admin, OUTCOMES, { id })).outcomes[0]
+    // The run may have ended already: its model posts nothing.
+    return kind === 'SKIPPED' ? 'RUN' : kind
   }
 
   test('are deleted together with those of their agents that are members nowhere else', async () => {

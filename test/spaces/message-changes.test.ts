@@ -129,6 +129,27 @@ describe.each(RULE_STACKS)('messages that change, on the %s stack', (stack) => {
       })
     })
 
+    test('that are repeated after a lost answer return the runs that the first request has started', async () => {
+      const [ann, ada] = [await stage.person('Ann'), await stage.bot('Ada')]
+      const space = await stage.space('Desk', [ann, ada], { routing: 'BROADCAST' })
+      parley.models.script(({ step }) =>
+        step === 0
+          ? [{ toolCall: 'sendSpaceMessage', input: { spaceId: space.id, text: 'Yes.' } }]
+          : [{ text: 'Enough.' }],
+      )
+      const id = await post(ann, space, 'Is it far?')
+      await stage.endedRuns(ada, 1)
+      const [first, again] = [
+        await edit(ann, id, 'Is it near?', { retryRuns: true }),
+        await edit(ann, id, 'Is it near?', { retryRuns: true }),
+      ]
+      expect(first.runs).toMatchObject([{ agent: { id: ada.id } }])
+      expect(again.runs).toEqual(first.runs)
+      await stage.endedRuns(ada, 2)
+      const [question] = await stage.messagesIn(space)
+      expect(question.outcomes).toMatchObject([{ agent: { id: ada.id }, kind: 'RUN', run: { id: first.runs[0].id } }])
+    })
+
     test('reach a persistent agent that had read the message without waking it, and another one only as the new text', async () => {
       const ann = await stage.person('Ann')
       const mind = await stage.bot('Mind', { mind: 'PERSISTENT', toolset: 'ACTIVE_SPACE' })

@@ -28,7 +28,6 @@ import { createMembers, type Members } from '../../src/spaces/members.ts'
 import { createReading, type Reading } from '../../src/spaces/reading.ts'
 import { createSpacePublisher } from '../../src/spaces/space-publisher.ts'
 import { createSpaces, type Spaces } from '../../src/spaces/spaces.ts'
-import { isBuiltInTool } from '../../src/tools/built-in-tools.ts'
 import { isNightly } from './effort.ts'
 import { createTestDataDirectory } from './pglite.ts'
 import { createTestDatabase, hasPostgres } from './postgres.ts'
@@ -114,11 +113,7 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
     members: { ...members, ...createJoining(platform, joint), ...createLeaving(platform, joint) },
     reading: createReading(platform, publisher),
     agents: createAgents(platform, {
-      checkModel,
-      isLocalModel: () => false,
-      isBuiltInTool,
-      defaultModel: () => 'demo',
-      lookForModels: async () => {},
+      models: { check: checkModel, isLocal: () => false, defaultModel: () => 'demo', lookFor: async () => {} },
     }),
     humans: {
       ...createHumans(platform),

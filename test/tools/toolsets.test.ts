@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { BUILT_IN_TOOL_NAMES, isBuiltInTool } from '../../src/agents/tool-names.ts'
 import type { Mind, Toolset } from '../../src/generated/prisma/client.ts'
 import { TOOLS_WITHOUT_EFFECT } from '../../src/rules/run-end.ts'
-import { isBuiltInTool } from '../../src/tools/built-in-tools.ts'
+import { TOOLS } from '../../src/tools/built-in-tools.ts'
 import { createToolbox } from '../../src/tools/toolbox.ts'
 
 const AGENT_ID = 'agt_1'
@@ -27,6 +28,11 @@ async function toolsOf(toolset: Toolset, mind: Mind) {
     presence: { ...presence, refuse: undefined },
   }))
 }
+
+test('the names that custom tools must not use are those of the built-in tools', () => {
+  const defined = Object.values(TOOLS).flatMap((tools) => tools.flatMap(({ names }) => Object.values(names)))
+  expect(new Set(BUILT_IN_TOOL_NAMES)).toEqual(new Set(defined))
+})
 
 test('the tools that let a think cycle be forgotten after it skips are built-in ones', () => {
   expect(TOOLS_WITHOUT_EFFECT.filter((name) => !isBuiltInTool(name))).toEqual([])

@@ -1,3 +1,4 @@
+import { asOwnWork } from '../../lib/requester-context.ts'
 import { decodeCursor, encodeCursor, newEpoch } from '../cursor.ts'
 import { batches, createIterations, type TopicSource } from '../follow.ts'
 import {
@@ -181,7 +182,9 @@ export class MemoryTopics {
     const cursor = encodeCursor({ epoch, offset: offset + 1 })
     const json = JSON.stringify(storedEvent(event, options))
     const publication = { cursor, at, event: JSON.parse(json) as LogEvent }
-    topic.window.push([{ offset: offset + 1, bytes: Buffer.byteLength(json), publication }])
+    const published = [{ offset: offset + 1, bytes: Buffer.byteLength(json), publication }]
+    // Its listeners deliver to others than the requester who appends.
+    asOwnWork(() => topic.window.push(published))
     return { type: 'appended', cursor }
   }
 

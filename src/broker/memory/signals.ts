@@ -1,4 +1,5 @@
 import { messageOf } from '../../lib/errors.ts'
+import { asOwnWork } from '../../lib/requester-context.ts'
 import type { BrokerLogger } from '../logger.ts'
 import type { Signals } from '../signals.ts'
 import type { SignalPayload } from '../topics.ts'
@@ -21,7 +22,8 @@ export function createMemorySignals(logger: BrokerLogger): Signals {
     async publish(channel, payload) {
       if (!listeners.has(channel)) return
       const json = JSON.stringify(payload)
-      queueMicrotask(() => deliver(channel, json))
+      // Its listeners do not work for the requester who publishes.
+      queueMicrotask(() => asOwnWork(() => deliver(channel, json)))
     },
     async subscribe(channel, listener) {
       const own = (payload: SignalPayload) => listener(payload)

@@ -207,7 +207,7 @@ export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, words = '
 }
 
 /** Whether the connection responds to a ping within `timeoutMs`. */
-export async function answersWithin(redis: Redis, timeoutMs: number): Promise<boolean> {
+async function answersWithin(redis: Redis, timeoutMs: number): Promise<boolean> {
   if (redis.status !== 'ready') return false
   return withTimeout(redis.ping(), timeoutMs).then(
     () => true,

@@ -7,6 +7,7 @@ import type { Domain } from '../../graphql/domain.ts'
 import type { SpaceEvent, Watcher } from '../../graphql/streams.ts'
 import { ForbiddenError, NotFoundError } from '../../lib/errors.ts'
 import type { Platform } from '../../platform/platform.ts'
+import type { Announcer } from '../../spaces/announcer.ts'
 import {
   type Besides,
   type Delivery,
@@ -27,7 +28,7 @@ const MOST_UNMERGED = 500
 export interface SpaceMessagesParts {
   guards: Guards
   /** Publishes committed changes that were never announced, while a space has subscribers. */
-  announcer: { watch(spaceId: string): () => void }
+  announcer: Pick<Announcer, 'watch'>
   presence: Pick<Domain['presence'], 'watch'>
 }
 

@@ -16,6 +16,7 @@ import type { Context } from '../../graphql/context.ts'
 import { type MaskError, topLevelError } from '../../graphql/masking.ts'
 import { RateLimitedError } from '../../lib/errors.ts'
 import { forRequester } from '../../lib/requester-context.ts'
+import type { RequestBytes } from '../request-bytes.ts'
 import { type ResponsesInFlight, type Sending, SHORT_RESPONSE_BYTES, sendingBy } from '../responses-in-flight.ts'
 import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { createWithdrawals } from './withdrawals.ts'
@@ -23,6 +24,9 @@ import type { Work } from './work.ts'
 
 /** The maximum time for which a subscription above the rate waits for its turn. Clients start many subscriptions at once. */
 const LONGEST_TURN_MS = 60_000
+
+/** The time after which an operation begins no further mutation. */
+const LONGEST_OPERATION_MS = 30_000
 
 /** A response counts as one more request for every so many bytes by which it exceeds the cost of its fields. */
 const BYTES_A_REQUEST = 64 * 1024
@@ -34,6 +38,12 @@ export interface AdmissionParts {
   /** The maximum size of a response. */
   maxResponseBytes: number
   inFlight: ResponsesInFlight
+  requestBytes: RequestBytes
+}
+
+interface Admitted {
+  weight: number
+  release(): void
 }
 
 interface Hook {
@@ -57,6 +67,10 @@ interface OfTransport {
   res?: ServerResponse
   signal?: AbortSignal
   sending?: Sending
+  /** The size of the request. */
+  requestBytes?: number
+  /** Called when a subscription has ended. */
+  onEnd?(): void
   maxResponseBytes?: number
 }
 
@@ -64,7 +78,8 @@ interface OfTransport {
  * Admits operations: it checks their complexity and their viewer's rate, and limits how many run at once. It
  * bounds the size of responses, and holds long ones back while too many bytes are in flight to clients.
  */
-export function useAdmission({ maskError, rates, work, maxResponseBytes, inFlight }: AdmissionParts): Plugin {
+export function useAdmission(parts: AdmissionParts): Plugin {
+  const { maskError, rates, work, maxResponseBytes, inFlight, requestBytes } = parts
   const withdrawals = createWithdrawals()
 
   /**
@@ -77,10 +92,13 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
     if (!(isPastRate && (await withdrawals.admits(args, args.contextValue.viewer)))) answerItself(args, error)
   }
 
-  /** Returns the weight of the operation; null if it was refused. */
-  async function admit({ args, setResultAndStopExecution }: Hook): Promise<number | null> {
+  /** Returns the weight of the operation, and a function to call when it has ended; null if it was refused. */
+  async function admit({ args, setResultAndStopExecution }: Hook): Promise<Admitted | null> {
     const { contextValue: context } = args
+    const { request, signal = request?.signal } = context
+    let release = () => {}
     try {
+      release = requestBytes.hold(context.viewer, context.requestBytes ?? 0)
       const isSubscription = operationOf(args)?.operation === OperationTypeNode.SUBSCRIPTION
       const refusal = isSubscription ? null : rates.refusal('requests', context.viewer)
       if (refusal !== null) await refuse(args, refusal)
@@ -89,22 +107,25 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
       if (excess !== null) throw excess
       const points = pointsOf(cost)
       context.weight = cost.complexity
-      if (isSubscription) await rates.takeInTurn('requests', context.viewer, points, LONGEST_TURN_MS)
+      if (isSubscription)
+        await rates.takeInTurn('requests', context.viewer, points, { longestMs: LONGEST_TURN_MS, signal })
       else if (refusal === null)
         await rates.take('requests', context.viewer, points).catch((error) => refuse(args, error))
-      return weightOf(cost)
+      return { weight: weightOf(cost), release }
     } catch (error) {
-      setResultAndStopExecution({ errors: [maskError(error)] })
+      release()
+      setResultAndStopExecution({ errors: [signal?.aborted ? NOBODY_WAITS : maskError(error)] })
       return null
     }
   }
 
   async function onExecute(hook: ExecuteHook): Promise<void> {
     const { args, executeFn, setExecuteFn } = hook
-    const weight = await admit(hook)
-    if (weight === null) return
+    const admitted = await admit(hook)
+    if (admitted === null) return
+    const { weight, release } = admitted
     const { viewer, request, signal = request?.signal } = args.contextValue
-    setExecuteFn((given) => forRequester(viewer.id, () => executeInTurn(given, weight)))
+    setExecuteFn((given) => forRequester(viewer.id, () => executeInTurn(given, weight).finally(release)))
 
     async function executeInTurn(given: unknown, weight: number): Promise<unknown> {
       try {
@@ -112,6 +133,7 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
           answerItself(args, error)
           return () => {}
         })
+        args.contextValue.endsAt = performance.now() + LONGEST_OPERATION_MS
         const execute: ExecuteOnce = async (contextValue, fieldResolver) =>
           executeFn({ ...(given as object), contextValue, fieldResolver, signal }) as Promise<ExecutionResult>
         try {
@@ -135,7 +157,9 @@ export function useAdmission({ maskError, rates, work, maxResponseBytes, inFligh
 
   async function onSubscribe(hook: SubscribeHook): Promise<void> {
     const { args, subscribeFn, setSubscribeFn } = hook
-    if ((await admit(hook)) === null) return
+    const admitted = await admit(hook)
+    if (admitted === null) return
+    args.contextValue.onEnd = admitted.release
     setSubscribeFn((given) => forRequester(args.contextValue.viewer.id, () => subscribeFn(given)))
   }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SIGN_IN } from '../../access/credential-lookups.ts'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Domain } from '../../graphql/domain.ts'
@@ -13,7 +14,7 @@ import {
 import { decodeUtf8 } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
-import { AUTHENTICATION, type Authentication } from './authentication.ts'
+import type { Authentication } from './authentication.ts'
 import { BodyRefusedError, createBodyReader } from './body.ts'
 import { checkPage, sessionCookiesOf, setSessionCookie, trustedCookiesOf } from './cookies.ts'
 import { type Handler, sendJson, sendTooMany } from './health.ts'
@@ -102,7 +103,7 @@ export function answering(
   return async (request, response) => {
     if (request.method !== method) return sendJson(response, 405, { error: `Use ${method}.` }, { allow: method })
     try {
-      await forRequester(AUTHENTICATION, () => handle(request, response))
+      await forRequester(SIGN_IN, () => handle(request, response))
     } catch (error) {
       // The client has disconnected before the end of its request, so nobody reads a response.
       if (request.destroyed && !request.complete) return

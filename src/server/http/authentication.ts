@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Plugin } from 'graphql-yoga'
+import { OF_UNKNOWN } from '../../access/credential-lookups.ts'
 import type { SessionCookie } from '../../access/sessions.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
@@ -8,9 +9,6 @@ import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
 import { isSchemeKnown, setSessionCookie, trustedCookieOf } from './cookies.ts'
 import type { Origins } from './origins.ts'
-
-/** The requester of database statements until a token is checked: these statements do not queue behind those of viewers. */
-export const AUTHENTICATION = 'authentication'
 
 /** How a client signs in. */
 export interface Credentials {
@@ -37,7 +35,7 @@ export async function authenticate(
   { bearer, cookie, address }: Credentials,
   onRenewed: ((cookie: SessionCookie) => void) | null = null,
 ): Promise<Viewer> {
-  const viewer = await forRequester(AUTHENTICATION, async () => {
+  const viewer = await forRequester(OF_UNKNOWN, async () => {
     if (bearer !== null) return signIns.authenticate(bearer, address)
     if (cookie === null) return null
     const resumed = await signIns.resume(cookie, address, { renews: onRenewed !== null })
@@ -75,6 +73,8 @@ export interface RequestContext {
   /** The original request and its response. */
   req?: IncomingMessage
   res?: ServerResponse
+  /** The size of the body. */
+  requestBytes?: number
 }
 
 /** Authenticates a request before any of its body is read. */

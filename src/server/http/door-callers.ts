@@ -190,6 +190,7 @@ function createSending(response: ServerResponse): Sending & { release(): void } 
       if (isOver) listener()
       else listeners = [...listeners, listener]
     },
+    waitingBytes: () => response.writableLength,
     cutOff: () => void response.destroy(),
   }
 }

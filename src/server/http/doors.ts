@@ -5,10 +5,12 @@ import type { Viewer } from '../../access/viewer.ts'
 import { type Door, DoorError, type Exchange, NOT_TO_RETRY, tooLong } from '../../doors/exchange.ts'
 import type { MaskError } from '../../graphql/masking.ts'
 import { createDeferred } from '../../lib/async.ts'
+import { createCounts } from '../../lib/counts.ts'
 import { UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
+import type { RequestBytes } from '../request-bytes.ts'
 import { type ResponsesInFlight, type Sending, SHORT_RESPONSE_BYTES, sendingBy } from '../responses-in-flight.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import { authenticate, bearerOf } from './authentication.ts'
@@ -30,6 +32,7 @@ export interface DoorsParts {
   publicUrl: Pick<PublicUrl, 'to'>
   rates: Pick<Rates, 'take'>
   bodies: BodyReader
+  requestBytes: RequestBytes
   /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
   watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxResponseBytes: number
@@ -68,7 +71,8 @@ interface Outgoing {
 const MOST_FRAME_BYTES = 256
 
 export function createDoors({ doors, ...parts }: DoorsParts): Doors {
-  const { callerOf, maskError, signIns, origins, publicUrl, rates, bodies, maxResponseBytes, inFlight } = parts
+  const { callerOf, maskError, signIns, origins, publicUrl, rates, bodies, requestBytes } = parts
+  const { maxResponseBytes, inFlight } = parts
   const places = createPlaces(parts.maxStreamsPerViewer)
   /** The responses that wait for agents: streams, and others that have not begun. */
   const open = new Map<ServerResponse, Door>()
@@ -112,6 +116,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
       const { promise: read, resolve: onRead } = createDeferred()
       const sending = {
         onSent: (listener: () => void) => void read.then(listener),
+        waitingBytes: () => response.writableLength,
         cutOff: () => void response.destroy(),
       }
       await waitForRoom({ viewer, signal, sending, bytes, hasEffects: true })
@@ -136,7 +141,12 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
           throw new DoorError('BAD_INPUT', 'Send JSON, with Content-Type: application/json.', { status: 415 })
         // Requests that are refused because of their bodies count too.
         await rates.take('requests', viewer)
-        const body = parsed(await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner: ownerOf(viewer) }))
+        const bytes = await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner: ownerOf(viewer) })
+        requestBytes.charge(viewer, bytes.length)
+        const release = requestBytes.hold(viewer, bytes.length)
+        if (response.closed) release()
+        else response.once('close', release)
+        const body = parsed(bytes)
         // Each message of a batch is a request.
         if (Array.isArray(body) && body.length > 1) await rates.take('requests', viewer, body.length - 1)
         return body
@@ -272,18 +282,13 @@ const SHUT_DOWN = 'The server shuts down. The message may have been posted: read
 
 /** Counts the open streams and calls of each viewer. */
 function createPlaces(mostPerViewer: number) {
-  const taken = new Map<string, number>()
+  const taken = createCounts()
   return {
     /** Returns a function that releases the places; null if too few are left. */
     take({ id }: Viewer, wanted: number): (() => void) | null {
-      const count = taken.get(id) ?? 0
-      if (count + wanted > mostPerViewer) return null
-      taken.set(id, count + wanted)
-      return () => {
-        const left = (taken.get(id) ?? wanted) - wanted
-        if (left === 0) taken.delete(id)
-        else taken.set(id, left)
-      }
+      if (taken.of(id) + wanted > mostPerViewer) return null
+      taken.add(id, wanted)
+      return () => void taken.add(id, -wanted)
     },
   }
 }

@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ExecutionResult, GraphQLError } from 'graphql'
+import type { Rates } from '../../access/rates.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import type { Sink } from '../../delivery/answer.ts'
 import { CHALLENGE, formatError, type MaskError } from '../../graphql/masking.ts'
+import { createCounts } from '../../lib/counts.ts'
 import { BadInputError, UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, parseExactJson } from '../../lib/exact-json.ts'
+import { LONGEST_OPERATION_ID, type RequestBytes } from '../request-bytes.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import type { Authentication } from './authentication.ts'
 import { type BodyReader, BodyRefusedError, ownerOf } from './body.ts'
@@ -37,6 +40,8 @@ export interface EventStreamsParts {
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxStreamsPerViewer: number
   bodies: BodyReader
+  requestBytes: RequestBytes
+  rates: Pick<Rates, 'take'>
 }
 
 const TOKEN_HEADER = 'x-graphql-event-stream-token'
@@ -71,18 +76,29 @@ export function createEventStreams({
   watchViewer,
   maxStreamsPerViewer,
   bodies,
+  requestBytes,
+  rates,
 }: EventStreamsParts): EventStreams {
   const streams = new Map<string, Stream>()
+  /** The number of streams by the id of their viewer, with any token. */
+  const counts = createCounts()
   const unanswered = createUnanswered()
 
+  function drop(token: string): void {
+    const stream = streams.get(token)
+    if (stream === undefined) return
+    streams.delete(token)
+    counts.add(stream.viewer.id, -1)
+  }
+
   function reserve(viewer: Viewer, response: ServerResponse): void {
-    const own = [...streams.values()].filter((stream) => isSame(stream.viewer, viewer)).length
-    if (own >= maxStreamsPerViewer || unanswered.isDraining()) {
+    if (counts.of(viewer.id) >= maxStreamsPerViewer || unanswered.isDraining()) {
       sendText(response, 503, 'Too many event streams are open, or the server is shutting down. Try again later.')
       return
     }
     const token = randomUUID()
-    const expiry = setTimeout(() => streams.delete(token), RESERVED_MS).unref()
+    const expiry = setTimeout(() => drop(token), RESERVED_MS).unref()
+    counts.add(viewer.id, 1)
     streams.set(token, { token, viewer, response: null, operations: new Map(), expiry, closed: new AbortController() })
     sendText(response, 201, token)
   }
@@ -102,22 +118,29 @@ export function createEventStreams({
     const ping = setInterval(() => response.writableNeedDrain || write(stream, PING), PING_MS)
     response.once('close', () => {
       clearInterval(ping)
-      streams.delete(stream.token)
+      drop(stream.token)
       stream.closed.abort()
       for (const end of stream.operations.values()) end?.()
     })
   }
 
-  async function post(stream: Stream, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const owner = ownerOf(stream.viewer)
-    const posted = parsed(await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner }))
+  /** Runs an operation with the rights that its own request has now. */
+  async function post(
+    stream: Stream,
+    viewer: Viewer,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const owner = ownerOf(viewer)
+    const body = await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner })
+    requestBytes.charge(viewer, body.length)
+    const posted = parsed(body)
     const operationId = posted?.extensions?.operationId
-    if (posted === null || typeof operationId !== 'string') {
-      return sendErrors(response, [
-        maskError(new BadInputError('Send an operation as JSON, with `extensions.operationId`.')),
-      ])
+    if (posted === null || typeof operationId !== 'string' || operationId.length > LONGEST_OPERATION_ID) {
+      const hint = `Send an operation as JSON, with \`extensions.operationId\` of at most ${LONGEST_OPERATION_ID} characters.`
+      return sendErrors(response, [maskError(new BadInputError(hint))])
     }
-    const { operations, viewer } = stream
+    const { operations } = stream
     if (operations.has(operationId))
       return sendText(response, 409, 'This operation id is already in use. Choose another.')
     if (operations.size >= MOST_OPERATIONS || unanswered.isDraining())
@@ -130,9 +153,18 @@ export function createEventStreams({
       const onSent = (listener: () => void) => {
         sent = listener
       }
-      const sending = { onSent, cutOff: onSlow }
+      const waitingBytes = () => stream.response?.writableLength ?? 0
+      const sending = { onSent, waitingBytes, cutOff: onSlow }
       const sink = sinkOf(stream, operationId)
-      const context = { viewer, signal, onSlow, sink, sending, askedOrigin: askedOriginOf(request.headers) }
+      const context = {
+        viewer,
+        signal,
+        onSlow,
+        sink,
+        sending,
+        askedOrigin: askedOriginOf(request.headers),
+        requestBytes: body.length,
+      }
       const operation = prepareOperation(graphql, context, posted)
       if (!operation.isSubscription) unanswered.add(posted)
       sendText(response, 202, '')
@@ -182,13 +214,14 @@ export function createEventStreams({
     async handle(request, response) {
       try {
         const viewer = await authentication.viewerOf(request, response)
+        if (request.method !== 'POST') await rates.take('requests', viewer)
         if (request.method === 'PUT') return reserve(viewer, response)
         const stream = streams.get(tokenOf(request) ?? '')
         if (stream === undefined || !isSame(stream.viewer, viewer))
           return sendText(response, 404, 'There is no such event stream.')
         if (request.method === 'GET') await open(stream, response)
         else if (request.method === 'DELETE') end(stream, request, response)
-        else await post(stream, request, response)
+        else await post(stream, viewer, request, response)
       } catch (error) {
         if (error instanceof BodyRefusedError) return sendText(response, error.status, error.message)
         sendErrors(response, [maskError(error)], error instanceof UnauthenticatedError ? CHALLENGE : {})
@@ -217,8 +250,13 @@ function whenDrained(response: ServerResponse | null, listener: () => void): voi
     listener()
     return
   }
-  response.once('drain', listener)
-  response.once('close', listener)
+  const end = () => {
+    response.off('drain', end)
+    response.off('close', end)
+    listener()
+  }
+  response.on('drain', end)
+  response.on('close', end)
 }
 
 /** Does nothing unless the stream is open: it may have ended with its viewer's token, before its operations. */
@@ -264,4 +302,8 @@ function tokenOf(request: IncomingMessage): string | null {
   return method === 'GET' && !parameters.has('query') ? parameters.get('token') : null
 }
 
-const isSame = (one: Viewer, other: Viewer) => one.id === other.id && one.tokenId === other.tokenId
+/** Whether both are the same viewer with the same credential and rights. */
+const isSame = (one: Viewer, other: Viewer) =>
+  one.id === other.id && one.tokenId === other.tokenId && one.scope === other.scope && roleOf(one) === roleOf(other)
+
+const roleOf = (viewer: Viewer) => (viewer.scope === 'HUMAN' ? viewer.role : undefined)

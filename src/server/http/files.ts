@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { Busboy } from '@fastify/busboy'
 import type { Logger } from 'pino'
+import { OF_UNKNOWN } from '../../access/credential-lookups.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import type { FileContent } from '../../files/file-reading.ts'
 import type { Domain } from '../../graphql/domain.ts'
@@ -77,7 +78,8 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
   async function readerOf(request: IncomingMessage, response: ServerResponse, id: string): Promise<Viewer> {
     const query = parametersOf(request)
     if (!query.has('signature')) return authentication.viewerOf(request, response)
-    const viewer = await files.viewerOfAddress(id, query)
+    // Statements that look up an address of which anybody can make up the signature.
+    const viewer = await forRequester(OF_UNKNOWN, () => files.viewerOfAddress(id, query))
     if (viewer === null) throw new UnauthenticatedError('The address has expired or is not valid: request a new one.')
     return viewer
   }
@@ -143,7 +145,7 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
 }
 
 /** Answers a request that was refused. @throws errors that the request did not cause */
-export function sendFailure(response: ServerResponse, error: unknown, logger: Pick<Logger, 'warn'>): void {
+function sendFailure(response: ServerResponse, error: unknown, logger: Pick<Logger, 'warn'>): void {
   const status = statusOf(error)
   if (status === null) throw error
   if (error instanceof StorageUnavailableError)

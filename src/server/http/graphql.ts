@@ -8,6 +8,7 @@ import { type Context, createContext } from '../../graphql/context.ts'
 import type { Domain } from '../../graphql/domain.ts'
 import type { MaskError } from '../../graphql/masking.ts'
 import type { Streams } from '../../graphql/streams.ts'
+import type { RequestBytes } from '../request-bytes.ts'
 import type { ResponsesInFlight, Sending } from '../responses-in-flight.ts'
 import { useAdmission } from './admission.ts'
 import { askedOriginOf } from './asked-origin.ts'
@@ -37,6 +38,7 @@ export interface GraphqlOptions {
   maxResponseBytes: number
   inFlight: ResponsesInFlight
   bodies: BodyReader
+  requestBytes: RequestBytes
 }
 
 /**
@@ -56,6 +58,8 @@ export interface OperationContext extends DocumentContext {
   signal?: AbortSignal
   /** The sink of a subscription over a socket or event stream. */
   sink?: Sink
+  /** The size of the request, from a socket or event stream. */
+  requestBytes?: number
   /** How the response is sent, if the operation does not have its own HTTP response. */
   sending?: Sending
   /** The maximum size of the response, if it is smaller than that of all responses. */
@@ -70,7 +74,7 @@ export type Graphql = YogaServerInstance<OperationContext, Context>
  */
 export function createGraphql(options: GraphqlOptions): Graphql {
   const { domain, authentication, schema, streams, maskError, subscribe, allowedOrigins, bodies } = options
-  const { maxResponseBytes, inFlight } = options
+  const { requestBytes, maxResponseBytes, inFlight } = options
   return createYoga<OperationContext, Context>({
     schema,
     graphqlEndpoint: GRAPHQL_PATH,
@@ -88,7 +92,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
     plugins: [
       useAuthentication(authentication) as never,
       useJsonOnly(),
-      usePostedBody(bodies, maskError, LARGEST_REQUEST_BYTES) as never,
+      usePostedBody({ bodies, requestBytes, maskError, mostBytes: LARGEST_REQUEST_BYTES }) as never,
       useGraphqlResponseJson(),
       useMultipartSubscriptions(),
       useDeliverable(),
@@ -99,6 +103,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
         work: createWork(),
         maxResponseBytes,
         inFlight,
+        requestBytes,
       }),
       useExecutionCancellation(),
       useProxyHeaders(),

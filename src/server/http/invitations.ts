@@ -1,9 +1,9 @@
+import { SIGN_IN } from '../../access/credential-lookups.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { StartLink } from '../../access/start-link.ts'
 import type { Domain } from '../../graphql/domain.ts'
 import { RateLimitedError } from '../../lib/errors.ts'
 import { forRequester } from '../../lib/requester-context.ts'
-import { AUTHENTICATION } from './authentication.ts'
 import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
@@ -31,7 +31,7 @@ export function createInvitationHandler({ invitations, startLink, page, origins,
     if (request.method !== 'POST' || !origins.allows(request)) return refuse(response)
     const redeem = () => (kind === 'sign-in' ? startLink : invitations).redeem(code)
     try {
-      const token = await forRequester(AUTHENTICATION, () => signIns.redeem(request.socket.remoteAddress, redeem))
+      const token = await forRequester(SIGN_IN, () => signIns.redeem(request.socket.remoteAddress, redeem))
       if (token === null) refuse(response)
       else sendJson(response, 200, { token }, { 'cache-control': 'no-store' })
     } catch (error) {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SIGN_IN } from '../../access/credential-lookups.ts'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
@@ -11,7 +12,7 @@ import type { PublicUrl } from '../../platform/public-url.ts'
 import { CONNECT_PATH } from '../../rules/connect-path.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import { NO_STORE } from './auth.ts'
-import { AUTHENTICATION, authenticate, bearerOf } from './authentication.ts'
+import { authenticate, bearerOf } from './authentication.ts'
 import { mcpAttemptsOf, sessionCookiesOf, setMcpAttempt } from './cookies.ts'
 import { type Handler, sendJson, sendTooMany } from './health.ts'
 import { sendNoticePage } from './notice-page.ts'
@@ -146,7 +147,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
       if (request.method === 'HEAD') return void response.writeHead(200, NO_STORE).end()
       if (request.method !== 'GET') return sendJson(response, 405, { error: 'Use GET.' }, { allow: 'GET' })
       try {
-        await forRequester(AUTHENTICATION, () => begin(request, response))
+        await forRequester(SIGN_IN, () => begin(request, response))
       } catch (error) {
         if (!(error instanceof RateLimitedError)) throw error
         sendTooMany(response, error)

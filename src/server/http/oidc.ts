@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SIGN_IN } from '../../access/credential-lookups.ts'
 import { OidcError } from '../../access/oidc-client.ts'
 import type { Rates } from '../../access/rates.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
@@ -10,7 +11,6 @@ import type { PublicUrl } from '../../platform/public-url.ts'
 import { ownPathOf } from '../../rules/own-path.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import { type AuthBodies, NO_STORE } from './auth.ts'
-import { AUTHENTICATION } from './authentication.ts'
 import { BodyRefusedError } from './body.ts'
 import { attemptCookiesOf, sessionCookiesOf, setAttemptCookie, setSessionCookie } from './cookies.ts'
 import { type Handler, sendJson, sendTooMany } from './health.ts'
@@ -116,7 +116,7 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: O
 
   return async (request, response) => {
     try {
-      await forRequester(AUTHENTICATION, () => answer(request, response))
+      await forRequester(SIGN_IN, () => answer(request, response))
     } catch (error) {
       if (request.destroyed && !request.complete) return
       if (error instanceof RateLimitedError) sendTooMany(response, error)

@@ -32,7 +32,10 @@ function tellOfItsEnd(logger: Logger, ...[request, response]: Parameters<Handler
   })
 }
 
-/** Returns the path without secrets: the code of an invitation, a start link or a join link, and the query string. */
+/**
+ * Returns the path without secrets: the code of an invitation, a start link, a join link or an email, and the query string.
+ * A proxy may add a prefix that the server does not know.
+ */
 export function pathToTell(request: IncomingMessage): string {
-  return pathOf(request).replace(/^\/(invitations|sign-in|join)\/.*/, '/$1/…')
+  return pathOf(request).replace(/\/(invitations|sign-in|join|auth\/mail)\/.*/, '/$1/…')
 }

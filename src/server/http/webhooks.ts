@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Domain } from '../../graphql/domain.ts'
 import { DomainError, type DomainErrorCode, RateLimitedError, UnauthenticatedError } from '../../lib/errors.ts'
+import { forRequester } from '../../lib/requester-context.ts'
 import { BodyRefusedError, createBodyReader } from './body.ts'
 import { type Handler, sendJson } from './health.ts'
 import { pathOf } from './targets.ts'
@@ -16,6 +17,8 @@ const STATUS_OF: Record<DomainErrorCode, number> = {
   RATE_LIMITED: 429,
 }
 
+/** The requester of the statements for deliveries: anybody can send one. */
+const WEBHOOKS = 'webhooks'
 /** The time limit for a body. */
 const BODY_TIMEOUT_MS = 10_000
 /** The memory limit for incomplete bodies whose sender is not authenticated yet. */
@@ -35,7 +38,7 @@ export function createWebhookHandler(
         await rates.take('triggers', webhookId)
         return bodies.read(request, { mostBytes, owner: webhookId })
       }
-      const accepted = await webhooks.receive(webhookId, headersOf(request), body)
+      const accepted = await forRequester(WEBHOOKS, () => webhooks.receive(webhookId, headersOf(request), body))
       sendJson(response, 202, { runId: accepted.runId })
     } catch (error) {
       const [status, message] = answerTo(error)

@@ -32,10 +32,10 @@ const LONGEST_WAIT_MS = 10_000
 /** A viewer may send all small operations of a minute at once, so more of them may wait, and for longer. */
 const SMALL = 500
 const MORE_IF_SMALL = 12
-const LONGER_IF_SMALL = 6
+const LONGER_IF_SMALL = 3
 
 interface Waiting {
-  weight: number
+  readonly weight: number
   start(): void
 }
 
@@ -58,6 +58,8 @@ class Places implements Work {
   readonly #queues = new Map<string, Queue>()
   #inAll = 0
   #waitingInAll = 0
+  /** The operation whose turn it is, but for which there is no room: no larger one than `small` starts before it. */
+  #next: Waiting | null = null
   #isServing = false
 
   constructor(options: WorkOptions) {
@@ -76,21 +78,29 @@ class Places implements Work {
     signal?.throwIfAborted()
     const queue = this.#queues.get(viewerId) ?? { viewerId, weight: 0, count: 0, waiting: [] }
     this.#queues.set(viewerId, queue)
-    if (queue.waiting.length === 0 && this.#fits(queue, weight)) return this.#start(queue, weight)
+    if (queue.waiting.length === 0 && this.#fitsOwn(queue, weight) && this.#fitsInAll(queue, weight))
+      return this.#start(queue, weight)
     const { mostWaitingOfViewer, longestWaitMs, small } = this.#most
     const [more, longer] = weight <= small ? [MORE_IF_SMALL, LONGER_IF_SMALL] : [1, 1]
-    if (queue.waiting.length >= mostWaitingOfViewer * more) throw tooBusy(longestWaitMs)
+    if (queue.waiting.length >= mostWaitingOfViewer * more) throw tooManyOfViewer(longestWaitMs)
     const begun = this.#wait(queue, { weight, waitMs: longestWaitMs * longer }, signal)
     this.#serveLater()
     return begun
   }
 
-  #fits({ weight: atWork, count }: Queue, weight: number): boolean {
-    const { mostOfViewer, mostInAll, mostAtOnce, small } = this.#most
-    if (count >= mostAtOnce) return false
+  /** Whether the viewer's own operations leave room. */
+  #fitsOwn({ weight: atWork, count }: Queue, weight: number): boolean {
+    const { mostOfViewer, mostAtOnce } = this.#most
+    return count < mostAtOnce && (atWork === 0 || atWork + weight <= mostOfViewer)
+  }
+
+  /** Whether the operations of all viewers leave room. */
+  #fitsInAll({ count }: Queue, weight: number, waiting: Waiting | null = null): boolean {
+    const { mostInAll, small } = this.#most
     // Small operations do not wait for other viewers' heavy ones.
     if (count === 0 && weight <= small) return true
-    return (atWork === 0 || atWork + weight <= mostOfViewer) && (this.#inAll === 0 || this.#inAll + weight <= mostInAll)
+    if (this.#next !== null && this.#next !== waiting && weight > small) return false
+    return this.#inAll === 0 || this.#inAll + weight <= mostInAll
   }
 
   #start(queue: Queue, weight: number): () => void {
@@ -122,7 +132,11 @@ class Places implements Work {
 
   #serve(queue: Queue): void {
     const [next] = queue.waiting
-    if (next === undefined || !this.#fits(queue, next.weight)) return
+    if (next === undefined || !this.#fitsOwn(queue, next.weight)) return
+    if (!this.#fitsInAll(queue, next.weight, next)) {
+      this.#next ??= next
+      return
+    }
     queue.waiting.shift()
     this.#queues.delete(queue.viewerId)
     this.#queues.set(queue.viewerId, queue)
@@ -140,6 +154,7 @@ class Places implements Work {
     return new Promise((resolve, reject) => {
       const over = () => {
         this.#waitingInAll -= 1
+        if (this.#next === waiting) this.#next = null
         clearTimeout(timer)
         signal?.removeEventListener('abort', onAbort)
       }
@@ -147,10 +162,13 @@ class Places implements Work {
         over()
         queue.waiting.splice(queue.waiting.indexOf(waiting), 1)
         this.#forgetIdle(queue)
+        this.#serveLater()
         reject(reason)
       }
       const onAbort = () => leave(signal?.reason)
-      const timer = setTimeout(() => leave(tooBusy(longestWaitMs)), waitMs)
+      const late = () =>
+        leave(this.#fitsOwn(queue, weight) ? tooManyOfAll(longestWaitMs) : tooManyOfViewer(longestWaitMs))
+      const timer = setTimeout(late, waitMs)
       const start = () => {
         over()
         resolve(this.#start(queue, weight))
@@ -162,6 +180,10 @@ class Places implements Work {
   }
 }
 
-function tooBusy(retryAfterMs: number): RateLimitedError {
+function tooManyOfAll(retryAfterMs: number): RateLimitedError {
+  return new RateLimitedError('The server has too many operations in progress. Wait, then try again.', retryAfterMs)
+}
+
+function tooManyOfViewer(retryAfterMs: number): RateLimitedError {
   return new RateLimitedError('You have too many operations in progress. Wait, then send fewer at once.', retryAfterMs)
 }

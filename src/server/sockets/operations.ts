@@ -9,6 +9,7 @@ import { inexactNumberError } from '../../lib/exact-json.ts'
 import type { Graphql } from '../http/graphql.ts'
 import { errorsOf, type Operation, OperationFailed, prepareOperation, type Result } from '../http/operation.ts'
 import { createUnanswered } from '../http/unanswered.ts'
+import { LONGEST_OPERATION_ID } from '../request-bytes.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
 /** The state of a socket after its acknowledgement. */
@@ -25,8 +26,12 @@ export interface Session {
   writer: SocketWriter
   /** The origin to which the socket was opened. */
   askedOrigin: string | null
-  /** Called when an operation was refused because of its viewer's rate. */
-  wasRefused(): void
+  /** The size of the frame that is being handled. */
+  receivedBytes: number
+  /** Called when an operation was refused because of its viewer's rate. `count`: as how many refusals it counts. */
+  wasRefused(count?: number): void
+  /** Closes the socket because of an operation id that is too long to repeat. */
+  refuseId(): void
   /** Aborts when the socket is closed. */
   closed: AbortSignal
 }
@@ -35,6 +40,8 @@ export interface Session {
 interface OperationArgs extends Omit<Operation, 'run'> {
   /** Whether the client has ended this operation and started another one with the same id. */
   isReplaced(): boolean
+  /** Called when the result is not sent, because the operation was replaced. */
+  onDropped(): void
   /** Null after the call, so that data needed only for the start is freed. */
   run: (() => Promise<Result>) | null
 }
@@ -94,27 +101,45 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
    */
   const whenSent = new WeakMap<SubscribePayload, () => void>()
 
-  const onSent = (session: Session, payload: SubscribePayload) => (listener: () => void) => {
-    whenSent.set(payload, listener)
-    if (session.closed.aborted) listener()
-    else session.closed.addEventListener('abort', listener, { once: true })
-  }
+  const onSent =
+    ({ closed }: Session, payload: SubscribePayload) =>
+    (listener: () => void) => {
+      if (closed.aborted) return listener()
+      const end = () => {
+        closed.removeEventListener('abort', end)
+        listener()
+      }
+      whenSent.set(payload, end)
+      closed.addEventListener('abort', end)
+    }
 
   async function begin(
     session: Session,
     isOpen: (id: string) => boolean,
     id: string,
     payload: SubscribePayload,
-  ): Promise<Omit<OperationArgs, 'isReplaced'>> {
+  ): Promise<Omit<OperationArgs, 'isReplaced' | 'onDropped'>> {
     const { viewer, writer, closed: signal } = session
     if (viewer === null || session.ended)
       throw new UnauthenticatedError('Your token is no longer valid. Sign in with another token.')
     const inexact = session.inexactNumbers.get(id)
     session.inexactNumbers.delete(id)
     if (inexact !== undefined) throw inexactNumberError(inexact)
-    const sending = { onSent: onSent(session, payload), cutOff: writer.giveUp }
+    const sending = {
+      onSent: onSent(session, payload),
+      waitingBytes: () => writer.waitingBytes(),
+      cutOff: writer.giveUp,
+    }
     const { askedOrigin } = session
-    const context = { viewer, signal, onSlow: writer.giveUp, sink: writer.sinkOf(id), sending, askedOrigin }
+    const context = {
+      viewer,
+      signal,
+      sending,
+      askedOrigin,
+      onSlow: writer.giveUp,
+      sink: writer.sinkOf(id),
+      requestBytes: session.receivedBytes,
+    }
     const operation = prepareOperation(graphql, context, payload)
     if (operation.isSubscription) {
       if ([...session.subscriptions.keys()].filter(isOpen).length >= MOST_OF_SOCKET) {
@@ -127,14 +152,16 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
 
   async function run(args: ExecutionArgs): Promise<Result> {
     const operation = args as OperationArgs
-    const { isReplaced } = operation
+    const { isReplaced, onDropped } = operation
     const result = await resultOf(operation)
     if (Symbol.asyncIterator in result) {
       const iteration = silenced(result, isReplaced)
       if (!isReplaced()) return iteration
       await iteration.return?.()
     }
-    return isReplaced() ? never() : result
+    if (!isReplaced()) return result
+    onDropped()
+    return never()
   }
 
   async function resultOf(operation: OperationArgs): Promise<Result> {
@@ -154,6 +181,10 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
     async onSubscribe({ extra: { session }, subscriptions }, id, payload) {
       // The server is draining: the client sends the operation again after reconnecting.
       if (unanswered.isDraining()) return never()
+      if (id.length > LONGEST_OPERATION_ID) {
+        session.refuseId()
+        return never()
+      }
       const { running } = session
       const replaced = running.get(id)
       if (replaced !== undefined) unanswered.delete(replaced)
@@ -166,7 +197,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
       try {
         const operation = await begin(session, (open) => open in subscriptions, id, payload)
         if (operation.isSubscription) unanswered.delete(payload)
-        return { ...operation, isReplaced }
+        return { ...operation, isReplaced, onDropped: () => whenSent.get(payload)?.() }
       } catch (error) {
         unanswered.delete(payload)
         if (isReplaced()) return never()

@@ -9,6 +9,7 @@ import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import type { MaskError } from '../../graphql/masking.ts'
 import { sleep } from '../../lib/async.ts'
+import { createCounts } from '../../lib/counts.ts'
 import { messageOf, UnauthenticatedError } from '../../lib/errors.ts'
 import { decodeUtf8, inexactNumberIn } from '../../lib/exact-json.ts'
 import { onBehalfOf } from '../../lib/log-context.ts'
@@ -18,6 +19,7 @@ import { askedOriginOf } from '../http/asked-origin.ts'
 import { authenticate, bearerOf } from '../http/authentication.ts'
 import { sessionCookiesOf } from '../http/cookies.ts'
 import { type Graphql, LARGEST_REQUEST_BYTES } from '../http/graphql.ts'
+import { LONGEST_OPERATION_ID, pointsOfBytes, type RequestBytes } from '../request-bytes.ts'
 import { createKeepAlive } from './keep-alive.ts'
 import { createLateCloses } from './late-closes.ts'
 import { type Session, socketOperations } from './operations.ts'
@@ -31,6 +33,7 @@ export interface SocketsOptions {
   /** Calls `onEnd` when a viewer's token is no longer valid. Returns a function that stops watching. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxSocketsPerViewer: number
+  requestBytes: RequestBytes
   logger: Logger
   metrics: Registry
   /** How often a socket is pinged. One that has not answered by the next ping is closed. */
@@ -65,7 +68,7 @@ const CODES: ReadonlySet<number> = new Set([
 ])
 
 export function createSockets(options: SocketsOptions): Sockets {
-  const { signIns, watchViewer, maxSocketsPerViewer, logger } = options
+  const { signIns, watchViewer, maxSocketsPerViewer, requestBytes, logger } = options
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: LARGEST_REQUEST_BYTES,
@@ -73,18 +76,11 @@ export function createSockets(options: SocketsOptions): Sockets {
     handleProtocols,
   })
   const closes = counter(options.metrics, 'parley_socket_closes_total', 'WebSockets closed, by close code.', ['code'])
-  const socketsOfViewer = new Map<string, number>()
+  const socketsOfViewer = createCounts()
   const lateCloses = createLateCloses()
   const stalled = createStalledSockets()
   const silent = new WeakMap<WebSocket, () => void>()
   const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS, (socket) => silent.get(socket)?.())
-
-  function countViewer(key: string, change: number): number {
-    const count = (socketsOfViewer.get(key) ?? 0) + change
-    if (count === 0) socketsOfViewer.delete(key)
-    else socketsOfViewer.set(key, count)
-    return count
-  }
 
   /** Authenticates the client and counts its socket. Returning false closes the socket with 4403. */
   async function connect(connection: Connection, parameters: Record<string, unknown> = {}): Promise<boolean> {
@@ -100,8 +96,9 @@ export function createSockets(options: SocketsOptions): Sockets {
       })
       connection.onClosed(leave)
       if (socket.readyState !== socket.OPEN) return true
-      connection.onClosed(() => countViewer(key, -1))
-      if (countViewer(key, 1) > maxSocketsPerViewer) shut(socket, TRY_AGAIN_LATER, 'Too many sockets for one viewer')
+      connection.onClosed(() => void socketsOfViewer.add(key, -1))
+      if (socketsOfViewer.add(key, 1) > maxSocketsPerViewer)
+        shut(socket, TRY_AGAIN_LATER, 'Too many sockets for one viewer')
       session.viewer = viewer
       return true
     } catch (error) {
@@ -138,7 +135,10 @@ export function createSockets(options: SocketsOptions): Sockets {
     keepAlive.watch(socket)
     // An invalid or oversized frame: ws closes the socket with the right code.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket reported an error'))
-    const closed = protocol.opened(portOf(socket, writer, connection.session, logger), connection)
+    const closed = protocol.opened(
+      portOf(socket, { writer, session: connection.session, requestBytes, logger }),
+      connection,
+    )
     end = (code, reason) => {
       end = () => {}
       Promise.resolve(closed(code, reason)).catch((error) =>
@@ -197,9 +197,12 @@ function createConnection(
     ended: false,
     running: new Map(),
     inexactNumbers: new Map(),
+    receivedBytes: 0,
     ...own,
     askedOrigin: askedOriginOf(headers),
     wasRefused: createSlowing(socket),
+    refuseId: () =>
+      shut(socket, CloseCode.BadRequest, `An operation id has at most ${LONGEST_OPERATION_ID} characters`),
     closed: end.signal,
   }
   return {
@@ -229,25 +232,53 @@ function shut(socket: WebSocket, code: number, reason: string): void {
   socket.once('close', () => clearTimeout(cutOff))
 }
 
+/** The maximum size of a frame before the viewer is known. */
+const LARGEST_FIRST_BYTES = 64 * 1024
+const FIRST_TOO_LARGE = 'Too large a message before the connection is acknowledged'
+/** Without the payload of the ping, which may be as large as a frame. */
+const PONG = JSON.stringify({ type: 'pong' })
+
+interface PortParts {
+  writer: SocketWriter
+  session: Session
+  requestBytes: RequestBytes
+  logger: Logger
+}
+
 /**
  * Adapts a socket to graphql-ws. A send resolves when the kernel has accepted it, so that each operation
  * waits for its client.
  */
-function portOf(socket: WebSocket, writer: SocketWriter, session: Session, logger: Logger) {
+function portOf(socket: WebSocket, { writer, session, requestBytes, logger }: PortParts) {
+  const send = (data: string) => new Promise<void>((resolve) => writer.send(data, resolve))
+
+  /** Counts a frame towards the rate of its viewer. The socket of a viewer who exceeds the rate is read slowly. */
+  function charge(viewer: Viewer, bytes: number): void {
+    try {
+      requestBytes.charge(viewer, bytes)
+    } catch {
+      session.wasRefused(pointsOfBytes(bytes))
+    }
+  }
+
   return {
     protocol: socket.protocol,
-    send: (data: string) => new Promise<void>((resolve) => writer.send(data, resolve)),
+    send,
+    onPing: () => send(PONG),
     close(code: number, reason: string) {
       shut(socket, code, reason)
     },
     onMessage(listener: (data: string) => Promise<void>) {
       socket.on('message', (data: Buffer) => {
         if (socket.readyState !== socket.OPEN) return
+        const { viewer } = session
+        if (viewer !== null) charge(viewer, data.length)
+        else if (data.length > LARGEST_FIRST_BYTES) return shut(socket, CloseCode.BadRequest, FIRST_TOO_LARGE)
+        session.receivedBytes = data.length
         const text = textOf(data)
         if (text === null) return shut(socket, CloseCode.BadRequest, 'Invalid UTF-8')
         noteInexactNumber(session, text)
         const handle = () => listener(text)
-        const { viewer } = session
         onBehalfOf({ requestId: randomUUID() }, () =>
           viewer === null ? handle() : forRequester(viewer.id, handle),
         ).catch((error) => {
@@ -285,21 +316,22 @@ const WINDOW_MS = 1000
 const MOST_REFUSALS = 100
 
 /**
- * Returns a function to call for each operation that was refused because of its viewer's rate. After 100 refusals
- * within a second, the socket is not read until the second is over, so that refusals cost the server little;
- * further data waits on the client's side.
+ * Returns a function to call for each operation that was refused because of its viewer's rate; a long request counts as
+ * several. After 100 refusals within a second, the socket is not read until the second is over, so that refusals cost
+ * the server little; further data waits on the client's side.
  */
-export function createSlowing(socket: WebSocket): () => void {
+function createSlowing(socket: WebSocket): (count?: number) => void {
   let since = Number.NEGATIVE_INFINITY
   let refused = 0
-  return () => {
+  return (count = 1) => {
     const now = performance.now()
     if (now - since > WINDOW_MS) {
       since = now
       refused = 0
     }
-    refused += 1
-    if (refused !== MOST_REFUSALS) return
+    const before = refused
+    refused += count
+    if (before >= MOST_REFUSALS || refused < MOST_REFUSALS) return
     socket.pause()
     setTimeout(() => socket.resume(), since + WINDOW_MS - now).unref()
   }

@@ -135,6 +135,35 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     )
   }
 
+  /** Looks for a message in the newest tasks. */
+  async function findAmongTasks(
+    address: RemoteAddress,
+    contextId: string | null,
+    lookupIn: (task: unknown) => Lookup | null,
+    signal: AbortSignal,
+  ): Promise<Lookup> {
+    const params = {
+      ...(contextId === null ? {} : { contextId }),
+      pageSize: TASKS_A_PAGE,
+      historyLength: TASKS_SEARCHED,
+      includeArtifacts: false,
+    }
+    let page: object = params
+    for (let searched = 0; searched < TASKS_SEARCHED; ) {
+      const listed = await orNullIfRefused(call(address, 'ListTasks', page, { signal }))
+      const { tasks, nextPageToken } = isObject(listed) ? listed : {}
+      if (!Array.isArray(tasks)) return { type: 'unknown' }
+      const found = tasks.map(lookupIn).find((lookup) => lookup !== null)
+      if (found !== undefined) return found
+      if (!tasks.every(showsMessages)) return { type: 'unknown' }
+      if (tasks.length === 0 || typeof nextPageToken !== 'string' || nextPageToken === '') break
+      searched += tasks.length
+      page = { ...params, pageToken: nextPageToken }
+    }
+    // The newest tasks are listed first.
+    return { type: 'not-received' }
+  }
+
   return {
     async send(address, { messageId, text, contextId, taskId }, signal) {
       const message = {
@@ -169,32 +198,11 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
         const read = isObject(task) && hasMessage(task, messageId) ? readTask(task, cleaning) : null
         return read && { type: 'received', task: read }
       }
-      if (taskId !== null) {
-        const params = { id: taskId, historyLength: TASKS_SEARCHED }
-        // A server may forget tasks that have ended.
-        const task = await orNullIfRefused(call(address, 'GetTask', params, { signal, maxBytes: LARGEST_TASK_BYTES }))
-        return lookupIn(task) ?? { type: showsMessages(task) ? 'not-received' : 'unknown' }
-      }
-      const params = {
-        ...(contextId === null ? {} : { contextId }),
-        pageSize: TASKS_A_PAGE,
-        historyLength: TASKS_SEARCHED,
-        includeArtifacts: false,
-      }
-      let page: object = params
-      for (let searched = 0; searched < TASKS_SEARCHED; ) {
-        const listed = await orNullIfRefused(call(address, 'ListTasks', page, { signal }))
-        const { tasks, nextPageToken } = isObject(listed) ? listed : {}
-        if (!Array.isArray(tasks)) return { type: 'unknown' }
-        const found = tasks.map(lookupIn).find((lookup) => lookup !== null)
-        if (found !== undefined) return found
-        if (!tasks.every(showsMessages)) return { type: 'unknown' }
-        if (tasks.length === 0 || typeof nextPageToken !== 'string' || nextPageToken === '') break
-        searched += tasks.length
-        page = { ...params, pageToken: nextPageToken }
-      }
-      // The newest tasks are listed first.
-      return { type: 'not-received' }
+      if (taskId === null) return findAmongTasks(address, contextId, lookupIn, signal)
+      const params = { id: taskId, historyLength: TASKS_SEARCHED }
+      // A server may forget tasks that have ended.
+      const task = await orNullIfRefused(call(address, 'GetTask', params, { signal, maxBytes: LARGEST_TASK_BYTES }))
+      return lookupIn(task) ?? { type: showsMessages(task) ? 'not-received' : 'unknown' }
     },
 
     async *changes(address, begun, signal) {

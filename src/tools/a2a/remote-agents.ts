@@ -13,7 +13,14 @@ import type { GuardedHttp } from '../custom/guarded-http.ts'
 import { withoutValues } from '../custom/header-removal.ts'
 import { type ApprovedCall, type Tool, ToolFailure } from '../tool.ts'
 import { type ReadCard, readCard } from './card.ts'
-import { cleaningOf, createA2aClient, type RemoteAddress, type RemoteMessage, RemoteRefusal, type Sent } from './client.ts'
+import {
+  cleaningOf,
+  createA2aClient,
+  type RemoteAddress,
+  type RemoteMessage,
+  RemoteRefusal,
+  type Sent,
+} from './client.ts'
 import { asksForInput, isIdle, type RemoteTask, shownTask } from './remote-task.ts'
 
 /** An agent of this server that represents one on another server. */
@@ -152,7 +159,8 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
       continues: last === null ? null : await waitingTask(address, last, signal),
     }
     if (known === null) await remember(remote)
-    const sent = (known && (await receivedBefore(address, known, signal))) ?? (await send(address, { ...remote, text }, signal))
+    const sent =
+      (known && (await receivedBefore(address, known, signal))) ?? (await send(address, { ...remote, text }, signal))
     if (sent.type === 'message') {
       await remember({ ...remote, contextId: sent.contextId })
       return { contextId: sent.contextId, answer: answerWithin(sent.text) }
@@ -276,7 +284,8 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     async cancel(asking, { url, messageId, contextId, ...call }, signal) {
       const { headers } = await reach(asking)
       const address = addressAt(url, asking, { headers, streams: false, deduplicates: false })
-      const taskId = call.taskId ?? (await taskOf(address, { messageId, contextId, taskId: call.continues ?? null }, signal))?.id
+      const taskId =
+        call.taskId ?? (await taskOf(address, { messageId, contextId, taskId: call.continues ?? null }, signal))?.id
       if (taskId === undefined) return false
       await client.cancel(address, taskId, signal)
       return true

@@ -143,12 +143,11 @@ async function sayAndWait(
       changed([utterance.spaceId])
       settled = await replyWaits.settle(tx, call, found)
       const { reply, label } = settled
+      if (reply?.mentionsWaiter === false && run.triggerType === 'INBOX') await inbox.answered(tx, run, reply.messageId)
       const output = answered(messageId, reply)
       return reply === null ? { output } : { output, learned: { places: [utterance.spaceId], label } }
     })
     await settled?.afterCommit()
-    const reply = settled?.reply ?? null
-    if (reply?.mentionsWaiter === false && run.triggerType === 'INBOX') await inbox.answered(run, reply.messageId)
     return returned
   } finally {
     listening.end()

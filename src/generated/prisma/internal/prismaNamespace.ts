@@ -5874,6 +5874,7 @@ export type OutcomeScalarFieldEnum = (typeof OutcomeScalarFieldEnum)[keyof typeo
 export const RunScalarFieldEnum = {
   id: 'id',
   agentId: 'agentId',
+  requesterId: 'requesterId',
   status: 'status',
   agentVersion: 'agentVersion',
   attempt: 'attempt',

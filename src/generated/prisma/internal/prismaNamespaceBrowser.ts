@@ -546,6 +546,7 @@ export type OutcomeScalarFieldEnum = (typeof OutcomeScalarFieldEnum)[keyof typeo
 export const RunScalarFieldEnum = {
   id: 'id',
   agentId: 'agentId',
+  requesterId: 'requesterId',
   status: 'status',
   agentVersion: 'agentVersion',
   attempt: 'attempt',

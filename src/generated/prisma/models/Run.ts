@@ -67,6 +67,7 @@ export type RunSumAggregateOutputType = {
 export type RunMinAggregateOutputType = {
   id: string | null
   agentId: string | null
+  requesterId: string | null
   status: $Enums.RunStatus | null
   agentVersion: number | null
   attempt: number | null
@@ -121,6 +122,7 @@ export type RunMinAggregateOutputType = {
 export type RunMaxAggregateOutputType = {
   id: string | null
   agentId: string | null
+  requesterId: string | null
   status: $Enums.RunStatus | null
   agentVersion: number | null
   attempt: number | null
@@ -175,6 +177,7 @@ export type RunMaxAggregateOutputType = {
 export type RunCountAggregateOutputType = {
   id: number
   agentId: number
+  requesterId: number
   status: number
   agentVersion: number
   attempt: number
@@ -276,6 +279,7 @@ export type RunSumAggregateInputType = {
 export type RunMinAggregateInputType = {
   id?: true
   agentId?: true
+  requesterId?: true
   status?: true
   agentVersion?: true
   attempt?: true
@@ -330,6 +334,7 @@ export type RunMinAggregateInputType = {
 export type RunMaxAggregateInputType = {
   id?: true
   agentId?: true
+  requesterId?: true
   status?: true
   agentVersion?: true
   attempt?: true
@@ -384,6 +389,7 @@ export type RunMaxAggregateInputType = {
 export type RunCountAggregateInputType = {
   id?: true
   agentId?: true
+  requesterId?: true
   status?: true
   agentVersion?: true
   attempt?: true
@@ -532,6 +538,7 @@ export type RunGroupByArgs<ExtArgs extends runtime.Types.Extensions.InternalArgs
 export type RunGroupByOutputType = {
   id: string
   agentId: string
+  requesterId: string
   status: $Enums.RunStatus
   agentVersion: number
   attempt: number
@@ -616,6 +623,7 @@ export type RunWhereInput = {
   NOT?: Prisma.RunWhereInput | Prisma.RunWhereInput[]
   id?: Prisma.StringFilter<"Run"> | string
   agentId?: Prisma.StringFilter<"Run"> | string
+  requesterId?: Prisma.StringFilter<"Run"> | string
   status?: Prisma.EnumRunStatusFilter<"Run"> | $Enums.RunStatus
   agentVersion?: Prisma.IntFilter<"Run"> | number
   attempt?: Prisma.IntFilter<"Run"> | number
@@ -678,6 +686,7 @@ export type RunWhereInput = {
 export type RunOrderByWithRelationInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
+  requesterId?: Prisma.SortOrder
   status?: Prisma.SortOrder
   agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
@@ -745,6 +754,7 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
   OR?: Prisma.RunWhereInput[]
   NOT?: Prisma.RunWhereInput | Prisma.RunWhereInput[]
   agentId?: Prisma.StringFilter<"Run"> | string
+  requesterId?: Prisma.StringFilter<"Run"> | string
   status?: Prisma.EnumRunStatusFilter<"Run"> | $Enums.RunStatus
   agentVersion?: Prisma.IntFilter<"Run"> | number
   attempt?: Prisma.IntFilter<"Run"> | number
@@ -805,6 +815,7 @@ export type RunWhereUniqueInput = Prisma.AtLeast<{
 export type RunOrderByWithAggregationInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
+  requesterId?: Prisma.SortOrder
   status?: Prisma.SortOrder
   agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
@@ -874,6 +885,7 @@ export type RunScalarWhereWithAggregatesInput = {
   NOT?: Prisma.RunScalarWhereWithAggregatesInput | Prisma.RunScalarWhereWithAggregatesInput[]
   id?: Prisma.StringWithAggregatesFilter<"Run"> | string
   agentId?: Prisma.StringWithAggregatesFilter<"Run"> | string
+  requesterId?: Prisma.StringWithAggregatesFilter<"Run"> | string
   status?: Prisma.EnumRunStatusWithAggregatesFilter<"Run"> | $Enums.RunStatus
   agentVersion?: Prisma.IntWithAggregatesFilter<"Run"> | number
   attempt?: Prisma.IntWithAggregatesFilter<"Run"> | number
@@ -935,6 +947,7 @@ export type RunScalarWhereWithAggregatesInput = {
 export type RunCreateInput = {
   id: string
   agentId: string
+  requesterId?: string
   status: $Enums.RunStatus
   agentVersion?: number
   attempt?: number
@@ -997,6 +1010,7 @@ export type RunCreateInput = {
 export type RunUncheckedCreateInput = {
   id: string
   agentId: string
+  requesterId?: string
   status: $Enums.RunStatus
   agentVersion?: number
   attempt?: number
@@ -1059,6 +1073,7 @@ export type RunUncheckedCreateInput = {
 export type RunUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
+  requesterId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
   agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1121,6 +1136,7 @@ export type RunUpdateInput = {
 export type RunUncheckedUpdateInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
+  requesterId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
   agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1183,6 +1199,7 @@ export type RunUncheckedUpdateInput = {
 export type RunCreateManyInput = {
   id: string
   agentId: string
+  requesterId?: string
   status: $Enums.RunStatus
   agentVersion?: number
   attempt?: number
@@ -1244,6 +1261,7 @@ export type RunCreateManyInput = {
 export type RunUpdateManyMutationInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
+  requesterId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
   agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1305,6 +1323,7 @@ export type RunUpdateManyMutationInput = {
 export type RunUncheckedUpdateManyInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
+  requesterId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
   agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1366,6 +1385,7 @@ export type RunUncheckedUpdateManyInput = {
 export type RunCountOrderByAggregateInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
+  requesterId?: Prisma.SortOrder
   status?: Prisma.SortOrder
   agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
@@ -1446,6 +1466,7 @@ export type RunAvgOrderByAggregateInput = {
 export type RunMaxOrderByAggregateInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
+  requesterId?: Prisma.SortOrder
   status?: Prisma.SortOrder
   agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
@@ -1500,6 +1521,7 @@ export type RunMaxOrderByAggregateInput = {
 export type RunMinOrderByAggregateInput = {
   id?: Prisma.SortOrder
   agentId?: Prisma.SortOrder
+  requesterId?: Prisma.SortOrder
   status?: Prisma.SortOrder
   agentVersion?: Prisma.SortOrder
   attempt?: Prisma.SortOrder
@@ -1656,6 +1678,7 @@ export type RunUpdateOneRequiredWithoutStepsNestedInput = {
 export type RunCreateWithoutStepsInput = {
   id: string
   agentId: string
+  requesterId?: string
   status: $Enums.RunStatus
   agentVersion?: number
   attempt?: number
@@ -1717,6 +1740,7 @@ export type RunCreateWithoutStepsInput = {
 export type RunUncheckedCreateWithoutStepsInput = {
   id: string
   agentId: string
+  requesterId?: string
   status: $Enums.RunStatus
   agentVersion?: number
   attempt?: number
@@ -1794,6 +1818,7 @@ export type RunUpdateToOneWithWhereWithoutStepsInput = {
 export type RunUpdateWithoutStepsInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
+  requesterId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
   agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1855,6 +1880,7 @@ export type RunUpdateWithoutStepsInput = {
 export type RunUncheckedUpdateWithoutStepsInput = {
   id?: Prisma.StringFieldUpdateOperationsInput | string
   agentId?: Prisma.StringFieldUpdateOperationsInput | string
+  requesterId?: Prisma.StringFieldUpdateOperationsInput | string
   status?: Prisma.EnumRunStatusFieldUpdateOperationsInput | $Enums.RunStatus
   agentVersion?: Prisma.IntFieldUpdateOperationsInput | number
   attempt?: Prisma.IntFieldUpdateOperationsInput | number
@@ -1947,6 +1973,7 @@ export type RunCountOutputTypeCountStepsArgs<ExtArgs extends runtime.Types.Exten
 export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   agentId?: boolean
+  requesterId?: boolean
   status?: boolean
   agentVersion?: boolean
   attempt?: boolean
@@ -2010,6 +2037,7 @@ export type RunSelect<ExtArgs extends runtime.Types.Extensions.InternalArgs = ru
 export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   agentId?: boolean
+  requesterId?: boolean
   status?: boolean
   agentVersion?: boolean
   attempt?: boolean
@@ -2071,6 +2099,7 @@ export type RunSelectCreateManyAndReturn<ExtArgs extends runtime.Types.Extension
 export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetSelect<{
   id?: boolean
   agentId?: boolean
+  requesterId?: boolean
   status?: boolean
   agentVersion?: boolean
   attempt?: boolean
@@ -2132,6 +2161,7 @@ export type RunSelectUpdateManyAndReturn<ExtArgs extends runtime.Types.Extension
 export type RunSelectScalar = {
   id?: boolean
   agentId?: boolean
+  requesterId?: boolean
   status?: boolean
   agentVersion?: boolean
   attempt?: boolean
@@ -2190,7 +2220,7 @@ export type RunSelectScalar = {
   finishedAt?: boolean
 }
 
-export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "status" | "agentVersion" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "threadRootId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "usageHumanId" | "reservedForId" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "redactions" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
+export type RunOmit<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = runtime.Types.Extensions.GetOmit<"id" | "agentId" | "requesterId" | "status" | "agentVersion" | "attempt" | "fruitlessAttempts" | "dedupKey" | "triggerType" | "triggerName" | "triggerSpaceId" | "deepestSpaceId" | "triggerMessageId" | "threadRootId" | "triggerSenderId" | "triggerServiceId" | "triggerSummary" | "triggerPayload" | "activeSpaceId" | "enteredSeq" | "stepCount" | "inputTokens" | "cachedInputTokens" | "outputTokens" | "usageEstimated" | "costNanos" | "reservedTokens" | "reservedNanos" | "usageDay" | "usageSpaceId" | "usageModel" | "usageHumanId" | "reservedForId" | "summary" | "error" | "fault" | "stopReason" | "stoppedById" | "retryOfId" | "depth" | "rootId" | "parentRunId" | "chainId" | "wokenBy" | "claimableAt" | "leaseUntil" | "worker" | "setbacks" | "deadlineAt" | "timeLeftMs" | "places" | "label" | "askers" | "forgets" | "redactions" | "state" | "queuedAt" | "startedAt" | "finishedAt", ExtArgs["result"]["run"]>
 export type RunInclude<ExtArgs extends runtime.Types.Extensions.InternalArgs = runtime.Types.Extensions.DefaultArgs> = {
   steps?: boolean | Prisma.Run$stepsArgs<ExtArgs>
   _count?: boolean | Prisma.RunCountOutputTypeDefaultArgs<ExtArgs>
@@ -2206,6 +2236,10 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: string
     agentId: string
+    /**
+     * The human, service or agent at its root: requesters take turns. Empty for runs that were written before this column.
+     */
+    requesterId: string
     status: $Enums.RunStatus
     /**
      * The version of its agent when it began; it keeps that until it ends. 0 before it began, and for runs from before versions.
@@ -2784,6 +2818,7 @@ export interface Prisma__RunClient<T, Null = never, ExtArgs extends runtime.Type
 export interface RunFieldRefs {
   readonly id: Prisma.FieldRef<"Run", 'String'>
   readonly agentId: Prisma.FieldRef<"Run", 'String'>
+  readonly requesterId: Prisma.FieldRef<"Run", 'String'>
   readonly status: Prisma.FieldRef<"Run", 'RunStatus'>
   readonly agentVersion: Prisma.FieldRef<"Run", 'Int'>
   readonly attempt: Prisma.FieldRef<"Run", 'Int'>

@@ -7,11 +7,13 @@ import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { hideCycles } from '../stores/agent-store.ts'
 import { dropEvent } from '../stores/inbox-store.ts'
+import { endEvents } from './end-events.ts'
 
 /** Lets admins change the inbox and consciousness of a persistent agent. */
 export interface MindControl {
   /**
-   * Removes an event from an inbox before a cycle claims it; the same event cannot arrive again.
+   * Removes an event from an inbox before a cycle claims it; the same event cannot arrive again. Its message is DROPPED for
+   * the agent, and the agent's turn in a chain ends.
    * @throws ForbiddenError, NotFoundError, ConflictError if a cycle has claimed it
    */
   removeInboxEvent(viewer: Viewer, input: { id: string }): Promise<InboxEvent>
@@ -25,20 +27,23 @@ export interface MindControl {
 
 const ACTION = 'read or change the consciousness and inbox of an agent'
 
-export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signals'>): MindControl {
+export function createMindControl(platform: Pick<Platform, 'db' | 'signals' | 'log' | 'config'>): MindControl {
+  const { db, signals } = platform
   return {
     async removeInboxEvent(viewer, { id }) {
       requireAdmin(viewer, ACTION)
       if (prefixOf(id) !== 'inb') throw new NotFoundError(NO_SUCH_EVENT)
-      const removed = await db.transaction(async (tx) => {
+      const { removed, ended } = await db.transaction(async (tx) => {
         const event = await dropEvent(tx, id)
-        if (event !== null) return event
+        if (event !== null)
+          return { removed: event, ended: await endEvents(tx, platform, { events: [event], reason: REMOVED }) }
         const wasTaken = (await tx.inboxEvent.count({ where: { id, runId: { not: null } } })) > 0
         throw wasTaken
           ? new ConflictError('A think cycle has already claimed this event.')
           : new NotFoundError(NO_SUCH_EVENT)
       })
       await signals.publish(agentChannel(removed.agentId), { type: 'run-changed' })
+      await ended.afterCommit()
       return removed
     },
     async resetConsciousness(viewer, { agentId }) {
@@ -52,5 +57,6 @@ export function createMindControl({ db, signals }: Pick<Platform, 'db' | 'signal
   }
 }
 
+const REMOVED = 'An admin removed the message from the inbox of the agent.'
 const NO_SUCH_EVENT = 'There is no such inbox event.'
 const NO_SUCH_MIND = 'There is no such persistent agent.'

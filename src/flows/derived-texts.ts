@@ -1,5 +1,4 @@
 import { runTopic } from '../broker/topics.ts'
-import { type DerivedTexts, publishDeletion } from '../flows/delete-message.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
@@ -7,6 +6,7 @@ import { runIdAt } from '../lib/ids.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createTextRemoval, type TextRemoval } from '../rules/deleted-text.ts'
+import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import { withCopies } from '../stores/copy-store.ts'
 import {
   deletionsDuring,
@@ -25,7 +25,11 @@ import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
  * a text or of its beginning (rules/deleted-text.ts) in rows of agents that belong, or belonged, to the space. Other text
  * by people and agents stays.
  */
-export interface TextUpkeep extends DerivedTexts {
+export interface DerivedTexts {
+  /** Removes the text of a deleted message. Never throws: a sweep continues what failed. */
+  forget(messageId: string): Promise<void>
+  /** Removes the texts of messages that were deleted while a run was active from everything that the run has written since. */
+  forgetInRun(runId: string): Promise<void>
   /** Continues deletions that wait for active runs, or were interrupted. If one fails, the others continue. */
   sweep(): Promise<void>
 }
@@ -78,8 +82,9 @@ const OF_AGENTS: readonly Derived[] = [
   { table: 'Plan', text: ['instruction'] },
 ]
 
-export function createDerivedTexts(platform: Platform): TextUpkeep {
+export function createDerivedTexts(platform: Platform): DerivedTexts {
   const { db, clock, log, logger } = platform
+  const publisher = createMessagePublisher(platform)
   const { prisma } = db
 
   /** @param isPublished whether the deletion was published; otherwise its process may have died before that */
@@ -99,7 +104,7 @@ export function createDerivedTexts(platform: Platform): TextUpkeep {
     const agentIds = await agentsOf(deletion)
     let { afterId, living } = deletion
     if (afterId === null) {
-      if (!isPublished) await publishDeletion(platform, { id: messageId, spaceId })
+      if (!isPublished) await publisher.deleted({ id: messageId, spaceId })
       const before = await activeAmong(agentIds)
       await fromNotes(agentIds, deletion, removal)
       // A run that has begun in the meantime may have read the notes before they were changed.

@@ -1,0 +1,29 @@
+import type { InboxEvent } from '../generated/prisma/client.ts'
+import type { Tx } from '../platform/db.ts'
+import { type ChainPlatform, loseTurns } from './chain.ts'
+import { collectOutcomeChanges } from './outcome-changes.ts'
+
+/**
+ * Ends events that no cycle will read, in the transaction that takes them out of their inboxes: their messages are
+ * DROPPED for the agent, and their turns in chains pass on.
+ * @param reason of the outcomes
+ */
+export async function endEvents(
+  tx: Tx,
+  platform: ChainPlatform,
+  { events, reason }: { events: readonly InboxEvent[]; reason: string },
+): Promise<{ afterCommit(): Promise<void> }> {
+  const outcomes = collectOutcomeChanges(tx, platform.log)
+  await outcomes.set(
+    ...events.flatMap(({ agentId, messageId }) =>
+      messageId === null ? [] : [{ messageId, agentId, kind: 'DROPPED' as const, reason, runId: null }],
+    ),
+  )
+  const lost = await loseTurns(tx, platform, events)
+  return {
+    async afterCommit() {
+      await outcomes.announce()
+      await lost.afterCommit()
+    },
+  }
+}
