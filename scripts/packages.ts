@@ -8,7 +8,7 @@ const ROOT = path.resolve(import.meta.dirname, '..')
 /** A package of this repository with dependencies of its own, which `npm ci` at the root does not install. */
 export type OwnPackage = 'tools' | 'examples' | 'bench' | 'prisma' | 'docs' | 'kits' | FrontEnd
 /** The examples whose packages are too many for the other examples. */
-export const FRONT_ENDS = ['examples/copilotkit'] as const
+export const FRONT_ENDS = ['examples/copilotkit', 'examples/assistant-ui'] as const
 type FrontEnd = (typeof FRONT_ENDS)[number]
 
 const stampOf = (folder: OwnPackage) => path.join(ROOT, folder, 'node_modules/.installed')

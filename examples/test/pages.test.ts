@@ -1,15 +1,15 @@
 import path from 'node:path'
 import type { Browser, Page } from 'playwright-core'
-import { build, type PreviewServer, preview } from 'vite'
+import type { PreviewServer } from 'vite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasBrowserFor, openBrowser } from '../../test/support/browser.ts'
 import { PATIENCE } from '../../test/support/console-page.ts'
 import { forAgent, steps } from '../../test/support/model-server-script.ts'
 import { createTestDataDirectory } from '../../test/support/pglite.ts'
 import { startTestServer, type TestServer } from '../../test/support/served.ts'
+import { openAnswering, serveExample } from './example-page.ts'
 
 const hasBrowser = hasBrowserFor("the examples' test")
-const EXAMPLES = path.resolve(import.meta.dirname, '..')
 const NAMES = ['react', 'apollo', 'relay', 'urql'] as const
 
 describe.skipIf(!hasBrowser)('the pages of the examples', () => {
@@ -20,7 +20,7 @@ describe.skipIf(!hasBrowser)('the pages of the examples', () => {
 
   beforeAll(async () => {
     folder = await createTestDataDirectory()
-    for (const name of NAMES) served.set(name, await serve(name))
+    for (const name of NAMES) served.set(name, await serveExample(name, path.join(folder.path, name)))
     const PARLEY_ALLOWED_ORIGINS = [...served.values()].map(({ origin }) => origin).join(',')
     parley = await startTestServer({ stack: 'embedded', settings: { PARLEY_ALLOWED_ORIGINS } })
     browser = await openBrowser()
@@ -31,26 +31,9 @@ describe.skipIf(!hasBrowser)('the pages of the examples', () => {
     await folder?.remove()
   })
 
-  async function serve(name: string) {
-    const options = {
-      root: path.join(EXAMPLES, name),
-      configFile: false as const,
-      logLevel: 'error' as const,
-      build: { outDir: path.join(folder.path, name), emptyOutDir: true },
-    }
-    await build(options)
-    const page = await preview({ ...options, preview: { port: 0, host: '127.0.0.1' } })
-    return { page, origin: (page.resolvedUrls?.local[0] ?? '').replace(/\/$/, '') }
-  }
-
   /** Each asks for what it needs to know: by prompts, or by a form. */
   async function openPage(name: string, given: { url: string; token: string; spaceId: string }): Promise<Page> {
-    const page = await browser.newPage()
-    page.on('dialog', (dialog) => {
-      const asked = dialog.message()
-      void dialog.accept(asked.includes('token') ? given.token : asked.includes('space') ? given.spaceId : given.url)
-    })
-    await page.goto(served.get(name)?.origin ?? '')
+    const page = await openAnswering(browser, served.get(name)?.origin ?? '', given)
     if (name !== 'react') return page
     await page.getByLabel('Server').fill(parley.origin, PATIENCE)
     await page.getByLabel('Token').fill(given.token)

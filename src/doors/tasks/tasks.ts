@@ -257,6 +257,8 @@ async function pendingAmong(caller: Caller, tasks: readonly Read[]): Promise<Pen
   const mayAnswer = ({ id }: { id: string }) => listed.length >= MOST_LISTED || listed.includes(id)
   const ids = new Set(waiting.filter(mayAnswer).map(({ id }) => id))
   const calls = ids.size === 0 ? [] : await readCalls(caller, [...ids].slice(0, MOST_CALLS))
+  // Calls that were settled in the meantime.
+  for (const call of calls) if (!isAnswerableCall(call)) ids.delete(call.id)
   return { ids, calls: calls.filter(isAnswerableCall) }
 }
 
