@@ -60,7 +60,7 @@ const LONGEST_KEY = 8192
 
 export function createModelProviders(
   { db, secretBox, signals }: Pick<Platform, 'db' | 'secretBox' | 'signals'>,
-  { models }: { models: Pick<Models, 'listProviders' | 'reload' | 'changed' | 'test'> },
+  { models }: { models: Pick<Models, 'listProviders' | 'defaultModel' | 'reload' | 'changed' | 'test'> },
 ): ModelProviders {
   async function known(name: string): Promise<ModelProvider | undefined> {
     return (await models.listProviders()).find((provider) => provider.name === name)

@@ -984,7 +984,10 @@ export type WebhookScalarFieldEnum = (typeof WebhookScalarFieldEnum)[keyof typeo
 
 export const InvitationScalarFieldEnum = {
   hash: 'hash',
+  id: 'id',
   humanId: 'humanId',
+  inviterId: 'inviterId',
+  createdAt: 'createdAt',
   expiresAt: 'expiresAt'
 } as const
 
