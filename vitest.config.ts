@@ -38,6 +38,7 @@ const LONG = [
     'delivery/crowds',
     'delivery/paced-subscriptions',
     'engine/broken-off',
+    'foreign/killed-process',
     'guide',
     'jobs/dying-processes',
     'jobs/worker',
