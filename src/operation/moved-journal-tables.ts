@@ -77,6 +77,8 @@ export const JOURNAL_TABLES = {
     },
     fixed: {
       agentVersion: 0,
+      // An imported run is never claimed.
+      requesterId: '',
       fruitlessAttempts: 0,
       reservedTokens: 0,
       reservedNanos: 0,
