@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, request as httpRequest, type Server } from 'node:http'
+import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -39,12 +39,12 @@ describe('the conformance kit of the protocol', () => {
     const human = await parley.human('Ada')
     await parley.space(human, [])
     const [sleeper, failing] = [await parley.agent('Sleeper'), await parley.agent('Failing')]
-    const [one, two] = [
-      await parley.agent('One', { tools: [DELETE] }),
-      await parley.agent('Two', { tools: [DELETE] }),
-    ]
+    const [one, two] = [await parley.agent('One', { tools: [DELETE] }), await parley.agent('Two', { tools: [DELETE] })]
     const rounds = await parley.agent('Rounds', { tools: [DELETE] })
-    const asks = (agent: { id: string }, text: string) => ({ name: 'ask_agent', arguments: { agentId: agent.id, text } })
+    const asks = (agent: { id: string }, text: string) => ({
+      name: 'ask_agent',
+      arguments: { agentId: agent.id, text },
+    })
     const call = { toolCall: 'delete_file', input: { filename: 'x' } }
     parley.models.script(sleeping)
     parley.models.script(forAgent('Failing', () => [{ error: 'no', status: 400 }]))

@@ -15,7 +15,7 @@ const MailStatus = builder.objectRef<shapes.MailStatus>('MailStatus').implement(
       type: 'DateTime',
       nullable: true,
       description:
-        'Of the emails that are not sent: when the last attempt began that failed, or that follows a failed one. Mail works again if `lastSentAt` is later.',
+        'For emails that were not sent: when the last attempt began that failed, or that follows a failed one. Mail works again if `lastSentAt` is later.',
     }),
     lastError: t.exposeString('lastError', {
       nullable: true,

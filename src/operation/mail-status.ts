@@ -9,7 +9,7 @@ export interface MailStatus {
   configured: boolean
   /** When the mail server last accepted an email; null if it has accepted none in the last 30 days. */
   lastSentAt: Date | null
-  /** Of the emails that are not sent: when the last attempt began that failed, or that follows a failed one. */
+  /** For emails that were not sent: when the last attempt began that failed, or that follows a failed one. */
   lastFailedAt: Date | null
   /** The error of the last failed attempt. */
   lastError: string | null

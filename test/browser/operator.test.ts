@@ -243,7 +243,7 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.evaluate(`history.pushState(null, '', '/people')`)
     await page.getByRole('link', { name: 'Settings of Carol' }).click(PATIENCE)
     const role = page.getByRole('form', { name: 'Role of Carol' })
-    const what = role.getByLabel('What Carol may do')
+    const what = role.getByLabel('Rights of Carol')
     await what.selectOption('Admin: also manages people, agents, models and all spaces', PATIENCE)
     await role.getByRole('button', { name: 'Set role' }).click()
     await role.getByText('Saved.').waitFor(PATIENCE)

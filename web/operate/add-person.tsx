@@ -10,7 +10,7 @@ import { useMayInvite } from './invite-by-mail.tsx'
 import { InvitationStep, type Invited, useInvite, type Way, WayField } from './inviting.tsx'
 import { CREATE_HUMAN } from './operations.ts'
 
-/** What people with a role may do. */
+/** The rights that a role gives. */
 export const ROLES = [
   ['MEMBER', 'Member: uses spaces and agents'],
   ['ADMIN', 'Admin: also manages people, agents, models and all spaces'],

@@ -26,7 +26,7 @@ import {
   WITH_NEW_PROVIDER,
 } from './providers.ts'
 
-/** What the dialog of the page does. */
+/** The state of the dialog of the page. */
 type Task =
   | { type: 'add'; known: KnownProvider | null }
   | { type: 'change'; provider: Provider }

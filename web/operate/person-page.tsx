@@ -81,7 +81,7 @@ function PersonRole({ person: { id, name, role } }: PersonProps) {
       <h2>Role</h2>
       <Form label={`Role of ${name}`} submit="Set role" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
         <SelectField
-          label={`What ${name} may do`}
+          label={`Rights of ${name}`}
           name="role"
           defaultValue={role}
           options={ROLES}

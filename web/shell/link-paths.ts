@@ -2,8 +2,7 @@ import { basePath } from '../location.ts'
 
 // The pages of these links are not part of the first load, so their paths are recognized here.
 
-const pathHere = () =>
-  location.pathname.startsWith(`${basePath}/`) ? location.pathname.slice(basePath.length) : ''
+const pathHere = () => (location.pathname.startsWith(`${basePath}/`) ? location.pathname.slice(basePath.length) : '')
 
 const pathIf = (pattern: RegExp): string | null => (pattern.test(pathHere()) ? pathHere() : null)
 
