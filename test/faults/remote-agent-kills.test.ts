@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type A2aServer, type PlayedTask, startA2aServer } from '../support/a2a-server.ts'
+import { type A2aServer, type startA2aServer } from '../support/a2a-server.ts'
 import { canStartPostgres } from '../support/throwaway-postgres.ts'
 import { canStartRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
@@ -64,8 +64,7 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
     expect(sends()).toHaveLength(1)
   })
 
-  test('a remote agent that cannot list its tasks is sent the same message again, with the same id', async () => {
-    const known = new Map<string, PlayedTask>()
+  test('a remote agent that cannot list its tasks is not sent the message again: the run fails with this reason', async () => {
     remote.aside = (method, response) => {
       if (method === 'ListTasks') {
         const error = { code: -32601, message: 'no such method' }
@@ -74,21 +73,19 @@ describe.skipIf(!(await canStartPostgres()) || !canStartRedis())('an agent on an
           .end(JSON.stringify({ jsonrpc: '2.0', id: 1, error }))
         return true
       }
-      // The first answer never arrives.
-      return method === 'SendMessage' && sends().length === 1
-    }
-    remote.onMessage = (task, text) => {
-      known.set(task.received[0]?.messageId ?? '', task)
-      Object.assign(task, { state: 'COMPLETED', artifacts: [{ id: 'a', text: `Heard ${text}` }] })
+      // The answer never arrives.
+      return method === 'SendMessage'
     }
     const { runId } = await ask()
     await until('the message was received', () => sends().length === 1)
     await deployment.replaceWorker(0)
-    await expectAnswers(runId, ['Heard Hello'])
-    const ids = sends().map(({ params }) => (params['message'] as { messageId: string }).messageId)
-    expect(ids).toHaveLength(2)
-    expect(new Set(ids).size).toBe(1)
-    expect(known.size).toBe(1)
+    const { prisma } = deployment.app.platform.db
+    const error = await until('the run has failed', async () => {
+      const run = await prisma.run.findUniqueOrThrow({ where: { id: runId } })
+      return run.status === 'FAILED' && run.error
+    })
+    expect(error).toContain('whether the agent has received it is unknown')
+    expect(sends()).toHaveLength(1)
   })
 
   test('whose answer streams is followed by the next worker, and responds once', async () => {
