@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type A2aServer, type startA2aServer } from '../support/a2a-server.ts'
+import { type A2aServer, startA2aServer } from '../support/a2a-server.ts'
 import { canStartPostgres } from '../support/throwaway-postgres.ts'
 import { canStartRedis } from '../support/throwaway-redis.ts'
 import { until } from '../support/until.ts'
