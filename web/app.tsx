@@ -11,7 +11,6 @@ import { PageHead, SideBarContext } from './shell/page-head.tsx'
 import { Palette } from './shell/palette.tsx'
 import { takeReturnPath } from './shell/return-path.ts'
 import { SideBar } from './shell/side-bar.tsx'
-import { SignIn } from './shell/sign-in.tsx'
 import { NewSpace } from './talk/new-space.tsx'
 import { SpacePage } from './talk/space-page.tsx'
 import { OutboxProvider } from './talk/unsent-list.tsx'
@@ -37,6 +36,7 @@ const NotificationsPage = lazy(() =>
 const Invitation = lazy(() => import('./shell/invitation.tsx').then(({ Invitation: page }) => ({ default: page })))
 const JoinPage = lazy(() => import('./shell/join.tsx').then(({ JoinPage: page }) => ({ default: page })))
 const MailLink = lazy(() => import('./shell/mail-link.tsx').then(({ MailLink: page }) => ({ default: page })))
+const SignIn = lazy(() => import('./shell/sign-in.tsx').then(({ SignIn: page }) => ({ default: page })))
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
 const SearchPage = lazy(() => import('./search/search-page.tsx').then(({ SearchPage: page }) => ({ default: page })))
 const ProfilePage = lazy(() =>
@@ -97,7 +97,12 @@ export function App() {
         <Loading what="your spaces" />
       </main>
     )
-  if (credential === null) return <SignIn onToken={signIn} refused={refused} />
+  if (credential === null)
+    return (
+      <Suspense>
+        <SignIn onToken={signIn} refused={refused} />
+      </Suspense>
+    )
   const token = credential === 'cookie' ? null : credential.token
   return (
     <SessionProvider key={token} token={token} onToken={onToken} onRefused={onRefused}>
