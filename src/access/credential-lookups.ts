@@ -3,9 +3,9 @@ import { LRUCache } from 'lru-cache'
 import { forRequester } from '../lib/requester-context.ts'
 
 /** The requester of lookups of credentials that were valid before, and of nothing else. */
-const OF_KNOWN = 'known-credentials'
+const KNOWN_CREDENTIALS = 'known-credentials'
 /** The requester of lookups of all other credentials, which anybody can make up. */
-export const OF_UNKNOWN = 'unknown-credentials'
+export const UNKNOWN_CREDENTIALS = 'unknown-credentials'
 /** The requester of the transactions that sign in: with a code of an invitation or mail, or by an identity provider. */
 export const SIGN_IN = 'sign-in'
 
@@ -38,7 +38,7 @@ export function createCredentialLookups<Found extends object>(
       },
       { cache: false, batchScheduleFn: setImmediate },
     )
-  const [ofKnown, ofUnknown] = [inLine(OF_KNOWN), inLine(OF_UNKNOWN)]
+  const [ofKnown, ofUnknown] = [inLine(KNOWN_CREDENTIALS), inLine(UNKNOWN_CREDENTIALS)]
 
   return {
     async load(hash) {

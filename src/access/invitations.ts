@@ -86,8 +86,12 @@ export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>)
           SELECT 1 FROM "Entity" WHERE id = ${prefixOf(humanId) === 'hum' ? humanId : ''} AND "goneAt" IS NULL FOR SHARE`
         if (human.length === 0) throw new NotFoundError('There is no such human.')
         await insertInvitation(tx, {
-          ...{ hash: hashOf(code), id: newId('inv'), humanId, inviterId: viewer.id },
-          ...{ createdAt, expiresAt },
+          id: newId('inv'),
+          hash: hashOf(code),
+          humanId,
+          inviterId: viewer.id,
+          createdAt,
+          expiresAt,
         })
         await deleteInvitations(tx, { expiresAt: { lte: createdAt } })
       })

@@ -2,7 +2,7 @@ import type { CycleSettings } from '../agents/cycle-settings.ts'
 import { spaceTopic } from '../broker/topics.ts'
 import { together } from '../confidentiality/marks.ts'
 import { loseTurns } from '../flows/chain.ts'
-import { type InboxEvent, Prisma, type Run } from '../generated/prisma/client.ts'
+import type { InboxEvent, Prisma, Run } from '../generated/prisma/client.ts'
 import { WHY_OVER_BUDGET } from '../lib/budget.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
@@ -106,7 +106,7 @@ async function beginCycle(tx: Tx, platform: Platform, agent: AgentRow, now: numb
     consciousnessTokens: 0,
     injections: [],
   }
-  await insertCycleRun(tx, { ...runOf(events, id, agent.id), state: state as unknown as Prisma.InputJsonValue })
+  await insertCycleRun(tx, { ...runOf(events, id, agent.id), state })
   await showInOutcomes(tx, events, agent.id, id)
   return { runId: id, changed, lost }
 }
@@ -118,14 +118,11 @@ export const isNewMessage = ({ type, quiet }: InboxEvent): boolean => type === '
 function runOf(all: InboxEvent[], id: string, agentId: string) {
   const events = all.filter(({ quiet }) => !quiet)
   const { rootId, depth, deepestSpaceId } = deepest(events.map(lineageOf))
-  const provenance = together(all)
-  const lineage = { rootId, depth, deepestSpaceId, ...provenance }
-  const [asker, ...otherAskers] = provenance.askers
+  const lineage = { rootId, depth, deepestSpaceId, ...together(all) }
   const wokenBy = agreed(events, ({ wokenBy }) => (wokenBy === null ? null : JSON.stringify(wokenBy)))
   return {
     id,
     agentId,
-    requesterId: asker !== undefined && otherAskers.length === 0 ? asker : agentId,
     status: 'QUEUED' as const,
     triggerType: 'INBOX' as const,
     triggerName: agreed(events, ({ payload }) => textIn(payload, 'name')),
@@ -137,7 +134,7 @@ function runOf(all: InboxEvent[], id: string, agentId: string) {
     triggerServiceId: agreed(events, ({ payload }) => textIn(payload, 'serviceId')),
     parentRunId: agreed(events, ({ parentRunId }) => parentRunId),
     chainId: agreed(events, ({ chainId }) => chainId),
-    wokenBy: wokenBy === null ? Prisma.DbNull : (JSON.parse(wokenBy) as Prisma.InputJsonValue),
+    wokenBy: wokenBy === null ? null : JSON.parse(wokenBy),
     ...lineage,
   } satisfies Partial<Record<keyof Run, unknown>>
 }

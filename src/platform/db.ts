@@ -173,16 +173,15 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
     if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: YIELD_AFTER_MS })
     // All statements and transactions pass through here, including those of Prisma and pg-boss.
-    pglite._runExclusiveTransaction = (work) =>
-      turns.run(
-        requesterHere(),
-        () => {
-          // PGlite checks this only before the statement's turn.
-          if (pglite.closed) throw new Error('The database is closed.')
-          return work()
-        },
-        { isBounded: isBoundedHere(), ...(isBoundedHere() ? {} : { longestWaitMs: LONGEST_WAIT_MS }) },
-      )
+    pglite._runExclusiveTransaction = (work) => {
+      const isBounded = isBoundedHere()
+      const task = () => {
+        // PGlite checks this only before the statement's turn.
+        if (pglite.closed) throw new Error('The database is closed.')
+        return work()
+      }
+      return turns.run(requesterHere(), task, isBounded ? { isBounded } : { isBounded, longestWaitMs: LONGEST_WAIT_MS })
+    }
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
     const queryNamed = createEmbeddedQueries(pglite)
     // Loads Prisma's query compiler now, so that its temporary memory is released together with the rest (memory.ts).

@@ -308,8 +308,8 @@ export async function deleteRunSpaces(prisma: Pick<Tx, 'runSpace'>, spaceId: str
 }
 
 /** Writes the run of a think cycle, which its worker claims in the same transaction. */
-export async function insertCycleRun(tx: Tx, data: Prisma.RunUncheckedCreateInput): Promise<void> {
-  await tx.run.create({ data })
+export async function insertCycleRun(tx: Tx, run: Partial<Record<keyof Run, unknown>>): Promise<void> {
+  await tx.$executeRaw(insertionOf('Run', [run], { computed: { requesterId: REQUESTER_OF_NEW } }))
 }
 
 /** The states from which a run may end. */

@@ -37,8 +37,10 @@ export function chatCompletionOf(asked: Asked, view: TurnView, maxBytes: number)
     ...headOf(asked, 'chat.completion'),
     choices: [
       {
-        ...{ index: 0, message: { role: 'assistant', content, refusal: null } },
-        ...{ finish_reason: 'stop', logprobs: null },
+        index: 0,
+        message: { role: 'assistant', content, refusal: null },
+        finish_reason: 'stop',
+        logprobs: null,
       },
     ],
     usage: usageOf(view),

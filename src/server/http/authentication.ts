@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Plugin } from 'graphql-yoga'
-import { OF_UNKNOWN } from '../../access/credential-lookups.ts'
+import { UNKNOWN_CREDENTIALS } from '../../access/credential-lookups.ts'
 import type { SessionCookie } from '../../access/sessions.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { Viewer } from '../../access/viewer.ts'
@@ -35,7 +35,7 @@ export async function authenticate(
   { bearer, cookie, address }: Credentials,
   onRenewed: ((cookie: SessionCookie) => void) | null = null,
 ): Promise<Viewer> {
-  const viewer = await forRequester(OF_UNKNOWN, async () => {
+  const viewer = await forRequester(UNKNOWN_CREDENTIALS, async () => {
     if (bearer !== null) return signIns.authenticate(bearer, address)
     if (cookie === null) return null
     const resumed = await signIns.resume(cookie, address, { renews: onRenewed !== null })

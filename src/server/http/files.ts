@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { Busboy } from '@fastify/busboy'
 import type { Logger } from 'pino'
-import { OF_UNKNOWN } from '../../access/credential-lookups.ts'
+import { UNKNOWN_CREDENTIALS } from '../../access/credential-lookups.ts'
 import type { Viewer } from '../../access/viewer.ts'
 import type { FileContent } from '../../files/file-reading.ts'
 import type { Domain } from '../../graphql/domain.ts'
@@ -78,8 +78,8 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
   async function readerOf(request: IncomingMessage, response: ServerResponse, id: string): Promise<Viewer> {
     const query = parametersOf(request)
     if (!query.has('signature')) return authentication.viewerOf(request, response)
-    // Statements that look up an address of which anybody can make up the signature.
-    const viewer = await forRequester(OF_UNKNOWN, () => files.viewerOfAddress(id, query))
+    // Anybody can make up a signature.
+    const viewer = await forRequester(UNKNOWN_CREDENTIALS, () => files.viewerOfAddress(id, query))
     if (viewer === null) throw new UnauthenticatedError('The address has expired or is not valid: request a new one.')
     return viewer
   }
