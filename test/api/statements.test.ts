@@ -201,7 +201,9 @@ describe.skipIf(!hasPostgres)('the number of SQL statements', () => {
         method: 'POST',
         headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'a2a-version': '1.0' },
         body: JSON.stringify({
-          ...{ jsonrpc: '2.0', id: 1, method: 'ListTasks' },
+          jsonrpc: '2.0',
+          id: 1,
+          method: 'ListTasks',
           params: { contextId: spaceId, pageSize, includeArtifacts },
         }),
       })

@@ -67,8 +67,12 @@ describe.each(RULE_STACKS)('the status of emails, on the %s stack', (stack) => {
     smtp.behave('accepts')
     const sent = await statusWhen(admin, 'both are sent', ({ retrying }) => retrying === 0)
     expect(sent).toEqual({
-      ...{ configured: true, lastSentAt: expect.any(String) },
-      ...{ lastFailedAt: null, lastError: null, retrying: 0, failed: 0 },
+      configured: true,
+      lastSentAt: expect.any(String),
+      lastFailedAt: null,
+      lastError: null,
+      retrying: 0,
+      failed: 0,
     })
   })
 

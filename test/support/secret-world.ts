@@ -76,8 +76,12 @@ export async function secretWorld(parley: TestServer): Promise<Record<string, st
   const [session] = await domain.sessions.list(alice)
   const invitation = await prisma.mailInvitation.create({
     data: {
-      ...{ id: newId('inv'), email: `${SECRET}@example.com`, spaceIds: [space.id], inviterId: alice.id },
-      ...{ createdAt: new Date(), expiresAt: new Date(Date.now() + 3_600_000) },
+      id: newId('inv'),
+      email: `${SECRET}@example.com`,
+      spaceIds: [space.id],
+      inviterId: alice.id,
+      createdAt: new Date(),
+      expiresAt: new Date(Date.now() + 3_600_000),
     },
   })
   const joinLink = await domain.joinLinks.create(alice, { spaceId: space.id })

@@ -2,8 +2,15 @@ import { describe, expect, test } from 'vitest'
 import { modelToTest, type Provider, sortedProviders, usesOf } from '../../web/operate/providers.ts'
 
 const provider = (name: string, given: Partial<Provider> = {}): Provider => ({
-  ...{ name, api: 'openai-chat', baseUrl: null, hasKey: true, ready: true, notReadyReason: null },
-  ...{ fromEnvironment: false, models: [], ...given },
+  name,
+  api: 'openai-chat',
+  baseUrl: null,
+  hasKey: true,
+  ready: true,
+  notReadyReason: null,
+  fromEnvironment: false,
+  models: [],
+  ...given,
 })
 const agent = (name: string, model: string, fallbackModels: string[] = []) => ({
   id: `agt_${name}`,
