@@ -235,8 +235,14 @@ function shut(socket: WebSocket, code: number, reason: string): void {
 /** The maximum size of a frame before the viewer is known. */
 const LARGEST_FIRST_BYTES = 64 * 1024
 const FIRST_TOO_LARGE = 'Too large a message before the connection is acknowledged'
-/** Without the payload of the ping, which may be as large as a frame. */
-const PONG = JSON.stringify({ type: 'pong' })
+/** The maximum size of a ping's payload that the pong repeats, in characters of JSON: enough for a client that measures latency. */
+const LONGEST_REPEATED_PAYLOAD = 1024
+
+/** The answer to a ping. It repeats the payload, unless that is long: a payload may be as large as a frame. */
+function pongFor(payload: unknown): string {
+  const repeated = JSON.stringify({ type: 'pong', payload })
+  return repeated.length <= LONGEST_REPEATED_PAYLOAD ? repeated : JSON.stringify({ type: 'pong' })
+}
 
 interface PortParts {
   writer: SocketWriter
@@ -264,7 +270,7 @@ function portOf(socket: WebSocket, { writer, session, requestBytes, logger }: Po
   return {
     protocol: socket.protocol,
     send,
-    onPing: () => send(PONG),
+    onPing: (payload: unknown) => send(pongFor(payload)),
     close(code: number, reason: string) {
       shut(socket, code, reason)
     },
