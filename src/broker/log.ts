@@ -41,10 +41,12 @@ export interface AppendOptions {
    */
   once?: string
   /**
-   * A sequence number that is appended without gaps and never twice. The topic accepts any first ordinal;
+   * A sequence number that is appended without gaps and never twice. The first one of a topic is 1, unless `isFirst`;
    * each later one must be the previous one plus 1. A lower one returns `duplicate`, a higher one `missing`.
    */
   ordinal?: number
+  /** If the topic has no ordinal, it accepts this one, whatever it is. */
+  isFirst?: boolean
   /** If this seal is set on the topic, nothing is appended and the result is `sealed`. */
   unlessSealed?: string
   /**
@@ -63,13 +65,13 @@ export const isForgetting = (event: LogEvent): boolean => event['forgets'] === t
 
 /**
  * Only `appended` means that the publication was written. `missing`: the ordinals from `after` + 1 on must be
- * appended first. `deferred`: the log is unreachable; this process buffers the event and appends it in order
+ * appended first; `after` is null if the topic has no ordinal, because it is new, has expired or was lost. `deferred`: the log is unreachable; this process buffers the event and appends it in order
  * when the log is back.
  */
 export type AppendResult =
   | { type: 'appended'; cursor: string }
   | { type: 'duplicate' }
-  | { type: 'missing'; after: number }
+  | { type: 'missing'; after: number | null }
   | { type: 'sealed' }
   | { type: 'deferred' }
 

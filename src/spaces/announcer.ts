@@ -1,3 +1,4 @@
+import { type AppendOptions, KEPT_MS } from '../broker/log.ts'
 import { spaceTopic } from '../broker/topics.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
@@ -23,30 +24,55 @@ const CHECK_INTERVAL_MS = 5000
  * another. After the last delay, that message is read from the database.
  */
 const TRIED_AGAIN_AFTER_MS = [5, 10, 20, 40]
+/** Messages of one burst follow each other within this time. */
+const BURST_MS = 60_000
+const MOST_CAUGHT_UP = 1000
 
 export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): Announcer {
   const watched = new Map<string, number>()
   const stop = new AbortController()
   const early = createEarlyOnes()
 
-  const append = (spaceId: string, messageId: string, ordinal: number) =>
-    log.append(spaceTopic(spaceId), { type: 'MessagePosted', messageId }, { ordinal })
+  const append = (spaceId: string, messageId: string, ordinal: number, options: AppendOptions = {}) =>
+    log.append(spaceTopic(spaceId), { type: 'MessagePosted', messageId }, { ...options, ordinal })
 
   async function catchUp(spaceId: string, after: number): Promise<void> {
     const missing = await db.prisma.message.findMany({
       where: { spaceId, seq: { gt: after } },
       orderBy: { seq: 'asc' },
       select: { id: true, seq: true },
-      take: 1000,
+      take: MOST_CAUGHT_UP,
     })
-    let next = after + 1
-    for (const { id, seq } of missing) {
+    await appendAll(spaceId, missing, after + 1)
+  }
+
+  async function appendAll(spaceId: string, messages: { id: string; seq: number }[], from: number): Promise<void> {
+    let next = from
+    for (const { id, seq } of messages) {
       // A message deleted before its announcement leaves a gap: fill it with the id of no message,
       // since ordinals must be consecutive.
       for (; next < seq; next++) await append(spaceId, NOTHING, next)
       await append(spaceId, id, seq)
       next = seq + 1
     }
+  }
+
+  /**
+   * Announces a message in a topic that contains none. In a new or expired topic, messages of the same burst come first:
+   * their committers may still announce them. If the topic was lost, subscribers have read the earlier messages in a
+   * snapshot.
+   */
+  async function begin(spaceId: string, last: number): Promise<void> {
+    const newest = await db.prisma.message.findMany({
+      where: { spaceId, seq: { lte: last } },
+      orderBy: { seq: 'desc' },
+      select: { id: true, seq: true, createdAt: true },
+      take: MOST_CAUGHT_UP,
+    })
+    const [first, ...others] = newest.slice(0, lengthOfBurst(newest)).reverse()
+    if (first === undefined) return
+    await append(spaceId, first.id, first.seq, { isFirst: true })
+    await appendAll(spaceId, others, first.seq + 1)
   }
 
   async function checkWatched(): Promise<void> {
@@ -75,11 +101,14 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
     async announce({ id, spaceId, seq }) {
       let result = await append(spaceId, id, seq)
       for (const ms of TRIED_AGAIN_AFTER_MS) {
-        if (result.type !== 'missing') break
+        if (result.type !== 'missing' || result.after === null) break
         await early.turn(spaceId, seq, ms)
         result = await append(spaceId, id, seq)
       }
-      if (result.type === 'missing') await catchUp(spaceId, result.after)
+      if (result.type === 'missing') {
+        if (result.after === null) await begin(spaceId, seq)
+        else await catchUp(spaceId, result.after)
+      }
       early.follow(spaceId, seq)
     },
     watch(spaceId) {
@@ -95,6 +124,23 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
       await checking
     },
   }
+}
+
+/**
+ * Returns how many of the newest messages of a space, latest first, belong to the burst that began a topic; 1 if the topic is
+ * neither new nor expired, because messages from before the burst would still be in it.
+ */
+function lengthOfBurst(newest: readonly { createdAt: Date }[]): number {
+  const pauseAfter = (index: number) => {
+    const [later, earlier] = [newest[index], newest[index + 1]]
+    return later === undefined || earlier === undefined
+      ? KEPT_MS
+      : later.createdAt.getTime() - earlier.createdAt.getTime()
+  }
+  let last = 0
+  while (last < newest.length - 1 && pauseAfter(last) <= BURST_MS) last += 1
+  const isWhole = newest.length < MOST_CAUGHT_UP || last < newest.length - 1
+  return isWhole && pauseAfter(last) >= KEPT_MS ? last + 1 : 1
 }
 
 /**

@@ -169,10 +169,11 @@ export class MemoryTopics {
   }
 
   append(name: string, event: LogEvent, options: AppendOptions = {}): AppendResult {
-    const { once, ordinal } = options
+    const { once, ordinal, isFirst = false } = options
     const topic = this.at(name)
-    if (ordinal !== undefined && topic.ordinal !== null && ordinal !== topic.ordinal + 1) {
-      return ordinal <= topic.ordinal ? { type: 'duplicate' } : { type: 'missing', after: topic.ordinal }
+    const last = topic.ordinal
+    if (ordinal !== undefined && ordinal !== (last ?? 0) + 1 && !(last === null && isFirst)) {
+      return last !== null && ordinal <= last ? { type: 'duplicate' } : { type: 'missing', after: last }
     }
     if (once !== undefined && !addKey(topic.onceKeys, once)) return { type: 'duplicate' }
     if (ordinal !== undefined) topic.ordinal = ordinal

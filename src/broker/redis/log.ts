@@ -64,9 +64,10 @@ export function createRedisEventLog(
 
   const log: EventLog = {
     async append(topic, event, options = {}) {
-      const { unlessSealed, once, ordinal, forgets = false } = options
+      const { unlessSealed, once, ordinal, isFirst = false, forgets = false } = options
       const json = JSON.stringify(storedEvent(event, options))
-      return (await writer.write(topic, { type: 'event', json, unlessSealed, once, ordinal, forgets })) as AppendResult
+      const operation = { type: 'event', json, unlessSealed, once, ordinal, isFirst, forgets } as const
+      return (await writer.write(topic, operation)) as AppendResult
     },
     async appendDelta(topic, delta, whole, { unlessSealed } = {}) {
       const result = await writer.write(topic, { type: 'text', delta, whole, unlessSealed, replaces: false })

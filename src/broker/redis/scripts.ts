@@ -66,14 +66,14 @@ end
  * and its text.
  * ARGV writer, batch, now, epoch to create if there is none, the wake-up channel, then epoch, offset and
  * batch of the last entry known to the writer, `1` to begin a new epoch; then operations:
- * - `event`, `1` if it checks a seal, event, once key or '', ordinal or ''
+ * - `event`, `1` if it checks a seal, event, once key or '', ordinal or '', `1` if a topic without an ordinal accepts any
  * - `forgetting`, with the arguments of `event`: the first operation of a batch; drops all earlier entries
  * - `delta`, `1` if it checks a seal, event, part, offset, length, text
  * - `whole`, with the arguments of `delta`: replaces the text of the part
  * - `signal`, channel, text: published unchanged
  * - `seal` · `finish`: shortens the expiry of a draft and its texts · `expire`, ms: the topic has ended
  * Returns the epoch and the outcomes, joined by commas: `a<n>` appended · `d` duplicate · `m<n>` missing
- * after · `s` sealed · `h<n>` already contained, as of n · `o` done · `x` the draft does not fit: this
+ * after (`m` if there is no ordinal) · `s` sealed · `h<n>` already contained, as of n · `o` done · `x` the draft does not fit: this
  * operation and the following ones were not executed.
  */
 const WRITE = `${COMMON}
@@ -125,9 +125,9 @@ local function finish(draft)
   redis.call('PEXPIRE', draft, ${KEPT_FINISHED_DRAFT_MS})
 end
 
-local function admit(key, number)
-  if number and ordinal and number ~= ordinal + 1 then
-    return number <= ordinal and 'd' or 'm' .. ordinal
+local function admit(key, number, isFirst)
+  if number and number ~= (ordinal or 0) + 1 and (ordinal or not isFirst) then
+    return ordinal and number <= ordinal and 'd' or 'm' .. (ordinal or '')
   end
   if key ~= '' then
     if redis.call('ZADD', once, 'NX', last + 1, key) == 0 then return 'd' end
@@ -158,9 +158,9 @@ while ARGV[a] do
       k = k + 1
     end
     if kind == 'event' or kind == 'forgetting' then
-      outcome = outcome or admit(ARGV[a + 3], tonumber(ARGV[a + 4]))
+      outcome = outcome or admit(ARGV[a + 3], tonumber(ARGV[a + 4]), ARGV[a + 5] == '1')
       if kind == 'forgetting' and not outcome then redis.call('XTRIM', entries, 'MAXLEN', 0) end
-      a = a + 5
+      a = a + 6
     else
       outcome = outcome or grow(kind, KEYS[k], KEYS[k + 1], ARGV[a + 3], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), ARGV[a + 6])
       a, k = a + 7, k + 2
@@ -287,6 +287,7 @@ export type Operation =
       once: string | undefined
       ordinal: number | undefined
       /** See AppendOptions. */
+      isFirst?: boolean
       forgets?: boolean
     }
   /** Appends a delta to a draft. `replaces`: the delta is the whole text of the part. `event`: if not the delta. */
@@ -335,7 +336,7 @@ function encode(
   switch (operation.type) {
     case 'event':
       into.args.push(operation.forgets ? 'forgetting' : 'event', mayBeSealed, operation.json)
-      into.args.push(operation.once ?? '', operation.ordinal ?? '')
+      into.args.push(operation.once ?? '', operation.ordinal ?? '', operation.isFirst ? '1' : '0')
       return
     case 'text': {
       const { messageId, partIndex, offset, delta } = operation.delta
@@ -421,7 +422,7 @@ function resultOf(epoch: string, text: string): OperationResult {
     case 'h':
       return { type: 'appended', cursor: encodeCursor({ epoch, offset }) }
     case 'm':
-      return { type: 'missing', after: offset }
+      return { type: 'missing', after: text === 'm' ? null : offset }
     case 's':
       return { type: 'sealed' }
     case 'd':
