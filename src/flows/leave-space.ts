@@ -3,6 +3,7 @@ import type { Visibility } from '../access/visibility.ts'
 import type { Space } from '../generated/prisma/client.ts'
 import { messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
+import { asOwnWork } from '../lib/requester-context.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WHY_DROPPED } from '../rules/run-end.ts'
@@ -43,8 +44,9 @@ interface LeavingParts {
   decideCall: Pick<DecideCall, 'recheck'>
 }
 
+/** The number of events that one transaction drops. */
 const EVENTS_AT_ONCE = 200
-/** The number of batches that one call drops; the sweeps do the rest. */
+/** The number of such transactions in one call; the sweeps do the rest. */
 const MOST_BATCHES = 5
 const NO_SUCH_MEMBER = 'There is no such member in this space.'
 
@@ -77,10 +79,13 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
         await deleteJoinLinks(tx, isRemoved ? { spaceId } : { spaceId, createdById: entityId })
         return space
       })
-      await publisher.left(spaceId, entityId)
-      await dropEvents({ agentId: entityId, spaceId })
-      await lifecycle.leave({ agentId: entityId, spaceId })
-      await decideCall.recheck({ spaceId })
+      // The rest ends work of others, and must not wait behind the statements of whoever removes the member.
+      await asOwnWork(async () => {
+        await publisher.left(spaceId, entityId)
+        await dropEvents({ agentId: entityId, spaceId })
+        await lifecycle.leave({ agentId: entityId, spaceId })
+        await decideCall.recheck({ spaceId })
+      })
       return { spaceId, entityId, space: viewer.id === entityId ? null : space }
     },
     async leaveAll(tx, entityId) {

@@ -76,6 +76,9 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
   stopSignals: StopSignals
 }
 
+/** The number of queued runs that one removal of an agent cancels; the sweeps cancel the rest. */
+const MOST_LEFT_BY_CALL = 50
+const MOST_LEFT_BY_SWEEP = 500
 const DIED_TOO_OFTEN = `Workers died ${MOST_FRUITLESS_ATTEMPTS} times in a row without progress on this run.`
 
 export function createLifecycle(platform: Platform, { recovery }: { recovery: MessageRecovery }): Lifecycle {
@@ -124,7 +127,8 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
     const runs = await db.prisma.$queryRaw<{ id: string }[]>`
       SELECT r.id FROM "Run" r WHERE r.status = 'QUEUED' AND r."triggerSpaceId" IS NOT NULL
         AND (${left === null}::boolean OR (r."agentId" = ${left?.agentId ?? ''} AND r."triggerSpaceId" = ${left?.spaceId ?? ''}))
-        AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = r."agentId")`
+        AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = r."agentId")
+      LIMIT ${left === null ? MOST_LEFT_BY_SWEEP : MOST_LEFT_BY_CALL}`
     const ending: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
     for (const { id } of runs) await end({ id, statuses: ['QUEUED'] }, ending)
   }
