@@ -63,13 +63,18 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
    * snapshot.
    */
   async function begin(spaceId: string, last: number): Promise<void> {
-    const newest = await db.prisma.message.findMany({
-      where: { spaceId, seq: { lte: last } },
-      orderBy: { seq: 'desc' },
+    const newest = {
+      where: { seq: { lte: last } },
+      orderBy: { seq: 'desc' as const },
       select: { id: true, seq: true, createdAt: true },
       take: MOST_CAUGHT_UP,
+    }
+    const space = await db.prisma.space.findUnique({
+      where: { id: spaceId },
+      select: { createdAt: true, messages: newest },
     })
-    const [first, ...others] = newest.slice(0, lengthOfBurst(newest)).reverse()
+    if (space === null) return
+    const [first, ...others] = space.messages.slice(0, lengthOfBurst(space)).reverse()
     if (first === undefined) return
     await append(spaceId, first.id, first.seq, { isFirst: true })
     await appendAll(spaceId, others, first.seq + 1)
@@ -127,20 +132,19 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
 }
 
 /**
- * Returns how many of the newest messages of a space, latest first, belong to the burst that began a topic; 1 if the topic is
+ * Returns how many of the newest messages of a space, latest first, belong to the burst that began its topic; 1 if the topic is
  * neither new nor expired, because messages from before the burst would still be in it.
  */
-function lengthOfBurst(newest: readonly { createdAt: Date }[]): number {
-  const pauseAfter = (index: number) => {
-    const [later, earlier] = [newest[index], newest[index + 1]]
-    return later === undefined || earlier === undefined
-      ? KEPT_MS
-      : later.createdAt.getTime() - earlier.createdAt.getTime()
+function lengthOfBurst({ createdAt, messages }: { createdAt: Date; messages: readonly { createdAt: Date }[] }): number {
+  for (const [index, message] of messages.entries()) {
+    const earlier = messages[index + 1]
+    if (earlier === undefined) return messages.length < MOST_CAUGHT_UP ? index + 1 : 1
+    // A copied message is older than its space, and was never announced in it.
+    if (earlier.createdAt < createdAt) return index + 1
+    const pauseMs = message.createdAt.getTime() - earlier.createdAt.getTime()
+    if (pauseMs > BURST_MS) return pauseMs >= KEPT_MS ? index + 1 : 1
   }
-  let last = 0
-  while (last < newest.length - 1 && pauseAfter(last) <= BURST_MS) last += 1
-  const isWhole = newest.length < MOST_CAUGHT_UP || last < newest.length - 1
-  return isWhole && pauseAfter(last) >= KEPT_MS ? last + 1 : 1
+  return 0
 }
 
 /**
