@@ -45,7 +45,7 @@ export interface SpaceWriter extends Speech {
   /** Returns the space in which people would be asked about a call; null if there is none. */
   spaceOfQuestion(state: JsonObject): string | null
   /**
-   * Finishes the message that a call has shown or written: it becomes complete, or
+   * Finishes the message that shows or streams a call. The message becomes complete, or
    * INTERRUPTED if the model was cut off. Returns true if this journals the result, false if the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>

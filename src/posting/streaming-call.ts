@@ -31,11 +31,11 @@ export interface StreamingCalls {
 
 /** How a call is shown. */
 export interface HowShown {
-  /** What the call waits for; null if it does not wait. */
+  /** The call's wait for an answer or a decision; null if it does not wait. */
   wait: NewWait | null
   /**
-   * `call`: in the call's target. `question`: in the space where people are asked about the call, also if they have
-   * approved it in advance.
+   * `call`: in the call's target. `question`: in the space where people are asked about the call, or would have been if
+   * they had not approved it in advance.
    */
   at: 'call' | 'question'
 }
