@@ -45,7 +45,7 @@ export interface AppendOptions {
    * each later one must be the previous one plus 1. A lower one returns `duplicate`, a higher one `missing`.
    */
   ordinal?: number
-  /** If the topic has no ordinal, it accepts this one, whatever it is. */
+  /** Whether a topic without an ordinal accepts any ordinal as its first one. */
   isFirst?: boolean
   /** If this seal is set on the topic, nothing is appended and the result is `sealed`. */
   unlessSealed?: string
@@ -65,9 +65,9 @@ export const storedEvent = (event: LogEvent, { forgets }: AppendOptions = {}): L
 export const isForgetting = (event: LogEvent): boolean => event['forgets'] === true
 
 /**
- * Only `appended` means that the publication was written. `missing`: the ordinals from `after` + 1 on must be
- * appended first; `after` is null if the topic has no ordinal, because it is new, has expired or was lost. `deferred`: the log is unreachable; this process buffers the event and appends it in order
- * when the log is back.
+ * Only `appended` means that the publication was written. `missing`: the ordinals from `after` + 1 on must be appended
+ * first; `after` is null if the topic has no ordinal, because it is new, has expired or was lost. `deferred`: the log
+ * is unreachable; this process buffers the event and appends it in order when the log is back.
  */
 export type AppendResult =
   | { type: 'appended'; cursor: string }
