@@ -28,7 +28,7 @@ const DUPLICATE = 'This message has already triggered the agent.'
 const SAYS_MORE = Prisma.sql`CASE WHEN "Outcome".kind IN ('RUN', 'INBOX') THEN excluded.kind = 'DUPLICATE'
   ELSE "Outcome".kind NOT IN ('SKIPPED', 'FAILED', 'DROPPED') AND excluded.kind <> 'NOT_ROUTED' END`
 
-/** What an upsert does if the outcome already exists. */
+/** The action of an upsert if the outcome already exists. */
 const ON_CONFLICT = {
   overwrite: Prisma.sql`DO UPDATE SET kind = excluded.kind, reason = excluded.reason, error = excluded.error, "runId" = excluded."runId",
     label = excluded.label, "readingSince" = excluded."readingSince", "readAt" = excluded."readAt"`,
