@@ -4,19 +4,25 @@ import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** Appends committed messages to the event log in `seq` order without gaps, whichever process committed them. */
+/**
+ * Appends committed messages to the event log in the order of `seq` and without gaps, whichever process committed
+ * them.
+ */
 export interface Announcer {
-  /** Appends MessagePosted. Committed messages below `seq` that were never announced come first. */
+  /**
+   * Appends MessagePosted for the message, after appending earlier messages that were committed but never announced.
+   */
   announce(message: { id: string; spaceId: string; seq: number }): Promise<void>
   /**
-   * While a space is watched, messages that their committer did not announce are found within 5 s.
-   * @returns a function that ends the watch
+   * Starts a check that finds messages in the space within 5 s if the process that committed them did not announce
+   * them.
+   * @returns a function that ends the check
    */
   watch(spaceId: string): () => void
   close(): Promise<void>
 }
 
-/** An id that belongs to no message. */
+/** A message id that no message has. */
 const NOTHING = `msg_${'0'.repeat(32)}`
 const CHECK_INTERVAL_MS = 5000
 /**
@@ -49,8 +55,8 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
   async function appendAll(spaceId: string, messages: { id: string; seq: number }[], from: number): Promise<void> {
     let next = from
     for (const { id, seq } of messages) {
-      // A message deleted before its announcement leaves a gap: fill it with the id of no message,
-      // since ordinals must be consecutive.
+      // A message that was deleted before its announcement would leave a gap. An id that no message has fills the
+      // gap, because ordinals must be consecutive.
       for (; next < seq; next++) await append(spaceId, NOTHING, next)
       await append(spaceId, id, seq)
       next = seq + 1
@@ -148,11 +154,11 @@ function lengthOfBurst({ createdAt, messages }: { createdAt: Date; messages: rea
 }
 
 /**
- * Messages whose predecessor is not announced yet: common when many are posted in a space at once.
- * They wait for their predecessor, so that they do not all read it from the database.
+ * Lets a message wait until its predecessor has been announced. When many messages are posted in a space at once,
+ * this prevents each of them from reading the predecessor from the database.
  */
 function createEarlyOnes() {
-  /** By space and seq: wakes a waiting announcement. */
+  /** By space and `seq`, the function that wakes a waiting announcement. */
   const waiting = new Map<string, Map<number, () => void>>()
   return {
     /** Resolves when this process has announced the predecessor, or after `ms`. */
@@ -170,7 +176,7 @@ function createEarlyOnes() {
         ofSpace.set(seq, settle)
       })
     },
-    /** A message has been announced: wakes all consecutive successors together. */
+    /** Wakes the announcements of all consecutive messages that follow an announced message. */
     follow(spaceId: string, seq: number): void {
       const ofSpace = waiting.get(spaceId)
       for (let next = seq + 1; ofSpace?.has(next); next++) ofSpace.get(next)?.()

@@ -40,7 +40,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     return { messages, told }
   }
 
-  test('the first messages of a space are all published, in whatever order they are announced', async () => {
+  test('the first messages of a space are all published, even if they are announced out of order', async () => {
     const { messages, told } = await spaceOf(4)
     const [first, second, third, fourth] = messages
     await Promise.all([third!, second!].map((message) => announcer.announce(message)))
