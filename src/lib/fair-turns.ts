@@ -1,7 +1,7 @@
-/** Shares database connections among requesters. */
+/** Shares database connections, or other places, among requesters. */
 export interface FairTurns {
   /**
-   * Waits for a connection's turn. Returns a function to call once when the turn is over.
+   * Waits for a turn. Returns a function to call once when the turn is over.
    * `requesterId`: undefined for the server's own work.
    * `isBounded`: whether something else bounds the amount of such work, so that the turn is none of `unboundedPlaces`; by
    * default only for the server's own.
@@ -25,7 +25,7 @@ interface Wait {
 }
 
 export interface FairTurnsOptions {
-  /** Returns the number of concurrent turns, which is the number of connections. The number may change. */
+  /** Returns the number of concurrent turns, such as the number of connections. The number may change. */
   places: () => number
   /**
    * How many of them may be taken together by turns that are not bounded; all by default. The number may change. One such
@@ -65,7 +65,7 @@ interface Line {
 }
 
 /**
- * Serves the requester first that has recently used the least database time: a member's statement waits for
+ * Serves the requester first that has recently used the least time: a member's statement waits for
  * running statements, but not for the queued statements of other requesters. Nobody starves, because each turn counts
  * towards its requester, and a requester that returns gets no credit for its absence.
  */
