@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import { isKnownTo, type Marks, marksTogether, UNMARKED } from '../confidentiality/marks.ts'
 import { type Goal, type GoalStatus, Prisma } from '../generated/prisma/client.ts'
-import { BadInputError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkText } from '../lib/validate.ts'
@@ -9,6 +9,7 @@ import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { deleteGoals, insertGoal, updateGoal } from '../stores/knowledge-store.ts'
+import { checkNumberOfNotes, type NumberedNotes } from '../stores/note-limits.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 /**
@@ -31,10 +32,10 @@ export interface Goals {
   /** Returns the goals of each agent, oldest first. The map has no entry for an agent without goals. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Goal[]>>
   /**
-   * Adds and changes goals for the agent itself, and returns them in the given order. `by`: the caller's
-   * transaction, and the marks of the run.
-   * @throws BadInputError; NotFoundError for an unknown goal or one of another agent; LimitExceededError above 500
-   * goals that the run may read
+   * Adds and changes goals on behalf of the agent itself, and returns them in the given order. `by` is the caller's
+   * transaction and the marks of the run.
+   * @throws BadInputError, NotFoundError for an unknown goal or one of another agent, LimitExceededError over 500
+   * goals that the run may read or 10,000 in all.
    */
   set(agentId: string, goals: readonly GoalInput[], by?: { tx: Tx; marks: Marks }): Promise<Goal[]>
   /** Deletes goals for the agent itself, if its run may read them. Returns the ids of the deleted goals. */
@@ -49,6 +50,7 @@ export interface Goals {
 }
 
 const MOST_GOALS = 500
+const GOALS: NumberedNotes = { table: 'Goal', what: 'goals', most: MOST_GOALS }
 const LONGEST_DESCRIPTION = 4000
 
 export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goals {
@@ -72,9 +74,7 @@ export function createGoals({ db, clock }: Pick<Platform, 'db' | 'clock'>): Goal
         const written: Goal[] = []
         const how = { updatedAt: new Date(clock.now()), marks: by?.marks ?? null }
         for (const goal of checked) written.push(await write(tx, agentId, goal, how))
-        if ((await countKnown(tx, agentId, by?.marks ?? UNMARKED)) > MOST_GOALS) {
-          throw new LimitExceededError(`An agent has at most ${MOST_GOALS} goals: delete some first.`)
-        }
+        await checkNumberOfNotes(tx, GOALS, { agentId, marks: by?.marks ?? UNMARKED })
         return written
       })
     },
@@ -137,16 +137,6 @@ async function write(
   const goal = await updateGoal(tx, { id, agentId }, data)
   if (goal === null) throw new NotFoundError(NO_SUCH_GOAL)
   return goal
-}
-
-/**
- * Counts the goals that the run may read. If all goals counted, one human could fill the limit with goals that other
- * runs can neither read nor delete.
- */
-async function countKnown(tx: Tx, agentId: string, marks: Marks): Promise<number> {
-  const [row] = await tx.$queryRaw<{ count: number }[]>`
-    SELECT count(*)::int AS count FROM "Goal" WHERE "agentId" = ${agentId} AND ${isKnownTo(marks)}`
-  return row?.count ?? 0
 }
 
 async function readKnown(tx: Tx, id: string, marks: Marks): Promise<Marks | null> {

@@ -1,12 +1,13 @@
 import type { Viewer } from '../access/viewer.ts'
 import { isKnownTo, type Marks, UNMARKED } from '../confidentiality/marks.ts'
 import { type Memory, Prisma } from '../generated/prisma/client.ts'
-import { BadInputError, LimitExceededError } from '../lib/errors.ts'
+import { BadInputError } from '../lib/errors.ts'
 import { checkNameCharacters, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 import { deleteMemories, upsertMemories } from '../stores/knowledge-store.ts'
+import { checkNumberOfNotes, type NumberedNotes } from '../stores/note-limits.ts'
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 export interface MemoryInput {
@@ -22,11 +23,11 @@ export interface Memories {
   /** Returns the memories of each agent by key. The map has no entry for an agent without memories. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Memory[]>>
   /**
-   * Writes memories for the agent itself, and returns all memories that its run may read. If a key is repeated, its
-   * last value wins. A memory with the same key and another label is a different memory, which stays unchanged.
-   * `by`: the caller's transaction, and the marks of the run.
-   * @throws BadInputError; LimitExceededError above 500 memories that the run may read; NotFoundError for an unknown
-   * agent
+   * Writes memories on behalf of the agent itself, and returns all memories that its run may read. The last value of a
+   * repeated key wins. The same key under another label is a different memory, which does not change. `by` is the caller's
+   * transaction and the marks of the run.
+   * @throws BadInputError, LimitExceededError over 500 memories that the run may read or 10,000 in all, NotFoundError for an unknown
+   * agent.
    */
   set(agentId: string, memories: readonly MemoryInput[], by?: { tx: Tx; marks: Marks }): Promise<Memory[]>
   /** Deletes memories for the agent itself, if its run may read them. Returns the deleted keys. */
@@ -41,6 +42,7 @@ export interface Memories {
 }
 
 const MOST_MEMORIES = 500
+const MEMORIES: NumberedNotes = { table: 'Memory', what: 'memories', most: MOST_MEMORIES }
 const LONGEST_KEY = 200
 const LONGEST_VALUE = 10_000
 
@@ -59,14 +61,9 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
         await lockAgentRow(tx, agentId)
         const { places, label } = by?.marks ?? UNMARKED
         await upsertMemories(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })
-        // Counts the memories that the run may read. If all memories counted, one human could fill the limit with
-        // memories that other runs can neither read nor delete.
-        const rows = await tx.$queryRaw<Memory[]>`
+        await checkNumberOfNotes(tx, MEMORIES, { agentId, marks: { places, label } })
+        return tx.$queryRaw<Memory[]>`
           SELECT * FROM "Memory" WHERE "agentId" = ${agentId} AND ${isKnownTo({ places, label })} ORDER BY key, id`
-        if (rows.length > MOST_MEMORIES) {
-          throw new LimitExceededError(`An agent has at most ${MOST_MEMORIES} memories: delete some first.`)
-        }
-        return rows
       })
     },
     async delete(agentId, keys, by) {

@@ -19,12 +19,12 @@ export function createDeletion(platform: Platform, parts: Parts) {
     deleteAgent: agents.deleteAgent,
     deleteSpace: spaces.deleteSpace,
     eraseHuman: erasure.eraseHuman,
-    /** Tries all sweeps even if one fails. @throws the first error, after all have been tried */
-    async sweep() {
+    /** Tries all sweeps even if one fails; an abort ends each of them. @throws the first error, after all have been tried */
+    async sweep(signal?: AbortSignal) {
       const results = [
-        await settled(spaces.sweep()),
-        await settled(erasure.sweep()),
-        await settled(parts.derivedTexts.sweep()),
+        await settled(spaces.sweep(signal)),
+        await settled(erasure.sweep(signal)),
+        await settled(parts.derivedTexts.sweep(signal)),
       ]
       for (const result of results) if (result.status === 'rejected') throw result.reason
     },

@@ -167,7 +167,7 @@ function bindJobs(
       : []),
     createCopyIndexing(platform),
     core.messageDeletions.copyDeletion,
-    bindJob(FINISH_DELETIONS, () => deletion.sweep()),
+    bindJob(FINISH_DELETIONS, (_, { signal }) => deletion.sweep(signal)),
     bindJob(SWEEP_FILES, (_, { signal }) => files.sweep(signal)),
     bindJob(RESTORE_JOBS, async () => {
       await planFiring.restore()

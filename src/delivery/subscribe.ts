@@ -29,7 +29,10 @@ export interface SinkContext {
 export interface SubscribeParts {
   domain: Domain
   streams: Streams
+  /** Gives errors of an unavailable database the code RATE_LIMITED. */
   maskError: MaskError
+  /** Whether an error is due to a database that is too busy or does not answer. */
+  isUnavailable(error: unknown): boolean
   hub: Hub
   /** Counted over all transports: sockets, event streams and multipart. */
   maxSubscriptionsPerViewer: number
@@ -84,7 +87,8 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
     source.lifeline.onEnd(leavePace)
     const begin = (to: Sink) => {
       onTooSlow = () => endSlow(source, { sink: to, pace, cutOff })
-      return deliver(source, { answers, viewer, sink: to, pace, turns, hub: parts.hub, onTooSlow })
+      const subscriber = { answers, viewer, sink: to, pace, turns, hub: parts.hub, onTooSlow }
+      return deliver(source, subscriber, parts.isUnavailable)
     }
     if (sink === undefined) return resultsOf(source, begin, parts.maskError)
     onBegun?.(silence(source, () => begin(sink)))
@@ -151,13 +155,17 @@ function createRegistry({ domain, streams, maskError, maxResponseBytes }: Subscr
 }
 
 /** Delivers a feed until it ends. @throws the error that ended it */
-async function deliver(feed: Feed<object>, subscriber: SubscriberParts): Promise<void> {
+async function deliver(
+  feed: Feed<object>,
+  subscriber: SubscriberParts,
+  isUnavailable: SubscribeParts['isUnavailable'],
+): Promise<void> {
   const { lifeline } = feed
   try {
     await feed.deliverTo(createSubscriber(feed, subscriber))
   } catch (error) {
-    // The client resumes after its last cursor, once the database is less busy.
-    if (isOverloadOfEvent(error)) subscriber.onTooSlow()
+    // The client resumes after its last cursor, once the database is available.
+    if (isOverloadOfEvent(error) || isUnavailable(error)) subscriber.onTooSlow()
     else lifeline.fail(error as Error)
   }
   lifeline.end()

@@ -55,6 +55,7 @@ import {
   readDecidable,
   readDecidedCalls,
   readDeciders,
+  readDecidersOfCalls,
   readEarlierDecisions,
   recordDecision,
 } from '../stores/decision-store.ts'
@@ -406,9 +407,12 @@ export function createDecideCall(
     },
     async claimersOf(calls) {
       const claimed = calls.filter((call) => call.claimedById !== null && isClaimable(call))
-      const mayStill = await Promise.all(claimed.map((call) => mayClaim(db.prisma, call, call.claimedById ?? '')))
+      const mayAnswerIt = await readClaimants(db.prisma, claimed)
       return new Map(
-        claimed.flatMap((call, index) => (mayStill[index] === true ? [[call.id, call.claimedById ?? '']] : [])),
+        claimed.flatMap((call) => {
+          const { id, claimedById } = call
+          return claimedById !== null && mayAnswerIt(call, claimedById) ? [[id, claimedById]] : []
+        }),
       )
     },
     async recheck(among = {}) {
@@ -502,8 +506,32 @@ async function claimIn(
 
 /** Whether a human may submit the result of a call, or decide on it. */
 async function mayClaim(tx: Tx, call: ToolCall, humanId: string): Promise<boolean> {
-  if (waitsFor(call) === 'DECISION') return (await readDeciders(tx, call.id)).includes(humanId)
-  if (!isAnsweredBy(call, 'HUMAN') || call.spaceId === null) return false
-  const memberships = await tx.membership.count({ where: { spaceId: call.spaceId, entityId: humanId } })
-  return mayAnswer(call, { scope: 'HUMAN', isMember: memberships > 0 })
+  const mayAnswerIt = await readClaimants(tx, [{ ...call, claimedById: humanId }])
+  return mayAnswerIt(call, humanId)
+}
+
+/** Reads, in two statements, whether the claimants of calls may submit their results, or decide on them. */
+async function readClaimants(
+  tx: Tx,
+  calls: readonly ToolCall[],
+): Promise<(call: ToolCall, humanId: string) => boolean> {
+  const ofDecisions = calls.filter((call) => waitsFor(call) === 'DECISION')
+  const ofResults = calls.filter((call) => waitsFor(call) !== 'DECISION' && isAnsweredBy(call, 'HUMAN'))
+  const places = ofResults.flatMap(({ spaceId, claimedById: entityId }) =>
+    spaceId === null || entityId === null ? [] : [{ spaceId, entityId }],
+  )
+  const decisionIds = ofDecisions.map(({ id }) => id)
+  const [deciders, members] = await Promise.all([
+    decisionIds.length === 0 ? [] : readDecidersOfCalls(tx, decisionIds),
+    places.length === 0 ? [] : tx.membership.findMany({ where: { OR: places } }),
+  ])
+  const allowed = new Set([
+    ...deciders.map(({ callId, id }) => `${callId} ${id}`),
+    ...members.map(({ spaceId, entityId }) => `${spaceId} ${entityId}`),
+  ])
+  return (call, humanId) => {
+    if (waitsFor(call) === 'DECISION') return allowed.has(`${call.id} ${humanId}`)
+    if (!isAnsweredBy(call, 'HUMAN') || call.spaceId === null) return false
+    return mayAnswer(call, { scope: 'HUMAN', isMember: allowed.has(`${call.spaceId} ${humanId}`) })
+  }
 }

@@ -2,6 +2,7 @@ import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { type InboxEvent, Prisma } from '../generated/prisma/client.ts'
 import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
+import { sweepRows } from '../lib/sweep-rows.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
@@ -33,10 +34,10 @@ export interface SpaceDeletion {
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
   /**
-   * Removes the rows of deleted spaces, including those whose deletion was interrupted. If one fails, the others
-   * continue.
+   * Removes the rows of deleted spaces, including those whose deletion was interrupted. A failure in one does not stop the others.
+   * @param signal ends the sweep after the current batch; the next sweep continues
    */
-  sweep(): Promise<void>
+  sweep(signal?: AbortSignal): Promise<void>
 }
 
 interface DeletionParts {
@@ -70,23 +71,29 @@ export function createSpaceDeletion(
       await ended.afterCommit()
       await removal.afterCommit()
       await lifecycle.endGone()
-      await remove(db, id, MOST_BATCHES)
+      await remove(db, id, { mostBatches: MOST_BATCHES })
       return { deletedSpaceId: id }
     },
-    async sweep() {
-      const where = { deletedAt: { not: null }, NOT: REMAINS }
-      const left = await db.prisma.space.findMany({ where, select: { id: true } })
-      if (left.length > 0) await lifecycle.endGone()
-      for (const { id } of left) {
-        try {
-          await remove(db, id)
-        } catch (error) {
+    async sweep(signal) {
+      const isDeleted = { deletedAt: { not: null }, NOT: REMAINS }
+      const nextDeleted = (after: string, most: number) =>
+        db.prisma.space.findMany({
+          where: { ...isDeleted, id: { gt: after } },
+          select: { id: true },
+          orderBy: { id: 'asc' },
+          take: most,
+        })
+      if ((await nextDeleted('', 1)).length > 0) await lifecycle.endGone()
+      await sweepRows({
+        next: nextDeleted,
+        handle: ({ id }) => remove(db, id, { signal }),
+        report: ({ id }, error) =>
           logger.warn(
             { spaceId: id, error: messageOf(error) },
             'could not remove a deleted space; the next sweep continues',
-          )
-        }
-      }
+          ),
+        signal,
+      })
       await forgetForks(db.prisma)
     },
   }
@@ -134,10 +141,16 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
   return { memberIds: members.map(({ id }) => id), agentIds, events }
 }
 
-/** Removes the rows of a deleted space, in small statements, so that other statements wait only briefly. */
-async function remove({ prisma }: Database, spaceId: string, mostBatches = Number.POSITIVE_INFINITY): Promise<void> {
+/**
+ * Removes the rows of a space that nobody can see any more, in small statements, so that other statements do not wait long.
+ */
+async function remove(
+  { prisma }: Database,
+  spaceId: string,
+  { mostBatches = Number.POSITIVE_INFINITY, signal }: { mostBatches?: number; signal?: AbortSignal | undefined },
+): Promise<void> {
   for (let batch = 0; ; batch++) {
-    if (batch === mostBatches) return
+    if (batch === mostBatches || signal?.aborted) return
     const removed = await prisma.$executeRaw`
       WITH few AS (${lockOldestMessagesSql(spaceId, MESSAGES_AT_ONCE)}), outcomes AS (
         ${deleteOutcomesSql(Prisma.sql`SELECT id FROM few`)}

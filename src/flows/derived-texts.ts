@@ -4,6 +4,7 @@ import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import { runIdAt } from '../lib/ids.ts'
 import { type Json, jsonbText } from '../lib/json.ts'
+import { sweepRows } from '../lib/sweep-rows.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createTextRemoval, type TextRemoval } from '../rules/deleted-text.ts'
 import { createMessagePublisher } from '../spaces/message-publisher.ts'
@@ -13,6 +14,7 @@ import {
   endDeletion,
   type MessageDeletion,
   openDeletions,
+  removeDone,
   saveDeletion,
   takeDeletion,
 } from '../stores/deletion-store.ts'
@@ -33,8 +35,8 @@ export interface DerivedTexts {
    * since.
    */
   forgetInRun(runId: string): Promise<void>
-  /** Continues deletions that wait for active runs or were interrupted. If one fails, the others continue. */
-  sweep(): Promise<void>
+  /** Continues deletions that wait for active runs, or were interrupted. If one fails, the others continue. */
+  sweep(signal?: AbortSignal): Promise<void>
 }
 
 const RUNS_AT_ONCE = 50
@@ -90,18 +92,25 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
   const publisher = createMessagePublisher(platform)
   const { prisma } = db
 
-  /** @param isPublished whether the deletion was published; if not, its process may have died before publishing it */
-  async function finish(messageId: string, forMs: number, isPublished: boolean): Promise<void> {
+  /** @param isPublished whether the deletion was published; otherwise its process may have died before that */
+  async function finish(
+    messageId: string,
+    { forMs, isPublished, signal }: { forMs: number; isPublished: boolean; signal?: AbortSignal | undefined },
+  ): Promise<void> {
     const deletion = await takeDeletion(prisma, messageId, TAKEN_SECONDS)
     if (deletion === null) return
     try {
-      await goOn(deletion, clock.now() + forMs, isPublished)
+      const until = clock.now() + forMs
+      await goOn(deletion, { isPublished, isOver: () => clock.now() >= until || signal?.aborted === true })
     } finally {
       await saveDeletion(prisma, messageId, { takenUntil: null })
     }
   }
 
-  async function goOn(deletion: MessageDeletion, until: number, isPublished: boolean): Promise<void> {
+  async function goOn(
+    deletion: MessageDeletion,
+    { isPublished, isOver }: { isPublished: boolean; isOver: () => boolean },
+  ): Promise<void> {
     const { messageId, spaceId, texts, sentAt } = deletion
     const removal = createTextRemoval(texts)
     const agentIds = await agentsOf(deletion)
@@ -115,7 +124,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
       afterId = runIdAt(sentAt.getTime() - CLOCK_SLACK_MS)
       await saveDeletion(prisma, messageId, { afterId, living })
     }
-    while (afterId !== END && clock.now() < until) {
+    while (afterId !== END && !isOver()) {
       const runIds = await runsAfter(agentIds, afterId)
       await fromRuns(runIds, removal)
       afterId = runIds.length < RUNS_AT_ONCE ? END : runIds.at(-1)!
@@ -251,7 +260,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
   return {
     async forget(messageId) {
       try {
-        await finish(messageId, AT_ONCE_MS, true)
+        await finish(messageId, { forMs: AT_ONCE_MS, isPublished: true })
       } catch (error) {
         logger.warn({ messageId, error: messageOf(error) }, NOT_FINISHED)
       }
@@ -259,14 +268,14 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
     async forgetInRun(runId) {
       for (const { texts } of await deletionsDuring(prisma, runId)) await fromRuns([runId], createTextRemoval(texts))
     },
-    async sweep() {
-      for (const messageId of await openDeletions(prisma)) {
-        try {
-          await finish(messageId, A_SWEEP_MS, false)
-        } catch (error) {
-          logger.warn({ messageId, error: messageOf(error) }, NOT_FINISHED)
-        }
-      }
+    async sweep(signal) {
+      await removeDone(prisma)
+      await sweepRows({
+        next: (after, most) => openDeletions(prisma, after, most),
+        handle: ({ id }) => finish(id, { forMs: A_SWEEP_MS, isPublished: false, signal }),
+        report: ({ id }, error) => logger.warn({ messageId: id, error: messageOf(error) }, NOT_FINISHED),
+        signal,
+      })
     },
   }
 }

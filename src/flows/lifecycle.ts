@@ -1,6 +1,7 @@
 import { JOBS_CHANNEL, runTopic } from '../broker/topics.ts'
 import { Prisma, type Run } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
+import { sweepRows } from '../lib/sweep-rows.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { RunEnding } from '../rules/run-end.ts'
@@ -81,9 +82,10 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
   stopSignals: StopSignals
 }
 
-/** The number of queued runs that one removal of an agent cancels; the sweeps cancel the rest. */
+const GONE: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
+const ENDED_AT_ONCE = 8
+/** The number of queued runs that one removal of an agent cancels. Sweeps cancel the rest. */
 const MOST_LEFT_BY_CALL = 50
-const MOST_LEFT_BY_SWEEP = 500
 const DIED_TOO_OFTEN = `Workers died ${MOST_FRUITLESS_ATTEMPTS} times in a row without progress on this run.`
 
 export function createLifecycle(platform: Platform, { recovery }: { recovery: MessageRecovery }): Lifecycle {
@@ -129,24 +131,33 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
   }
 
   async function leave(left: { agentId: string; spaceId: string } | null): Promise<void> {
-    const runs = await db.prisma.$queryRaw<{ id: string }[]>`
-      SELECT r.id FROM "Run" r WHERE r.status = 'QUEUED' AND r."triggerSpaceId" IS NOT NULL
-        AND (${left === null}::boolean OR (r."agentId" = ${left?.agentId ?? ''} AND r."triggerSpaceId" = ${left?.spaceId ?? ''}))
-        AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = r."agentId")
-      LIMIT ${left === null ? MOST_LEFT_BY_SWEEP : MOST_LEFT_BY_CALL}`
-    const ending: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
-    for (const { id } of runs) await end({ id, statuses: ['QUEUED'] }, ending)
+    const isLeft = Prisma.sql`r.status = 'QUEUED' AND r."triggerSpaceId" IS NOT NULL
+      AND (${left === null}::boolean OR (r."agentId" = ${left?.agentId ?? ''} AND r."triggerSpaceId" = ${left?.spaceId ?? ''}))
+      AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = r."agentId")`
+    const endOne = (id: string) => end({ id, statuses: ['QUEUED'] }, GONE)
+    if (left === null) return endAll(isLeft, endOne)
+    const runs = await db.query<{ id: string }>(
+      Prisma.sql`SELECT r.id FROM "Run" r WHERE ${isLeft} ORDER BY r.id LIMIT ${MOST_LEFT_BY_CALL}`,
+    )
+    for (const { id } of runs) await endOne(id)
   }
 
   async function endGone(): Promise<void> {
-    const runs = await db.prisma.$queryRaw<{ id: string }[]>`
-      SELECT r.id FROM "Run" r WHERE r.status IN ${ACTIVE_RUNS_SQL} AND ${IS_GONE}`
-    const ending: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
-    const endOne = (id: string) => stopSignals.stop(id, () => end({ id, statuses: ACTIVE_RUN_STATUSES }, ending))
-    await forEach(
-      runs.map(({ id }) => id),
-      async (id) => void (await endOne(id)),
-    )
+    const isGone = Prisma.sql`r.status IN ${ACTIVE_RUNS_SQL} AND ${IS_GONE}`
+    await endAll(isGone, (id) => stopSignals.stop(id, () => end({ id, statuses: ACTIVE_RUN_STATUSES }, GONE)))
+  }
+
+  /** Ends the runs that meet a condition on `r`. A run that fails is logged, and the next sweep tries again. */
+  function endAll(condition: Prisma.Sql, endOne: (id: string) => Promise<unknown>): Promise<void> {
+    return sweepRows({
+      next: (after, most) =>
+        db.query<{ id: string }>(Prisma.sql`
+          SELECT r.id FROM "Run" r WHERE ${condition} AND r.id > ${after} ORDER BY r.id LIMIT ${most}`),
+      handle: ({ id }) => endOne(id),
+      report: ({ id }, error) =>
+        logger.error({ runId: id, error: messageOf(error) }, 'could not end a run whose agent or space is gone'),
+      concurrency: ENDED_AT_ONCE,
+    })
   }
 
   /** Fails a run after too many crashed attempts. */
@@ -194,9 +205,8 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
     leave,
     endGone,
     async sweep() {
-      await recovery.sweep()
-      await leave(null)
-      await endGone()
+      const results = await Promise.allSettled([recovery.sweep(), leave(null), endGone()])
+      for (const result of results) if (result.status === 'rejected') throw result.reason
     },
     timed: timedBy({ expire, lapse }),
     stopSignals,

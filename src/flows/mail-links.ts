@@ -21,7 +21,14 @@ import {
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { noteDeed } from '../stores/audit-store.ts'
 import { findHumanByEmail, insertHuman, updateHuman } from '../stores/human-store.ts'
-import { deleteMailCodes, findMailCode, insertMailCode, type MailCode, useMailCode } from '../stores/mail-code-store.ts'
+import {
+  countMailCodes,
+  deleteMailCodes,
+  findMailCode,
+  insertMailCode,
+  type MailCode,
+  useMailCode,
+} from '../stores/mail-code-store.ts'
 import { deleteMailInvitation, findInvitationOf, findMailInvitation } from '../stores/mail-invitation-store.ts'
 import { countedAs, countMails, insertMail } from '../stores/mail-store.ts'
 import type { DecideCall } from './decide-call.ts'
@@ -221,7 +228,11 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         const counted = countedAs(purpose === 'SIGN_IN' ? 'sign in' : 'others', to)
         const others = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
         const isRepeated = (await tx.mail.count({ where: { key: job.id } })) > 0
-        if (!isRepeated && others >= MOST_LINKS_OF_ADDRESS) {
+        const isOver = others >= MOST_LINKS_OF_ADDRESS
+        // Otherwise strangers who request links could lock the person out.
+        const lacksLink =
+          isOver && purpose === 'SIGN_IN' && (await countMailCodes(tx, { purpose, email: to, now: now() })) === 0
+        if (!isRepeated && isOver && !lacksLink) {
           logger.info({ purpose }, 'a link was not emailed: its address has received too many within an hour')
           return null
         }

@@ -1,7 +1,10 @@
 import { type RunLogEvent, runTopic, spaceTopic } from '../broker/topics.ts'
 import { marksTogether } from '../confidentiality/marks.ts'
 import type { Run, ToolCall } from '../generated/prisma/client.ts'
+import { messageOf } from '../lib/errors.ts'
 import { isForeignModel } from '../lib/foreign-model.ts'
+import { sweepRows } from '../lib/sweep-rows.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type Message, type MessagePart, messageOfRow } from '../rules/message.ts'
 import { isOrphan } from '../rules/orphan-messages.ts'
@@ -33,7 +36,10 @@ export interface MessageRecovery {
    * message. Announces messages that were committed but not announced. Stops if another worker takes over the run.
    */
   takeOver(run: ClaimedRun): Promise<void>
-  /** Cleans up after ended runs whose messages are still unfinished because their process died before the cleanup. */
+  /**
+   * Settles ended runs whose messages are still open because their process died before it settled them. A run that
+   * fails is logged, and the next sweep tries again.
+   */
   sweep(): Promise<void>
 }
 
@@ -69,7 +75,7 @@ export async function readPartsSoFar(
 }
 
 export function createMessageRecovery(platform: Platform, announcer: Announcer): MessageRecovery {
-  const { db, log } = platform
+  const { db, log, logger } = platform
   const callPublisher = createCallPublisher(platform)
   const publisher = createMessagePublisher(platform)
   const partsSoFar = (row: MessageRow) => readPartsSoFar(log, messageOfRow(row))
@@ -206,13 +212,23 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
   return {
     settle,
     takeOver: (run) => takeOver(run).catch(unlessLost),
-    async sweep() {
-      const runs = await db.prisma.$queryRaw<Run[]>`
-        SELECT DISTINCT r.* FROM "Message" m JOIN "Run" r ON r.id = m."runId"
-        WHERE m.status IN ${OPEN_MESSAGES_SQL} AND r.status IN ${ENDED_RUNS_SQL}
-          AND r."finishedAt" < now() - interval '10 seconds'
-          AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."messageId" = m.id AND ${WAITS_OUTSIDE_RUN_SQL}) LIMIT 100`
-      for (const run of runs) await settle(run, endEventOf(run))
-    },
+    sweep: () =>
+      sweepRows({
+        next: (after, most) => unsettledRuns(db.prisma, after, most),
+        handle: (run) => settle(run, endEventOf(run)),
+        report: ({ id }, error) =>
+          logger.error({ runId: id, error: messageOf(error) }, 'could not settle the messages of an ended run'),
+      }),
   }
+}
+
+/** The next ended runs with messages that are still open. */
+function unsettledRuns(tx: Tx, after: string, most: number): Promise<Run[]> {
+  return tx.$queryRaw<Run[]>`
+    SELECT * FROM "Run" WHERE id IN (
+      SELECT r.id FROM "Message" m JOIN "Run" r ON r.id = m."runId"
+      WHERE m.status IN ${OPEN_MESSAGES_SQL} AND r.status IN ${ENDED_RUNS_SQL} AND r.id > ${after}
+        AND r."finishedAt" < now() - interval '10 seconds'
+        AND NOT EXISTS (SELECT 1 FROM "ToolCall" c WHERE c."messageId" = m.id AND ${WAITS_OUTSIDE_RUN_SQL}))
+    ORDER BY id LIMIT ${most}`
 }

@@ -15,7 +15,7 @@ import {
 } from '../lib/errors.ts'
 import { newId, prefixOf } from '../lib/ids.ts'
 import type { Platform } from '../platform/platform.ts'
-import { addPart, clearParts, deleteUpload, finishUpload, insertUpload } from '../stores/file-store.ts'
+import { addPart, clearParts, deleteUpload, finishUpload, insertUpload, lockUploads } from '../stores/file-store.ts'
 import type { Uploads } from './upload-file.ts'
 
 /**
@@ -57,7 +57,7 @@ const SWEPT_AT_ONCE = 50
 const NO_SUCH_UPLOAD = 'There is no such upload, or it has expired.'
 
 interface ResumableParts {
-  uploads: Pick<Uploads, 'upload'>
+  uploads: Pick<Uploads, 'upload' | 'inPlace'>
   sharedStorage: Pick<SharedStorage, 'check'>
 }
 
@@ -115,6 +115,36 @@ export function createResumableUploads(
     }
   }
 
+  async function append(
+    viewer: Viewer,
+    { id, offset, body, signal }: { id: string; offset: number; body: Readable; signal: AbortSignal },
+  ): Promise<number> {
+    const upload = await get(viewer, id)
+    if (upload.received !== offset) throw new ConflictError('The upload is at another offset.')
+    if (upload.parts.length >= MOST_PARTS)
+      throw new LimitExceededError(`An upload can have at most ${MOST_PARTS} parts: begin again with larger ones.`)
+    const received = await receiveFile(files, body, {
+      mostBytes: upload.size - offset,
+      keepsBrokenOff: true,
+      signal,
+    }).catch((error) => {
+      // Nothing came.
+      if (error instanceof BadInputError && !(error instanceof FileTooLargeError)) return null
+      throw error
+    })
+    if (received === null) return offset
+    const key = partKey(id, offset, offset + received.size)
+    try {
+      await files.put(key, received)
+      if (await addPart(db.prisma, { id, offset, bytes: received.size })) return offset + received.size
+      const now = await db.prisma.fileUpload.findUnique({ where: { id } })
+      if (now === null || !keysOf(now).includes(key)) await files.delete(key)
+      throw new ConflictError('The upload is at another offset.')
+    } finally {
+      await rm(received.path, { force: true })
+    }
+  }
+
   return {
     newId: () => newId('fil'),
     lifetimeMs: UPLOAD_LIFETIME_MS,
@@ -126,41 +156,22 @@ export function createResumableUploads(
       await sharedStorage.check()
       const now = clock.now()
       const where = { ownerId: viewer.id, fileId: null, expiresAt: { gt: new Date(now) } }
-      if ((await db.prisma.fileUpload.count({ where })) >= MOST_OPEN)
-        throw new LimitExceededError(`At most ${MOST_OPEN} unfinished uploads at a time: finish or end one first.`)
-      const times = { createdAt: new Date(now), expiresAt: new Date(now + UPLOAD_LIFETIME_MS) }
-      return insertUpload(db.prisma, {
-        id,
-        ownerId: viewer.id,
-        name: name.slice(0, 1000).replaceAll('\0', '').toWellFormed(),
-        size,
-        ...times,
+      return db.transaction(async (tx) => {
+        await lockUploads(tx, viewer.id)
+        if ((await tx.fileUpload.count({ where })) >= MOST_OPEN)
+          throw new LimitExceededError(`At most ${MOST_OPEN} unfinished uploads at a time: finish or end one first.`)
+        return insertUpload(tx, {
+          id,
+          ownerId: viewer.id,
+          name: name.slice(0, 1000).replaceAll('\0', '').toWellFormed(),
+          size,
+          createdAt: new Date(now),
+          expiresAt: new Date(now + UPLOAD_LIFETIME_MS),
+        })
       })
     },
-    async append(viewer, id, offset, body) {
-      const upload = await get(viewer, id)
-      if (upload.received !== offset) throw new ConflictError('The upload is at another offset.')
-      if (upload.parts.length >= MOST_PARTS)
-        throw new LimitExceededError(`An upload can have at most ${MOST_PARTS} parts: begin again with larger ones.`)
-      const received = await receiveFile(files, body, { mostBytes: upload.size - offset, keepsBrokenOff: true }).catch(
-        (error) => {
-          // No bytes have arrived.
-          if (error instanceof BadInputError && !(error instanceof FileTooLargeError)) return null
-          throw error
-        },
-      )
-      if (received === null) return offset
-      const key = partKey(id, offset, offset + received.size)
-      try {
-        await files.put(key, received)
-        if (await addPart(db.prisma, { id, offset, bytes: received.size })) return offset + received.size
-        const now = await db.prisma.fileUpload.findUnique({ where: { id } })
-        if (now === null || !keysOf(now).includes(key)) await files.delete(key)
-        throw new ConflictError('The upload is at another offset.')
-      } finally {
-        await rm(received.path, { force: true })
-      }
-    },
+    append: (viewer, id, offset, body) =>
+      uploads.inPlace(viewer.id, (signal) => append(viewer, { id, offset, body, signal })),
     async finish(viewer, id) {
       const upload = await get(viewer, id)
       // The file may exist although this is not recorded, because a process died in between.

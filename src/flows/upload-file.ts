@@ -6,6 +6,7 @@ import { type ReceivedFile, receiveFile } from '../files/stored-bytes.ts'
 import { storeReceived } from '../files/storing.ts'
 import type { File } from '../generated/prisma/client.ts'
 import { FileTooLargeError, ForbiddenError, RateLimitedError } from '../lib/errors.ts'
+import { createFairPlaces, type FairPlaces } from '../lib/fair-places.ts'
 import { cleanFileName } from '../lib/file-name.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
@@ -37,6 +38,8 @@ export interface Uploads {
    * @throws the errors of `upload`; the reason of the signal
    */
   createBy(agentId: string, input: CreatedFile): Promise<NewFile>
+  /** Receives a part of a file in one of the places of uploads in progress. */
+  inPlace: FairPlaces['run']
 }
 
 export interface CreatedFile {
@@ -61,9 +64,7 @@ interface Owner {
 
 type Received = Omit<UploadInput, 'id' | 'name'> & Pick<CreatedFile, 'textInBackground'>
 
-/**
- * The maximum number of concurrent uploads, because each occupies a scratch file on this machine until it is stored.
- */
+/** Each upload, and each part of a resumable one, occupies a scratch file on this machine until it is stored. */
 const MOST_AT_ONCE = 64
 const MOST_OF_VIEWER_AT_ONCE = 24
 const DAY_MS = 86_400_000
@@ -71,25 +72,11 @@ const DAY_MS = 86_400_000
 export function createUploads(platform: Platform, { sharedStorage }: { sharedStorage: SharedStorage }): Uploads {
   const { db, files, clock, config } = platform
   const { maxFileBytes, maxFileBytesPerDay } = config.limits
-  /** The number of uploads in progress by viewer. */
-  const inProgress = new Map<string, number>()
-  let total = 0
-
-  async function inTurn<T>(viewerId: string, work: () => Promise<T>): Promise<T> {
-    const own = inProgress.get(viewerId) ?? 0
-    if (total >= MOST_AT_ONCE || own >= MOST_OF_VIEWER_AT_ONCE)
-      throw new RateLimitedError('Too many uploads at a time. Wait until others have finished.', 1000)
-    total += 1
-    inProgress.set(viewerId, own + 1)
-    try {
-      return await work()
-    } finally {
-      total -= 1
-      const left = (inProgress.get(viewerId) ?? 1) - 1
-      if (left === 0) inProgress.delete(viewerId)
-      else inProgress.set(viewerId, left)
-    }
-  }
+  const places = createFairPlaces({
+    most: MOST_AT_ONCE,
+    mostOfOne: MOST_OF_VIEWER_AT_ONCE,
+    refusal: 'Too many uploads at a time. Wait until others have finished.',
+  })
 
   const today = () => new Date(clock.now()).toISOString().slice(0, 10)
 
@@ -136,15 +123,16 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
     { body, bytes, signal, textInBackground }: Received,
     record: (file: NewFile) => Promise<T>,
   ): Promise<T> {
-    return inTurn(owner.id, async () => {
+    return places.run(owner.id, async (cutOff) => {
+      const ended = signal === undefined ? cutOff : AbortSignal.any([signal, cutOff])
       if ((bytes ?? 0) > maxFileBytes) throw new FileTooLargeError(maxFileBytes)
       await sharedStorage.check()
       await checkDay(owner.id, bytes ?? 1)
-      const received = await receiveFile(files, body, { mostBytes: maxFileBytes, signal })
+      const received = await receiveFile(files, body, { mostBytes: maxFileBytes, signal: ended })
       try {
         await checkDay(owner.id, received.size)
         const file = await store(received, owner, textInBackground)
-        signal?.throwIfAborted()
+        ended.throwIfAborted()
         return await record(file)
       } finally {
         await rm(received.path, { force: true })
@@ -153,6 +141,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
   }
 
   return {
+    inPlace: (viewerId, work) => places.run(viewerId, work),
     async upload(viewer, { id, name, ...input }) {
       if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can upload files: use the token of a human.')
       return take({ id: viewer.id, name, ...(id === undefined ? {} : { fileId: id }) }, input, (file) =>

@@ -117,7 +117,7 @@ function withoutSuggestion(message: string): string {
   return message.replace(/ Did you mean [\s\S]+\?$/, '')
 }
 
-/** `isOverload`: whether the error means that the database was too busy to start the statement. */
+/** `isOverload`: whether the client should try again, because the database is too busy or does not answer. */
 export function createMasking(
   { logger, metrics }: Pick<Platform, 'logger' | 'metrics'>,
   isOverload: (error: unknown) => boolean,
@@ -133,10 +133,7 @@ export function createMasking(
     const cause = rootOf(error)
     const isTooBusy = isOverload(cause)
     if (isTooBusy)
-      logger.warn(
-        { requestId: requestIdHere(), error: messageOf(cause) },
-        'an operation got no connection to the database in time',
-      )
+      logger.warn({ requestId: requestIdHere(), error: messageOf(cause) }, 'an operation could not use the database')
     const root = isTooBusy ? overloaded() : cause
     const code = codeOf(root, error)
     const place = error instanceof GraphQLError ? error : null

@@ -171,7 +171,7 @@ builder.mutationFields((t) => ({
   updatePlan: t.field({
     type: UpdatePlanPayload,
     description: 'For admins.',
-    errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
+    errors: { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] },
     args: { input: t.arg({ type: UpdatePlanInput, required: true }) },
     async resolve(_, { input }, context) {
       const { domain, viewer } = renewed(context)

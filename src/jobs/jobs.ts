@@ -49,9 +49,11 @@ export interface Jobs {
    */
   fail(kind: Queue, job: ClaimedJob, error: unknown): Promise<boolean>
   /**
-   * Enqueues a failed job again, with the full number of retries. Returns false if there is no such failed job, or
-   * if another job has its key.
+   * Gives up an attempt that a shutdown interrupted: the job is due now, and the attempt does not count. Call this once, after
+   * the attempt has ended, because the next attempt has the same number.
    */
+  release(kind: Queue, job: ClaimedJob): Promise<void>
+  /** Enqueues a failed job again, with all its retries. Returns false if there is no such failed job, or its key is taken. */
   retryFailed(tx: Tx, id: string): Promise<boolean>
   /** Deletes a failed job. Returns false if there is none. */
   deleteFailed(tx: Tx, id: string): Promise<boolean>
@@ -144,6 +146,12 @@ export async function openJobs(
         if (isMine) await boss.deleteJob(name, job.id, within)
         return isMine
       })
+    },
+    async release({ name }, { id, retryCount }) {
+      // pg-boss counts an attempt when it claims a job that has been started before.
+      await db.prisma.$executeRaw`
+        UPDATE job SET state = 'retry', started_on = NULL, heartbeat_on = NULL, start_after = now()
+        WHERE name = ${name} AND id = ${id}::uuid AND state = 'active' AND retry_count = ${retryCount}::int`
     },
     async retryFailed(tx, id) {
       return (await boss.redrive(FAILED_JOBS, { ids: [id], db: fromPrisma(tx) })) > 0

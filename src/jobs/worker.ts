@@ -102,10 +102,23 @@ export async function startJobWorker(
       if (!isCompleted) await settle(() => jobs.complete(kind, job))
       ended.inc({ queue: kind.name, result: 'completed' })
     } catch (error) {
-      await fail(kind, job, error)
+      if (closing.signal.aborted && !(error instanceof PermanentJobError)) await release(kind, job)
+      else await fail(kind, job, error)
     } finally {
       stopTimer()
     }
+  }
+
+  /** Returns a job to the queue that the shutdown has interrupted, which is no failure of the job. */
+  async function release(kind: BoundJob['kind'], job: ClaimedJob): Promise<void> {
+    const about = { job: kind.name, subjectId: subjectOf(kind, job), attempt: job.retryCount + 1 }
+    try {
+      await jobs.release(kind, job)
+      logger.info(about, 'a job was interrupted by the shutdown; it is retried')
+    } catch (error) {
+      logger.warn({ ...about, error: messageOf(error) }, 'could not release a job at the shutdown; it is retried later')
+    }
+    ended.inc({ queue: kind.name, result: 'retried' })
   }
 
   async function fail(kind: BoundJob['kind'], job: ClaimedJob, error: unknown): Promise<void> {
@@ -126,8 +139,7 @@ export async function startJobWorker(
       return
     }
     ended.inc({ queue: kind.name, result: isLast ? 'failed' : 'retried' })
-    if (closing.signal.aborted) logger.info(about, 'a job was interrupted by the shutdown; it is retried')
-    else if (isLast) logger.error(about, 'a job failed at its last attempt; it is kept as a failed job')
+    if (isLast) logger.error(about, 'a job failed at its last attempt; it is kept as a failed job')
     else logger.warn(about, 'a job failed; it is retried')
   }
 

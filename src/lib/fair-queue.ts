@@ -1,4 +1,6 @@
+import { createCounts } from './counts.ts'
 import { RateLimitedError } from './errors.ts'
+import { createFairTurns } from './fair-turns.ts'
 
 /** The requester of work in a queue that several requesters share. */
 export interface Requester {
@@ -8,7 +10,10 @@ export interface Requester {
   isPatient: boolean
 }
 
-/** Runs tasks one at a time. Requesters take turns, and the tasks of one requester run in the order of the calls. */
+/**
+ * Runs tasks one at a time. The requester whose tasks have recently taken the least time is next, and the tasks of one requester
+ * run in the order of the calls.
+ */
 export interface FairQueue {
   /**
    * Returns the result of the task.
@@ -22,44 +27,39 @@ export interface FairQueueOptions {
   mostWaiting: number
   /** The message of the error for a refused requester. */
   refusal: string
+  /** Monotonic time in ms; `performance.now` by default. */
+  now?: () => number
 }
 
 const RETRY_AFTER_MS = 1000
 
-interface Waiting {
-  isPatient: boolean
-  /** Resolves when the task has ended; never rejects. */
-  start(): Promise<void>
-}
+export function createFairQueue({ mostWaiting, refusal, now = () => performance.now() }: FairQueueOptions): FairQueue {
+  const turns = createFairTurns({ places: () => 1, now })
+  /** The numbers of waiting tasks of impatient requesters. */
+  const waiting = createCounts()
 
-export function createFairQueue({ mostWaiting, refusal }: FairQueueOptions): FairQueue {
-  /** Requesters with waiting tasks, in the order in which they are served. */
-  const lines = new Map<string, Waiting[]>()
-  let isServing = false
-
-  async function serve(): Promise<void> {
-    isServing = true
-    for (let next = lines.entries().next(); next.done !== true; next = lines.entries().next()) {
-      const [id, line] = next.value
-      const first = line.shift()
-      // Deleting and setting moves the requester behind the others.
-      lines.delete(id)
-      if (line.length > 0) lines.set(id, line)
-      await first?.start()
+  /** Waits for a turn. Returns the function that ends it. */
+  async function turnOf({ id, isPatient }: Requester): Promise<() => void> {
+    const end = turns.takeNow(id)
+    if (end !== null) return end
+    if (isPatient) return turns.take(id)
+    if (waiting.of(id) >= mostWaiting) throw new RateLimitedError(refusal, RETRY_AFTER_MS)
+    waiting.add(id, 1)
+    try {
+      return await turns.take(id)
+    } finally {
+      waiting.add(id, -1)
     }
-    isServing = false
   }
 
   return {
-    async run({ id, isPatient }, task) {
-      const line = lines.get(id) ?? []
-      const isFull = !isPatient && line.filter((waiting) => !waiting.isPatient).length >= mostWaiting
-      if (isFull) throw new RateLimitedError(refusal, RETRY_AFTER_MS)
-      return new Promise((resolve, reject) => {
-        line.push({ isPatient, start: () => Promise.resolve().then(task).then(resolve, reject) })
-        lines.set(id, line)
-        if (!isServing) void serve()
-      })
+    async run(requester, task) {
+      const end = await turnOf(requester)
+      try {
+        return await task()
+      } finally {
+        end()
+      }
     },
   }
 }

@@ -33,14 +33,21 @@ export function errorWordsIn(value: unknown): string | null {
   return sentError(value)?.words ?? null
 }
 
-/** Returns the title of an HTML page, else the beginning of its text; null if the text is not a page. */
+/**
+ * Returns the title, or else the beginning of the text, of an HTML page; null if the text is not a page. Reads only the beginning
+ * of the page. The patterns take linear time: an element without an end extends to the end of the text, and a tag ends before
+ * the next one.
+ */
 export function pageWordsIn(text: string): string | null {
-  if (!/^\s*(<!doctype html|<html|<head|<body)/i.test(text)) return null
-  const body = text.replace(/<(script|style|head)\b.*?<\/\1>/gis, ' ')
-  const title = /<(title|h1)[^>]*>(.*?)<\/\1>/is.exec(text)?.[2] ?? body
-  return cut(oneLineOf(title.replace(/<[^>]*>/g, ' ')), LONGEST_PAGE_WORDS)
+  const page = text.slice(0, LONGEST_READ)
+  if (!/^\s*(<!doctype html|<html|<head|<body)/i.test(page)) return null
+  const body = page.replace(/<(script|style|head)\b.*?(<\/\1>|$)/gis, ' ')
+  const title = /<(title|h1)\b[^<>]*>(.*?)(<\/\1>|$)/is.exec(page)?.[2] ?? body
+  return cut(oneLineOf(title.replace(/<[^<>]*>/g, ' ')), LONGEST_PAGE_WORDS)
 }
 
+/** The number of characters of a page, or of another text that is not JSON, that are read. */
+const LONGEST_READ = 65_536
 const LONGEST_PAGE_WORDS = 300
 const LONGEST_SHOWN = 300
 
@@ -157,7 +164,7 @@ function pageOrText(body: string): string | null {
   return text === '' || text.startsWith('{') || text.startsWith('[') ? null : cut(text, LONGEST_SHOWN)
 }
 
-const oneLineOf = (text: string) => text.replace(/\s+/g, ' ').trim()
+const oneLineOf = (text: string) => text.slice(0, LONGEST_READ).replace(/\s+/g, ' ').trim()
 
 function parsedJson(text: string): unknown {
   try {

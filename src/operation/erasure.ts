@@ -8,6 +8,7 @@ import { sleep } from '../lib/async.ts'
 import { messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import { jsonbText, toJson } from '../lib/json.ts'
+import { sweepRows } from '../lib/sweep-rows.ts'
 import { sqlStateOf } from '../platform/database-errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -48,7 +49,7 @@ export interface Erasure {
   /**
    * Continues erasures that wait for runs, were interrupted, or had failed rows. If one erasure fails, the others continue.
    */
-  sweep(): Promise<void>
+  sweep(signal?: AbortSignal): Promise<void>
 }
 
 interface ErasureParts {
@@ -96,9 +97,9 @@ const ROW_FAILED = 'could not remove the name of an erased human from a row; a l
 export function createErasure(platform: Platform, { leaving, publisher, decideCall }: ErasureParts): Erasure {
   const { db, clock, signals, logger } = platform
 
-  async function finish(id: string, forMs: number): Promise<void> {
+  async function finish(id: string, forMs: number, signal?: AbortSignal): Promise<void> {
     const until = clock.now() + forMs
-    while (!(await goOn(id)) && clock.now() < until) await sleep(PAUSE_MS)
+    while (!(await goOn(id)) && clock.now() < until && !signal?.aborted) await sleep(PAUSE_MS)
   }
 
   /**
@@ -219,16 +220,15 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
       await tellWatchers(id)
       return { erasedHumanId: id }
     },
-    async sweep() {
-      const unfinished = await db.prisma.$queryRaw<{ id: string }[]>`
-        SELECT id FROM "Entity" WHERE kind = 'HUMAN' AND "goneAt" IS NOT NULL AND formerly IS NOT NULL`
-      for (const { id } of unfinished) {
-        try {
-          await finish(id, A_SWEEP_MS)
-        } catch (error) {
-          logger.warn({ humanId: id, error: messageOf(error) }, NOT_FINISHED)
-        }
-      }
+    async sweep(signal) {
+      await sweepRows({
+        next: (after, most) => db.prisma.$queryRaw<{ id: string }[]>`
+          SELECT id FROM "Entity" WHERE kind = 'HUMAN' AND "goneAt" IS NOT NULL AND formerly IS NOT NULL AND id > ${after}
+          ORDER BY id LIMIT ${most}`,
+        handle: ({ id }) => finish(id, A_SWEEP_MS, signal),
+        report: ({ id }, error) => logger.warn({ humanId: id, error: messageOf(error) }, NOT_FINISHED),
+        signal,
+      })
     },
   }
 }

@@ -1,13 +1,14 @@
 import type { Viewer } from '../access/viewer.ts'
 import { isKnownTo, isOfLabel, type Marks, type Provenance, UNMARKED } from '../confidentiality/marks.ts'
 import { type Plan, Prisma } from '../generated/prisma/client.ts'
-import { BadInputError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
+import { BadInputError, NotFoundError } from '../lib/errors.ts'
 import { prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkName, checkText } from '../lib/validate.ts'
 import { inTransaction, type Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
+import { checkNumberOfNotes, type NumberedNotes } from '../stores/note-limits.ts'
 import { insertPlan, removePlans, updatePlan } from '../stores/plan-store.ts'
 import { checkSchedule, checkTimeZone, nextSlot, nextTimes, type Schedule, type ScheduleInput } from './schedule.ts'
 import { enqueueSlots } from './slots.ts'
@@ -49,10 +50,9 @@ export interface Plans {
    */
   create(viewer: Viewer, input: CreatePlanInput): Promise<Plan>
   /**
-   * Updates a plan; for admins only. A changed schedule or time zone takes effect from now on. Enabling a plan skips
-   * the slots in between.
-   * @throws ForbiddenError, NotFoundError; BadInputError, including for enabling a finished plan without a new
-   * schedule
+   * Admins only. A changed schedule or time zone takes effect from now on. Enabling a plan skips the slots in between.
+   * @throws ForbiddenError, NotFoundError, BadInputError, including for enabling a finished plan without a new schedule,
+   * LimitExceededError for resuming a finished plan over 100 enabled plans.
    */
   update(viewer: Viewer, input: UpdatePlanInput): Promise<Plan>
   /**
@@ -86,6 +86,13 @@ export interface Plans {
 }
 
 const MOST_PLANS = 100
+/** Unfinished plans; see `isOver`. */
+const PLANS: NumberedNotes = {
+  table: 'Plan',
+  what: 'plans',
+  most: MOST_PLANS,
+  counted: Prisma.sql`(enabled OR "nextRunAt" IS NOT NULL)`,
+}
 const LONGEST_INSTRUCTION = 32_000
 
 /** A validated new plan. */
@@ -118,11 +125,9 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
     async update(viewer, input) {
       requireAdmin(viewer, 'change plans')
       return db.transaction(async (tx) => {
-        const [before] = await tx.$queryRaw<
-          Plan[]
-        >`SELECT * FROM "Plan" WHERE id = ANY(${wellFormedIds([input.id])}::text[]) FOR UPDATE`
-        if (before === undefined) throw new NotFoundError(NO_SUCH_PLAN)
+        const before = await lockPlan(tx, input.id)
         const plan = await updatePlan(tx, before.id, changesOf(input, before, clock.now()))
+        if (isOver(before) && !isOver(plan)) await makeRoom(tx, plan.agentId, plan)
         if (plan.enabled && plan.nextRunAt !== null)
           await enqueueSlots(tx, platform.jobs, [{ id: plan.id, nextRunAt: plan.nextRunAt }])
         return plan
@@ -269,6 +274,16 @@ async function lockPlans(tx: Tx, agentId: string): Promise<void> {
   if (agent === undefined) throw new NotFoundError('There is no such agent.')
 }
 
+/** Locks a plan, and before it the agent's plans, like all writers. @throws NotFoundError */
+async function lockPlan(tx: Tx, id: string): Promise<Plan> {
+  const found = await tx.plan.findFirst({ where: { id: { in: wellFormedIds([id]) } }, select: { agentId: true } })
+  if (found === null) throw new NotFoundError(NO_SUCH_PLAN)
+  await lockPlans(tx, found.agentId)
+  const [plan] = await tx.$queryRaw<Plan[]>`SELECT * FROM "Plan" WHERE id = ${id} FOR UPDATE`
+  if (plan === undefined) throw new NotFoundError(NO_SUCH_PLAN)
+  return plan
+}
+
 /** Returns the plan with the same name and the same label, if any. */
 async function namesakeOf(tx: Tx, agentId: string, { name, places, label }: NewPlan): Promise<Plan | null> {
   const [plan] = await tx.$queryRaw<Plan[]>`
@@ -297,16 +312,14 @@ async function write(
 }
 
 /**
- * Deletes finished plans, oldest first, among those that the writer may see. Other plans do not count: a run could
- * not delete them, and one human could use up the limit. @throws LimitExceededError if too many plans are unfinished
+ * Deletes finished plans, oldest first, among those that the writer may see. @throws LimitExceededError if too many plans are
+ * unfinished
  */
 async function makeRoom(tx: Tx, agentId: string, marks: Marks): Promise<void> {
+  await checkNumberOfNotes(tx, PLANS, { agentId, marks })
   const plans = await tx.$queryRaw<Pick<Plan, 'id' | 'enabled' | 'nextRunAt'>[]>`
     SELECT id, enabled, "nextRunAt" FROM "Plan" WHERE "agentId" = ${agentId} AND ${isKnownTo(marks)} ORDER BY id`
   const over = plans.filter(isOver)
-  if (plans.length - over.length > MOST_PLANS) {
-    throw new LimitExceededError(`An agent has at most ${MOST_PLANS} plans: delete some first.`)
-  }
   await removePlans(
     tx,
     over.slice(0, Math.max(0, plans.length - MOST_PLANS)).map(({ id }) => id),

@@ -1,8 +1,8 @@
 import pg from 'pg'
 import type { Registry } from 'prom-client'
+import { createFairTurns, type FairTurns } from '../lib/fair-turns.ts'
 import { gauge, histogram } from '../lib/metrics.ts'
 import { isBoundedHere, requesterHere } from '../lib/requester-context.ts'
-import { createFairTurns, type FairTurns } from './fair-turns.ts'
 import { createLoopPlaces } from './loop-places.ts'
 
 type Callback = (...result: unknown[]) => void

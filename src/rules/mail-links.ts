@@ -17,7 +17,10 @@ export const INVITATION_LASTS_MS = 7 * DAY_MS
 export const SIGN_IN_MAIL_WITHIN_MS = HOUR_MS
 
 export const LIMIT_WINDOW_MS = HOUR_MS
-/** The maximum number of sign-in emails that an address receives per hour; the same applies to other emails with links. */
+/**
+ * The maximum number of sign-in emails that an address receives per hour while one of the links still works; and of other emails with
+ * links.
+ */
 export const MOST_LINKS_OF_ADDRESS = 5
 /** The maximum number of invitations that one viewer sends per hour. */
 export const MOST_INVITATIONS_OF_VIEWER = 50

@@ -1,10 +1,11 @@
 import type { Run } from '../generated/prisma/client.ts'
 import type { Database } from '../platform/db.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
+import { forEach } from './due.ts'
 
 /**
- * Stops all active runs that a run has started directly or indirectly. A stopped run starts no further runs, so the
- * next iteration finds runs that were started in the meantime.
+ * Stops all active runs that a run started, directly or not. A stopped run starts no others, so
+ * runs started in the meantime are found by the next iteration. Calls `stop` for a few runs at a time, because each takes a connection.
  * @returns the runs that `stop` ended
  */
 export async function cascadeOf(
@@ -21,7 +22,12 @@ export async function cascadeOf(
       )
       SELECT id FROM under WHERE status IN ${ACTIVE_RUNS_SQL}`
     if (living.length === 0) return stopped
-    const ended = await Promise.all(living.map(({ id }) => stop(id)))
-    stopped.push(...ended.filter((run) => run !== null))
+    await forEach(
+      living.map(({ id }) => id),
+      async (id) => {
+        const ended = await stop(id)
+        if (ended !== null) stopped.push(ended)
+      },
+    )
   }
 }

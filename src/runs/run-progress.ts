@@ -110,7 +110,7 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
       const [sourceOf, said, calls, steps] = await Promise.all([
         sourcesOf(runs),
         lastWords(runs),
-        prisma.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' } }),
+        prisma.toolCall.findMany({ where: { runId }, orderBy: { id: 'asc' }, select: BRIEF_COLUMNS }),
         prisma.step.findMany({ where: { runId }, orderBy: { index: 'asc' }, select: { runId: true, assistant: true } }),
       ])
       const report = async (run: Run): Promise<[string, RunReport]> => {
@@ -163,7 +163,23 @@ export interface CallInBrief {
   waits: boolean
 }
 
-function callInBrief({ toolName, status, execution, settledAt, state }: ToolCall): CallInBrief {
+/** The columns of a call that its progress needs: inputs and outputs may be large. */
+const BRIEF_COLUMNS = {
+  runId: true,
+  toolName: true,
+  status: true,
+  execution: true,
+  settledAt: true,
+  state: true,
+} as const
+
+function callInBrief({
+  toolName,
+  status,
+  execution,
+  settledAt,
+  state,
+}: Pick<ToolCall, keyof typeof BRIEF_COLUMNS>): CallInBrief {
   const waits = (state as { wait?: unknown } | null)?.wait !== undefined
   return { toolName, status, execution, isSettled: settledAt !== null, waits }
 }

@@ -23,7 +23,7 @@ import { createMasking } from '../graphql/masking.ts'
 import { schema } from '../graphql/schema.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
-import { isOverload } from '../platform/database-errors.ts'
+import { isOutage, isOverload } from '../platform/database-errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Announcer } from '../spaces/announcer.ts'
 import { forwardedOriginOf } from './http/asked-origin.ts'
@@ -272,6 +272,9 @@ interface Endpoint {
   close(): Promise<void>
 }
 
+/** Whether the database is too busy, or does not answer. */
+const isUnavailable = (error: unknown): boolean => isOverload(error) || isOutage(error)
+
 function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOptions, signIns: SignIns): Endpoint {
   const { platform, domain, announcer, journal, startLink } = served
   const { limits } = config
@@ -288,7 +291,9 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const subscribe = createSubscribe({
     domain,
     streams,
-    maskError,
+    // Events are only read, so their subscribers can resume after an outage as after an overload.
+    maskError: createMasking(platform, isUnavailable),
+    isUnavailable,
     hub,
     paces: createPaces(pacing),
     maxSubscriptionsPerViewer,

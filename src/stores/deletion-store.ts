@@ -31,13 +31,12 @@ export async function insertDeletionsOfCopies(
     FROM "Message" m, original WHERE m.id = ANY(${[...ids]}::text[])`
 }
 
-/** Returns the ids of all messages whose text must still be removed and that no process has claimed. */
-export async function openDeletions(tx: Tx): Promise<string[]> {
-  await removeDone(tx)
-  const rows = await tx.$queryRaw<{ messageId: string }[]>`
-    SELECT "messageId" FROM "MessageDeletion"
-    WHERE NOT "isDone" AND ("takenUntil" IS NULL OR "takenUntil" < clock_timestamp()) ORDER BY 1`
-  return rows.map(({ messageId }) => messageId)
+/** The next messages after the id `after` whose text must still be removed and that no process has claimed. */
+export async function openDeletions(tx: Tx, after: string, most: number): Promise<{ id: string }[]> {
+  return await tx.$queryRaw<{ id: string }[]>`
+    SELECT "messageId" AS id FROM "MessageDeletion"
+    WHERE NOT "isDone" AND ("takenUntil" IS NULL OR "takenUntil" < clock_timestamp()) AND "messageId" > ${after}
+    ORDER BY 1 LIMIT ${most}`
 }
 
 /** Returns the deletions during which a run was active. */
@@ -81,8 +80,8 @@ export async function endDeletion(tx: Tx, messageId: string): Promise<void> {
   await removeDone(tx)
 }
 
-/** Deletes completed rows to which no other row refers: first those of copies, then those of their originals. */
-async function removeDone(tx: Tx): Promise<void> {
+/** Deletes finished rows without references: first the copies, then their originals. */
+export async function removeDone(tx: Tx): Promise<void> {
   await tx.$executeRaw`DELETE FROM "MessageDeletion" WHERE "isDone" AND "textsOfId" IS NOT NULL`
   await tx.$executeRaw`
     DELETE FROM "MessageDeletion" d WHERE d."isDone" AND NOT EXISTS (

@@ -155,6 +155,11 @@ export async function deleteOldCounts(tx: Tx, now: Date): Promise<void> {
   await tx.$executeRaw`DELETE FROM "FileStorageUse" WHERE "seenAt" < now() - interval '1 day'`
 }
 
+/** Makes other transactions that begin uploads of this owner wait until this one has ended, so that they count its upload. */
+export async function lockUploads(tx: Tx, ownerId: string): Promise<void> {
+  await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${`uploads of ${ownerId}`}, 0))`
+}
+
 export async function insertUpload(
   tx: Tx,
   upload: Pick<FileUpload, 'id' | 'ownerId' | 'name' | 'size' | 'createdAt' | 'expiresAt'>,

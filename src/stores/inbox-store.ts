@@ -112,9 +112,10 @@ const BELONGS = Prisma.sql`(e."spaceId" IS NULL OR EXISTS (
   SELECT 1 FROM "Membership" m WHERE m."spaceId" = e."spaceId" AND m."entityId" = e."agentId"))`
 
 /**
- * Claims an agent's next events for a cycle, urgent ones first, then in the order of arrival. Claims only events
- * that may be in the same cycle: at most 100, with at most `mostCharacters` of content in total unless the first
- * event alone has more. The caller must have locked the agent's row.
+ * Claims an agent's next events for a cycle, urgent ones first, then in turns of requesters, so that many events of one requester
+ * do not delay those of others, and of one requester by arrival. Claims only events that may share a cycle, at most 100, with at
+ * most `mostCharacters` of content together unless the first event alone has more. Returns them by arrival. The caller holds the
+ * lock of the agent's row.
  */
 export async function takeEvents(
   tx: Tx,
@@ -123,24 +124,48 @@ export async function takeEvents(
   mostCharacters: number,
 ): Promise<{ events: InboxEvent[]; alone: boolean; put: PutOff[] }> {
   const waiting = await tx.$queryRaw<Candidate[]>`
-    SELECT e.*, ${ALONE} AS alone, ${OVER} AS over, ${LABEL} AS "labelNow" FROM "InboxEvent" e LEFT JOIN "Space" s ON s.id = e."spaceId"
-    WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}
-    ORDER BY e.urgent DESC, e.id LIMIT ${MOST_EVENTS_A_CYCLE}`
+    SELECT e.*, ${ALONE} AS alone, ${OVER} AS over, ${LABEL} AS "labelNow"
+    FROM (${nextTurnsSql(agentId)}) t JOIN "InboxEvent" e ON e.id = t.id LEFT JOIN "Space" s ON s.id = e."spaceId"
+    ORDER BY e.urgent DESC, t.turn, t."lastRunId" NULLS FIRST, e.id`
   const candidates = waiting.filter(({ over }) => over === null)
   const put = await postponeEvents(
     tx,
     waiting.flatMap((event) => (event.over === null ? [] : [{ event, over: event.over }])),
   )
-  const reasons = shareableEvents(candidates, mostCharacters)
+  const reasons = shareableEvents(candidates, mostCharacters).toSorted(byArrival)
   const along = reasons.length === 0 ? [] : await quietEvents(tx, agentId, reasons)
   const events = await assign(tx, [...along, ...reasons], runId)
   const isReason = events.some(({ quiet }) => !quiet)
   return { events: isReason ? events : [], alone: candidates[0]?.alone === true, put }
 }
 
-/**
- * Returns the quiet events that a cycle with these events claims in addition: those with the same label, at most 20.
- */
+/** Urgent events first. */
+function byArrival(one: InboxEvent, other: InboxEvent): number {
+  if (one.urgent !== other.urgent) return one.urgent ? -1 : 1
+  return one.id < other.id ? -1 : 1
+}
+
+/** Returns the requester of a cycle that the event `e` alone would start: see `REQUESTER_OF_NEW` of run-store.ts. */
+const REQUESTER = Prisma.sql`coalesce((SELECT nullif(p."requesterId", '') FROM "Run" p WHERE p.id = e."parentRunId"),
+  CASE WHEN cardinality(e.askers) = 1 THEN e.askers[1] END, e.payload->>'serviceId', e."agentId")`
+
+/** The number of an agent's last runs whose requesters are compared. */
+const MOST_RECENT_RUNS = 100
+
+/** Selects the next waiting events, with the place of each among those of its requester, and the requester's last run. */
+const nextTurnsSql = (agentId: string) => Prisma.sql`
+  SELECT w.id, w.turn, last."lastRunId" FROM (
+    SELECT given.*, row_number() OVER (PARTITION BY given."requesterId" ORDER BY given.urgent DESC, given.id) AS turn FROM (
+      SELECT e.id, e.urgent, ${REQUESTER} AS "requesterId" FROM "InboxEvent" e
+      WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}) given
+  ) w LEFT JOIN (
+    SELECT r."requesterId", max(r.id) AS "lastRunId" FROM (
+      SELECT id, "requesterId" FROM "Run" WHERE "agentId" = ${agentId} ORDER BY id DESC LIMIT ${MOST_RECENT_RUNS}) r
+    GROUP BY r."requesterId"
+  ) last ON last."requesterId" = w."requesterId"
+  ORDER BY w.urgent DESC, w.turn, last."lastRunId" NULLS FIRST, w.id LIMIT ${MOST_EVENTS_A_CYCLE}`
+
+/** The quiet events that a cycle with these events also claims: those with the same label, at most 20. */
 function quietEvents(tx: Tx, agentId: string, [first]: Candidate[]): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
     SELECT e.* FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${UNCLAIMED} AND ${BELONGS} AND e.quiet

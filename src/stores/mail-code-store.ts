@@ -33,7 +33,15 @@ export async function findMailCode(tx: Tx, code: string, now: Date): Promise<Mai
   return tx.mailCode.findFirst({ where: { hash: hashOf(code), expiresAt: { gt: now } } })
 }
 
-/** Uses up a code. Returns false if another request has already used it. */
+/** Counts the codes of an address that still work. */
+export function countMailCodes(
+  tx: Tx,
+  { purpose, email, now }: { purpose: LinkPurpose; email: string; now: Date },
+): Promise<number> {
+  return tx.mailCode.count({ where: { purpose, email, expiresAt: { gt: now } } })
+}
+
+/** Uses up a code. Returns false if another request was first. */
 export async function useMailCode(tx: Tx, { hash }: Pick<MailCode, 'hash'>): Promise<boolean> {
   return (await tx.mailCode.deleteMany({ where: { hash } })).count > 0
 }

@@ -19,7 +19,10 @@ export interface NewNotice extends NoticeIds {
 
 /** The maximum number of notices of one kind for one human per minute; further notices are dropped. */
 const MOST_A_MINUTE = 30
-/** The maximum number of a human's notices that wait to be emailed. */
+/**
+ * The maximum number of a human's notices of one kind that wait to be emailed, and of the notices of one email. Kinds are counted
+ * separately, so that many mentions suppress no email about a decision.
+ */
 const MOST_TO_MAIL = 100
 /** The maximum number of obsolete notices that an insertion deletes. */
 const MOST_DELETED = 500
@@ -51,7 +54,7 @@ export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Prom
   return tx.$queryRaw<Row[]>`
     INSERT INTO "Notice" (id, "humanId", kind, "subjectId", "spaceId", "messageId", "toolCallId", "runId", "createdAt", "mailAt")
     SELECT n.id, n."humanId", n.kind::"NoticeKind", n."subjectId", n."spaceId", n."messageId", n."toolCallId", n."runId", now(),
-      CASE WHEN (SELECT count(*) FROM "Notice" w WHERE w."humanId" = n."humanId" AND w."mailAt" IS NOT NULL) < ${MOST_TO_MAIL}
+      CASE WHEN (SELECT count(*) FROM "Notice" w WHERE w."humanId" = n."humanId" AND w.kind = n.kind::"NoticeKind" AND w."mailAt" IS NOT NULL) < ${MOST_TO_MAIL}
         THEN now() + n."mailAfterMinutes" * interval '1 minute' END
     FROM jsonb_to_recordset(${jsonbText(notices)}::jsonb) AS n(id text, "humanId" text, kind text, "subjectId" text, "spaceId" text,
       "messageId" text, "toolCallId" text, "runId" text, "mailAfterMinutes" int)
@@ -73,10 +76,11 @@ async function deleteUseless(tx: Tx): Promise<void> {
       ORDER BY "createdAt" LIMIT ${MOST_DELETED} FOR UPDATE SKIP LOCKED)`
 }
 
-/** Locks the notices that are due to be emailed to a human, oldest first, and returns them. */
+/** Locks the notices that are due to be emailed to a human, decisions first, then by age, and returns them. */
 export function lockDueNotices(tx: Tx, humanId: string): Promise<Row[]> {
   return tx.$queryRaw<Row[]>`
-    SELECT * FROM "Notice" WHERE "humanId" = ${humanId} AND "mailAt" <= now() ORDER BY id LIMIT ${MOST_TO_MAIL} FOR UPDATE`
+    SELECT * FROM "Notice" WHERE "humanId" = ${humanId} AND "mailAt" <= now()
+    ORDER BY kind = 'DECISION_WAITING' DESC, id LIMIT ${MOST_TO_MAIL} FOR UPDATE`
 }
 
 /** Sets when notices are emailed; null means never. */

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Viewer } from '../../src/access/viewer.ts'
 import { createGoals, type Goals } from '../../src/agents/goals.ts'
 import { createMemories, type Memories } from '../../src/agents/memories.ts'
+import { type Marks, UNMARKED } from '../../src/confidentiality/marks.ts'
 import { newId } from '../../src/lib/ids.ts'
 import type { Tx } from '../../src/platform/db.ts'
 import { type Domain, openDomain, RULE_DATABASES } from '../support/domain.ts'
@@ -113,6 +114,27 @@ describe.each(RULE_DATABASES)('memories and goals on %s', (database) => {
         expect(await inTx((tx) => goals.set(id, [{ description: 'Mine' }], { tx, marks: open }))).toHaveLength(1)
       }
     })
+  })
+
+  test('has at most 10,000 memories in all spaces together, of which each space can have ten', async () => {
+    const id = await agent()
+    const confidential = async () => {
+      const space = await domain.space(domain.admin)
+      await domain.platform.db.prisma.space.update({ where: { id: space.id }, data: { confidential: true } })
+      return { places: [space.id], label: [space.id] }
+    }
+    const write = (marks: Marks, keys: number, from = 0) => {
+      const given = Array.from({ length: keys }, (_, index) => ({ key: `key ${from + index}`, value: '' }))
+      return domain.platform.db.transaction((tx) => memories.set(id, given, { tx, marks }))
+    }
+    const first = await confidential()
+    await write(first, 499)
+    for (let space = 1; space < 20; space++) await write(await confidential(), 500)
+    await write(first, 1, 499)
+    const last = await confidential()
+    expect(await write(last, 10)).toHaveLength(10)
+    await expect(write(last, 1, 10)).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
+    expect(await write(UNMARKED, 500)).toHaveLength(500)
   })
 
   describe('goals', () => {

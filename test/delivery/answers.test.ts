@@ -65,14 +65,19 @@ describe('an event whose payload cannot be built', () => {
     live.stop()
   })
 
-  test('closes the socket with 1013 if the database stays too busy, so that the client resumes', async () => {
-    const { ada, space, live } = await watched()
-    vi.spyOn(parley.app.domain.reading, 'getMany').mockRejectedValue(
-      new Error('timeout exceeded when trying to connect'),
-    )
-    await parley.send(ada, space.id, 'one')
-    expect(await live.ended).toMatchObject({ code: 1013 })
-  })
+  test.each([
+    ['stays too busy', new Error('timeout exceeded when trying to connect')],
+    ['does not answer', Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:5432'), { code: 'ECONNREFUSED' })],
+  ])(
+    'closes the socket with 1013 after some retries if the database %s, so that the client resumes',
+    async (_, error) => {
+      const { ada, space, live } = await watched()
+      const lookUp = vi.spyOn(parley.app.domain.reading, 'getMany').mockRejectedValue(error)
+      await parley.send(ada, space.id, 'one')
+      expect(await live.ended).toMatchObject({ code: 1013 })
+      expect(lookUp.mock.calls.length).toBeGreaterThan(5)
+    },
+  )
 
   test('ends an event stream in the same way', async () => {
     const ada = await parley.human('Ada')

@@ -256,6 +256,24 @@ describe.each(WAYS)('files in a $storage, on the $stack stack', ({ stack, storag
     expect(rest.pageInfo.hasNextPage).toBe(false)
   })
 
+  test('three people with many unfinished uploads do not keep another one from uploading', async () => {
+    const unfinished: ReturnType<typeof httpRequest>[] = []
+    const crowd = await Promise.all(['A', 'B', 'C'].map((name) => parley.human(name)))
+    let cutOff = 0
+    for (const person of crowd)
+      for (let n = 0; n < 22; n++) {
+        const headers = { ...(await bearer(person)), 'x-file-name': 'slow.txt', 'content-length': '100' }
+        const request = httpRequest(`${parley.origin}/files`, { method: 'POST', headers })
+        request.on('response', ({ statusCode }) => (cutOff += statusCode === 429 ? 1 : 0))
+        request.on('error', () => {})
+        request.write('slow')
+        unfinished.push(request)
+      }
+    await until('all places are taken', () => cutOff >= 2)
+    await upload(bob, 'Quick.')
+    for (const request of unfinished) request.destroy()
+  })
+
   test('beyond the daily limit of bytes, an upload is refused with a retry time', async () => {
     const carl = await parley.human('Carl')
     for (let n = 0; n < 10; n += 1) await upload(carl, Buffer.alloc(MOST_BYTES, n))

@@ -168,6 +168,15 @@ describe.each(WAYS)('resumable uploads to a $storage, on the $stack stack', ({ s
     expect(await isStored(key)).toBe(false)
   })
 
+  test('is refused beyond 50 unfinished ones of a person, also of concurrent requests', async () => {
+    const dora = await parley.human('Dora')
+    const begun = await Promise.all(
+      Array.from({ length: 60 }, () => ask(dora, '/files/tus', 'POST', { 'upload-length': '5' })),
+    )
+    expect(begun.filter(({ status }) => status === 201)).toHaveLength(50)
+    expect(begun.filter(({ status }) => status === 400)).toHaveLength(10)
+  })
+
   test('is refused for what is too large or empty, to others, and after it was ended', async () => {
     expect((await ask(ada, '/files/tus', 'POST', { 'upload-length': String(MOST_BYTES + 1) })).status).toBe(413)
     expect((await ask(ada, '/files/tus', 'POST', { 'upload-length': '0' })).status).toBe(400)

@@ -168,6 +168,30 @@ describe.skipIf(!hasPostgres)('a worker of jobs', () => {
     expect(await count('retry')).toBe(1)
   })
 
+  test('shutdowns count as no attempt of the jobs that they interrupt', async () => {
+    const attempts: number[] = []
+    await enqueue(['pln_1'])
+    for (let shutdown = 1; shutdown <= 3; shutdown++) {
+      const worker = await start(
+        firing(async (_, { attempt, signal }) => {
+          attempts.push(attempt)
+          await new Promise((resolve) => signal.addEventListener('abort', resolve))
+          throw signal.reason
+        }),
+      )
+      await until(`attempt ${shutdown} runs`, () => attempts.length === shutdown)
+      await worker.close()
+    }
+    await start(
+      firing(async (_, { attempt }) => {
+        attempts.push(attempt)
+        if (attempt === 1) throw new Error('No.')
+      }),
+    )
+    await until('it is completed', async () => (await count('completed')) === 1)
+    expect(attempts).toEqual([1, 1, 1, 1, 2])
+  })
+
   test('runs a periodic job at once, and once over all workers', async () => {
     let ran = 0
     const bound = bindJob(DELETE_OLD_ROWS, async () => {

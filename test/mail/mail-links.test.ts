@@ -173,6 +173,22 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
     expect(smtp.mails.filter(({ to }) => to.includes(person.email))).toHaveLength(5)
   })
 
+  test('a stranger cannot lock a person out: once no earlier link works, there is a mail', async () => {
+    const person = await ada()
+    for (let n = 0; n < 6; n += 1) {
+      await request(person.email)
+      await settled()
+    }
+    const { prisma } = parley.app.platform.db
+    await prisma.mailCode.updateMany({ where: { email: person.email }, data: { expiresAt: new Date(0) } })
+    await request(person.email)
+    const link = await linkFor(person.email, 6)
+    await request(person.email)
+    await settled()
+    expect(smtp.mails.filter(({ to }) => to.includes(person.email))).toHaveLength(6)
+    expect((await post(link)).status).toBe(200)
+  })
+
   test('pages of other sites, and pages without the header, cannot request or use a link', async () => {
     const person = await ada()
     await request(person.email)

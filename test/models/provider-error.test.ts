@@ -90,4 +90,16 @@ describe('the error of a provider', () => {
   test.each(FORMS)('%s', (_, error, expected) => {
     expect(readProviderError(error)).toMatchObject(expected)
   })
+
+  test.each(['<script ', '<h1>', '<h1 ', '<', '</title>\n'])('a long page of "%s" takes little time', (repeated) => {
+    const page = `<html>${repeated.repeat(200_000 / repeated.length)}`
+    const started = process.cpuUsage()
+    expect(readProviderError(response(502, page)).fault).toBe('UNAVAILABLE')
+    expect(process.cpuUsage(started).user).toBeLessThan(500_000)
+  })
+
+  test('a page whose script was cut off shows its title', () => {
+    const page = `<html><head><title>Bad gateway</title></head><body><script>${'x'.repeat(70_000)}</script>`
+    expect(readProviderError(response(502, page)).words).toBe('The provider sent a web page: Bad gateway')
+  })
 })

@@ -279,6 +279,8 @@ describe.each(RULE_STACKS)('deletion, on the %s stack', (stack) => {
       await stage.say(husam, space, 'Hello')
       const { prisma } = parley.app.platform.db
       await prisma.space.update({ where: { id: space.id }, data: { deletedAt: new Date() } })
+      await parley.app.domain.deletion.sweep(AbortSignal.abort())
+      expect(await prisma.space.count({ where: { id: space.id } }), 'after a shutdown').toBe(1)
       await parley.app.domain.deletion.sweep()
       expect(await prisma.space.count({ where: { id: space.id } })).toBe(0)
     })

@@ -54,6 +54,33 @@ describe.each(RULE_DATABASES)('plans on %s', (database) => {
     expect((await planning.plans.listMany([agentId])).get(agentId)).toHaveLength(101)
   })
 
+  test('a finished plan cannot be resumed if a run that may see it would then have more than 100', async () => {
+    const agentId = await agent()
+    const space = await domain.space(domain.admin)
+    await platform.db.prisma.space.update({ where: { id: space.id }, data: { confidential: true } })
+    const provenance = { places: [space.id], label: [space.id], askers: [] }
+    const [finished] = await planning.plans.setOwn(
+      agentId,
+      [{ name: 'Hidden', instruction: 'Do it.', cron: '0 6 * * *' }],
+      {
+        provenance,
+      },
+    )
+    const id = finished?.id ?? ''
+    await finish(id)
+    const shown = Array.from({ length: 100 }, (_, n) => ({
+      name: `Plan ${n}`,
+      instruction: 'Do it.',
+      cron: '0 6 * * *',
+    }))
+    await planning.plans.setOwn(agentId, shown)
+    const resume = () => planning.plans.update(domain.admin, { id, schedule: { cron: '0 6 * * *' }, enabled: true })
+    await expect(resume()).rejects.toMatchObject({ code: 'LIMIT_EXCEEDED' })
+    expect(await planOf({ id })).toMatchObject({ enabled: false, nextRunAt: null })
+    await planning.plans.deleteOwn(agentId, ['Plan 0'])
+    expect(await resume()).toMatchObject({ enabled: true })
+  })
+
   test.each([
     [
       'a slot in its own time zone',

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HumanViewer } from '../../src/access/viewer.ts'
+import { newId } from '../../src/lib/ids.ts'
+import { insertNotices, lockDueNotices } from '../../src/stores/notice-store.ts'
 import { RULE_STACKS, STACKS, startApplication, type TestApplication } from '../support/application.ts'
 import { type MailServer, startMailServer } from '../support/mail-server.ts'
 import { startPushService } from '../support/push-service.ts'
@@ -104,6 +106,46 @@ describe.each(RULE_STACKS)('mails with notices, on the %s stack', (stack) => {
     expect((await smtp.mailTo(outside.email)).link).toBe(`https://example.com/parley/spaces/${spaceId}#${message.id}`)
     await settle()
     expect(smtp.mails.some(({ to }) => to.includes(inside.email))).toBe(false)
+  })
+
+  test('a hundred mentions that wait to be mailed do not suppress the mail about a decision', async () => {
+    const [alice, bob] = [await person('Alice'), await person('Bob')]
+    const space = await room([alice.id, bob.id])
+    const subjects = Array.from({ length: 100 }, (_, n) => `msg_${bob.id}_${n}`)
+    await prisma().notice.createMany({
+      data: subjects.map((subjectId) => ({
+        id: newId('ntc'),
+        humanId: bob.id,
+        kind: 'MENTION',
+        subjectId,
+        spaceId: space.id,
+        messageId: subjectId,
+        createdAt: new Date(Date.now() - 120_000),
+        mailAt: new Date(Date.now() + 900_000),
+      })),
+    })
+    const notice = (kind: 'MENTION' | 'DECISION_WAITING') => ({
+      id: newId('ntc'),
+      humanId: bob.id,
+      kind,
+      subjectId: `${kind} of ${bob.id}`,
+      spaceId: space.id,
+      messageId: null,
+      toolCallId: null,
+      runId: null,
+      mailAfterMinutes: 0,
+    })
+    const { db } = parley.app.platform
+    const written = await db.transaction((tx) => insertNotices(tx, [notice('MENTION'), notice('DECISION_WAITING')]))
+    expect(Object.fromEntries(written.map(({ kind, mailAt }) => [kind, mailAt !== null]))).toEqual({
+      MENTION: false,
+      DECISION_WAITING: true,
+    })
+    await prisma()
+      .$executeRaw`UPDATE "Notice" SET "mailAt" = now() WHERE "humanId" = ${bob.id} AND "mailAt" IS NOT NULL`
+    const due = await db.transaction((tx) => lockDueNotices(tx, bob.id))
+    expect([due.length, due[0]?.kind]).toEqual([100, 'DECISION_WAITING'])
+    await prisma().notice.deleteMany({ where: { humanId: bob.id } })
   })
 
   test('ten mails an hour are sent, and then the remaining notices in one', async () => {

@@ -17,6 +17,7 @@ import {
   RateLimitedError,
   UnauthenticatedError,
 } from '../../lib/errors.ts'
+import { createFairPlaces } from '../../lib/fair-places.ts'
 import { percentDecoded } from '../../lib/percent-encoding.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import { type ByteRange, StorageUnavailableError } from '../../platform/file-storage/file-storage.ts'
@@ -35,7 +36,12 @@ const FILE_PATH = /^\/files\/(fil_[0-9a-f]{32})$/
 export const LONGEST_UPLOAD_MS = 3_600_000
 /** The maximum pause of a client that sends an upload or reads a download. */
 const MOST_IDLE_MS = 30_000
-/** The maximum size of a form, not counting the file. */
+/** A download from a bucket takes one of the 64 connections to it, which uploads need as well. */
+const MOST_DOWNLOADS = 48
+const MOST_DOWNLOADS_OF_VIEWER = 24
+/** A page requests all its images at once. */
+const MOST_WAITING_DOWNLOADS = 500
+/** The maximum size of a form without the file. */
 const LARGEST_FORM_BYTES = 65_536
 const MOST_FIELDS = 20
 
@@ -53,6 +59,14 @@ export interface FileHandlerParts {
 /** Uploads and downloads of files: `POST /files`, `/files/tus`, `GET /files/:id`. */
 export function createFileHandler(parts: FileHandlerParts): Handler {
   const { files, resumableUploads, rates, authentication, origins, logger, mostBytes } = parts
+
+  const downloads = createFairPlaces({
+    most: MOST_DOWNLOADS,
+    mostOfOne: MOST_DOWNLOADS_OF_VIEWER,
+    mostWaiting: MOST_WAITING_DOWNLOADS,
+    longestWaitMs: MOST_IDLE_MS,
+    refusal: 'Too many downloads at a time. Wait until others have finished.',
+  })
 
   async function upload(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const viewer = await authentication.viewerOf(request, response)
@@ -95,12 +109,16 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
       const content = await files.open(viewer, id, isThumbnail ? 'thumbnail' : 'original')
       const part = partOf(request, content)
       if (part.range === null) return void response.writeHead(part.status, part.headers).end()
-      const body = await content.read(part.range)
-      response.writeHead(part.status, part.headers)
-      response.setTimeout(MOST_IDLE_MS, () => response.destroy())
-      await pipeline(body, response).catch((error) => {
-        response.destroy()
-        if (!isOfClient(error)) logger.warn({ fileId: id, error: messageOf(error) }, 'could not read a file to its end')
+      const { range } = part
+      await downloads.run(viewer.id, async (cutOff) => {
+        const body = await content.read(range)
+        response.writeHead(part.status, part.headers)
+        response.setTimeout(MOST_IDLE_MS, () => response.destroy())
+        await pipeline(body, response, { signal: cutOff }).catch((error) => {
+          response.destroy()
+          const isExpected = isOfClient(error) || cutOff.aborted
+          if (!isExpected) logger.warn({ fileId: id, error: messageOf(error) }, 'could not read a file to its end')
+        })
       })
     })
   }

@@ -6,6 +6,7 @@ import { CrossSiteError, UnauthenticatedError } from '../../lib/errors.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
 import { type AuthBodies, answering, NO_STORE } from './auth.ts'
 import type { Authentication } from './authentication.ts'
+import { addressBehindProxy } from './client-address.ts'
 import { checkPage, sessionCookiesOf, setSessionCookie } from './cookies.ts'
 import { type Handler, sendJson } from './health.ts'
 import type { Origins } from './origins.ts'
@@ -40,7 +41,7 @@ export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler
     checkPage(request, origins)
     if (!mailLinks.isConfigured)
       return sendJson(response, 404, { error: 'This server cannot send email: its operator must set PARLEY_SMTP_URL.' })
-    signIns.countMail(request.socket.remoteAddress)
+    signIns.countMail(publicUrl.origin === null ? request.socket.remoteAddress : addressBehindProxy(request))
     const { email } = await bodies.json(request)
     if (typeof email !== 'string')
       return sendJson(response, 400, { error: 'The body must be JSON with an address: { "email": "…" }.' })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createDeferred } from '../../src/lib/async.ts'
-import { createFairTurns } from '../../src/platform/fair-turns.ts'
+import { createFairTurns } from '../../src/lib/fair-turns.ts'
 
 describe('fair turns', () => {
   /** The time that tasks have taken. */

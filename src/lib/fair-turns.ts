@@ -1,12 +1,11 @@
-/** Shares database connections among requesters. */
+/** Shares database connections, or other places, among requesters. */
 export interface FairTurns {
   /**
-   * Waits until the requester may use a connection. Returns a function to call once when the turn is over.
-   * `requesterId`: undefined for the server's own work. `isBounded`: whether the amount of such work is already
-   * limited elsewhere, so that the turn does not count towards `unboundedPlaces`; by default true only for the
-   * server's own work.
-   * @throws Error if the turn has not begun after `longestWaitMs`: the same error as from a pool without a free
-   * connection
+   * Waits for a turn. Returns a function to call once when the turn is over.
+   * `requesterId`: undefined for the server's own work.
+   * `isBounded`: whether something else bounds the amount of such work, so that the turn is none of `unboundedPlaces`; by
+   * default only for the server's own.
+   * @throws Error if the turn has not come after `longestWaitMs`, like the one of a pool without a free connection
    */
   take(requesterId: string | undefined, how?: Wait): Promise<() => void>
   /** Like `take`, but returns null instead of waiting. */
@@ -29,7 +28,7 @@ interface Wait {
 }
 
 export interface FairTurnsOptions {
-  /** Returns the maximum number of concurrent turns, which is the number of connections. This number may change. */
+  /** Returns the number of concurrent turns, such as the number of connections. The number may change. */
   places: () => number
   /**
    * Returns the maximum number of concurrent turns that are not bounded; all by default. This number may change.
@@ -73,9 +72,9 @@ interface Line {
 }
 
 /**
- * Gives the next turn to the requester that has recently used the least database time: a member's statement waits
- * for running statements, but not for queued statements of other requesters. No requester starves, because each turn
- * counts towards its requester, and a returning requester gets no credit for its absence.
+ * Serves the requester first that has recently used the least time: a member's statement waits for
+ * running statements, but not for the queued statements of other requesters. Nobody starves, because each turn counts
+ * towards its requester, and a requester that returns gets no credit for its absence.
  */
 export function createFairTurns({
   places,
