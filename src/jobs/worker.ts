@@ -109,7 +109,7 @@ export async function startJobWorker(
     }
   }
 
-  /** Returns a job to the queue that the shutdown has interrupted, which is no failure of the job. */
+  /** Returns a job to the queue that the shutdown has interrupted, which does not count as a failure of the job. */
   async function release(kind: BoundJob['kind'], job: ClaimedJob): Promise<void> {
     const about = { job: kind.name, subjectId: subjectOf(kind, job), attempt: job.retryCount + 1 }
     try {
