@@ -149,6 +149,8 @@ function byArrival(one: InboxEvent, other: InboxEvent): number {
 const REQUESTER = Prisma.sql`coalesce((SELECT nullif(p."requesterId", '') FROM "Run" p WHERE p.id = e."parentRunId"),
   CASE WHEN cardinality(e.askers) = 1 THEN e.askers[1] END, e.payload->>'serviceId', e."agentId")`
 
+/** The number of waiting events among which requesters take turns. */
+const MOST_COMPARED_EVENTS = 2000
 /** The number of an agent's last runs whose requesters are compared. */
 const MOST_RECENT_RUNS = 100
 
@@ -157,7 +159,8 @@ const nextTurnsSql = (agentId: string) => Prisma.sql`
   SELECT w.id, w.turn, last."lastRunId" FROM (
     SELECT given.*, row_number() OVER (PARTITION BY given."requesterId" ORDER BY given.urgent DESC, given.id) AS turn FROM (
       SELECT e.id, e.urgent, ${REQUESTER} AS "requesterId" FROM "InboxEvent" e
-      WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}) given
+      WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}
+      ORDER BY e.urgent DESC, e.id LIMIT ${MOST_COMPARED_EVENTS}) given
   ) w LEFT JOIN (
     SELECT r."requesterId", max(r.id) AS "lastRunId" FROM (
       SELECT id, "requesterId" FROM "Run" WHERE "agentId" = ${agentId} ORDER BY id DESC LIMIT ${MOST_RECENT_RUNS}) r
