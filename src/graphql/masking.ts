@@ -117,6 +117,9 @@ function withoutSuggestion(message: string): string {
   return message.replace(/ Did you mean [\s\S]+\?$/, '')
 }
 
+/** Errors that are masked already, by any of these functions. */
+const masked = new WeakSet<GraphQLError>()
+
 /** `isOverload`: whether the client should try again, because the database is too busy or does not answer. */
 export function createMasking(
   { logger, metrics }: Pick<Platform, 'logger' | 'metrics'>,
@@ -127,8 +130,6 @@ export function createMasking(
     'parley_unexpected_errors_total',
     'Unexpected errors of operations. Clients receive a request id; the log holds the details.',
   )
-  const masked = new WeakSet<GraphQLError>()
-
   function mask(error: unknown): GraphQLError {
     const cause = rootOf(error)
     const isTooBusy = isOverload(cause)
