@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { type AppendOptions, KEPT_MS } from '../broker/log.ts'
 import { spaceTopic } from '../broker/topics.ts'
 import { sleep } from '../lib/async.ts'
@@ -33,11 +34,15 @@ const TRIED_AGAIN_AFTER_MS = [5, 10, 20, 40]
 /** Messages of one burst follow each other within this time. */
 const BURST_MS = 60_000
 const MOST_CAUGHT_UP = 1000
+/** The number of spaces for which this process remembers the last message that it has announced. */
+const MOST_REMEMBERED = 10_000
 
 export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): Announcer {
   const watched = new Map<string, number>()
   const stop = new AbortController()
   const early = createEarlyOnes()
+  /** By space: the highest `seq` that this process has announced. If the topic is lost, lower ones are not announced again. */
+  const announced = new LRUCache<string, number>({ max: MOST_REMEMBERED })
 
   const append = (spaceId: string, messageId: string, ordinal: number, options: AppendOptions = {}) =>
     log.append(spaceTopic(spaceId), { type: 'MessagePosted', messageId }, { ...options, ordinal })
@@ -70,7 +75,7 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
    */
   async function begin(spaceId: string, last: number): Promise<void> {
     const newest = {
-      where: { seq: { lte: last } },
+      where: { seq: { gt: announced.get(spaceId) ?? 0, lte: last } },
       orderBy: { seq: 'desc' as const },
       select: { id: true, seq: true, createdAt: true },
       take: MOST_CAUGHT_UP,
@@ -90,11 +95,11 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
     const ids = [...watched.keys()]
     if (ids.length === 0) return
     const ordinals = await log.lastOrdinals(ids.map(spaceTopic))
-    const announced = new Map(ids.map((id, index) => [id, ordinals[index]]))
+    const known = new Map(ids.map((id, index) => [id, ordinals[index]]))
     const spaces = await db.prisma.space.findMany({ where: { id: { in: ids } }, select: { id: true, lastSeq: true } })
     for (const { id, lastSeq } of spaces) {
-      const known = announced.get(id)
-      if (known != null && known < lastSeq) await catchUp(id, known)
+      const last = known.get(id)
+      if (last != null && last < lastSeq) await catchUp(id, last)
     }
   }
 
@@ -120,6 +125,7 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
         if (result.after === null) await begin(spaceId, seq)
         else await catchUp(spaceId, result.after)
       }
+      announced.set(spaceId, Math.max(seq, announced.get(spaceId) ?? 0))
       early.follow(spaceId, seq)
     },
     watch(spaceId) {

@@ -126,7 +126,7 @@ export async function takeEvents(
   const waiting = await tx.$queryRaw<Candidate[]>`
     SELECT e.*, ${ALONE} AS alone, ${OVER} AS over, ${LABEL} AS "labelNow"
     FROM (${nextTurnsSql(agentId)}) t JOIN "InboxEvent" e ON e.id = t.id LEFT JOIN "Space" s ON s.id = e."spaceId"
-    ORDER BY e.urgent DESC, t.turn, t."lastRunId" NULLS FIRST, e.id`
+    ORDER BY e.urgent DESC, t.turn, t.since, e.id`
   const candidates = waiting.filter(({ over }) => over === null)
   const put = await postponeEvents(
     tx,
@@ -154,10 +154,14 @@ const MOST_COMPARED_EVENTS = 2000
 /** The number of an agent's last runs whose requesters are compared. */
 const MOST_RECENT_RUNS = 100
 
-/** Selects the next waiting events, with the place of each among those of its requester, and the requester's last run. */
+/**
+ * Selects the next waiting events. `turn`: the place of an event among those of its requester. `since`: the time from which it has
+ * waited for its turn, as part of an id: its arrival, or the last run of its requester if that has several waiting events.
+ */
 const nextTurnsSql = (agentId: string) => Prisma.sql`
-  SELECT w.id, w.turn, last."lastRunId" FROM (
-    SELECT given.*, row_number() OVER (PARTITION BY given."requesterId" ORDER BY given.urgent DESC, given.id) AS turn FROM (
+  SELECT w.id, w.turn, greatest(substr(w.id, 5), CASE WHEN w.count > 1 THEN substr(last."lastRunId", 5) END) AS since FROM (
+    SELECT given.*, count(*) OVER (PARTITION BY given."requesterId") AS count,
+      row_number() OVER (PARTITION BY given."requesterId" ORDER BY given.urgent DESC, given.id) AS turn FROM (
       SELECT e.id, e.urgent, ${REQUESTER} AS "requesterId" FROM "InboxEvent" e
       WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}
       ORDER BY e.urgent DESC, e.id LIMIT ${MOST_COMPARED_EVENTS}) given
@@ -166,7 +170,7 @@ const nextTurnsSql = (agentId: string) => Prisma.sql`
       SELECT id, "requesterId" FROM "Run" WHERE "agentId" = ${agentId} ORDER BY id DESC LIMIT ${MOST_RECENT_RUNS}) r
     GROUP BY r."requesterId"
   ) last ON last."requesterId" = w."requesterId"
-  ORDER BY w.urgent DESC, w.turn, last."lastRunId" NULLS FIRST, w.id LIMIT ${MOST_EVENTS_A_CYCLE}`
+  ORDER BY w.urgent DESC, w.turn, since, w.id LIMIT ${MOST_EVENTS_A_CYCLE}`
 
 /** The quiet events that a cycle with these events also claims: those with the same label, at most 20. */
 function quietEvents(tx: Tx, agentId: string, [first]: Candidate[]): Promise<InboxEvent[]> {

@@ -110,9 +110,10 @@ export class RedisWriter {
     const existing = this.#queues.get(topic)
     const queue = existing ?? { topic, waiting: [], sent: null, hasHoles: false, patience: undefined }
     this.#queues.set(topic, queue)
-    queue.waiting.push({ operation, deadline, resolve, reject })
+    const task: Task = { operation, deadline, resolve, reject }
+    queue.waiting.push(task)
     this.#waiting += 1
-    if (this.#isAway && deadline === null) resolve({ type: 'deferred' })
+    if (this.#isAway && deadline === null) defer(task)
     if (this.#isAway) this.#enforceLimits(queue)
     if (existing === undefined) void this.#drain(queue)
     return promise
@@ -226,7 +227,7 @@ export class RedisWriter {
     this.#isAway = true
     const isOver = ({ deadline }: Task) => deadline !== null && deadline <= Date.now()
     for (const task of [...(queue.sent?.tasks ?? []), ...queue.waiting]) {
-      if (task.deadline === null) task.resolve({ type: 'deferred' })
+      if (task.deadline === null) defer(task)
       else if (isOver(task)) task.reject(new LogUnavailableError('Redis did not respond in time.'))
     }
     const left = queue.waiting.filter((task) => !isOver(task))
@@ -283,6 +284,15 @@ export class RedisWriter {
     if (this.#lastWrites.size >= MOST_REMEMBERED_TOPICS) this.#lastWrites.clear()
     this.#lastWrites.set(topic, lastWrite)
   }
+}
+
+/**
+ * Resolves a task with `deferred`. Its caller cannot react to the outcome any more, so the topic must accept the ordinal even if
+ * Redis has lost the earlier ones when it is back.
+ */
+function defer(task: Task): void {
+  if (task.operation.type === 'event') task.operation = { ...task.operation, isFirst: true }
+  task.resolve({ type: 'deferred' })
 }
 
 /** Whether the operation drops the earlier entries of the topic, so that it must be the first of its batch. */
