@@ -321,12 +321,18 @@ function compareAnswer(
       replayed: other.text,
       cause: "The model's own text differs.",
     }
+  return compareUsage(step, replayed, place)
+}
+
+type Usage = Pick<Recorded<Step>, 'inputTokens' | 'outputTokens' | 'costNanos'>
+
+function compareUsage(recorded: Usage, replayed: Usage, where: string): Divergence | null {
   for (const field of ['inputTokens', 'outputTokens', 'costNanos'] as const)
-    if (step[field] !== replayed[field])
+    if (recorded[field] !== replayed[field])
       return {
         kind: 'budget',
-        where: place,
-        recorded: `${field}: ${step[field]}`,
+        where,
+        recorded: `${field}: ${recorded[field]}`,
         replayed: `${field}: ${replayed[field]}`,
         cause: 'The usage differs.',
       }
@@ -391,7 +397,8 @@ function compareEnd(
   if (isSameEnd) {
     const found = wording.compare(wordedEnd(run, recording), wordedEnd(replayed, rows))
     if (found === 'wording') notes.add("The error of a run differs in the server's own wording.")
-    if (found !== 'different') return null
+    // What a run that was cut off has used is estimated.
+    if (found !== 'different') return run.status === 'COMPLETED' ? compareUsage(run, replayed, where) : null
   }
   const isBudget = [run.stopReason, replayed.stopReason].some(
     (reason) => reason === 'OVER_BUDGET' || reason === 'TOKEN_BUDGET',
@@ -412,12 +419,13 @@ function checkOfMessage({ recording, rows, ids }: Input, message: RoomRows['mess
     rank: 6,
     run() {
       const same = rows.messages.find(({ seq }) => seq === message.seq)
-      const shown = ({ senderId, parts, status, mentionedAgentId, replyToId }: typeof message) => ({
+      const shown = ({ senderId, parts, status, mentionedAgentId, replyToId, deletedAt }: typeof message) => ({
         senderId,
         parts,
         status,
         mentionedAgentId,
         replyToId,
+        isDeleted: deletedAt !== null,
       })
       if (same === undefined)
         return {
@@ -467,7 +475,8 @@ function checkOfOutcome({ notes, recording, rows, replayedRun, wording }: Input,
 }
 
 /** Checks for runs and messages that only the replay contains. */
-function checksOfAdditions({ recording, rows, ids }: Input): Check[] {
+function checksOfAdditions(input: Input): Check[] {
+  const { recording, rows, ids } = input
   const end = Number.MAX_SAFE_INTEGER
   const runs = rows.runs
     .filter(({ id, startedAt }) => startedAt !== null && ids.recordedOf(id) === undefined)
@@ -501,7 +510,51 @@ function checksOfAdditions({ recording, rows, ids }: Input): Check[] {
         }),
       }),
     )
-  return [...runs, ...messages]
+  return [...runs, ...messages, ...addedCalls(input), ...addedOutcomes(input)]
+}
+
+/** Checks for calls of recorded runs that only the replay contains. */
+function addedCalls({ recording, rows, ids }: Input): Check[] {
+  const places = new Set(recording.calls.map(placeOfCall))
+  return rows.calls.flatMap((call) => {
+    const { agentId, stepIndex, toolName } = call
+    const runId = ids.recordedOf(call.runId)
+    const step = recording.steps.find((one) => one.runId === runId && one.index === stepIndex)
+    if (runId === undefined || step === undefined || places.has(placeOfCall({ ...call, runId }))) return []
+    const divergence: Divergence = {
+      kind: 'call',
+      where: `The run ${runId} of ${nameOf(recording, agentId)}, step ${stepIndex}, ${toolName}`,
+      recorded: '(no such call)',
+      replayed: json(call.input),
+      cause: 'The replay has a call that the recording does not have.',
+    }
+    return [{ at: timeOf(step.startedAt) + (step.durationMs ?? 0), rank: 4, run: () => divergence }]
+  })
+}
+
+const placeOfCall = ({
+  runId,
+  stepIndex,
+  modelCallId,
+}: Pick<Recorded<ToolCall>, 'runId' | 'stepIndex' | 'modelCallId'>) => `${runId} ${stepIndex} ${modelCallId}`
+
+/** Checks for outcomes of recorded messages that only the replay contains. */
+function addedOutcomes({ recording, rows }: Input): Check[] {
+  return rows.outcomes.flatMap((outcome) => {
+    const { agentId, messageId } = outcome
+    const seq = rows.messages.find(({ id }) => id === messageId)?.seq
+    const message = recording.messages.find((one) => one.seq === seq)
+    const isKnown = recording.outcomes.some((one) => one.messageId === message?.id && one.agentId === agentId)
+    if (message === undefined || isKnown) return []
+    const divergence: Divergence = {
+      kind: 'wake-up',
+      where: `The outcome of message ${seq} for ${nameOf(recording, agentId)}`,
+      recorded: '(no outcome)',
+      replayed: outcomeText(outcome),
+      cause: 'Routing decided otherwise.',
+    }
+    return [{ at: timeOf(message.createdAt), rank: 7, run: () => divergence }]
+  })
 }
 
 const KIND_OF_ACTION: Partial<Record<Action['type'], DivergenceKind>> = {
