@@ -2,6 +2,7 @@ import { isUrgent } from '../context/inbox-message.ts'
 import { WHILE_YOU_WAITED } from '../context/prompt.ts'
 import type { InboxEvent, Message, Run, Step, ToolCall } from '../generated/prisma/client.ts'
 import { isObject } from '../lib/json.ts'
+import { isAnsweredOutside } from '../rules/call-answers.ts'
 import {
   addAfter,
   answerKey,
@@ -46,7 +47,8 @@ const NEAR_MS = 5000
 /** Orders what finishes messages, and what wakes agents, by what the runs read. */
 export function orderReadings(recording: Recording, nodes: Nodes): void {
   const growths = new Map(recording.messages.map((message) => [message.id, growthOf(recording, nodes, message)]))
-  const endOf = (message: Recorded<Message>) => endKeyOf(recording, message, growths.get(message.id) ?? [])
+  const endOf = (message: Recorded<Message>) =>
+    answerKeyOf(recording, nodes, message) ?? endKeyOf(recording, message, growths.get(message.id) ?? [])
   orderWakeUps(recording, nodes, endOf)
   orderEvents(recording, nodes, endOf)
   const readings = recording.runs.flatMap((run) => readingsOf(recording, run, endOf))
@@ -101,12 +103,16 @@ export function executionKey(calls: readonly Recorded<ToolCall>[], call: Recorde
   return first === undefined || first.id === call.id ? answerKey(call.runId, call.stepIndex) : callKey(call.id)
 }
 
+/** Calls whose message begins when they are executed: nothing of it streams. */
+const NEVER_STREAMED = new Set(['send_file', 'sendFile'])
+
 /** Whether a message began while the model wrote the call, and not when the call was executed. */
 export function wasStreamed(
   { createdAt }: Recorded<Message>,
   call: Recorded<ToolCall>,
   calls: readonly Recorded<ToolCall>[],
 ): boolean {
+  if (NEVER_STREAMED.has(call.toolName)) return false
   const isFirst = executionKey(calls, call) === answerKey(call.runId, call.stepIndex)
   return isFirst || Date.parse(createdAt) < Date.parse(call.createdAt)
 }
@@ -138,6 +144,21 @@ function growthOf(recording: Recording, nodes: Nodes, message: Recorded<Message>
 
 const textOfCall = ({ input }: Recorded<ToolCall>): string | null =>
   isObject(input) && typeof input['text'] === 'string' ? input['text'].trim() : null
+
+/**
+ * Returns the action that answered the last call of a message that waited for people or services: this has finished the message. Null
+ * if no call has waited, or, in a think cycle, which does not wait, if the call was answered before the message had all its parts.
+ */
+function answerKeyOf(recording: Recording, nodes: Nodes, message: Recorded<Message>): string | null {
+  const waited = callsIn(recording, message)
+    .filter((call) => (call.approvalState !== null || isAnsweredOutside(call)) && nodes.has(settleKey(call.id)))
+    .toSorted((a, b) => Date.parse(String(a.settledAt)) - Date.parse(String(b.settledAt)))
+  const last = waited.at(-1)
+  const run = recording.runs.find(({ id }) => id === message.runId)
+  if (last === undefined || run === undefined) return null
+  const isOver = run.triggerType !== 'INBOX' || Date.parse(String(last.settledAt)) > Date.parse(String(run.finishedAt))
+  return isOver ? settleKey(last.id) : null
+}
 
 /** Returns the action that finished a message, and with it woke agents; null if the recording does not say. */
 function endKeyOf(

@@ -278,6 +278,7 @@ function checkIsComplete(recording: Recording): void {
       fail(`${id.startsWith('agt_') ? 'The agent' : 'The person'} ${JSON.stringify(oneLine(name))} (${id}) is gone.`)
   const stepsOf = Map.groupBy(recording.steps, ({ runId }) => runId)
   for (const run of recording.runs) checkRun(run, stepsOf.get(run.id) ?? [])
+  checkDeletions(recording)
   checkFiles(recording)
   checkTools(recording)
 }
@@ -289,7 +290,7 @@ function fail(reason: string): never {
 /** Whether a time precedes another by more than the overlap of transactions. */
 const isBefore = (at: string, other: string): boolean => Date.parse(at) + OVERLAP_MS < Date.parse(other)
 
-function checkMessages({ castLines, space, messages, runs, outcomes, inboxEvents, calls }: Recording): void {
+function checkMessages({ castLines, space, messages, runs, outcomes }: Recording): void {
   const known = new Set(runs.map(({ id }) => id))
   const seqOf = new Map(messages.map(({ id, seq }) => [id, seq]))
   // A think cycle that is not recorded has also worked for other spaces, and changed nothing here.
@@ -299,27 +300,29 @@ function checkMessages({ castLines, space, messages, runs, outcomes, inboxEvents
       fail(
         `The run that the message ${seqOf.get(messageId)} has started is missing: retention has deleted it (PARLEY_KEEP_RUNS_DAYS).`,
       )
-  const edited = new Set(
-    inboxEvents.flatMap(({ messageId, payload }) =>
-      isObject(payload) && payload['change'] === 'EDITED' ? [messageId] : [],
-    ),
-  )
-  for (const [index, { id, seq, deletedAt, senderId, runId, parts, createdAt }] of messages.entries()) {
+  for (const [index, { seq, senderId, runId, createdAt }] of messages.entries()) {
     if (seq !== index + 1) fail(missingMessages(index, seq))
     if (runId === null && senderId.startsWith('agt_'))
       fail(`The message ${seq} was posted by a run that retention has deleted (PARLEY_KEEP_RUNS_DAYS), or elsewhere.`)
     if (runId !== null && !known.has(runId))
       fail(`The message ${seq} was posted by the run ${runId}, which also worked for other spaces: it is not recorded.`)
-    if (runId !== null && deletedAt === null && isRemovedFromRun(calls, { id, runId, parts }))
-      fail(`The deletion of another message with the same text has removed the text of message ${seq} from its run.`)
-    if (deletedAt !== null && edited.has(id))
-      fail(`The message ${seq} was edited before it was deleted, and the deletion has removed when.`)
     const before = messages[index - 1]?.createdAt ?? createdAt
     if (isBefore(createdAt, before))
       fail(`The clock jumped: the message ${seq} is dated ${createdAt}, and the message before it ${before}.`)
   }
   if (messages.length < space.lastSeq)
     fail(`The message ${messages.length + 1} is missing: the space changed while it was recorded.`)
+}
+
+/** Reports what deletions have removed besides the texts of the deleted messages. */
+function checkDeletions({ messages, inboxEvents, calls }: Recording): void {
+  const edits = inboxEvents.filter(({ payload }) => isObject(payload) && payload['change'] === 'EDITED')
+  for (const { id, seq, deletedAt, runId, parts } of messages) {
+    if (deletedAt !== null && edits.some(({ messageId }) => messageId === id))
+      fail(`The message ${seq} was edited before it was deleted, and the deletion has removed when.`)
+    if (deletedAt === null && isRemovedFromRun(calls, { id, runId, parts }))
+      fail(`The deletion of another message with the same text has removed the text of message ${seq} from its run.`)
+  }
 }
 
 /** Whether a deletion has removed the text of a message that still exists from the call that posted it. */

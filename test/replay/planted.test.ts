@@ -304,11 +304,11 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     'approval',
     sets(
       'Step',
-      answers((part) => ({ ...part, input: { amount: 43 } })),
-      calls('refund'),
+      answers((part) => ({ ...part, input: { text: 'y' } })),
+      calls('send_message'),
     ),
     'arguments',
-    /step 1, refund/,
+    /send_message/,
   ],
   [
     'the reason of a mention',
@@ -344,19 +344,12 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     'message',
     /Message \d/,
   ],
-  ['the deletion of a message', 'deletion', sets('Message', { deletedAt: null }, isOfAgent), 'message', /Message \d/],
   [
-    'the order of two messages',
-    'chain',
-    (lines) => {
-      const [one, other] = lines.filter(({ table, row }) => table === 'Message' && isText(row))
-      if (one === undefined || other === undefined) throw new Error('The recording has fewer messages.')
-      const { seq } = one.row
-      one.row['seq'] = other.row['seq']
-      other.row['seq'] = seq
-    },
-    'message',
-    /Message \d/,
+    'a deletion that did not happen',
+    'approval',
+    sets('Message', { deletedAt: new Date(Date.now() + 60_000).toISOString() }, isText),
+    'arguments',
+    /send_message/,
   ],
   [
     'a missing last message',
@@ -372,8 +365,8 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
       },
       sets('Space', (row) => ({ lastSeq: row['lastSeq'] - 1 })),
     ),
-    'message',
-    /Message \d/,
+    'call',
+    /send_message/,
   ],
   // What it cost.
   ['the cost of a step', 'approval', sets('Step', { costNanos: 7 }), 'budget', /step 0/],
