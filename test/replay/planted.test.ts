@@ -399,7 +399,7 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     /The run/,
   ],
   ['the steps that an agent may take', 'approval', sets('Agent', { maxSteps: 1 }), 'end', /step 1/],
-  ['an answer that was cut off', 'approval', sets('Step', { finishReason: 'length' }, isLater), 'end', /step/],
+  ['an answer that was cut off', 'approval', sets('Step', { finishReason: 'length' }, isLater), 'call', /step/],
   [
     'the closing text of a run',
     'approval',
