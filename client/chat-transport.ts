@@ -17,9 +17,9 @@ export interface ChatTransportOptions {
 type Chunks = ReadableStream<UIMessageChunk>
 
 /**
- * Connects `useChat` of the AI SDK to a space. Everything that a message starts becomes one answer: a text part
- * for each text that agents post, and a dynamic tool part for each visible call. Stopping also stops the runs,
- * and the runs that they started.
+ * Connects `useChat` of the AI SDK to a space. The replies to a message become one answer, with a text part for each
+ * text that agents post and a dynamic tool part for each visible call. Stopping the answer stops its runs and the runs
+ * that these started.
  */
 export function createChatTransport<UI extends UIMessage = UIMessage>(
   options: ChatTransportOptions,
@@ -77,7 +77,7 @@ function watched(space: LiveSpace): Promise<() => void> {
 
 const ALIVE = ['QUEUED', 'RUNNING', 'WAITING_TOOL']
 
-/** Whether some run of the message's turn had not ended when the space was loaded. */
+/** Whether a run of the message's turn was still active when the space was loaded. */
 function isUnderWay(space: LiveSpace, question: Message): boolean {
   const turn = messagesOfTurn(space.getState().messages, question)
   const outcomes = turn.flatMap((message) => message.outcomes)
@@ -117,7 +117,7 @@ function answerTo(
       const abort = () => {
         const woken = question.outcomes.flatMap(({ run }) => (run === null ? [] : [run.id]))
         for (const runId of new Set([...woken, ...runIds])) {
-          // Runs that have ended cannot be stopped; the error is ignored.
+          // Ignore the error for runs that have already ended.
           connection.ask(STOP_RUN, { runId, cascade: true }).catch(() => {})
         }
         written.close()
@@ -141,7 +141,7 @@ function answerTo(
   })
 }
 
-/** Writes the difference between each part and what was written before. */
+/** Creates a function that writes the new content of each part. */
 function createPartWriter(enqueue: (chunk: UIMessageChunk) => void) {
   const lengths = new Map<string, number>()
   const open = new Set<string>()
@@ -153,8 +153,8 @@ function createPartWriter(enqueue: (chunk: UIMessageChunk) => void) {
       enqueue({ type: 'text-start', id })
       open.add(id)
     }
-    // The stored text of an interrupted message may be shorter than the streamed one; this stream cannot take
-    // text back.
+    // The stored text of an interrupted message may be shorter than its streamed text, and this stream cannot remove
+    // text.
     if (text.length > (length ?? 0)) enqueue({ type: 'text-delta', id, delta: text.slice(length ?? 0) })
     lengths.set(id, Math.max(length ?? 0, text.length))
   }

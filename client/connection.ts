@@ -11,10 +11,11 @@ export interface ConnectionOptions {
    */
   url?: string
   /**
-   * The bearer token. A function is called before each request and each time the socket is opened, so that
-   * it can renew the token. When the socket's token expires, a new socket with a new token continues all subscriptions. A
-   * function that fails, or takes more than 10 s, is called again with a growing delay, and subscriptions wait; a request
-   * fails with its error. In a page served by Parley it may be absent: the session cookie is then used (`POST /auth/token` opens a session).
+   * The bearer token. If this is a function, it is called before each request and each time the socket is opened, so
+   * that it can renew the token. When the socket's token expires, a new socket with a new token continues all
+   * subscriptions. If the function fails or takes more than 10 s, a request fails with its error; subscriptions wait,
+   * and the function is called again with a growing delay. In a page served by Parley, the token may be absent, and the
+   * session cookie is used (`POST /auth/token` opens a session).
    */
   token?: string | (() => string | Promise<string>) | undefined
   /** A WebSocket implementation, for runtimes without one, such as Node before version 22. */
@@ -23,7 +24,7 @@ export interface ConnectionOptions {
 
 export interface Watcher<Data> {
   onData(data: Data): void
-  /** The subscription has ended and will not resume. `error` is null if the server completed it. */
+  /** Called when the subscription has ended and will not resume. `error` is null if the server completed it. */
   onEnd(error: ParleyError | null): void
 }
 
@@ -35,8 +36,8 @@ export interface Connection extends Observable<ConnectionState> {
    */
   ask<Data, Variables>(operation: Operation<Data, Variables>, variables: Variables): Promise<Data>
   /**
-   * Subscribes. Subscribes again after a lost connection or a temporary server error, with the current values of
-   * `variables`: update the cursor in them to miss nothing. Returns a function that unsubscribes.
+   * Subscribes, and subscribes again after a lost connection or a temporary server error. The latter uses the current
+   * values of `variables`, so update the cursor in them to miss no event. Returns a function that unsubscribes.
    */
   watch<Data, Variables extends Record<string, unknown>>(
     operation: Operation<Data, Variables>,
@@ -113,7 +114,7 @@ function follow<Data>(
     stop()
     onEnd(error)
   }
-  /** Catches what `onData` throws, which would end every subscription of the socket. */
+  /** Calls `onData` and catches its errors, which would end every subscription of the socket. */
   function deliver(data: Data): void {
     try {
       onData(data)

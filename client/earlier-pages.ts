@@ -12,8 +12,8 @@ export interface EarlierPages {
   loadUntil(seq: number): Promise<void>
   /**
    * Drops all messages except the newest `count`. `hasEarlier` is then true, and `loadEarlier` loads them again.
-   * For clients that stay open for hours: without this call nothing is dropped. Does nothing while earlier
-   * messages are loading.
+   * Messages are dropped only by this call, which is meant for clients that stay open for hours. It does nothing while
+   * earlier messages are loading.
    */
   keepNewest(count: number): void
 }
@@ -21,11 +21,11 @@ export interface EarlierPages {
 interface Parts {
   /** Returns the current transcript. */
   transcript(): Transcript
-  /** Requests the `last` messages before one. Null if they are not there any more. @throws ParleyError */
+  /** Requests the `last` messages before a message. Returns null if they no longer exist. @throws ParleyError */
   request(before: string, last: number): Promise<LiveMessagesFragment | null>
   /** Called when loading begins and ends. */
   onLoading(isLoading: boolean): void
-  /** Called with a page after the transcript has it. */
+  /** Called with a page after it was added to the transcript. */
   onPage?(page: LiveMessagesFragment): void
   onDropped(): void
 }
@@ -33,7 +33,7 @@ interface Parts {
 /** Loads the pages before the first message of a transcript, one at a time. */
 export function createEarlierPages({ transcript, request, onLoading, onPage, onDropped }: Parts): EarlierPages {
   let loading: Promise<void> | null = null
-  /** Number of calls of `loadUntil` in progress. Between two of their pages `loading` is null. */
+  /** The number of calls of `loadUntil` in progress. Between two pages of such a call, `loading` is null. */
   let goingBack = 0
 
   async function load(): Promise<void> {

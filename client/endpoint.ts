@@ -25,7 +25,7 @@ export function endpointOf(url: string | undefined): string {
   return `${scheme}//${host}${path.endsWith(PATH) ? path : path + PATH}`
 }
 
-/** Copies the properties, because the properties of a URL are getters. */
+/** Parses a URL. Copies its properties, because those of a URL object are getters. */
 function parsed(url: string, base: string | undefined) {
   try {
     const { protocol, host, pathname, username, password, search, hash } = new URL(url, base)

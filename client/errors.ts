@@ -1,8 +1,8 @@
 /** The reason why a request failed, with a message for people. */
 export class ParleyError extends Error {
   /**
-   * `NETWORK` if there was no response; otherwise a code of the server (`UNAUTHENTICATED`, `NOT_FOUND`,
-   * `CONFLICT`, …). Servers may add codes: handle unknown ones.
+   * `NETWORK` if there was no response; otherwise a code of the server (`UNAUTHENTICATED`, `NOT_FOUND`, `CONFLICT`, …).
+   * Newer servers may add codes, so handle unknown codes.
    */
   readonly code: string
   /** When to retry, if the server specified it. */
@@ -29,8 +29,8 @@ const MEANINGS: Record<string, string> = {
 }
 
 /**
- * Converts every failure of a request or subscription into a ParleyError: GraphQL errors, a closed socket, or
- * anything thrown.
+ * Converts any failure of a request or subscription into a ParleyError: GraphQL errors, a closed socket, or a thrown
+ * value.
  */
 export function errorOf(failure: unknown): ParleyError {
   if (failure instanceof ParleyError) return failure
@@ -81,7 +81,7 @@ export function payloadOf<Result extends { __typename: string }, Name extends Re
   )
 }
 
-/** `NotFoundError` → `NOT_FOUND`. */
+/** Converts a type name to a code: `NotFoundError` to `NOT_FOUND`. */
 function codeOf(typename: string): string {
   return typename
     .replace(/Error$/, '')

@@ -4,13 +4,16 @@ import { createObservable, type Observable } from './observable.ts'
 import { RUN_EVENTS, STOP_RUN } from './operations.ts'
 import { EMPTY_RECORD, type RunEvent, type RunRecord, withRunEvent } from './run-record.ts'
 
-/** The current state of a run. `ended` when the run has ended, or the viewer may not see it; in that case `error` has the reason. */
+/**
+ * The current state of a run. Its status is `ended` when the run has ended, or when the viewer may not see the run; in
+ * the latter case, `error` has the reason.
+ */
 export interface RunState extends RunRecord {
   status: 'loading' | 'live' | 'ended'
   error: ParleyError | null
 }
 
-/** A run from its start to its end, followed while it has listeners. */
+/** A run from its start to its end, which is followed while there are listeners. */
 export interface LiveRun extends Observable<RunState> {
   /** Stops the run; with `cascade` also every run that it started. @throws ParleyError */
   stop(options?: { cascade?: boolean }): Promise<void>
@@ -20,7 +23,8 @@ export function liveRun(connection: Connection, { runId }: { runId: string }): L
   let record = EMPTY_RECORD
   let state: Pick<RunState, 'status' | 'error'> = { status: 'loading', error: null }
   const variables: { runId: string; after: string | null } = { runId, after: null }
-  // Deltas of runs have no offset, so repeated events are detected. The recorded events of an old run share one cursor.
+  // Deltas of runs have no offset, so repeated events must be detected by key. All recorded events of an old run have
+  // the same cursor.
   const seen = new Set<string>()
   const observable = createObservable<RunState>({
     read: () => ({ ...record, ...state }),
@@ -55,7 +59,7 @@ export function liveRun(connection: Connection, { runId }: { runId: string }): L
   }
 }
 
-/** Identifies an event among those with the same cursor. */
+/** Returns a key that identifies an event among those with the same cursor. */
 function keyOf(event: RunEvent): string {
   const step = 'step' in event ? event.step : null
   const callId = 'toolCall' in event ? event.toolCall.id : 'toolCallId' in event ? event.toolCallId : null

@@ -19,7 +19,7 @@ import { createTranscript, type Space } from './transcript.ts'
 /** The activity of one agent of the space, in all spaces. */
 export type AgentActivity = LiveAgentActivitySubscription['agentActivity']
 
-/** Whether a person is there, and until when the person is shown as typing. */
+/** Whether a person is present, and until when the person is shown as typing. */
 export type MemberPresence = Pick<
   NonNullable<Extract<SpaceEvent, { __typename: 'MemberPresenceChanged' }>['changes']>[number],
   'presence' | 'typingUntil'
@@ -27,7 +27,7 @@ export type MemberPresence = Pick<
 
 /** The current state of a space. Parts that did not change keep their identity from one state to the next. */
 export interface SpaceState {
-  /** `loading` until the first snapshot; `ended` when the viewer loses access; `error` then has the reason. */
+  /** `loading` until the first snapshot; `ended` when the viewer has lost access, with the reason in `error`. */
   status: 'loading' | 'live' | 'ended'
   space: Space | null
   /** The newest messages in the order of the space, without gaps. */
@@ -37,11 +37,11 @@ export interface SpaceState {
   isLoadingEarlier: boolean
   /** The viewer's first unread message when the space was first loaded. */
   firstUnread: { id: string; seq: number } | null
-  /** The threads on the loaded messages, by the ids of the messages. Empty unless `rootsOnly` is set. */
+  /** The threads of the loaded messages, by the ids of the messages. Empty unless `rootsOnly` is set. */
   threads: ReadonlyMap<string, ThreadSummary>
   /** One entry for each agent that is a member. */
   activity: readonly AgentActivity[]
-  /** Of people, by their ids. Empty unless `withPresence` is set. */
+  /** The presence of people, by their ids. Empty unless `withPresence` is set. */
   presence: ReadonlyMap<string, MemberPresence>
   error: ParleyError | null
 }
@@ -54,17 +54,17 @@ export interface Outgoing {
   mentionedAgentId?: string | null
   /** Members, humans or agents, at most 20. */
   mentionedIds?: string[]
-  /** A message of the space: the new one joins its thread, or begins one. */
+  /** A message of the space, whose thread the new message joins or begins. */
   replyToId?: string
   /** Use the same key for every attempt to send the same message, so that it is posted only once. */
   idempotencyKey?: string
 }
 
-/** A space that follows its events while it has listeners. After a lost connection it resumes at its cursor. */
+/** A space that is kept up to date while there are listeners. After a lost connection, it resumes at its cursor. */
 export interface LiveSpace extends Observable<SpaceState>, EarlierPages {
-  /** The thread on a message. It follows the events of the space, which must have listeners too. */
+  /** Returns the thread of a message. It receives the events of the space, which must have listeners too. */
   thread(rootId: string): LiveThread
-  /** Call after `markRead` with a reply: nothing up to it counts as unread in `threads`. */
+  /** Call it after `markRead` with a reply, so that `threads` no longer counts replies up to this one as unread. */
   readThread(rootId: string, seq: number): void
   /** Posts as the viewer. Returns the message and the ids of the runs that it started. @throws ParleyError */
   send(message: Outgoing): Promise<{ message: Message; runIds: string[] }>
@@ -74,9 +74,9 @@ export interface LiveSpaceOptions {
   spaceId: string
   /** If false, `activity` stays empty. */
   withActivity?: boolean
-  /** True: follows presence and typing of people. Default false. */
+  /** Whether to follow presence and typing of people. Default false. */
   withPresence?: boolean
-  /** True: `messages` has no replies of threads; `threads` counts them, and `thread` reads them. Default false. */
+  /** Whether to leave replies out of `messages`. `threads` then counts them, and `thread` reads them. Default false. */
   rootsOnly?: boolean
   /** The human whose own replies do not count as unread in `threads`. */
   viewerId?: string | null
@@ -90,7 +90,7 @@ export function liveSpace(
   const counts = createThreadCounts(viewerId)
   const followers = new Set<Follower>()
   const activity = new Map<string, AgentActivity>()
-  // Updated with each event, so that a reconnect resumes after the last one.
+  // The cursor is updated with each event, so that a reconnect resumes after the last event.
   const variables: { spaceId: string; after: string | null; withPresence: boolean; rootsOnly: boolean } = {
     spaceId,
     after: null,
@@ -135,7 +135,8 @@ export function liveSpace(
   function watchMessages(): () => void {
     return connection.watch(SPACE_MESSAGES, variables, {
       onData({ spaceMessages: event }) {
-        // This happens before the event is applied; otherwise an event that throws would be delivered again after each reconnect.
+        // Update the cursor before the event is applied. Otherwise, an event that throws would be delivered again after
+        // each reconnect.
         variables.after = event.cursor
         transcript.apply(event)
         if (rootsOnly) countReplies(event)
@@ -179,7 +180,7 @@ export function liveSpace(
           activity.set(agentActivity.agent.id, agentActivity)
           keep()
         },
-        // Ends together with the subscription to messages, which reports the reason.
+        // This subscription ends together with that of the messages, which reports the reason.
         onEnd() {
           activity.clear()
           keep()
@@ -199,7 +200,7 @@ export function liveSpace(
     ])
   }
 
-  /** Reads the presence of all people. Changes that arrive in the meantime are newer. */
+  /** Reads the presence of all people. Changes that arrive during the request are newer than its result. */
   function readPresence(): void {
     const before = presence
     connection
@@ -212,11 +213,14 @@ export function liveSpace(
         presence = new Map([...read, ...changed])
         observable.changed()
       })
-      // Ignored: the next reconnect triggers another attempt.
+      // Ignore the error, because the next reconnect triggers another attempt.
       .catch(() => {})
   }
 
-  /** Changes of presence are not replayed after a reconnect. */
+  /**
+   * Reads presence again after each reconnect, because missed changes are not replayed. Returns a function that stops
+   * this.
+   */
   function rereadPresence(): () => void {
     let last = connection.getState()
     readPresence()
@@ -227,7 +231,7 @@ export function liveSpace(
     })
   }
 
-  /** Loads messages that have gaps. */
+  /** Loads messages that lack an event. */
   function heal(): void {
     const all = [transcript, ...followers]
     const gaps = new Set(all.flatMap((one) => one.gaps()))
@@ -239,7 +243,7 @@ export function liveSpace(
           for (const one of [transcript, ...followers]) message === null ? one.letGo(id) : one.put(message)
           observable.changed()
         })
-        // Ignored: the next delta triggers another attempt.
+        // Ignore the error, because the next delta triggers another attempt.
         .catch(() => {})
         .finally(() => healing.delete(id))
     }
@@ -285,7 +289,7 @@ export function liveSpace(
   }
 }
 
-/** Not `crypto.randomUUID`, which exists only on secure origins. */
+/** Returns a random key. Does not use `crypto.randomUUID`, which exists only on secure origins. */
 export function newIdempotencyKey(): string {
   return [...crypto.getRandomValues(new Uint32Array(4))].map((number) => number.toString(36)).join('-')
 }

@@ -11,11 +11,12 @@ import { createTranscript, type Transcript } from './transcript.ts'
 /** The current state of a thread. */
 export interface ThreadState {
   /**
-   * `loading` until the first page; `ended` if there is no such thread in this space. `error` has the reason why it could
-   * not be loaded, or, while `live`, not be loaded again after events were lost: `replies` is then old. It is tried again.
+   * `loading` until the first page; `ended` if there is no such thread in this space. While `loading`, `error` has the
+   * reason why the thread could not be loaded. While `live`, it has the reason why the thread could not be loaded again
+   * after events were lost, so that `replies` is outdated. Both are retried.
    */
   status: 'loading' | 'live' | 'ended'
-  /** The message on which the thread hangs; null once retention has deleted it. */
+  /** The message that started the thread; null once retention has deleted it. */
   root: Message | null
   /** The newest replies in the order of the space, without gaps. */
   replies: readonly Message[]
@@ -25,13 +26,13 @@ export interface ThreadState {
   error: ParleyError | null
 }
 
-/** A thread that follows the events of its space while it has listeners. */
+/** A thread that is kept up to date by the events of its space while there are listeners. */
 export interface LiveThread extends Observable<ThreadState>, EarlierPages {
   /** Loads the thread again at once, after a failure. */
   reload(): void
 }
 
-/** A receiver of the events of a space, besides the space itself. */
+/** A receiver of the events of a space in addition to the space itself. */
 export interface Follower {
   apply(event: SpaceEvent): void
   put(message: Message): void
@@ -44,9 +45,9 @@ const RETRY_MS = 5000
 interface Parts {
   spaceId: string
   rootId: string
-  /** Whether the events of the space are received: after its first snapshot. */
+  /** Whether the space has received its first snapshot, and therefore receives events. */
   isFollowing(): boolean
-  /** Passes on events until the returned function is called. */
+  /** Passes events to the follower until the returned function is called. */
   follow(follower: Follower): () => void
 }
 
@@ -58,10 +59,10 @@ export function createLiveThread(connection: Connection, { spaceId, rootId, isFo
   }
   let root: Transcript
   let replies: Transcript
-  /** Events that arrive while the first page is requested. Null if none is. */
+  /** Events that arrive while the first page is being requested; null if it is not. */
   let meanwhile: SpaceEvent[] | null = null
   let loads = 0
-  /** The next attempt after a failure. Until then events are left to it. */
+  /** The timer of the next attempt after a failure. Events before that attempt are ignored, because it reads newer data. */
   let retry: ReturnType<typeof setTimeout> | null = null
 
   function clear(): void {
@@ -79,7 +80,8 @@ export function createLiveThread(connection: Connection, { spaceId, rootId, isFo
     }),
     start() {
       const stop = follow({ apply, put, gaps: () => [...root.gaps(), ...replies.gaps()], letGo })
-      // Otherwise the first snapshot of the space starts it, so that no reply is missed in between.
+      // Before the first snapshot of the space, do not load: the snapshot triggers the load, so that no reply is missed
+      // in between.
       if (isFollowing()) void load()
       return () => {
         loads += 1
@@ -136,10 +138,10 @@ export function createLiveThread(connection: Connection, { spaceId, rootId, isFo
   }
 
   function apply(event: SpaceEvent): void {
-    // The events between the last ones and this snapshot are lost.
+    // The events before the snapshot are lost, so load the thread again.
     if (event.__typename === 'SpaceSnapshot') void load()
     else if (meanwhile !== null) meanwhile.push(event)
-    // Otherwise what was lost before the event would be missing.
+    // While a retry is pending, earlier events are missing, so ignore the event.
     else if (retry === null) change(event)
   }
 
@@ -155,7 +157,7 @@ export function createLiveThread(connection: Connection, { spaceId, rootId, isFo
       case 'MessageTextDelta':
       case 'MessageTextReplaced':
       case 'MessagePartChanged':
-        // The space loads messages that are not known here.
+        // Ignore events of unknown messages; the space loads these messages.
         if (root.has(event.messageId)) root.apply(event)
         else if (replies.has(event.messageId)) replies.apply(event)
         else break

@@ -22,17 +22,17 @@ type NoticeEvent = Extract<ViewerEvent, { __typename: 'ViewerNotice' }>
 
 const MOST_NOTICES = 20
 
-/** The state that a sidebar shows, over all spaces of the viewer. */
+/** The state of all spaces of the viewer, for a sidebar. */
 export interface ViewerState {
   status: 'loading' | 'live' | 'ended'
   viewer: Viewer | null
-  /** Spaces with the latest activity first. */
+  /** The spaces, those with the latest activity first. */
   spaces: readonly ListedSpace[]
-  /** Whether all spaces are loaded; a long list is loaded page by page. */
+  /** Whether all spaces are loaded. A long list is loaded page by page. */
   hasAllSpaces: boolean
-  /** The counts for all spaces. */
+  /** The number of unread messages in all spaces. */
   unreadCount: number
-  /** Oldest first. */
+  /** The waiting calls, oldest first. */
   pendingToolCalls: readonly WaitingCall[]
   /** Increases when standing grants that the viewer may see have changed, or may have changed. */
   grantsVersion: number
@@ -55,7 +55,7 @@ const EMPTY: ViewerState = {
   error: null,
 }
 
-/** The viewer, their spaces and the calls that wait for them, followed while there are listeners. */
+/** Follows the viewer, their spaces and the calls that wait for them while there are listeners. */
 export function liveViewer(connection: Connection): LiveViewer {
   let state = EMPTY
   const spaces = createListedSpaces(connection, () => observable.changed())
@@ -122,14 +122,14 @@ export function liveViewer(connection: Connection): LiveViewer {
         setCalls([...callsBut(({ id }) => id === event.toolCall.id), event.toolCall])
         break
       case 'ViewerToolCallChanged':
-        // A call that the viewer may no longer answer no longer waits for the viewer.
+        // Do not add a call that is not in the list, because the viewer may no longer answer it.
         setCalls(state.pendingToolCalls.map((call) => (call.id === event.toolCall.id ? event.toolCall : call)))
         break
       case 'ViewerToolCallSettled':
         setCalls(callsBut(({ id }) => id === event.toolCall.id))
         break
       default:
-        // An event type that newer servers may send.
+        // Ignore event types of newer servers.
         break
     }
   }

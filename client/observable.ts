@@ -1,17 +1,17 @@
-/** A state with change notification, as React's `useSyncExternalStore` and other frameworks expect. */
+/** A state that notifies of changes, as React's `useSyncExternalStore` and other frameworks expect. */
 export interface Observable<State> {
-  /** Returns the current state. The same object until something changes; unchanged parts keep their identity. */
+  /** Returns the current state, as the same object until it changes. Unchanged parts keep their identity. */
   getState(): State
   /**
-   * Calls `listener` after changes; several changes at once are one call. The source starts with the first
-   * listener and pauses after the last; a new listener resumes where it stopped. Returns a function that removes
-   * the listener.
+   * Calls `listener` after changes, and once for several changes at the same time. The source starts with the first
+   * listener and pauses after the last one has left; the next listener resumes it. Returns a function that removes the
+   * listener.
    */
   subscribe(listener: () => void): () => void
 }
 
 export interface ObservableOptions<State> {
-  /** Computes the state. Called only after a change, when somebody reads it. */
+  /** Computes the state. Called only when the state is read after a change. */
   read(): State
   /** Called with the first listener. The returned function is called after the last listener was removed. */
   start?(): () => void
@@ -35,7 +35,7 @@ export function createObservable<State>({ read, start }: ObservableOptions<State
       return state
     },
     subscribe(listener: () => void): () => void {
-      // A function that is passed twice is two listeners.
+      // Wrap the function, so that passing it twice adds two listeners.
       const own = () => listener()
       listeners.add(own)
       try {
@@ -61,7 +61,7 @@ export function createObservable<State>({ read, start }: ObservableOptions<State
 
 const HIDDEN_PAGE_MS = 250
 
-/** Runs a function with the next animation frame; in a hidden page, which has no frames, after a timeout. */
+/** Runs a function at the next animation frame, or after a timeout in a hidden page, which has no frames. */
 function soon(tell: () => void): void {
   if (typeof requestAnimationFrame !== 'function') {
     queueMicrotask(tell)

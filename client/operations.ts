@@ -84,7 +84,7 @@ graphql(`
   fragment LiveThreadSummary on Thread { replyCount lastReplyAt unreadCount }
 `)
 
-// `$rootsOnly` leaves out the replies of threads, and counts them.
+// With `$rootsOnly`, the result has no replies of threads, but their number.
 graphql(`
   fragment LiveMessages on MessageConnection {
     edges { node { ...LiveMessage thread @include(if: $rootsOnly) { ...LiveThreadSummary } } }

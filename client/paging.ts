@@ -3,8 +3,8 @@ import { errorOf } from './errors.ts'
 const SMALLER = 4
 
 /**
- * Requests a page. If the server rejects the page as too large for one response, requests a smaller one, because items
- * can be long.
+ * Requests a page. If the server rejects the page as too large for one response, because items are long, requests a
+ * smaller page.
  * @param request requests at most `size` items; the page's `pageInfo` says whether there are more
  * @throws ParleyError if not even one item fits, and for any other failure
  */

@@ -2,16 +2,19 @@ import { type Client, createClient } from 'graphql-ws/client'
 import { isUnauthenticatedClose, ParleyError } from './errors.ts'
 
 /**
- * `idle` until the first subscription; `lost` while the socket reconnects; `refused` if the server rejected both the
- * token and the renewed one; this state is final.
+ * `idle` until the first subscription; `lost` while the socket reconnects; `refused`, which is final, if the server
+ * rejected both the token and its renewal.
  */
 export type ConnectionState = 'idle' | 'connecting' | 'live' | 'lost' | 'refused'
 
 export interface RenewedSocketOptions {
   url: string
-  /** Called each time before the socket is opened, and again later if the call fails. Null: the session cookie is used. */
+  /**
+   * Returns the token; null to use the session cookie. Called each time before the socket is opened, and again later if
+   * it fails.
+   */
   authorization(): Promise<string | null>
-  /** Whether `authorization` may return a different token from before. */
+  /** Whether `authorization` may return a different token at the next call. */
   canRenew: boolean
   webSocketImpl: unknown
   /** How long `authorization` may take. */
@@ -23,14 +26,14 @@ export interface RenewedSocketOptions {
 export interface RenewedSocket {
   /** Returns the client of the current socket, which opens with its first subscription. @throws ParleyError */
   client(): Client
-  /** Call it for each result. */
+  /** Call it for each result, which proves that the server has accepted the socket's token. */
   accept(client: Client): void
   /**
    * Replaces the socket after the server rejected the client's token.
-   * @returns false if that was already a new token, so that the refusal is permanent
+   * @returns false if that token was already a renewed one, so that the refusal is permanent
    */
   renew(client: Client): boolean
-  /** Whether the client has been replaced, and its subscriptions continue with the current one. */
+  /** Whether the client was replaced, so that its subscriptions continue with the current client. */
   isReplaced(client: Client): boolean
   close(): void
 }
@@ -42,11 +45,14 @@ const LONGEST_RETRY_WAIT_MS = 8000
  * another keeps it.
  */
 const LINGER_MS = 5000
-/** A token function that takes longer has failed, such as a request for a token over a lost network connection. */
+/** The time limit of a token function, which may hang when the network connection is lost. */
 const TOKEN_TIMEOUT_MS = 10_000
-/** Closes a socket for which there is no token. graphql-ws opens another one after this code, unlike after its own. */
+/**
+ * The code with which a socket without a token is closed. Unlike after its own codes, graphql-ws opens another socket
+ * after this one.
+ */
 const NO_TOKEN_CLOSE = 4900
-/** A socket that has been open for this long has an accepted token, even without a result. */
+/** After this time, the token of an open socket counts as accepted, even without a result. */
 const ACCEPTED_AFTER_MS = 2000
 
 export function createRenewedSocket(options: RenewedSocketOptions): RenewedSocket {
@@ -108,12 +114,12 @@ export function createRenewedSocket(options: RenewedSocketOptions): RenewedSocke
   }
 }
 
-/** The rejection of a socket that could not be opened concerns only its subscriptions. */
+/** Closes a client. Ignores the error of a socket that could not be opened, because its subscriptions report it. */
 function dispose(client: Client): void {
   Promise.resolve(client.dispose()).catch(() => {})
 }
 
-/** Exponential backoff with jitter, in milliseconds. */
+/** Returns the wait before the next attempt in ms: exponential backoff with jitter. */
 export function waitMsAfter(failures: number): number {
   return Math.min(500 * 2 ** failures, LONGEST_RETRY_WAIT_MS) * (0.75 + Math.random() / 2)
 }
@@ -131,7 +137,7 @@ function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client 
   /** The token of the socket that is being opened; undefined if the token function failed. */
   let bearer: string | null | undefined
   return createClient({
-    // Fetched before the socket opens, because the server closes a socket that does not send its token soon.
+    // Fetch the token before the socket opens, because the server closes a socket that does not send its token soon.
     url: async () => {
       bearer = await inTime(authorization(), tokenTimeoutMs).catch((failure) => {
         // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and the connection tries again

@@ -5,17 +5,17 @@ export type ToolCall = LiveToolCallFragment
 export type RunEvent = LiveRunEventsSubscription['runEvents']
 type Usage = Run['usage']
 
-/** One generation of the model, while it streams and after. */
+/** One generation of the model, during and after its stream. */
 export interface RunStep {
   /** 0-based. */
   index: number
-  /** The agent's internal text and reasoning. Only for admins and the service that triggered the run. */
+  /** The agent's internal text and reasoning, which only admins and the service that triggered the run receive. */
   text: string
   reasoning: string
-  /** Inputs of its calls as they stream: JSON text that may be incomplete. */
+  /** The streamed inputs of the step's calls, as JSON text that may be incomplete. */
   inputs: readonly { toolCallId: string; toolName: string; json: string }[]
   calls: readonly ToolCall[]
-  /** Null until the step has finished. */
+  /** The usage of the step; null until the step has finished. */
   usage: Usage | null
 }
 
@@ -62,7 +62,7 @@ export function withRunEvent(record: RunRecord, event: RunEvent): RunRecord {
   }
 }
 
-/** After a gap, the steps before it are unknown: all calls are put into one step. */
+/** Returns the record for a snapshot after a gap. The earlier steps are unknown, so all calls are put into one step. */
 function fromSnapshot({ run: { toolCalls, ...run } }: Extract<RunEvent, { __typename: 'RunSnapshot' }>): RunRecord {
   const waiting = toolCalls.filter(({ status }) => status === 'WAITING')
   const index = Math.max(0, run.stepCount - 1)
@@ -82,7 +82,7 @@ function withStep(record: RunRecord, index: number, change: (step: RunStep) => R
   return { ...record, steps }
 }
 
-/** A call belongs to the step that streamed its input, or else to the last one. */
+/** Adds a call to the step that streamed its input, else to the last step. */
 function withCall(record: RunRecord, call: ToolCall): RunRecord {
   const others = record.waiting.filter(({ id }) => id !== call.id)
   const waiting = call.status === 'WAITING' && others.length < record.waiting.length ? [...others, call] : others

@@ -14,14 +14,14 @@ const CALL_ORDER = ['STREAMING', 'RUNNING', 'WAITING']
 /** Whether a message is a reply. */
 export const isReply = ({ threadRootId }: Pick<Message, 'threadRootId'>) => threadRootId !== null
 
-/** Returns the id of the message on which the reply's thread hangs; null outside of threads. */
+/** Returns the id of the message that started the reply's thread; null outside of threads. */
 export const threadOf = ({ threadRootId }: Pick<Message, 'threadRootId'>): string | null => threadRootId
 
 export const isWhole = ({ status }: Pick<Message, 'status'>) => status === 'COMPLETE' || status === 'INTERRUPTED'
 
 /**
- * Merges two versions of a message. A complete message does not become incomplete again. The text of
- * an incomplete message may be shorter than the text from the deltas, so the longer one is kept.
+ * Merges two versions of a message. A complete message does not become incomplete again. The loaded text of an
+ * incomplete message may be shorter than the text from the deltas, so the longer text is kept.
  */
 export function newerOf(known: Message | undefined, message: Message): Message {
   if (known === undefined || isWhole(message)) return message
@@ -40,8 +40,8 @@ export function withPart(parts: MessagePart[], part: MessagePart): MessagePart[]
 }
 
 /**
- * Returns the parts with a delta applied. Returns the same array if it already contains the delta, and null if
- * something before it is missing.
+ * Returns the parts with a delta applied. Returns the same array if it already contains the delta, and null if text
+ * before the delta is missing.
  */
 export function withDelta(
   parts: MessagePart[],
@@ -58,8 +58,8 @@ export function withDelta(
 }
 
 /**
- * Returns the parts with a replacement applied. Returns the same array if the text already contains it, and null if
- * something before it is missing.
+ * Returns the parts with a replacement applied. Returns the same array if the text already contains the replacement,
+ * and null if text before it is missing.
  */
 export function withReplacement(
   parts: MessagePart[],
@@ -68,7 +68,8 @@ export function withReplacement(
   const part = parts.find(({ index }) => index === partIndex)
   if (part !== undefined && part.__typename !== 'TextPart') return parts
   if (part === undefined || part.text.length < offset) return null
-  // If the text already contains the replacement, it was loaded after this event. This does not apply to an empty replacement, which only shortens the text.
+  // A text that already contains the replacement was loaded after this event. An empty replacement, which only shortens
+  // the text, does not show this.
   if (text !== '' && part.text.startsWith(text, offset)) return parts
   const replaced = { ...part, text: part.text.slice(0, offset) + text }
   return parts.map((one) => (one === part ? replaced : one))
@@ -85,7 +86,7 @@ function furtherOf(known: MessagePart, part: MessagePart): MessagePart {
   return part
 }
 
-/** The order of the statuses of a call. All statuses not listed are final. */
+/** Returns the position of a status in the life of a call. A status that is not listed is final. */
 function placeOf(status: string): number {
   const place = CALL_ORDER.indexOf(status)
   return place < 0 ? CALL_ORDER.length : place

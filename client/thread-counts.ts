@@ -4,34 +4,40 @@ import { type Message, threadOf } from './space-events.ts'
 /** The number of replies of a thread, the time of the last one, and how many of them the viewer has not read. */
 export type ThreadSummary = LiveThreadSummaryFragment
 
-/** The summary, and the `seq` of the last counted reply; null: the summary was read, and only the time is known. */
+/**
+ * A summary with the `seq` of the last counted reply; null if the summary was read from the server, which gives only
+ * the time of that reply.
+ */
 type Counted = ThreadSummary & { lastSeq: number | null }
 
 const NOTHING: Counted = { replyCount: 0, lastReplyAt: null, unreadCount: 0, lastSeq: null }
 const MOST_UNCOUNTED = 200
 
-/** Counts the replies of threads: those that were read with the messages on which they hang, and those of later events. */
+/**
+ * Counts the replies of threads: those that were counted by the server when the root messages were read, and those of
+ * later events.
+ */
 export interface ThreadCounts {
-  /** By the message on which the thread hangs; a new map after each change. */
+  /** Returns the summaries by the id of the thread's root message, as a new map after each change. */
   summaries(): ReadonlyMap<string, ThreadSummary>
-  /** Takes the summaries of a page of messages. */
+  /** Stores the summaries of a page of messages. */
   takePage(page: LiveMessagesFragment): void
   /**
-   * Counts a reply, once, however often an event brings it.
-   * @param isRootLoaded whether the message on which its thread hangs is loaded
+   * Counts a reply. Ignores a reply that was already counted.
+   * @param isRootLoaded whether the root message of the thread is loaded
    */
   count(reply: Message, isRootLoaded: boolean): void
-  /** Nothing is unread up to the reply with this `seq`. */
+  /** Records that the viewer has read the replies up to this `seq`. */
   read(rootId: string, seq: number): void
-  /** Forgets all. */
+  /** Drops all counts. */
   clear(): void
 }
 
-/** @param viewerId whose own replies are not unread; null if the viewer is not human */
+/** @param viewerId the human whose own replies do not count as unread; null if the viewer is not human */
 export function createThreadCounts(viewerId: string | null): ThreadCounts {
   const counted = new Map<string, Counted>()
   let shown: ReadonlyMap<string, ThreadSummary> | null = null
-  /** Replies of threads whose first message is not loaded. A page may be older than these. */
+  /** Replies of threads whose root message is not loaded. A page that is loaded later may not count them. */
   let uncounted: Message[] = []
 
   function set(rootId: string, summary: Counted): void {

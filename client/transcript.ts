@@ -18,22 +18,22 @@ type Growth = Extract<SpaceEvent, { __typename: 'MessageTextDelta' | 'MessageTex
 const MOST_WAITING = 1000
 
 /**
- * The state of a space: the space itself and its newest messages, without gaps. `apply` accepts events in any
- * order, starting anywhere, and repeatedly. Events that are too early wait, and `gaps` returns the messages
- * with missing events.
+ * The state of a space: the space itself and its newest messages, without gaps. `apply` accepts events in any order,
+ * from any start, and more than once. Events that are too early wait, and `gaps` returns the messages with missing
+ * events.
  */
 export interface Transcript {
   readonly space: Space | null
   /** The viewer's first unread message when the space was first loaded. */
   readonly firstUnread: { id: string; seq: number } | null
   readonly hasEarlier: boolean
-  /** In the order of the space; a new array after each change of a message. */
+  /** Returns the messages in the order of the space, as a new array after each change. */
   messages(): readonly Message[]
   apply(event: SpaceEvent): void
   /**
-   * Call before the page before the first message is requested. Returns a function that adds the page; pass null
-   * if the request failed. Events that arrive in between are newer than the page. After a snapshot or
-   * `keepNewest` the page is no longer adjacent, and is ignored.
+   * Call it before the page before the first message is requested. Returns a function that adds the page, or takes null
+   * if the request failed. Events that arrive in between are newer than the page. After a snapshot or `keepNewest`, the
+   * page is not adjacent any more and is ignored.
    */
   beginPage(): (page: LiveMessagesFragment | null) => void
   /**
@@ -41,17 +41,20 @@ export interface Transcript {
    * a page loads them again.
    */
   keepNewest(count: number): void
-  /** Adds one message that was requested. */
+  /** Adds a message that was requested separately. */
   put(message: Message): void
   has(messageId: string): boolean
-  /** Ids of messages with events that cannot be applied yet. Request each of them and `put` it. */
+  /** Returns the ids of messages with events that cannot be applied yet. Request each of these messages and `put` it. */
   gaps(): string[]
   /** Drops the waiting events of a message that does not exist or was dropped. */
   letGo(messageId: string): void
 }
 
 interface TranscriptOptions {
-  /** Whether a message belongs here, by its place in threads. Events about others are ignored. Default: all do. */
+  /**
+   * Whether a message belongs to this transcript, by its place in threads. Events about other messages are ignored. By
+   * default, all messages belong.
+   */
   isPart?(message: Message): boolean
 }
 
@@ -71,7 +74,7 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
    * gaps.
    */
   const unfinishedBefore = new Set<string>()
-  /** Messages that do not belong here and were unfinished in their last event. */
+  /** Messages that do not belong to this transcript and were unfinished in their last event. */
   const unfinishedElsewhere = new Set<string>()
 
   function store(message: Message): void {
@@ -83,7 +86,7 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
     ordered.splice(at, known === undefined ? 0 : 1, message)
   }
 
-  /** Adds a message from an event. Messages before the first loaded one are left to the page that contains them. */
+  /** Adds a message from an event. A message before the first loaded one is added later, with its page. */
   function take(message: Message): void {
     if (!isPart(message)) {
       leaveElsewhere(message)
@@ -100,7 +103,10 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
     catchUp(message.id)
   }
 
-  /** A streaming message may move into a thread, or out of it. */
+  /**
+   * Removes a message that does not belong to this transcript, because a streaming message may move into or out of a
+   * thread.
+   */
   function leaveElsewhere(message: Message): void {
     early.delete(message.id)
     if (isWhole(message)) unfinishedElsewhere.delete(message.id)
@@ -118,7 +124,7 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
     else unfinishedBefore.add(message.id)
   }
 
-  /** Applies those waiting events that now fit. */
+  /** Applies the waiting events of a message that fit now. */
   function catchUp(id: string): void {
     const waiting = early.get(id)
     early.delete(id)
@@ -128,7 +134,8 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
   function grow(growth: Growth): void {
     const message = byId.get(growth.messageId)
     if (unfinishedElsewhere.has(growth.messageId)) return
-    // The page being requested may be older than this event.
+    // Ignore the event if no page is being requested. A page that is being requested may be older than the event, which
+    // must then wait.
     if (!message && aside === null && unfinishedBefore.has(growth.messageId)) return
     const parts = message && partsAfter(message, growth)
     if (!message || !parts) keep(growth)
@@ -138,7 +145,8 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
   function keep(growth: Growth): void {
     const waiting = early.get(growth.messageId) ?? []
     if (waiting.length < MOST_WAITING) waiting.push(growth)
-    // A replacement applies to the text as of its position in the stream.
+    // Keep the order of the stream if there is a replacement, which applies to the text at its position. Otherwise,
+    // sort by offset.
     const isOrdered = waiting.some(({ __typename }) => __typename === 'MessageTextReplaced')
     early.set(growth.messageId, isOrdered ? waiting : waiting.sort((one, other) => offsetOf(one) - offsetOf(other)))
   }
@@ -205,7 +213,7 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
           space = event.space
           return
         default:
-          // An event type that newer servers may send.
+          // Ignore event types of newer servers.
           return
       }
     },
@@ -239,8 +247,8 @@ export function createTranscript({ isPart = () => true }: TranscriptOptions = {}
 const offsetOf = (growth: Growth) => (growth.__typename === 'MessageTextDelta' ? growth.offset : -1)
 
 /**
- * Returns the parts with the change applied; null if something before it is missing. Texts of a complete message
- * do not change.
+ * Returns the parts with the change applied; null if text before the change is missing. Texts of a complete message do
+ * not change.
  */
 function partsAfter(message: Message, growth: Growth): MessagePart[] | null {
   if (growth.__typename !== 'MessagePartChanged') {

@@ -5,7 +5,10 @@ import { isWhole, type Message } from './space-events.ts'
 
 const IT_FAILED = 'The run failed.'
 
-/** A turn: the messages that answer a message, in the order of the space, until all its runs have ended. */
+/**
+ * Receives a turn: the messages that answer a message, in the order of the space, until all runs of the turn have
+ * ended.
+ */
 export interface TurnListener {
   /** Called after each change with the current answers. */
   onAnswers(answers: readonly Message[]): void
@@ -17,9 +20,9 @@ export interface TurnListener {
 }
 
 /**
- * Follows everything that a message starts: the runs of its outcomes, the messages that they post, the runs of
- * those, and so on. With the outcome INBOX, it waits until the agent's think cycle claims the event. Returns a function
- * that stops following.
+ * Follows the turn of a message: the runs of its outcomes, the messages that these runs post, the runs that those
+ * messages start, and so on. For the outcome INBOX, it waits until the agent's think cycle claims the event. Returns a
+ * function that stops following.
  */
 export function followTurn(
   connection: Connection,
@@ -59,7 +62,7 @@ export function followTurn(
   return end
 }
 
-/** The current version of the turn's first message, and the answers so far. */
+/** Returns the current version of the turn's first message, and the answers so far. */
 export function messagesOfTurn(messages: readonly Message[], trigger: Message): Message[] {
   const known = messages.find(({ id }) => id === trigger.id) ?? trigger
   const found = [known]
@@ -72,7 +75,7 @@ export function messagesOfTurn(messages: readonly Message[], trigger: Message): 
   return found
 }
 
-/** The end of a run may arrive before the outcome that reports its result. */
+/** Returns the errors of an outcome. The end of a run may arrive before the outcome that reports the result. */
 function failuresOf({ kind, error, run }: Message['outcomes'][number], runs: ReadonlyMap<string, LiveRun>): string[] {
   if (kind === 'FAILED') return [error ?? IT_FAILED]
   const known = kind === 'RUN' && run !== null ? runs.get(run.id)?.getState().run : null

@@ -2,6 +2,7 @@
 import { HttpAgent } from '@ag-ui/client'
 import {
   AssistantRuntimeProvider,
+  AuiIf,
   ComposerPrimitive,
   ExportedMessageRepository,
   MessagePrimitive,
@@ -46,10 +47,13 @@ function Chat(place: Place) {
         <ThreadPrimitive.If running>
           <p role="status">…</p>
         </ThreadPrimitive.If>
-        <ComposerPrimitive.Root>
-          <ComposerPrimitive.Input placeholder="Message" />
-          <ComposerPrimitive.Send>Send</ComposerPrimitive.Send>
-        </ComposerPrimitive.Root>
+        {/* The history replaces the thread, and with it a message that was sent before it arrived. */}
+        <AuiIf condition={({ thread }) => !thread.isLoading}>
+          <ComposerPrimitive.Root>
+            <ComposerPrimitive.Input placeholder="Message" />
+            <ComposerPrimitive.Send>Send</ComposerPrimitive.Send>
+          </ComposerPrimitive.Root>
+        </AuiIf>
       </ThreadPrimitive.Root>
     </AssistantRuntimeProvider>
   )

@@ -4,15 +4,18 @@ import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { isAskedByName } from '../rules/approvals.ts'
 
-/** The fields of a tool call that decide which humans are named as approvers, and whether they may read it. */
+/**
+ * The fields of a tool call that determine which humans are named as its approvers, and whether they may read the
+ * call.
+ */
 export type NamedCall = Pick<
   ToolCall,
   'id' | 'approvalState' | 'approverIds' | 'escalateToIds' | 'escalatedAt' | 'places' | 'label'
 >
 
 /**
- * Returns the calls that name a human as an approver and that the human may read. With `still`, it leaves out
- * calls that no longer wait, unless the human decided on them.
+ * Returns the calls that name a human as an approver and that the human may read. With `still`, leaves out calls
+ * that no longer wait, unless the human decided on them.
  */
 export async function heardOf(
   tx: Tx,
@@ -32,7 +35,7 @@ export async function heardOf(
   return new Set(asked.flatMap((call) => (marksOf(call).some((id) => unheard?.has(id)) ? [] : [call.id])))
 }
 
-/** Returns the calls that wait for a decision, or that the human has decided on. */
+/** Returns the calls that wait for a decision or on which the human has decided. */
 async function concerning(tx: Tx, humanId: string, calls: readonly NamedCall[]): Promise<NamedCall[]> {
   const settled = calls.filter(({ approvalState }) => approvalState !== 'PENDING').map(({ id }) => id)
   const where = { humanId, toolCallId: { in: settled } }

@@ -6,24 +6,24 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** Filters the audit log. Absent and null fields do not filter. */
+/** Filters for the audit log. A field that is absent or null does not filter. */
 export interface AuditFilter {
   actorId?: string | null
   targetId?: string | null
   action?: string | null
   from?: Date | null
-  /** Exclusive. */
+  /** The end of the period, exclusive. */
   to?: Date | null
 }
 
 /**
- * Reads the audit log: who created, changed, removed, stopped, answered, decided or revoked what. access/record.ts
- * and some tools write it.
+ * Reads the audit log, which contains who created, changed, removed, stopped, answered, decided or revoked
+ * something. access/record.ts and some tools write it.
  */
 export interface AuditLog {
-  /** Newest first. */
+  /** Returns entries, newest first. */
   page(filter: AuditFilter, request: PageRequest): Promise<Page<AuditEntry>>
-  /** By id, in the order of the ids; null for an unknown id. */
+  /** Returns entries in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(AuditEntry | null)[]>
 }
 

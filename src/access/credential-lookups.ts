@@ -2,29 +2,32 @@ import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
 import { forRequester } from '../lib/requester-context.ts'
 
-/** The requester of lookups of credentials that were valid before, and of nothing else. */
+/** The requester of lookups of credentials that have been valid before. It has no other work. */
 const KNOWN_CREDENTIALS = 'known-credentials'
-/** The requester of lookups of all other credentials, which anybody can make up. */
+/** The requester of lookups of all other credentials, which anybody can invent. */
 export const UNKNOWN_CREDENTIALS = 'unknown-credentials'
-/** The requester of the transactions that sign in: with a code of an invitation or mail, or by an identity provider. */
+/**
+ * The requester of the transactions that sign people in: with the code of an invitation or email, or through an
+ * identity provider.
+ */
 export const SIGN_IN = 'sign-in'
 
 const MOST_KNOWN = 50_000
 
-/** Looks up credentials by their hash, in batches: every request needs one. */
+/** Looks up credentials by their hash, in batches, because every request needs a lookup. */
 export interface CredentialLookups<Found> {
   /** Returns null if there is no such credential. */
   load(hash: string): Promise<Found | null>
-  /** Whether the credential was found before. Only a hint about the order of lookups, never a permission. */
+  /** Returns the result of an earlier lookup. Use it only to choose the order of lookups, never as a permission. */
   hint(hash: string): Found | undefined
-  /** Forgets the hint. */
+  /** Removes the hint for a credential. */
   forget(hash: string): void
 }
 
 /**
- * Made-up credentials and those that were found before are looked up in separate lines, so that a flood of made-up ones
- * delays only the first requests of clients that have just signed in.
- * @param select returns what was found, by hash
+ * Creates separate queues for credentials that were found before and for all others, so that a flood of invented
+ * credentials delays only the first requests of clients that have just signed in.
+ * @param select returns the found values by hash
  */
 export function createCredentialLookups<Found extends object>(
   select: (hashes: readonly string[]) => Promise<ReadonlyMap<string, Found>>,

@@ -1,4 +1,4 @@
-/** The first match counts: Edge and Opera also name Chrome, and Chrome also names Safari. */
+/** The first match is used: Edge and Opera also name Chrome, and Chrome also names Safari. */
 const BROWSERS = [
   [/\bEdgA?\//, 'Edge'],
   [/\bOPR\//, 'Opera'],
@@ -17,7 +17,10 @@ const SYSTEMS = [
   [/\bLinux\b/, 'Linux'],
 ] as const
 
-/** Returns the browser and the operating system, such as `Firefox on Linux`; only known names, never the header's own text. */
+/**
+ * Returns the browser and the operating system, such as `Firefox on Linux`. Returns only known names, never text of
+ * the header.
+ */
 export function deviceOf(userAgent: string | undefined): string {
   const named = (names: readonly (readonly [RegExp, string])[]) =>
     names.find(([pattern]) => pattern.test(userAgent ?? ''))?.[1]

@@ -15,43 +15,50 @@ import { deleteInvitations, insertInvitation, redeemInvitation } from '../stores
 import { issue } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
-/** An invitation that nobody has used yet, and that has not expired. */
+/** An invitation that has neither been used nor expired. */
 export interface OpenInvitation {
   id: string
-  /** The human whom the link signs in; null if nobody has the address of an invitation by email yet. */
+  /** The human whom the link signs in; null if the invitation was sent to an email address that no human has yet. */
   humanId: string | null
-  /** The address to which the link was emailed; null if an admin passes the link on. */
+  /** The address to which the link was emailed; null if an admin passes on the link. */
   email: string | null
-  /** Spaces that the person joins, if the inviter may still add people to them. */
+  /** The spaces that the person joins, if the inviter may still add people to them. */
   spaceIds: string[]
-  /** A human, an access token or the operator; null if unknown. */
+  /** The id of a human, an access token or the operator; null if unknown. */
   inviterId: string | null
   createdAt: Date
   expiresAt: Date
 }
 
-/** Invitations: links with which people sign in for the first time. Admins also see and revoke those that were emailed. */
+/**
+ * Invitations are links with which people sign in for the first time. Admins can also see and revoke emailed
+ * invitations.
+ */
 export interface Invitations {
   /**
-   * Admins only. The path contains the code, which the server does not store (only its hash). @throws ForbiddenError,
-   * NotFoundError, BadInputError
+   * Creates an invitation; for admins only. The returned path contains the code, of which the server stores only the
+   * hash.
+   * @throws ForbiddenError, NotFoundError, BadInputError
    */
   create(
     viewer: Viewer,
     input: { humanId: string; expiresInSeconds: number },
   ): Promise<{ path: string; expiresAt: Date }>
-  /** Redeems a code: returns a new bearer token for its human, or null if the code is unknown, used or expired. */
+  /** Redeems a code. Returns a new bearer token for its human; null if the code is unknown, used or expired. */
   redeem(code: string): Promise<string | null>
   /** Returns a page of the open invitations, newest first; null if the viewer is not an admin. */
   page(viewer: Viewer, request: PageRequest): Promise<Page<OpenInvitation> | null>
-  /** By id, in the order of the ids; null for an id that is not of an open invitation, and for everybody but admins. */
+  /** Returns open invitations in the order of the ids; null for any other id, and for viewers who are not admins. */
   getMany(viewer: Viewer, ids: readonly string[]): Promise<(OpenInvitation | null)[]>
-  /** Admins only. The link of the invitation stops working. @throws ForbiddenError, NotFoundError */
+  /**
+   * Revokes an invitation; for admins only. Its link stops working.
+   * @throws ForbiddenError, NotFoundError
+   */
   revoke(viewer: Viewer, input: { id: string }): Promise<{ revokedId: string }>
 }
 
 const CODE_BYTES = 32
-/** Skips the lookup for a string that cannot be a code. */
+/** The form of a code. Other strings need no lookup. */
 const IS_CODE = /^[\w-]{43}$/
 const LONGEST_SECONDS = 30 * 86_400
 

@@ -5,17 +5,18 @@ import { messageOf, RateLimitedError } from '../lib/errors.ts'
 /** The claims of a JWT whose signature, issuer, audience and times have been checked. */
 export interface SignIn {
   subject: string
-  /** Null if the token has no `exp`. */
+  /** The expiry; null if the token has no `exp`. */
   expiresAt: Date | null
 }
 
 /**
- * Verifies a JWT. Returns null if the token is not valid. @throws Error if the issuer's keys cannot be fetched, and
- * RateLimitedError for some seconds after that, without another request.
+ * Verifies a JWT. Returns null if the token is not valid.
+ * @throws Error if the issuer's keys cannot be fetched; for some seconds after that, RateLimitedError without
+ * another request to the issuer
  */
 export type VerifyJwt = (token: string) => Promise<SignIn | null>
 
-/** Algorithms for public keys. A shared secret is used with HS256 only, to prevent algorithm confusion. */
+/** Algorithms for public keys. A shared secret is only used with HS256, to prevent algorithm confusion. */
 export const PUBLIC_KEY_ALGORITHMS = [
   'RS256',
   'RS384',
@@ -31,8 +32,8 @@ export const PUBLIC_KEY_ALGORITHMS = [
 const CLOCK_TOLERANCE_SECONDS = 5
 
 /**
- * Creates the JWT verifier from the settings; null if JWT sign-in is not configured. Tests pass `keys` in place of the
- * keys at AUTH_JWKS_URL.
+ * Creates the JWT verifier from the settings; null if sign-in by JWT is not configured. Tests pass `keys` instead of
+ * the keys at AUTH_JWKS_URL.
  */
 export function createJwtVerifier(
   settings: Config['jwt'],
@@ -68,10 +69,13 @@ export function createJwtVerifier(
   }
 }
 
-/** The pause before the issuer is requested again after a failure. */
+/** The pause after a failure before the next request to the issuer. */
 const PAUSE_MS = 10_000
 
-/** Limits requests to the issuer: without this pause, every token would cause one while the keys cannot be fetched. */
+/**
+ * Limits requests to the issuer. Without the pause, every token would cause a request while the keys cannot be
+ * fetched.
+ */
 function pausing(remote: ReturnType<typeof createRemoteJWKSet>, now: () => number): JWTVerifyGetKey {
   let until = 0
   return async (header, token) => {
@@ -95,7 +99,7 @@ function signInOf({ sub, exp }: JWTPayload): SignIn | null {
   return { subject: sub, expiresAt: exp === undefined ? null : new Date(exp * 1000) }
 }
 
-/** Returns true if the token is invalid, false if its keys could not be fetched. */
+/** Whether the token is invalid; false if its keys could not be fetched. */
 export function isTokensFault(error: unknown): boolean {
   return (
     error instanceof errors.JWTClaimValidationFailed ||

@@ -6,22 +6,22 @@ import { messageOf } from '../lib/errors.ts'
 import { isObject } from '../lib/json.ts'
 import { isTokensFault, PUBLIC_KEY_ALGORITHMS } from './jwt.ts'
 
-/** The reason why a provider did not sign somebody in. */
+/** Why a sign-in through a provider failed. */
 export type OidcFault =
   /** The provider cannot be reached, is slow, or has an internal error. */
   | 'unreachable'
-  /** The person refused consent, or the provider refused the person. */
+  /** The person did not consent, or the provider rejected the person. */
   | 'refused'
   /** The code is unknown, was used, or has expired. */
   | 'expired'
-  /** The response is not for this server or this browser, or not from this provider. */
+  /** The response is for another server or browser, or comes from another provider. */
   | 'invalid'
-  /** The clocks of the provider and of this server differ. */
+  /** The clocks of the provider and this server differ too much. */
   | 'clock'
-  /** The settings do not match those at the provider. */
+  /** The settings of this server do not match those at the provider. */
   | 'misconfigured'
 
-/** `detail` is for the log, without secrets. */
+/** A failed sign-in. `detail` is for the log and contains no secrets. */
 export class OidcError extends Error {
   readonly fault: OidcFault
   readonly detail: string
@@ -43,7 +43,7 @@ export interface OidcChecks {
 export interface OidcAccount {
   issuer: string
   subject: string
-  /** The provider's session, which a logout may name. */
+  /** The id of the provider's session, which a logout may name. */
   sid: string | null
   /** When the provider issued the ID token, by its clock, in seconds. */
   issuedAt: number
@@ -56,18 +56,18 @@ export interface OidcLogout {
   subject: string | null
   sid: string | null
   jti: string
-  /** By the clock of the provider, in seconds. */
+  /** When the provider issued the token, by its clock, in seconds. */
   issuedAt: number
-  /** After this time the token is refused because of its age. */
+  /** The time after which the token is refused as too old. */
   expiresAt: Date
 }
 
-/** One identity provider. Its metadata is read when it is first needed. */
+/** A client of one identity provider. It reads the provider's metadata when it first needs them. */
 export interface OidcClient {
   /** Returns the URL to which to redirect the browser. @throws OidcError */
   authorizationUrl(redirectUri: string, checks: OidcChecks): Promise<URL>
   /**
-   * Exchanges the code with which a browser returned, and verifies the tokens.
+   * Exchanges the code with which the browser returned, and verifies the tokens.
    * @param returnedTo the redirect URI, with the query of the browser's request
    * @throws OidcError
    */
@@ -77,7 +77,7 @@ export interface OidcClient {
 }
 
 interface OidcClientParts {
-  /** Limits the size of responses. */
+  /** A `fetch` that limits the size of responses. */
   fetch: typeof globalThis.fetch
   now(): number
 }
@@ -86,22 +86,22 @@ const SCOPE = 'openid profile email'
 const REQUEST_TIMEOUT_SECONDS = 10
 const DISCOVERY_TIMEOUT_SECONDS = 5
 const DISCOVERY_ATTEMPTS = 2
-/** The metadata is read again after this time. */
+/** The time after which the metadata are read again. */
 const METADATA_MS = 3_600_000
-/** After failed attempts, requests fail without another attempt for this time. */
+/** After a failed attempt to read the metadata, requests fail without another attempt for this time. */
 const PAUSE_MS = 1000
-/** Keys are read again for an unknown key id, at most once in this time. */
+/** If a key id is unknown, the keys are read again, at most once in this time. */
 const KEYS_COOLDOWN_MS = 1000
 /** The accepted clock skew. */
 const CLOCK_TOLERANCE_SECONDS = 60
-/** Logout tokens are used at once; the specification recommends two minutes. */
+/** The maximum age of a logout token. Logout tokens are used immediately; the specification recommends two minutes. */
 const LOGOUT_AGE_SECONDS = 300
 const LONGEST_ID = 255
 const LONGEST_DETAIL = 500
 const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout'
 
 interface Discovered {
-  /** In the order in which they are tried: they differ in how the client authenticates. */
+  /** The configurations in the order in which they are tried. They differ in how the client authenticates. */
   configurations: openid.Configuration[]
   issuer: string
   keys: JWTVerifyGetKey
@@ -113,7 +113,7 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
   let reading: Promise<Discovered> | null = null
   let failed: { error: OidcError; at: number } | null = null
 
-  /** The tokens and secrets in a request must not reach another address, so a redirect is an error. */
+  /** Treats a redirect as an error, because the tokens and secrets in a request must not be sent to another address. */
   const send = (url: string, { body, ...init }: { body?: unknown; method?: string }) =>
     fetch(url, {
       ...init,
@@ -158,7 +158,7 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
     return { configurations, issuer: metadata.issuer, keys }
   }
 
-  /** Reads the metadata once for all waiting callers. Old metadata is used while the provider cannot be reached. */
+  /** Reads the metadata once for all waiting callers. Returns the old metadata while the provider cannot be reached. */
   async function discovered(): Promise<Discovered> {
     if (known !== null && now() - known.readAt < METADATA_MS) return known.discovered
     if (failed !== null && now() - failed.at < PAUSE_MS) {
@@ -180,7 +180,10 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
     }
   }
 
-  /** Exchanges the code; if the provider refuses the client's authentication method, tries the other one and keeps using it. */
+  /**
+   * Exchanges the code. If the provider refuses the client's authentication method, tries the other method and keeps
+   * using it.
+   */
   async function exchange({ configurations }: Discovered, returnedTo: URL, checks: OidcChecks) {
     for (;;) {
       const [configuration, ...others] = configurations as [openid.Configuration, ...openid.Configuration[]]
@@ -260,7 +263,7 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
   }
 }
 
-/** Checks the claims of OpenID Connect Back-Channel Logout 1.0, section 2.6, that jose does not check. */
+/** Checks those claims that jose does not check (OpenID Connect Back-Channel Logout 1.0, section 2.6). */
 function logoutIn({ iss = '', sub, sid, jti, iat = 0, exp = 0, events, nonce }: JWTPayload): OidcLogout | null {
   const isLogout = isObject(events) && isObject(events[LOGOUT_EVENT])
   // A token with a nonce is an ID token.
@@ -276,14 +279,14 @@ function logoutIn({ iss = '', sub, sid, jti, iat = 0, exp = 0, events, nonce }: 
   }
 }
 
-/** An id that can be stored: PostgreSQL text cannot contain NUL. */
+/** Whether a value is an id that can be stored: PostgreSQL text cannot contain NUL. */
 const isId = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_ID && !value.includes('\0')
 
-/** `openid-client` uses the system clock. */
+/** Corrects the clock of `openid-client`, which uses the system clock. */
 const skewOf = (now: () => number) => ({ [openid.clockSkew]: Math.round((now() - Date.now()) / 1000) })
 
-/** Returns how the client may authenticate. Without a list, providers support client_secret_basic. */
+/** Returns the methods by which the client may authenticate. A provider without a list supports client_secret_basic. */
 function authenticationsOf(supported: readonly string[] = ['client_secret_basic'], secret: string | null) {
   if (secret === null) return [openid.None()]
   const methods = [
@@ -293,9 +296,12 @@ function authenticationsOf(supported: readonly string[] = ['client_secret_basic'
   return methods.length === 0 ? [openid.ClientSecretBasic(secret)] : methods
 }
 
-/** Errors in the settings: the provider does not know this client, or rejects its secret or redirect URI. */
+/**
+ * Error codes that indicate wrong settings: the provider does not know this client, or rejects its secret or
+ * redirect URI.
+ */
 const OF_SETTINGS = new Set(['invalid_client', 'unauthorized_client', 'unsupported_grant_type', 'invalid_scope'])
-/** Errors in the response to the browser that are temporary. */
+/** Temporary error codes in the response to the browser. */
 const OF_THE_MOMENT = new Set(['server_error', 'temporarily_unavailable'])
 
 function faultOf(error: unknown): OidcError {

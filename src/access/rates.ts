@@ -7,7 +7,7 @@ import { RateLimitedError } from '../lib/errors.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import type { Viewer } from './viewer.ts'
 
-/** The rate limits, each per minute: `Config.rates`. */
+/** The rate limits of `Config.rates`, each per minute. */
 export type RateName = 'messages' | 'triggers' | 'requests'
 export type RateSettings = Record<RateName, number>
 
@@ -24,41 +24,43 @@ export interface TurnOptions {
   signal?: AbortSignal | undefined
 }
 
-/** Rate limits per viewer, service or webhook, shared by all processes. */
+/** Enforces rate limits per viewer, service or webhook, across all processes. */
 export interface Rates {
   /**
-   * Counts `points` for a viewer, or for a key of another kind. Admins are not limited. @throws RateLimitedError if the
-   * limit is exceeded
+   * Counts `points` for a viewer, or for a key of another kind. Admins are not limited.
+   * @throws RateLimitedError if the limit is exceeded
    */
   take(name: RateName, who: Viewer | string, points?: number): Promise<void>
-  /** Returns the error if the viewer is known to exceed the limit, else null. Counts nothing. */
+  /** Returns the error if the viewer has exceeded the limit; otherwise null. Counts nothing. */
   refusal(name: RateName, viewer: Viewer): RateLimitedError | null
   /**
-   * Like `take`, for requests that can wait: if the limit is exceeded, waits at most `longestMs` for capacity. @throws
-   * RateLimitedError after that, or if 500 requests of the viewer wait already; the signal's reason if it aborts
+   * Like `take`, for requests that can wait: if the limit is exceeded, waits up to `longestMs` for capacity.
+   * @throws RateLimitedError after this time, or if 500 requests of the viewer are already waiting; the signal's
+   * reason if the signal aborts
    */
   takeInTurn(name: RateName, who: Viewer, points: number, how: TurnOptions): Promise<void>
-  /** Returns the state of a viewer's limits; empty for an admin. Limits that are switched off are left out. */
+  /** Returns the state of a viewer's limits; empty for an admin. Leaves out limits that are disabled. */
   of(viewer: Viewer): Promise<Rate[]>
 }
 
 const MINUTE_SECONDS = 60
-/** How many keys above the limit are remembered. A forgotten key is counted again. */
+/** The number of keys above the limit that this process remembers. A key beyond this number is counted again. */
 const MOST_SPENT = 10_000
-/** How many requests of a viewer may wait. */
+/** The maximum number of waiting requests per viewer. */
 const MOST_WAITING = 500
 const NAMES: RateName[] = ['messages', 'requests', 'triggers']
 
 interface Limiter {
   here: RateLimiterMemory
-  /** For each key above the limit, when it may continue (`performance.now()`). */
+  /** For each key above the limit, the time (`performance.now()`) at which it may continue. */
   spent: LRUCache<string, number>
   everywhere: RateLimiterRedis | null
 }
 
 /**
- * Counts in this process synchronously and, if processes share a Redis, in Redis asynchronously: a key that exceeds
- * the limit in Redis is then blocked here too. Without Redis, each process enforces the limit on its own.
+ * Counts synchronously in this process and, if processes share a Redis, asynchronously in Redis. A key that exceeds
+ * the limit in Redis is then also blocked in this process. Without Redis, each process enforces the limit
+ * separately.
  */
 export function createRates(settings: RateSettings, shared: SharedRedis | null): Rates {
   const limiters = new Map(
@@ -143,7 +145,10 @@ function limiterOf(name: RateName, points: number, shared: SharedRedis | null): 
 
 const keyOf = (who: Viewer | string) => (typeof who === 'string' ? who : who.id)
 
-/** Returns how long to wait after the limiter rejected a request. @throws any other reason */
+/**
+ * Returns the time to wait after the limiter has rejected a request.
+ * @throws `reason` if it is not a rejection
+ */
 function waitOf(reason: unknown): number {
   if (reason instanceof RateLimiterRes) return Math.max(1, Math.ceil(reason.msBeforeNext))
   throw reason

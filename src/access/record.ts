@@ -10,16 +10,16 @@ export interface Record {
   /** The database whose transactions write the entries. */
   db: Database
   /**
-   * Runs `work`; the first transaction that it commits also writes the entry. A ForbiddenError, thrown or
-   * returned, gets a separate entry; other failures change nothing and get none. `onlyRefusals`: the success is recorded
-   * elsewhere. Calls `deedOf` only if an entry is written.
+   * Runs `work`. The first transaction that `work` commits also writes the entry. If `work` throws or returns a
+   * ForbiddenError, writes a separate entry. Other failures change nothing and get no entry. `onlyRefusals`: whether
+   * success is recorded elsewhere. Calls `deedOf` only if an entry is written.
    */
   during<T>(deedOf: () => Deed, work: () => Promise<T>, how: { onlyRefusals: boolean }): Promise<T>
 }
 
 /**
- * The maximum number of entries per minute and process about refusals of one action for one actor. More would add no
- * information and cost a row each.
+ * The maximum number of entries per minute and process about refusals of the same action for the same actor. Further
+ * entries would add no information, and each takes a row.
  */
 const MOST_REFUSALS = 60
 
@@ -75,8 +75,8 @@ export function createRecord(db: Database): Record {
 }
 
 /**
- * Returns the error code of an expected failure that was returned; only these have one. The value may be a proxy
- * without a class.
+ * Returns the code of an expected failure that `work` returned; only expected failures have a code. The value may be
+ * a proxy without a class.
  */
 function failureOf(answer: unknown): unknown {
   return typeof answer === 'object' && answer !== null && 'code' in answer ? answer.code : null

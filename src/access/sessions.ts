@@ -31,7 +31,7 @@ export type Session = Omit<Row, 'hash'>
 /** The cookie of a browser. */
 export interface SessionCookie {
   secret: string
-  /** How long the browser keeps the cookie; null: until the browser is closed. */
+  /** How long the browser keeps the cookie; null if only until the browser is closed. */
   maxAgeSeconds: number | null
 }
 
@@ -44,69 +44,78 @@ export interface Resumed {
 
 export interface OpenSessionInput {
   userAgent: string | undefined
-  /** The secrets of the browser's earlier sessions, which end. */
+  /** The secrets of the browser's earlier sessions, which end when the new session begins. */
   replaced: readonly string[]
 }
 
-/** The identity provider has ended the sign-in before its session was open. */
+/** Thrown if the identity provider ended the sign-in before the session was opened. */
 export class LoggedOutError extends Error {}
 
 /** A sign-in of a human without a token. */
 export interface HumanSignIn extends OpenSessionInput {
   humanId: string
-  /** How the human signed in, for the audit log: `mail`, `oidc`. */
+  /** The method of sign-in for the audit log: `mail` or `oidc`. */
   by: string
   /** The provider at which the human signed in, and its session there. */
   oidc?: ProviderLogin
 }
 
-/** Browser sessions: cookies instead of bearer tokens. */
+/** Manages browser sessions, which use cookies instead of bearer tokens. */
 export interface Sessions {
   /**
-   * Returns the viewer of a cookie, and the cookie again if its expiry moved; null if the session
-   * is unknown or has ended. Costs one statement, one more if this process has not seen it yet, and none for 30 s after a use.
-   * @param renews whether this counts as a use, which extends the session; the response must be able to set the cookie
+   * Returns the viewer of a cookie, with a new cookie if the expiry has changed; null if the session is unknown or
+   * has ended. Takes one statement, two if this process has not seen the session yet, and none within 30 s after a
+   * use.
+   * @param renews whether this counts as a use, which extends the session; only for responses that can set the
+   * cookie
    */
   authenticate(secret: string, how: { renews: boolean }): Promise<Resumed | null>
   /**
-   * Opens a session for the viewer of a bearer token. It ends with that token. @throws ForbiddenError for a service, and
-   * for an admin who acts as another human
+   * Opens a session for the viewer of a bearer token. The session ends with the token.
+   * @throws ForbiddenError for a service, and for an admin who acts as another human
    */
   open(viewer: Viewer, input: OpenSessionInput): Promise<SessionCookie>
   /**
-   * Opens a session for a human who has proved who they are without a token, and records the sign-in in the audit log. Every
-   * session gets a new secret. @throws ForbiddenError if the human was erased
+   * Opens a session for a human who has authenticated without a token, and records the sign-in in the audit log.
+   * Every session gets a new secret.
+   * @throws ForbiddenError if the human was erased
    */
   openForHuman(signIn: HumanSignIn): Promise<SessionCookie>
   /**
-   * Lets an admin act as another human for 30 minutes, by a session with a bearer token instead of a cookie. It ends with
-   * the role of the admin, and with the admin's own session or token. There are at most 10 such sessions per human; opening
-   * another one ends the oldest.
-   * @throws ForbiddenError unless the viewer is an admin, NotFoundError for a human that does not exist
+   * Lets an admin act as another human for 30 minutes, in a session with a bearer token instead of a cookie. The
+   * session ends when the admin loses the role, or when the admin's own session or token ends. At most 10 such
+   * sessions exist per human; opening another one ends the oldest.
+   * @throws ForbiddenError unless the viewer is an admin; NotFoundError if the human does not exist
    */
   actAs(viewer: Viewer, input: { humanId: string }): Promise<{ secret: string; expiresAt: Date }>
-  /** Returns the viewer of a secret of `actAs`; null if it is unknown, or has ended. */
+  /** Returns the viewer for a secret that `actAs` returned; null if the secret is unknown or its session has ended. */
   authenticateActing(secret: string): Promise<Viewer | null>
-  /** Ends the sessions of a browser's cookies. */
+  /** Ends the sessions with these secrets, which are those of a browser's cookies. */
   signOut(secrets: readonly string[]): Promise<void>
   /**
-   * Ends one session of the viewer, or all but the one of this request; admins may end any. An admin who acts as another
-   * human may end only that session.
-   * @returns the ended ids
+   * Ends one session of the viewer, or all except the one of this request. Admins may end any session. An admin who
+   * acts as another human may end only that session.
+   * @returns the ids of the ended sessions
    * @throws ForbiddenError for a service, NotFoundError
    */
   end(viewer: Viewer, input: { id: string | null }): Promise<string[]>
-  /** The viewer's own sessions that have not ended, most recently used first. */
+  /** Returns the viewer's open sessions, most recently used first. */
   list(viewer: Viewer): Promise<Session[]>
-  /** Like `list`, for each of the humans; null unless the viewer is an admin or that human. */
+  /** Like `list`, for each of several humans; null unless the viewer is an admin or that human. */
   ofHumans(viewer: Viewer, humanIds: readonly string[]): Promise<(Session[] | null)[]>
-  /** The viewer's own sessions, or any for an admin, in the order of the ids; null for those that have ended. */
+  /**
+   * Returns the viewer's own sessions, or any sessions for an admin, in the order of the ids; null for sessions that
+   * have ended.
+   */
   getMany(viewer: Viewer, ids: string[]): Promise<(Session | null)[]>
 }
 
 const DAY_MS = 86_400_000
 const HUMAN_LIFETIME_MS = 30 * DAY_MS
-/** A browser keeps the cookie of the operator, or of an admin's token, until the browser is closed. */
+/**
+ * The maximum duration of a session of the operator or an admin's token. Browsers keep its cookie only until they
+ * are closed.
+ */
 const ADMIN_LIFETIME_MS = DAY_MS
 /** `lastUsedAt` has a resolution of one minute, to limit writes. */
 const USE_NOTED_MS = 60_000
@@ -116,18 +125,18 @@ const SECRET_BYTES = 32
 const IS_SECRET = /^[\w-]{43}$/
 const MOST_OF_VIEWER = 50
 const ACTING_MS = 30 * 60_000
-/** Sessions of admins who act as one human. */
+/** The maximum number of sessions in which admins act as the same human. */
 const MOST_ACTING = 10
 const ACTING_PREFIX = 'pra_'
 const NO_SUCH_HUMAN = 'There is no such human.'
-/** How many expired sessions a sign-in deletes. */
+/** The maximum number of expired sessions that a sign-in deletes. */
 const MOST_EXPIRED_AT_ONCE = 500
 const OMIT_HASH = { hash: true } as const
 const NO_SUCH_SESSION = 'There is no such session, or it has ended.'
 const NOT_OF_PERSON =
   'Pass the id of a session (`ses_…`), not of a person. `Human.sessions` lists the sessions of a person.'
 
-/** Whether a bearer token has the form of a secret of `actAs`. */
+/** Whether a bearer token has the form of the secrets that `actAs` returns. */
 export const isActingSecret = (bearer: string) =>
   bearer.startsWith(ACTING_PREFIX) && IS_SECRET.test(bearer.slice(ACTING_PREFIX.length))
 
@@ -148,12 +157,12 @@ export function createSessions(
     await publishEndedSessions(signals, ids)
   }
 
-  /** Returns the token, session or setting with which the viewer signed in. */
+  /** Returns the id of the token or session, or the key of the setting, with which the viewer signed in. */
   const credentialOf = (viewer: Viewer) => viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt)
 
   const openNow = () => ({ now: new Date(clock.now()), settingKeys: keys.all })
 
-  /** Reads a session, and records the use if `renews` is set. */
+  /** Reads a session. If `renews` is set, records the use. */
   async function use(hash: string, renews: boolean): Promise<(KnownRow & { renewedUntil: Date | null }) | undefined> {
     const now = clock.now()
     const times = {
@@ -166,13 +175,13 @@ export function createSessions(
     return row
   }
 
-  /** Like `authenticate`, by the hash of a cookie or of a secret of `actAs`. */
+  /** Like `authenticate`, for the hash of a cookie or of a secret that `actAs` returned. */
   async function resume(hash: string, secret: string, renews: boolean): Promise<Resumed | null> {
     const already = known.get(hash)
     if (already !== undefined && already.expiresAt.getTime() > clock.now())
       return { viewer: viewerOf(already), renewed: null }
     const isCurrent = known.mark()
-    // Its human waits only for their own statements.
+    // The human of the session is the requester, so that the lookup waits only for statements of the same human.
     const owner = owners.hint(hash) ?? (await owners.load(hash))
     if (owner === null) return null
     const row = await forRequester(owner.viewerId, () => use(hash, renews))
@@ -182,13 +191,18 @@ export function createSessions(
     }
     const { renewedUntil, ...before } = row
     const session = { ...before, expiresAt: renewedUntil ?? before.expiresAt }
-    // A session that ended in the meantime must not be cached, and the next use of a session that was only read must be recorded.
+    // Does not cache a session that ended in the meantime. Does not cache a session that was only read either,
+    // because its next use must be recorded.
     if (renews && isCurrent()) known.add(hash, session)
     const hasLongerCookie = session.scope !== 'ADMIN' && session.expiresAt > before.expiresAt
     return { viewer: viewerOf(session), renewed: hasLongerCookie ? cookieOf(session, secret, clock.now()) : null }
   }
 
-  /** @throws NotFoundError if `isExpected` is set and no session ended; inside the transaction, so that nothing is audited */
+  /**
+   * Ends the matching sessions.
+   * @throws NotFoundError if `isExpected` is set and no session ended; inside the transaction, so that no audit
+   * entry is written
+   */
   async function endWhere(where: Prisma.SessionWhereInput, { isExpected = false } = {}): Promise<string[]> {
     const ids = await db.transaction(async (tx) => {
       const ended = await deleteSessions(tx, where)
@@ -200,8 +214,8 @@ export function createSessions(
   }
 
   /**
-   * Opens a session, ends those that it replaces, and ends the least recently used ones above the limit.
-   * @param begin runs first in the transaction, with the id of the session
+   * Opens a session. Ends the sessions that it replaces, and the least recently used sessions above the limit.
+   * @param begin called first in the transaction, with the id of the session
    */
   async function insert(
     opened: Pick<Row, 'scope' | 'viewerId' | 'tokenId' | 'oidcSid' | 'endsBy'>,
@@ -240,7 +254,7 @@ export function createSessions(
     return cookieOf(row, secret, now)
   }
 
-  /** Reads sessions that have not ended, most recently used first. */
+  /** Reads open sessions, most recently used first. */
   async function select(where: Prisma.SessionWhereInput): Promise<Session[]> {
     const orderBy = [{ lastUsedAt: 'desc' as const }, { id: 'desc' as const }]
     return onlyOpen(await db.prisma.session.findMany({ where, orderBy, omit: OMIT_HASH }))
@@ -338,19 +352,22 @@ export function createSessions(
   }
 }
 
-/** The `tokenId` of sessions that were not opened with an access token. */
+/** The values of `tokenId` for sessions that were not opened with an access token. */
 export interface SettingKeys {
   operator: string
   jwt: string
-  /** @throws Error for a provider that is not in the settings */
+  /**
+   * Returns the key for a provider.
+   * @throws Error if the settings do not contain the provider
+   */
   ofOidc(provider: string): string
-  /** Sessions with a different key have ended. */
+  /** All current keys. Sessions with another key have ended. */
   all: readonly string[]
 }
 
 /**
- * Returns the keys of the admin token, of the JWT settings, and of each identity provider. They change with the
- * settings that determine which people the server accepts, but not with the secret of a client.
+ * Returns the keys of the admin token, of the JWT settings, and of each identity provider. A key changes with the
+ * settings that determine whom the server accepts, but not with the secret of a client.
  */
 export function settingKeysOf(
   adminToken: string,
@@ -374,7 +391,7 @@ export function settingKeysOf(
   }
 }
 
-/** Returns whose sessions these are, by hash, whether or not they have ended. */
+/** Returns the owners of sessions by hash, whether or not the sessions have ended. */
 async function selectOwners({ query }: Pick<Platform['db'], 'query'>, hashes: readonly string[]) {
   const rows = await query<Pick<Row, 'hash' | 'viewerId'>>(
     Prisma.sql`SELECT hash, "viewerId" FROM "Session" WHERE ${isOneOf(Prisma.sql`hash`, hashes)}`,
@@ -382,7 +399,10 @@ async function selectOwners({ query }: Pick<Platform['db'], 'query'>, hashes: re
   return new Map(rows.map((row) => [row.hash, row]))
 }
 
-/** Locks the rows of the token and the human until the transaction ends. @throws ForbiddenError if they were revoked or erased */
+/**
+ * Locks the rows of the token and the human until the transaction ends.
+ * @throws ForbiddenError if the token was revoked or the human was erased
+ */
 async function lockCredential(tx: Tx, viewer: Pick<Viewer, 'scope' | 'id' | 'tokenId'>): Promise<void> {
   const found = await tx.$queryRaw<unknown[]>`
     SELECT 1 FROM "AccessToken" WHERE id = ${viewer.tokenId} AND "revokedAt" IS NULL FOR SHARE`
@@ -395,8 +415,9 @@ async function lockCredential(tx: Tx, viewer: Pick<Viewer, 'scope' | 'id' | 'tok
 }
 
 /**
- * Locks the rows of the human, and of the admin's role, session or token, until the transaction ends.
- * @throws ForbiddenError if the admin no longer has them; NotFoundError if the human does not exist
+ * Locks the row of the human, and the row of the admin's role, session or token, until the transaction ends.
+ * @throws ForbiddenError if the admin no longer has the role, session or token; NotFoundError if the human does not
+ * exist
  */
 async function lockActing(tx: Tx, viewer: Viewer, humanId: string): Promise<void> {
   const humans = await tx.$queryRaw<{ id: string; role: HumanRole }[]>`
@@ -417,7 +438,7 @@ async function lockActing(tx: Tx, viewer: Viewer, humanId: string): Promise<void
 
 const ownedBy = ({ scope, id }: AdminViewer | HumanViewer) => ({ scope, viewerId: id })
 
-/** A session, with the role that its human had when it was read. A change of the role ends the session. */
+/** A session, with the role that its human had when the session was read. A change of the role ends the session. */
 type KnownRow = Row & { role: HumanRole }
 
 function viewerOf({
@@ -447,13 +468,13 @@ function createKnownSessions(signals: Platform['signals']) {
     ttl: KNOWN_FOR_MS,
     dispose: ({ id }) => hashes.delete(id),
   })
-  /** How often sessions were dropped from the cache. */
+  /** The number of times that sessions were dropped from the cache. */
   let changes = 0
   const forget = (ids: readonly string[]) => {
     changes += 1
     for (const id of ids) rows.delete(hashes.get(id) ?? '')
   }
-  // Without the channel, nothing is cached.
+  // Nothing is cached while the channel is not subscribed.
   let isListening = false
   signals
     .subscribe(SESSIONS_CHANNEL, (payload) => {
@@ -469,7 +490,7 @@ function createKnownSessions(signals: Platform['signals']) {
   })
   return {
     get: (hash: string) => rows.get(hash),
-    /** Returns a function that reports whether the cache is still complete: it has dropped nothing since this call. */
+    /** Returns a function that reports whether the cache has dropped nothing since this call. */
     mark() {
       const before = changes
       return () => changes === before

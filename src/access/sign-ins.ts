@@ -7,43 +7,46 @@ import type { Tokens } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
 /**
- * Authenticates bearer tokens and the cookies of sessions, and counts and logs rejected ones. `address` is the client's
- * address, or that of a proxy with all its clients: valid credentials are accepted regardless of how many others were rejected,
- * because a flood of invalid ones must not lock everybody out. Credentials are never logged.
+ * Authenticates bearer tokens and session cookies, and counts and logs rejected ones. `address` is the address of
+ * the client, or of a proxy with many clients. Valid credentials are accepted however many others were rejected from
+ * the same address, because a flood of invalid credentials must not lock everybody out. Credentials are never
+ * logged.
  */
 export interface SignIns {
-  /** Like `Tokens.authenticate`, for an API request. */
+  /** Does the same as `Tokens.authenticate`, for an API request. */
   authenticate(bearer: string, address: string | undefined): Promise<Viewer | null>
-  /** As `Sessions.authenticate`. */
+  /** Does the same as `Sessions.authenticate`. */
   resume(cookie: string, address: string | undefined, how: { renews: boolean }): Promise<Resumed | null>
   /**
-   * Like `Tokens.authenticate`, to open a session. @throws RateLimitedError for an invalid token after too many
-   * rejections from the address within a minute
+   * Does the same as `Tokens.authenticate`, for opening a session.
+   * @throws RateLimitedError for an invalid token after too many rejections from the address within a minute
    */
   signIn(bearer: string, address: string | undefined): Promise<Viewer | null>
   /**
-   * Runs `redeem` for another kind of credential, such as an invitation code. `redeem` returns null if it is invalid.
-   * @throws RateLimitedError as `signIn`
+   * Runs `redeem` for another kind of credential, such as an invitation code. `redeem` returns null if the
+   * credential is invalid.
+   * @throws RateLimitedError under the same condition as `signIn`
    */
   redeem<Redeemed>(address: string | undefined, redeem: () => Promise<Redeemed | null>): Promise<Redeemed | null>
   /**
-   * Counts a request for an email. @throws RateLimitedError after 60 from one client address within a minute, or 1,200 in
-   * total: each enqueues a job, whether or not anybody has the given email address
+   * Counts a request for an email.
+   * @throws RateLimitedError after 60 requests from one client address within a minute, or 1,200 in total, because
+   * each request enqueues a job even if nobody has the given email address
    */
   countMail(address: string | undefined): void
-  /** The number of rejections in this process. */
+  /** Returns the number of rejections in this process. */
   refused(): number
 }
 
-/**
- * The window for counting rejections per address. The log has a line for the 1st, 10th, 100th … rejection of an
- * address.
- */
+/** The time for which rejections are counted per address. The 1st, 10th, 100th … rejection of an address is logged. */
 const COUNTED_MS = 60_000
 const MOST_ADDRESSES = 10_000
-/** After this number of rejections from an address within a minute, clients are asked to slow down. */
+/**
+ * After this number of rejections from an address within a minute, further invalid credentials get a
+ * RateLimitedError.
+ */
 const MOST_REJECTIONS = 300
-/** The limits of email requests per minute: for one address, and in total. */
+/** The maximum numbers of email requests per minute, for one client address and in total. */
 const [MOST_MAILS_OF_ADDRESS, MOST_MAILS] = [60, 1200]
 
 export function createSignIns(
@@ -57,7 +60,7 @@ export function createSignIns(
   const mails = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: COUNTED_MS, noUpdateTTL: true })
   const refused = new LRUCache<string, number>({ max: MOST_ADDRESSES, ttl: COUNTED_MS, noUpdateTTL: true })
 
-  /** Counts and logs a rejection. Returns how many rejections the address has had within a minute. */
+  /** Counts and logs a rejection. Returns the number of rejections of the address within the current minute. */
   function reject(address: string): number {
     total += 1
     const network = networkOf(address)
@@ -67,7 +70,10 @@ export function createSignIns(
     return count
   }
 
-  /** Awaits a lookup, and counts a rejection if it found nothing. @throws RateLimitedError beyond `most` rejections */
+  /**
+   * Awaits a lookup, and counts a rejection if the lookup found nothing.
+   * @throws RateLimitedError after more than `most` rejections
+   */
   async function attempt<Found>(
     address: string | undefined = 'unknown',
     lookup: Promise<Found | null>,

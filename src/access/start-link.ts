@@ -6,18 +6,18 @@ import { noteDeed } from '../stores/audit-store.ts'
 import { issue } from './tokens.ts'
 
 /**
- * A link that a server without people prints when it starts. It signs the operator in once, without copying
- * the admin token. The process keeps only the hash of its code, in memory.
+ * A link that a server without people prints when it starts. The link signs the operator in once, so that the
+ * operator need not copy the admin token. The process keeps only the hash of the link's code, in memory.
  */
 export interface StartLink {
   /**
-   * Returns the path of a new link, which replaces any earlier one; null unless the server listens on a loopback
-   * address only and no human was ever created.
+   * Returns the path of a new link, which replaces an earlier one. Returns null if the server listens on other
+   * addresses than loopback, or if a human was ever created.
    */
   create(): Promise<string | null>
   /**
-   * Returns an admin token that expires after 12 hours; null if the code is unknown, used, older than 15 minutes, or a
-   * human has been created.
+   * Returns an admin token that expires after 12 hours; null if the code is unknown, used or older than 15 minutes,
+   * or if a human has been created.
    */
   redeem(code: string): Promise<string | null>
 }
@@ -43,14 +43,14 @@ export function createStartLink({ db, clock, config }: Pick<Platform, 'db' | 'cl
     async redeem(code) {
       const link = open
       if (link === null || !timingSafeEqual(sha256(code), link.hash)) return null
-      // This happens before anything asynchronous, so that two requests cannot both succeed.
+      // This precedes all asynchronous work, so that only one of two concurrent requests can succeed.
       open = null
       const now = clock.now()
       if (now >= link.expiresAtMs) return null
       try {
         return await db.transaction((tx) => issueToken(tx, now))
       } catch (error) {
-        // No token was issued, so the link works again unless a newer one has replaced it.
+        // No token was issued, so the link becomes valid again, unless a newer link has replaced it.
         open ??= link
         throw error
       }
@@ -69,7 +69,7 @@ async function issueToken(tx: Tx, now: number): Promise<string | null> {
   return secret
 }
 
-/** Whether a human was ever created. Erased humans count. */
+/** Whether a human was ever created, including humans who were erased. */
 async function hasHumans(tx: Tx): Promise<boolean> {
   return (await tx.entity.count({ where: { kind: 'HUMAN' } })) > 0
 }

@@ -27,7 +27,7 @@ import { OPERATOR_ID, type Viewer } from './viewer.ts'
 export type AccessToken = Omit<Row, 'hash'>
 
 export interface CreateAccessTokenInput {
-  /** Exactly one of the three fields. */
+  /** Exactly one of the fields is set. */
   grant: {
     admin?: { label?: string | null } | null
     humanId?: string | null
@@ -36,33 +36,36 @@ export interface CreateAccessTokenInput {
   expiresAt?: Date | null
 }
 
-/** Access tokens and authentication. */
+/** Manages access tokens, and authenticates bearer tokens. */
 export interface Tokens {
   /**
    * Returns the viewer of a bearer token (without the word `Bearer`): the operator's token, the secret of an access
-   * token, or a JWT whose `sub` is the id or `externalId` of a human. The human's role counts only with a JWT. Returns null if the token is unknown, expired or
-   * revoked, or has no human.
+   * token, or a JWT whose `sub` is the id or `externalId` of a human. Only a JWT gives the viewer the role of its
+   * human. Returns null if the token is unknown, expired or revoked, or if its human does not exist.
    */
   authenticate(bearer: string): Promise<Viewer | null>
-  /** Whether the credential of the viewer is still valid. Makes up for a lost `revoked` signal. */
+  /** Whether the credential of the viewer is still valid. Used in case a `revoked` signal was lost. */
   stands(viewer: Viewer): Promise<boolean>
-  /** Returns the human, or the admin with this token id or the operator's id, if their access has not ended; else null. */
+  /**
+   * Returns the human with this id, or the admin with this token id or the operator's id, if they still have access;
+   * otherwise null.
+   */
   viewerOf(id: string): Promise<Viewer | null>
-  /** Returns the given access tokens and sessions that are no longer valid. */
+  /** Returns those of the access tokens and sessions that are no longer valid. */
   endedAmong(tokenIds: readonly string[]): Promise<string[]>
   /**
-   * Admins only. `secret` is the bearer token, which the server does not store.
-   * @throws BadInputError for an expiry in the past; NotFoundError for a human or agent that does not exist.
+   * Creates an access token; for admins only. `secret` is the bearer token, which the server does not store.
+   * @throws BadInputError if the expiry is in the past; NotFoundError for a human or agent that does not exist
    */
   create(viewer: Viewer, input: CreateAccessTokenInput): Promise<{ accessToken: AccessToken; secret: string }>
   /**
-   * Admins only. A token that was already revoked keeps the time of its first revocation. Publishes `revoked` on the
-   * channel of the token, and ends the sessions that were opened with it.
+   * Revokes an access token; for admins only. If it was already revoked, it keeps the time of the first revocation.
+   * Publishes `revoked` on the channel of the token, and ends the sessions that were opened with it.
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<AccessToken>
   /** Returns a page of the tokens of one human, or of all, newest first; null if the viewer is not an admin. */
   page(viewer: Viewer, request: PageRequest, humanId: string | null): Promise<Page<AccessToken> | null>
-  /** By id, in the order of the ids; null for an unknown id, and for everybody but admins. */
+  /** Returns tokens in the order of the ids; null for an unknown id, and for viewers who are not admins. */
   getMany(viewer: Viewer, ids: string[]): Promise<(AccessToken | null)[]>
 }
 
@@ -200,9 +203,9 @@ async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify
   const signIn = await verify(token)
   if (signIn === null) return null
   const { subject, expiresAt } = signIn
-  // PostgreSQL cannot store such text, so no human has it as `externalId`.
+  // PostgreSQL cannot store such text, so it is no human's `externalId`.
   if (storableText(subject) !== subject) return null
-  // The signature is valid, so nobody has made up the subject.
+  // The token has a valid signature, so the subject was not invented by the client.
   const humans = await forRequester(subject, () =>
     db.prisma.entity.findMany({
       where: { kind: 'HUMAN', goneAt: null, OR: [{ id: subject }, { externalId: subject }] },
@@ -272,7 +275,7 @@ async function hasRole(tx: Tx, humanId: string, role: HumanRole): Promise<boolea
   return (await tx.entity.count({ where: { id: humanId, goneAt: null, role } })) > 0
 }
 
-/** Locks the rows until the transaction ends, so that nobody deletes them in the meantime. */
+/** Locks the rows of the grant until the transaction ends, so that nobody deletes them in the meantime. */
 async function checkGranted(tx: Tx, grant: Grant): Promise<void> {
   if (grant.scope === 'ADMIN') return
   const wanted =

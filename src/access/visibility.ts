@@ -7,22 +7,25 @@ import { showsEverybodySql } from '../stores/human-store.ts'
 import { heardOf } from './asked-calls.ts'
 import { type HumanViewer, isGranted, type ServiceViewer, type Viewer } from './viewer.ts'
 
-/** The fields of a run that decide who may see it. */
+/** The fields of a run that determine who may see the run. */
 export interface VisibleRun {
   id: string
   triggerSpaceId: string | null
   triggerServiceId: string | null
-  /** If the label is not empty, the service that triggered the run may not read the run's content. */
+  /**
+   * The confidentiality label. Unless it is empty, the service that triggered the run may not read the run's
+   * content.
+   */
   label: string[]
 }
 
-/** The fields of a tool call that decide who may see it and its content. */
+/** The fields of a tool call that determine who may see the call and its content. */
 export interface VisibleToolCall
   extends Pick<ToolCall, 'id' | 'runId' | 'agentId' | 'execution' | 'status' | 'expiresAt'> {
-  /** The message and space in which the call is a visible part; for a built-in tool, in which it requests approval. */
+  /** The message and space that show the call; for a built-in tool, those in which it requests approval. */
   messageId: string | null
   spaceId: string | null
-  /** Null if the call needs no approval. */
+  /** The state of the approval; null if the call needs none. */
   approvalState: ApprovalState | null
   /** The standing grant under which the call was executed. */
   grantId: string | null
@@ -35,64 +38,67 @@ export interface VisibleToolCall
 }
 
 /**
- * Decides what a viewer may see, for many objects with one statement per call. Each method returns the visible subset
- * of its argument. For an admin (the operator or a human) that is the whole argument, including ids that do not exist.
+ * Decides what a viewer may see, for many objects with one statement per call. Each method returns those of the
+ * given objects that are visible. For an admin (the operator or a human), this includes all given ids, even ids that
+ * do not exist.
  */
 export interface Visibility {
-  /** The spaces of which a human is a member; none for a service. */
+  /** Returns the spaces of which the viewer is a member; none for a service. */
   spaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Set<string>>
   /**
-   * Agents as in `agents`. Humans: all if PARLEY_DIRECTORY is `everyone`; else the viewer, members of the viewer's spaces, and those who posted in, or left,
-   * one of these spaces. A visible entity may be added to a space. Deleted and erased entities: if they are authors or former members
-   * there; for a service, if they belong to runs that it triggered.
+   * Returns visible humans and agents. Agents: as in `agents`. Humans: everybody if PARLEY_DIRECTORY is `everyone`;
+   * otherwise the viewer, members of the viewer's spaces, and humans who posted in one of these spaces or left it. A
+   * visible entity may be added to a space. Deleted and erased entities: authors and former members in the viewer's
+   * spaces; for a service, agents of runs that it triggered.
    */
   entities(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
   /**
-   * The entities whose other fields the viewer may see: `entities` without the humans that it contains only
-   * because PARLEY_DIRECTORY shows everybody.
+   * Returns the entities of which the viewer may see all fields: those of `entities`, except humans who are visible
+   * only because of PARLEY_DIRECTORY.
    */
   acquaintances(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
-  /** All agents for a human; the granted agents for a service. */
+  /** Returns all agents for a human, and the granted agents for a service. */
   agents(viewer: Viewer, agentIds: readonly string[]): Set<string>
-  /** The messages in the viewer's spaces. */
+  /** Returns the messages in the viewer's spaces. */
   messages(viewer: Viewer, messages: readonly { id: string; spaceId: string }[]): Promise<Set<string>>
   /**
-   * Returns the ids of the runs that were triggered by, or posted in, a space of the viewer, or that the
-   * service triggered.
+   * Returns the ids of runs that a space of the viewer triggered, that posted in such a space, or that the service
+   * triggered.
    */
   runs(viewer: Viewer, runs: readonly VisibleRun[]): Promise<Set<string>>
   /**
-   * Whether the viewer may read the run's text, reasoning and summary: admins, and the triggering service while the run
-   * has no confidentiality label.
+   * Whether the viewer may read the run's text, reasoning and summary. Admins may, and so may the triggering service
+   * while the run has no confidentiality label.
    */
   runThoughts(viewer: Viewer, run: Pick<VisibleRun, 'triggerServiceId' | 'label'>): boolean
   /**
-   * The calls of visible runs. For services, also EXTERNAL calls of granted agents; for humans, also calls that name
-   * them as an approver, or that they decided on. Whether the content is visible is a separate check.
+   * Returns the calls of visible runs; for services, also EXTERNAL calls of granted agents; for humans, also calls
+   * that name them as an approver or on which they decided. Whether their content is visible is a separate check.
    */
   toolCalls(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
-   * Like `toolCalls`, and also all calls that named a human as an approver, even if somebody else decided: approvers may
-   * see the outcome.
+   * Like `toolCalls`, but includes all calls that named the human as an approver, even if somebody else decided,
+   * because approvers may see the outcome.
    */
   toolCallsAskedAbout(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
-   * The calls whose input, output and error the viewer may read: admins, the triggering service, members of the space
-   * in which the call is visible, and, for EXTERNAL calls that were offered to services, services that were granted the agent.
+   * Returns the calls whose input, output and error the viewer may read. Allowed are admins, the triggering service,
+   * members of the space that shows the call, and, for EXTERNAL calls that were offered to services, the services to
+   * which the agent was granted.
    */
   toolCallContents(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   isMember(spaceId: string, entityId: string): Promise<boolean>
-  /** For each of many entities: the given spaces of which it is a member. */
+  /** Returns, for each entity, those of the given spaces of which it is a member. */
   memberships(asked: readonly { entityId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
-  /** The pairs of humans that share a space, as `<id> <id>`. */
+  /** Returns the pairs of humans that share a space, in the form `<id> <id>`. */
   sharingSpaces(asked: readonly { viewerId: string; humanId: string }[]): Promise<Set<string>>
-  /** For many humans: those of the given spaces that are confidential and that each human is not a member of. */
+  /** Returns, by human, those of the given spaces that are confidential and of which the human is not a member. */
   unheard(asked: readonly { humanId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
-  /** For many humans: a fingerprint that changes when the memberships of the human, or its existence, change. */
+  /** Returns, by human, a fingerprint that changes when the human's memberships change or the human is erased. */
   membershipMarks(humanIds: readonly string[]): Promise<Map<string, string>>
   /**
-   * For many humans: the runs that each may see, by id. A human who sees a run only as a named approver sees the run's
-   * public fields, and only those of its calls.
+   * Returns, by human, the runs that the human may see, by id. A human who sees a run only as a named approver gets
+   * the run's public fields and only the calls that name them.
    */
   runsOfHumans(
     asked: readonly { humanId: string; run: VisibleRun }[],
@@ -111,7 +117,10 @@ export function createVisibility({ db, config }: Pick<Platform, 'db' | 'config'>
 
   const showsEverybody = showsEverybodySql(config.directory)
 
-  /** `listed`: a condition on further entities `e`, which the human knows only by the directory. */
+  /**
+   * Returns the visible entities. `listed`: a condition on other entities `e` that the human sees only because of
+   * the directory.
+   */
   async function visibleEntities(
     viewer: Pick<HumanViewer, 'id'>,
     ids: readonly string[],
@@ -132,7 +141,7 @@ export function createVisibility({ db, config }: Pick<Platform, 'db' | 'config'>
     return new Set(rows.map(({ id }) => id))
   }
 
-  /** Deleted agents: those that the service had triggered. */
+  /** Returns the entities that a service may see. Deleted agents are included if the service has triggered them. */
   async function serviceEntities(viewer: ServiceViewer, ids: string[]): Promise<Set<string>> {
     if (ids.length === 0) return new Set()
     const rows = await db.prisma.$queryRaw<{ id: string }[]>`
@@ -141,7 +150,7 @@ export function createVisibility({ db, config }: Pick<Platform, 'db' | 'config'>
     return new Set(rows.map(({ id }) => id))
   }
 
-  /** Visible by membership. */
+  /** Returns the runs that are visible because of memberships. */
   const visibleRuns = async (asked: readonly { humanId: string; run: VisibleRun }[]) => {
     if (asked.length === 0) return new Map()
     const rows = await db.query<{ id: string; humanId: string }>(Prisma.sql`
@@ -168,7 +177,7 @@ export function createVisibility({ db, config }: Pick<Platform, 'db' | 'config'>
     return found.get(viewer.id) ?? new Set()
   }
 
-  /** The runs of the calls; runs that no longer exist are left out. */
+  /** Returns the runs of the calls. The map has no entry for a run that no longer exists. */
   async function runsOf(calls: readonly VisibleToolCall[]): Promise<Map<string, VisibleRun>> {
     const rows = await db.prisma.run.findMany({
       where: { id: { in: [...new Set(calls.map(({ runId }) => runId))] } },
@@ -286,14 +295,14 @@ export function createVisibility({ db, config }: Pick<Platform, 'db' | 'config'>
 const isTriggeredBy = (viewer: Viewer, { triggerServiceId }: Pick<VisibleRun, 'triggerServiceId'>) =>
   viewer.scope === 'SERVICE' && viewer.id === triggerServiceId
 
-/** The pairs of human and run as rows of `run`. */
+/** Returns SQL for the pairs of human and run, as rows with the alias `run`. */
 function unnested(asked: readonly { humanId: string; run: VisibleRun }[]): Prisma.Sql {
   return Prisma.sql`unnest(
     ${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ run }) => run.id)}::text[],
     ${asked.map(({ run }) => run.triggerSpaceId ?? '')}::text[]) AS run("humanId", id, "spaceId")`
 }
 
-/** The run was triggered from a space of the human, or wrote in one. */
+/** Condition: the run was triggered from a space of the human, or posted in one. */
 const IS_MEMBERS = Prisma.sql`(EXISTS (
     SELECT 1 FROM "Membership" m WHERE m."spaceId" = run."spaceId" AND m."entityId" = run."humanId")
   OR EXISTS (
@@ -318,6 +327,9 @@ function externalOf(viewer: ServiceViewer, calls: readonly VisibleToolCall[]): S
   return new Set(external.map(({ id }) => id))
 }
 
-/** The confidentiality guard may hide a call from every service; then nobody can answer the call. */
+/**
+ * Whether services may get the call. The confidentiality guard may hide it from all of them; then no service can
+ * answer it.
+ */
 const isGivenOut = ({ status, label, expiresAt }: VisibleToolCall) =>
   status !== 'STREAMING' && (label.length === 0 || expiresAt !== null)

@@ -13,8 +13,8 @@ import type { McpAuthorization } from './mcp-servers.ts'
 import { remoteAgentOf } from './remote-agent.ts'
 
 /**
- * The settings and tools of an agent, without secrets, and without `paused` and `notifyUrl`, which take effect at once.
- * Versions store it.
+ * The settings and tools of an agent, in the form that versions store. Excludes secrets, and `paused` and
+ * `notifyUrl`, which take effect immediately.
  */
 export interface AgentDefinition
   extends Pick<
@@ -39,7 +39,7 @@ export interface AgentDefinition
   maxToolCalls: number
   tools: DefinedTool[]
   mcpServers: DefinedServer[]
-  /** Only of an agent on another server. */
+  /** Set only for an agent on another server. */
   remote?: DefinedRemote
 }
 
@@ -47,7 +47,7 @@ interface DefinedRemote {
   headerNames: string[]
   approval: ApprovalPolicy | null
   mayReceiveConfidential: boolean
-  /** The fingerprint of the trusted card; null before the first one was read. */
+  /** The fingerprint of the trusted card; null until the first card was read. */
   trustedCard: string | null
 }
 
@@ -67,7 +67,7 @@ interface DefinedTool
     | 'mayReceiveConfidential'
     | 'alwaysAsk'
   > {
-  /** Null for the default. */
+  /** The timeout; null for the default. */
   timeoutMs: number | null
 }
 
@@ -139,7 +139,7 @@ export async function readDefinition(tx: Tx, agentId: string): Promise<AgentDefi
   }
 }
 
-/** Agents on this server have no such field, so that their versions are not changed by its introduction. */
+/** Agents on this server do not have this field, so that introducing it did not change their versions. */
 function definedRemote(agent: Agent): Pick<AgentDefinition, 'remote'> {
   const remote = remoteAgentOf(agent)
   if (remote === null) return {}
@@ -147,7 +147,7 @@ function definedRemote(agent: Agent): Pick<AgentDefinition, 'remote'> {
   return { remote: { headerNames, approval, mayReceiveConfidential, trustedCard: card?.trusted ?? null } }
 }
 
-/** Returns the input that restores an agent to a definition; tools and servers keep their current headers. */
+/** Returns the input that restores an agent to a definition. Tools and servers keep their current headers. */
 export function inputOf(agentId: string, definition: AgentDefinition): UpdateAgentInput {
   const { mind: _mind, toolset: _toolset, tools, mcpServers, phases, cycle, budget, remote, ...plain } = definition
   return {
@@ -177,8 +177,8 @@ export function inputOf(agentId: string, definition: AgentDefinition): UpdateAge
 const NO_LIMITS = { tokensPerDay: null, tokensPerRoot: null, usdPerDay: null, usdPerRoot: null }
 
 /**
- * Returns a tool, server or remote agent of a definition that needs headers which the agent no longer has: versions contain no
- * headers, so the definition cannot be restored. Null if there is none.
+ * Returns a tool, server or remote agent in a definition that needs headers which the agent no longer has; null if
+ * there is none. Versions contain no headers, so such a definition cannot be restored.
  */
 export function missingHeadersOf(definition: AgentDefinition, now: AgentDefinition): string | null {
   for (const list of ['tools', 'mcpServers'] as const) {
@@ -201,7 +201,7 @@ function cardUrlOf({ model }: Pick<AgentDefinition, 'model'>): string | null {
 
 const originOf = (url: string | null) => (url === null ? null : new URL(url).origin)
 
-/** Returns the differences between two definitions as a unified diff of their YAML; '' for none. */
+/** Returns the differences between two definitions as a unified diff of their YAML; '' if there are none. */
 export function diffOf(before: Json, after: Json): string {
   const [old, young] = [before, after].map((definition) => stringify(definition, { lineWidth: 0 }))
   if (old === young) return ''
@@ -217,9 +217,9 @@ const LONGEST_DIFF_MS = 500
 const TOO_DIFFERENT = 'The definitions differ too much to be compared.'
 
 /**
- * Returns the agent as a run that began with an earlier version sees it: with the behaviour of that version, and only the
- * tools that it already had. Tools, their addresses, headers and approval policies are as they are now, so that an admin who
- * restricts or removes a tool does so at once.
+ * Returns the agent for a run that began with an earlier version: with the behavior of that version, but only with
+ * those of its tools that still exist. Tools, their addresses, headers and approval policies are the current ones,
+ * so that restricting or removing a tool takes effect immediately.
  */
 export function agentAsPinned<A extends Agent & { tools: AgentTool[]; mcpServers: McpServer[] }>(
   agent: A,

@@ -4,8 +4,8 @@ import type { UpdateAgentInput } from './agent-input.ts'
 import type { HeadersInput } from './outgoing-request.ts'
 
 /**
- * The headers in a draft, by the list and the name of their tool or server; `remote`: those of the remote agent, if given.
- * `remoteModel`: the model that the agent had after the draft when the settings of its remote agent were given.
+ * The headers in a draft, by the list and the name of their tool or server; `remote`: the headers of the remote
+ * agent, if given. `remoteModel`: the model that the draft had when the settings of the remote agent were given.
  */
 type DraftHeaders = Record<'tools' | 'mcpServers', Record<string, HeadersInput>> & {
   remote?: HeadersInput
@@ -54,7 +54,10 @@ export interface DraftInput {
   remoteModel: string | null
 }
 
-/** The reverse of `draftOf`. @throws SealBrokenError */
+/**
+ * Restores the input from the result of `draftOf`.
+ * @throws SealBrokenError
+ */
 export function inputOfDraft(
   { agentId, changes, headersSealed }: Pick<AgentDraft, 'agentId' | 'changes' | 'headersSealed'>,
   secretBox: SecretBox,
@@ -74,8 +77,9 @@ export function inputOfDraft(
 }
 
 /**
- * Returns the changes of a draft combined with further ones: a later field replaces an earlier one, `cycle` and `budget` are merged as in
- * an update, and a tool, server or remote agent keeps the headers that an earlier change of the draft gave it.
+ * Returns the changes of a draft combined with further changes. A later field replaces an earlier one; `cycle` and
+ * `budget` are merged as in an update; and a tool, server or remote agent keeps the headers that an earlier change
+ * in the draft gave it.
  * @param model the current model of the agent, without the draft
  */
 export function mergedInput(
@@ -90,7 +94,8 @@ export function mergedInput(
   if (after.tools != null) merged.tools = keepHeaders(before.tools, after.tools)
   if (after.mcpServers != null) merged.mcpServers = keepHeaders(before.mcpServers, after.mcpServers)
   if (before.remote != null && after.remote !== null) {
-    // Headers, and the permission to receive confidential content, were given for one address, from which the draft or the agent may have moved.
+    // Headers, and the permission to receive confidential content, were given for one address. The draft or the
+    // agent may have another one now.
     const { headers: _headers, mayReceiveConfidential: _leave, ...rest } = before.remote
     const kept = remoteModel === (merged.model ?? model) ? before.remote : rest
     merged.remote = { ...kept, ...after.remote }

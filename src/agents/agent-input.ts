@@ -6,7 +6,10 @@ import type { McpServerInput } from './mcp-servers.ts'
 import type { RemoteAgentInput } from './remote-agent.ts'
 import type { ToolPhaseInput } from './tool-phases.ts'
 
-/** Absent and null mean the default, except `tokenBudget: null`, which means no budget. */
+/**
+ * The input for a new agent. Absent and null fields get the default, except `tokenBudget: null`, which means no
+ * budget.
+ */
 export interface CreateAgentInput {
   name: string
   description?: string | null
@@ -33,8 +36,8 @@ export interface CreateAgentInput {
 }
 
 /**
- * Absent: unchanged. Null clears the agent's field if it is nullable, and is otherwise a BadInputError. Lists are replaced as a
- * whole.
+ * The changes to an agent. Absent fields stay unchanged. Null clears a nullable field, and is a BadInputError for
+ * other fields. A list replaces the whole list.
  */
 export interface UpdateAgentInput
   extends Partial<Omit<CreateAgentInput, 'name' | 'instructions' | 'mind' | 'toolset'>> {

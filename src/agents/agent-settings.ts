@@ -23,11 +23,11 @@ export interface AgentSettings {
   description: string | null
   instructions: string
   model: string
-  /** In order of preference; does not contain `model`. */
+  /** The fallback models in order of preference, without `model`. */
   fallbackModels: string[]
   modelSettings: ModelSettings | null
   maxSteps: number
-  /** Null means five for each of `maxSteps`. */
+  /** The maximum number of tool calls; null for five per step of `maxSteps`. */
   maxToolCalls: number | null
   tokenBudget: number | null
   budget: BudgetLimits | null
@@ -115,7 +115,7 @@ export function checkNewAgent(input: CreateAgentInput, config: Config, models: A
   }
 }
 
-/** The current values that an update is checked against. */
+/** The current values against which an update is checked. */
 export interface AgentBefore {
   model: string
   fallbackModels: string[]
@@ -125,11 +125,14 @@ export interface AgentBefore {
   toolNames: string[]
   mcpServerNames: string[]
   maxSteps: number
-  /** How many calls a run may make. */
+  /** The maximum number of calls per run. */
   maxToolCalls: number
 }
 
-/** Returns the settings that an update changes; absent ones stay. @throws BadInputError with the field at fault. */
+/**
+ * Returns the settings that an update changes. Absent settings stay unchanged.
+ * @throws BadInputError with the invalid field
+ */
 export function checkChangedAgent(
   input: UpdateAgentInput,
   before: AgentBefore,
@@ -137,7 +140,7 @@ export function checkChangedAgent(
   models: AgentModels,
 ): Partial<AgentSettings> {
   const { limits } = config
-  // A tool stays if the agent had it before a built-in tool got the same name.
+  // An agent may keep a tool that it had before a built-in tool got the same name.
   const isTaken = (name: string) => isBuiltInTool(name) && !before.toolNames.includes(name)
   const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, isTaken))
   const mcpServers = given(input.mcpServers, 'mcpServers', (value) => checkMcpServers(value, limits))
@@ -232,7 +235,8 @@ function checkFallbacks(names: readonly string[], model: string, models: AgentMo
 }
 
 /**
- * Requires both fields in order to make one of the fallback models the model; the fallbacks are not changed silently.
+ * Returns the fallback models after an update. To make a fallback model the main model, the update must give both
+ * fields, because fallbacks are not changed implicitly.
  */
 function fallbacksAfter(
   names: UpdateAgentInput['fallbackModels'],
@@ -267,7 +271,7 @@ function checkMaxConcurrentRuns(value: number): number {
 
 const CALLS_A_STEP = 5
 
-/** Returns how many tool calls one run may make; further calls are not executed. */
+/** Returns the maximum number of tool calls of a run. Further calls are not executed. */
 export function maxToolCallsOf({ maxToolCalls, maxSteps }: Pick<AgentSettings, 'maxToolCalls' | 'maxSteps'>): number {
   return maxToolCalls ?? CALLS_A_STEP * maxSteps
 }

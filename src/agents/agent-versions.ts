@@ -12,17 +12,23 @@ export interface AgentVersion extends Omit<Row, 'definition'> {
   isDraft: boolean
 }
 
-/** Reads versions of agents. Nothing here checks visibility: only admins may read them. */
+/** Reads versions of agents without checking visibility. Only admins may read them. */
 export interface AgentVersions {
-  /** Versions and drafts, in the order of the ids; null for an unknown id. */
+  /** Returns versions and drafts in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(AgentVersion | null)[]>
-  /** A page for each agent, newest first. */
+  /** Returns a page of each agent's versions, newest first. */
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<AgentVersion>[]>
-  /** The draft of each agent; null for none. */
+  /** Returns the draft of each agent; null if there is none. */
   drafts(agentIds: readonly string[]): Promise<(AgentVersion | null)[]>
-  /** An AgentDefinition. A hundred of them may be large, so they are read one at a time. */
+  /**
+   * Returns the AgentDefinition of a version. Definitions are read one at a time, because a hundred of them may be
+   * large.
+   */
   definition(version: AgentVersion): Promise<Json>
-  /** The differences from the previous version, as a unified diff; for a draft, from the published version. */
+  /**
+   * Returns the differences as a unified diff: for a version, from the previous version; for a draft, from the
+   * published version.
+   */
   diff(version: AgentVersion): Promise<string>
 }
 

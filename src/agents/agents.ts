@@ -41,26 +41,26 @@ import type { ToolPhase } from './tool-phases.ts'
 import { endGrantsOfChangedTools } from './tool-versions.ts'
 import { addVersion, asVersion, authorOf } from './version-recording.ts'
 
-/** An agent with all its settings. Only its public fields are visible to everybody. */
+/** An agent with all its settings. Everybody may see only its public fields. */
 export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings' | 'maxToolCalls' | 'budget'> {
   kind: 'AGENT'
   name: string
   createdAt: Date
   phases: ToolPhase[]
-  /** Null for none. */
+  /** The settings for model calls; null if there are none. */
   modelSettings: ModelSettings | null
-  /** Null for none. */
+  /** The budget; null if there is none. */
   budget: BudgetLimits | null
-  /** The setting, or the default derived from `maxSteps`. */
+  /** The configured maximum, or the default derived from `maxSteps`. */
   maxToolCalls: number
-  /** Null for a stateless agent. */
+  /** The settings of think cycles; null for a stateless agent. */
   cycle: CycleSettings | null
-  /** Null for an agent of this server. */
+  /** The remote agent; null for an agent on this server. */
   remote: RemoteAgent | null
 }
 
 /**
- * An agent and, if its `notifyUrl` was just set, the secret that signs its notifications. The secret cannot be read
+ * An agent and, if its `notifyUrl` was just set, the secret that signs its notifications, which cannot be read
  * later.
  */
 export interface WrittenAgent extends Agent {
@@ -69,7 +69,7 @@ export interface WrittenAgent extends Agent {
 
 /** How an update is stored. */
 export interface DraftOptions {
-  /** True: stored as the draft, and runs continue with the published version. */
+  /** If true, the update is stored as a draft, and runs continue with the published version. */
   asDraft?: boolean | null
   versionNote?: string | null
 }
@@ -79,32 +79,39 @@ export interface PublishedVersion {
   versionId: string
 }
 
-/** Agents. Only admins may create and change them. */
+/** Creates, changes and reads agents. Only admins may create and change them. */
 export interface Agents {
-  /** @throws ForbiddenError, BadInputError with the field at fault, LimitExceededError over 10,000 agents. */
+  /**
+   * Creates an agent.
+   * @throws ForbiddenError; BadInputError with the invalid field; LimitExceededError above 10,000 agents
+   */
   create(viewer: Viewer, input: CreateAgentInput): Promise<WrittenAgent>
-  /** @throws ForbiddenError, NotFoundError, BadInputError with the field at fault. */
+  /**
+   * Updates an agent.
+   * @throws ForbiddenError, NotFoundError; BadInputError with the invalid field
+   */
   update(viewer: Viewer, input: UpdateAgentInput & DraftOptions): Promise<WrittenAgent>
   /**
-   * Applies the draft of an agent. @throws ForbiddenError, NotFoundError, ConflictError if there is no draft, or if it no longer
-   * fits the agent
+   * Publishes the draft of an agent.
+   * @throws ForbiddenError, NotFoundError; ConflictError if there is no draft, or if it is no longer valid for the
+   * agent
    */
   publishDraft(viewer: Viewer, input: { agentId: string; note?: string | null }): Promise<PublishedVersion>
   /**
-   * Restores an agent to an earlier version, as a new version. @throws ForbiddenError, NotFoundError, ConflictError if something that the
-   * version refers to no longer exists
+   * Restores an earlier version of an agent as a new version.
+   * @throws ForbiddenError, NotFoundError; ConflictError if an object to which the version refers no longer exists
    */
   restore(viewer: Viewer, input: { versionId: string; note?: string | null }): Promise<PublishedVersion>
-  /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
+  /** Returns agents in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Agent | null)[]>
   /**
-   * A page of the directory, newest first: all agents for humans and admins, the granted ones for a service. `search`
-   * matches names and descriptions, ignoring case; a blank one does not filter.
+   * Returns a page of the directory, newest first: all agents for humans and admins, the granted agents for a
+   * service. `search` matches names and descriptions, ignoring case; a blank search does not filter.
    */
   page(viewer: Viewer, request: PageRequest, search?: string | null): Promise<Page<Agent>>
 }
 
-/** Maximum agents of the server. */
+/** The maximum number of agents on the server. */
 export const MOST_AGENTS = 10_000
 
 export function createAgents(platform: Platform, { models }: { models: AgentModels }): Agents {
@@ -136,7 +143,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
     await checkToolSchemas(input.tools)
   }
 
-  /** Runs a change to an agent in a transaction that locks the agent, and publishes the effects. */
+  /** Locks an agent, runs a change in the transaction, and publishes the effects. */
   async function change<T extends { changed: Changed }>(
     id: string,
     work: (tx: Tx, before: LockedAgent) => Promise<T>,
@@ -153,7 +160,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
     notifySecret,
   })
 
-  /** Applies changes to a locked agent, as a new version if they change its definition. */
+  /** Applies changes to a locked agent, and records a new version if they change its definition. */
   async function changeAgent(tx: Tx, before: LockedAgent, input: UpdateAgentInput, note: ChangeNote) {
     const change = { ...note, at: new Date(clock.now()) }
     const { result, versionId } = await asVersion(tx, before, change, () => applyChanges(tx, before, input))
@@ -177,7 +184,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
     return { isResumed, notifySecret: notifying.secret, endedGrants }
   }
 
-  /** Adds changes to the draft, after checking them by applying them in a transaction that is rolled back. */
+  /** Adds changes to the draft. Checks them first by applying them in a transaction that is rolled back. */
   async function saveDraft(viewer: Viewer, input: UpdateAgentInput, note: string | null): Promise<void> {
     const at = (['paused', 'notifyUrl'] as const).find((field) => input[field] !== undefined)
     if (at !== undefined)
@@ -200,11 +207,14 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
       })
       return true
     })
-    // Somebody else has changed the agent or its draft in the meantime.
+    // Somebody else has changed the agent or its draft in the meantime, so the changes are checked again.
     if (!isSaved) await saveDraft(viewer, input, note)
   }
 
-  /** Returns the agent as it would be after the changes, and its version before them. @throws as `update` does */
+  /**
+   * Returns the agent with the changes applied, and its version before them, without storing the changes.
+   * @throws the errors of `update`
+   */
   async function tryOut(id: string, inputFor: (agent: LockedAgent) => UpdateAgentInput): Promise<TriedOut> {
     const tried = await db
       .transaction(async (tx): Promise<never> => {
@@ -339,7 +349,7 @@ interface OpenDraft {
   input: UpdateAgentInput
 }
 
-/** @throws ConflictError if the draft, or the agent that it was made for, has changed */
+/** @throws ConflictError if the draft, or the agent for which the draft was made, has changed */
 async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: LockedAgent): Promise<void> {
   const draft = await tx.agentDraft.findUnique({ where: { agentId: agent.id }, select: { id: true } })
   if (draft?.id !== id) throw new ConflictError('The draft has just been changed or published. Read it again.')
@@ -349,7 +359,7 @@ async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: Loc
     )
 }
 
-/** Passes the resulting agent out of a transaction that is rolled back. */
+/** Thrown to roll back a transaction. Contains the agent with the changes applied. */
 class TriedOut extends Error {
   readonly version: number
   /** The changes. */
@@ -370,7 +380,10 @@ function checkNote(note: string | null | undefined, field: string): string | nul
   return text === '' ? null : checkText(text, LONGEST_NOTE, field)
 }
 
-/** Runs a change whose input was validated when it was stored: an error in it now is a conflict with later changes. */
+/**
+ * Runs a change whose input was already validated when it was stored. If the input is no longer valid, later changes
+ * conflict with it, so the error becomes a ConflictError.
+ */
 async function orConflict<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -7,13 +7,13 @@ import { type WaitLimits, waitSecondsOf } from '../rules/approvals.ts'
 /** The approval that a tool needs before it is executed, as stored with the tool. Absent fields are null. */
 export type ApprovalPolicy = {
   quorum: number
-  /** Null: every human member of the space in which the call is visible. */
+  /** The approvers; null for every human member of the space that shows the call. */
   approverIds: string[] | null
-  /** Null: see `waitSecondsOf`. */
+  /** The time limit for approval; for null, see `waitSecondsOf`. */
   expiresInSeconds: number | null
   escalateAfterSeconds: number | null
   escalateToIds: string[] | null
-  /** Absent in policies that were stored before PARLEY_APPROVAL_WAIT_SECONDS existed. */
+  /** Absent in policies stored before PARLEY_APPROVAL_WAIT_SECONDS was introduced. */
   patient?: boolean
 }
 
@@ -27,7 +27,7 @@ export interface ApprovalPolicyInput {
 
 const MOST_QUORUM = 50
 const MOST_NAMED = 100
-/** 30 days. */
+/** The maximum time limit: 30 days. */
 const LONGEST_WAIT_SECONDS = 2_592_000
 
 /**
@@ -77,7 +77,7 @@ function checkSeconds(seconds: number | null | undefined, most: number, field: s
   return seconds == null ? null : checkInteger(seconds, 1, most, field)
 }
 
-/** A policy and the input field that it came from. */
+/** A policy, and the input field from which it comes. */
 export interface PolicyField {
   field: string
   approval: ApprovalPolicy | null

@@ -9,24 +9,28 @@ import type { Platform } from '../platform/platform.ts'
 export interface Consciousness {
   agentId: string
   /**
-   * AI SDK ModelMessage[], oldest first: the cycles as they happened. Later cycles may be shown only some of them.
+   * The messages of the cycles as AI SDK ModelMessage[], oldest first. A later cycle may be shown only some of them.
    */
   messages: unknown[]
   cycleCount: number
-  /** Estimate for all cycles. */
+  /** The estimated number of tokens of all cycles. */
   tokenEstimate: number
   lastCycleAt: Date | null
 }
 
 export interface ConsciousnessReading {
   /**
-   * In the order of the ids; null for a stateless or unknown agent. `messages` holds the newest cycles, up to about
-   * 500,000 tokens; the generations of earlier ones are in their runs. Two statements for any number of agents.
+   * Returns consciousnesses in the order of the ids; null for a stateless or unknown agent. `messages` contains the
+   * newest cycles, up to about 500,000 tokens; the runs of earlier cycles contain their generations. Takes two
+   * statements for any number of agents.
    */
   getMany(agentIds: readonly string[]): Promise<(Consciousness | null)[]>
-  /** By id, in the order of the ids; null for an unknown id. */
+  /** Returns cycles in the order of the ids; null for an unknown id. */
   cycles(ids: readonly string[]): Promise<(Cycle | null)[]>
-  /** A page of each agent's cycles, oldest first, in the order of the ids. Two statements for any number of agents. */
+  /**
+   * Returns a page of each agent's cycles, oldest first, in the order of the ids. Takes two statements for any
+   * number of agents.
+   */
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<Cycle>[]>
 }
 

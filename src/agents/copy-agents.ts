@@ -17,7 +17,7 @@ import { openRemoteHeaders, sealedFor } from './remote-agent.ts'
 import type { ToolPhase } from './tool-phases.ts'
 import { addVersion, authorOf } from './version-recording.ts'
 
-/** Changes of one of the copies. */
+/** The changes to one of the copies. */
 export interface CopyChange {
   agentId: string
   instructions?: string
@@ -28,15 +28,16 @@ interface Copying {
   viewer: Viewer
   at: Date
   secretBox: SecretBox
-  /** The spaces that the transaction holds (`holdForkedSpace`, `holdSources`). */
+  /** The spaces that the transaction has locked (`holdForkedSpace`, `holdSources`). */
   heldIds: readonly string[]
   change?: CopyChange
 }
 
 /**
- * Copies the agents of a space into its copy. Tools with external effects require approval in the copy. A copy has those
- * memories and goals that may flow to the viewer; no plans, standing grants, webhooks, notifications or authorizations at
- * MCP servers, and no consciousness. It shares the budget of its original. @throws LimitExceededError past the maximum of agents
+ * Copies the agents of a space into its copy. In the copy, tools with external effects require approval. A copy has
+ * only the memories and goals that the viewer may read, and no plans, standing grants, webhooks, notifications,
+ * authorizations at MCP servers, or consciousness. It shares the budget of its original.
+ * @throws LimitExceededError above the maximum number of agents
  */
 export async function copyAgents(
   tx: Tx,
@@ -65,7 +66,7 @@ async function changeCopy(tx: Tx, id: string, { instructions, model }: CopyChang
   const { phases } = await tx.agent.findUniqueOrThrow({ where: { id }, select: { phases: true } })
   const data = {
     ...(instructions === undefined ? {} : { instructions }),
-    // No step uses another model.
+    // The copy uses one model for all steps.
     ...(model === undefined
       ? {}
       : {
@@ -110,13 +111,13 @@ async function copyServers(tx: Tx, { agentIds, intoId }: Fork, secretBox: Secret
       ...server,
       agentId: copiedId(server.agentId, intoId),
       approval: (approval as Prisma.InputJsonValue | null) ?? OF_ANY_MEMBER,
-      // Null: for all of its tools.
+      // Null means that all tools need approval.
       approvalTools: Prisma.DbNull,
       confidentialTools: (confidentialTools as Prisma.InputJsonValue | null) ?? Prisma.DbNull,
       fingerprints: server.fingerprints as Prisma.InputJsonValue,
       listing: (server.listing as Prisma.InputJsonValue | null) ?? Prisma.DbNull,
       problems: server.problems as Prisma.InputJsonValue,
-      // A refresh by the copy would end the tokens of the original.
+      // If the copy refreshed the tokens, those of the original would become invalid.
       oauthSealed: null,
       ...headersOfCopy('mcp', server, intoId, secretBox),
     }
@@ -137,7 +138,7 @@ async function copyRemotes(tx: Tx, { agentIds, intoId }: Fork, secretBox: Secret
   }
 }
 
-/** Headers are encrypted for one agent. */
+/** Encrypts the headers again, because their encryption is bound to one agent. */
 function headersOfCopy(
   kind: HeadersOwner['kind'],
   owner: SealedHeaders & { agentId: string; name: string },

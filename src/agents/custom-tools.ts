@@ -36,9 +36,9 @@ export interface ToolInput {
   visible?: boolean | null
   timeoutMs?: number | null
   url?: string | null
-  /** If absent: a POST of the whole input as JSON to the unchanged URL. */
+  /** The HTTP method. If absent, the request is a POST with the whole input as JSON to the unchanged URL. */
   method?: string | null
-  /** Undefined in an update keeps the headers of the tool with the same name; null removes them. */
+  /** If undefined in an update, the tool with the same name keeps its headers; null removes them. */
   headers?: HeadersInput
   approval?: ApprovalPolicyInput | null
   /** JSON Schema of the submitted result. */
@@ -64,13 +64,13 @@ export interface CheckedTool {
   approval: ApprovalPolicy | null
   resultSchema: Json
   mayReceiveConfidential: boolean
-  /** No standing grant may cover the tool's calls. */
+  /** Whether no standing grant may cover the tool's calls. */
   alwaysAsk: boolean
 }
 
 /** The custom tools of agents. */
 export interface CustomTools {
-  /** The tools of each agent in the order of the input; agents without tools are left out. */
+  /** Returns the tools of each agent in the order of the input. The map has no entry for an agent without tools. */
   listMany(agentIds: readonly string[]): Promise<Map<string, CustomTool[]>>
 }
 
@@ -101,12 +101,12 @@ function toolOf(row: Row): CustomTool {
 /** The maximum length of a tool's schema in characters. It is limited because each request to the model contains the schema. */
 const LONGEST_SCHEMA = 65_536
 
-/** Only admins create tools, so the checks of their schemas are not rate-limited. */
+/** The requester of schema checks for admins. Only admins create tools, so these checks are not rate-limited. */
 const ADMINS: Requester = { id: 'admins', isPatient: true }
 
 /**
- * Checks the schemas of tools. Call it before locking rows, because checking somebody else's schema may take long.
- * @throws BadInputError with the field at fault.
+ * Checks the schemas of tools. Call this before locking rows, because checking an untrusted schema may take long.
+ * @throws BadInputError with the invalid field
  */
 export async function checkToolSchemas(tools: readonly ToolInput[] | null | undefined): Promise<void> {
   for (const [index, tool] of (tools ?? []).slice(0, MOST_TOOLS).entries()) {

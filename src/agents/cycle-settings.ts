@@ -5,13 +5,13 @@ import { checkInteger } from '../lib/validate.ts'
 export interface CycleSettings {
   maxConsciousnessTokens: number
   minRecentCycles: number
-  /** Show the model a preview of the waiting inbox events before each step except the first. */
+  /** Whether the model is shown a preview of the waiting inbox events before each step except the first. */
   inboxPreview: boolean
-  /** Show the model urgent events in full before each step except the first, and claim them. */
+  /** Whether urgent events are claimed and shown to the model in full before each step except the first. */
   urgentInjection: boolean
-  /** Humans and spaces whose messages count as urgent. */
+  /** The humans and spaces whose messages are urgent. */
   urgentFrom: string[]
-  /** End the cycle once it has sent as many messages as its inbox contained from spaces. */
+  /** Whether the cycle ends once it has sent as many messages as its inbox contained messages from spaces. */
   stopWhenAllAnswered: boolean
 }
 

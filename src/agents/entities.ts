@@ -3,9 +3,9 @@ import { wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The fields that humans and agents have in common. */
+/** Reads entities, which have the fields that humans and agents have in common. */
 export interface Entities {
-  /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
+  /** Returns entities in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Entity | null)[]>
 }
 

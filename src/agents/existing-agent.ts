@@ -11,8 +11,9 @@ export async function checkAgent(tx: Tx, agentId: string): Promise<void> {
 }
 
 /**
- * Serialises transactions that change rows of the agent, so that counts are exact. Does not block rows that refer to
- * the agent. @throws NotFoundError if no agent has the id.
+ * Locks an agent's row to serialize transactions that change rows of the agent, so that counts are exact. Does not
+ * block writes to rows that refer to the agent.
+ * @throws NotFoundError if no agent has the id
  */
 export async function lockAgentRow(tx: Tx, agentId: string): Promise<void> {
   const [agent] = await tx.$queryRaw<unknown[]>`

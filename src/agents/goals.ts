@@ -12,8 +12,8 @@ import { deleteGoals, insertGoal, updateGoal } from '../stores/knowledge-store.t
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 /**
- * Without `id`, a new goal, which needs a description and is ACTIVE by default; with `id`, the fields of that goal to
- * change.
+ * A goal to add or change. Without `id`, a new goal, which needs a description and is ACTIVE by default; with `id`,
+ * the fields of this goal that change.
  */
 export interface GoalInput {
   id?: string | null
@@ -22,26 +22,29 @@ export interface GoalInput {
 }
 
 /**
- * The goals of agents. Each goal and field is written separately, so that concurrent writers do not overwrite each
- * other.
+ * Manages the goals of agents. Goals and fields are written separately, so that concurrent writers do not overwrite
+ * each other.
  */
 export interface Goals {
-  /** By id, in the order of the ids; null for an unknown id. */
+  /** Returns goals in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(Goal | null)[]>
-  /** The goals of each agent, oldest first; agents without goals are left out. */
+  /** Returns the goals of each agent, oldest first. The map has no entry for an agent without goals. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Goal[]>>
   /**
-   * Adds and changes goals on behalf of the agent itself, and returns them in the given order. `by` is the caller's
-   * transaction and the marks of the run.
-   * @throws BadInputError, NotFoundError for an unknown goal or one of another agent, LimitExceededError over 500
-   * goals that the run may read.
+   * Adds and changes goals for the agent itself, and returns them in the given order. `by`: the caller's
+   * transaction, and the marks of the run.
+   * @throws BadInputError; NotFoundError for an unknown goal or one of another agent; LimitExceededError above 500
+   * goals that the run may read
    */
   set(agentId: string, goals: readonly GoalInput[], by?: { tx: Tx; marks: Marks }): Promise<Goal[]>
-  /** Deletes goals on behalf of the agent itself, if its run may read them. Returns the ids of the deleted goals. */
+  /** Deletes goals for the agent itself, if its run may read them. Returns the ids of the deleted goals. */
   delete(agentId: string, ids: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<string[]>
-  /** `set` for a viewer: admins only. */
+  /** Like `set`, for a viewer; for admins only. */
   setAs(viewer: Viewer, input: { agentId: string; goals: readonly GoalInput[] }): Promise<Goal[]>
-  /** `delete` for a viewer: admins only. @throws NotFoundError for an unknown agent. */
+  /**
+   * Like `delete`, for a viewer; for admins only.
+   * @throws NotFoundError for an unknown agent
+   */
   deleteAs(viewer: Viewer, input: { agentId: string; ids: readonly string[] }): Promise<string[]>
 }
 
@@ -125,7 +128,8 @@ async function write(
     return insertGoal(tx, goal)
   }
   if (prefixOf(id) === null) throw new NotFoundError(NO_SUCH_GOAL)
-  // A change by a run, even of the status alone, adds the marks of the run to the goal; a change by an admin does not.
+  // A change by a run, even if it concerns only the status, adds the run's marks to the goal. A change by an admin
+  // does not.
   const before = marks === null ? null : await readKnown(tx, id, marks)
   if (marks !== null && before === null) throw new NotFoundError(NO_SUCH_GOAL)
   const stays = description === null ? [before ?? UNMARKED] : []
@@ -136,8 +140,8 @@ async function write(
 }
 
 /**
- * Counts only what the run may read. Otherwise one human could fill the limit with goals that other runs can neither
- * read nor delete.
+ * Counts the goals that the run may read. If all goals counted, one human could fill the limit with goals that other
+ * runs can neither read nor delete.
  */
 async function countKnown(tx: Tx, agentId: string, marks: Marks): Promise<number> {
   const [row] = await tx.$queryRaw<{ count: number }[]>`

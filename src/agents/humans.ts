@@ -14,24 +14,27 @@ import { insertHuman, showsEverybodySql } from '../stores/human-store.ts'
 
 export interface CreateHumanInput {
   name: string
-  /** The `sub` of the human's sign-in tokens; unique. */
+  /** The `sub` of the human's sign-in tokens, which must be unique. */
   externalId?: string | null
   /** MEMBER if absent. */
   role?: HumanRole | null
-  /** Unique, ignoring case. */
+  /** The email address, which must be unique, ignoring case. */
   email?: string | null
 }
 
-/** Humans. */
 export interface Humans {
-  /** Admins only. @throws BadInputError; ConflictError if another human has the `externalId` or `email`. */
+  /**
+   * Creates a human; for admins only.
+   * @throws BadInputError; ConflictError if another human has the `externalId` or `email`
+   */
   create(viewer: Viewer, input: CreateHumanInput): Promise<Entity>
   /**
-   * Newest first: for admins, all humans that were not erased; for humans, those whom PARLEY_DIRECTORY shows;
-   * for services, none. `search` matches the name, ignoring case; a blank one does not filter.
+   * Returns a page of humans, newest first: for admins, all humans who were not erased; for humans, those whom
+   * PARLEY_DIRECTORY shows; for services, none. `search` matches the name, ignoring case; a blank search does not
+   * filter.
    */
   page(viewer: Viewer, request: PageRequest, search: string | null): Promise<Page<Entity>>
-  /** By id, in the order of the ids; null for an unknown id or an agent. Does not check visibility. */
+  /** Returns humans in the order of the ids; null for an unknown id or an agent. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Entity | null)[]>
 }
 
@@ -65,7 +68,10 @@ export function createHumans({ db, clock, config }: Pick<Platform, 'db' | 'clock
   }
 }
 
-/** Returns the ConflictError for a second human with the same `externalId` or `email`, or the error itself. */
+/**
+ * Returns a ConflictError if the error means that another human has the same `externalId` or `email`; otherwise the
+ * error.
+ */
 export function conflictOf(error: unknown): unknown {
   if (!isUniqueViolation(error)) return error
   return new ConflictError(`Another human has this ${isViolationOf(EMAIL_INDEX, error) ? 'email' : 'externalId'}.`)
@@ -85,7 +91,7 @@ function directoryOf(viewer: Viewer, search: string, showsEverybody: Prisma.Sql)
     ${isAdmin(viewer) ? Prisma.empty : shared}`
 }
 
-/** Rejects ids of Parley, which could sign in as another human. */
+/** Rejects ids of Parley's own format, which would allow signing in as another human. */
 export function checkExternalId(externalId: string): string {
   checkText(externalId, LONGEST_EXTERNAL_ID, 'input.externalId')
   if (externalId.trim() === '' || prefixOf(externalId) !== null) {

@@ -3,7 +3,7 @@ import type { Prisma } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import { RETRIED_SQL, returnRetried } from '../stores/inbox-store.ts'
 
-/** Returns postponed events to the inbox when their delay is over. */
+/** Returns events to the inbox when their delay is over. */
 export interface InboxRetrying {
   /** A SELECT of `id` and `at`, the time that each event is due. */
   due: Prisma.Sql

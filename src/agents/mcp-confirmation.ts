@@ -7,10 +7,10 @@ import { requireAdmin } from '../rules/permissions.ts'
 import { trustListing } from '../stores/tool-store.ts'
 import { asVersion, authorOf } from './version-recording.ts'
 
-/** Confirmation of the tools that MCP servers list. */
+/** Lets admins confirm the tools that MCP servers list. */
 export interface McpConfirmation {
   /**
-   * Admins only: confirms the tools of a server as last listed, in a new version of the agent.
+   * Confirms the tools that a server listed last, as a new version of the agent; for admins only.
    * @throws ForbiddenError, NotFoundError
    */
   confirm(viewer: Viewer, input: { agentId: string; serverName: string }): Promise<void>

@@ -35,18 +35,23 @@ export interface McpServer
     | 'oauthSealed'
   > {
   oauth: McpAuthorization
-  /** Whether an authorization of the server itself is stored. With PERSON, it only lists the tools. */
+  /**
+   * Whether an authorization of the server itself is stored. With the setting PERSON, it is used only to list the
+   * tools.
+   */
   authorized: boolean
   /** Null for all tools of the server. */
   allowedTools: string[] | null
-  /** The tools that the server listed last and that the agent may use; empty until a run has contacted the server. */
+  /**
+   * The tools that the server listed last and that the agent may use; empty until a run has connected to the server.
+   */
   tools: (ListedMcpTool & { confirmed: boolean })[]
   approval: ApprovalPolicy | null
-  /** Null for all tools, if there is a policy. */
+  /** The tools that need approval; null for all tools, if there is a policy. */
   approvalTools: string[] | null
-  /** Null for all tools, if the server may receive confidential content. */
+  /** The tools that may receive confidential content; null for all tools, if the server may receive it. */
   confidentialTools: string[] | null
-  /** The tools that could not be used when a run last contacted the server, with reasons. */
+  /** The tools that could not be used when a run last connected to the server, with reasons. */
   problems: McpProblem[]
 }
 
@@ -56,25 +61,25 @@ export type McpAuthorization = (typeof MCP_AUTHORIZATIONS)[number]
 
 /** Why a server, or one of its tools, is left out. */
 export interface McpProblem {
-  /** Null if the server itself is left out. */
+  /** The name of the tool; null if the whole server is left out. */
   toolName: string | null
   reason: string
 }
 
-/** A tool as the server last listed it. */
+/** A tool in the form in which the server listed it last. */
 export interface ListedMcpTool {
   /** The tool's name on the server. */
   name: string
   description: string | null
   inputSchema: JsonObject
-  /** Changes with any part of the tool's definition. */
+  /** A fingerprint that changes with any part of the tool's definition. */
   fingerprint: string
 }
 
 export interface McpServerInput {
   name: string
   url: string
-  /** Undefined in an update keeps the headers of the server with the same name; null removes them. */
+  /** If undefined in an update, the server with the same name keeps its headers; null removes them. */
   headers?: HeadersInput
   allowedTools?: readonly string[] | null
   approval?: ApprovalPolicyInput | null
@@ -98,13 +103,13 @@ export interface CheckedMcpServer {
   confidentialTools: string[] | null
   /** The tools whose calls no standing grant may cover. */
   alwaysAskTools: string[]
-  /** Null: unchanged while the URL stays the same. */
+  /** How requests are authorized; null to keep the setting, as long as the URL stays the same. */
   oauth: McpAuthorization | null
 }
 
 /** The MCP servers of agents. */
 export interface McpServers {
-  /** The servers of each agent in the order of the input; agents without servers are left out. */
+  /** Returns the servers of each agent in the order of the input. The map has no entry for an agent without servers. */
   listMany(agentIds: readonly string[]): Promise<Map<string, McpServer[]>>
 }
 
@@ -224,8 +229,8 @@ function checkToolList(given: readonly string[] | null | undefined, field: strin
 }
 
 /**
- * Replaces the servers of an agent, in the caller's transaction. A server that keeps its name and URL keeps its list of
- * tools.
+ * Replaces the servers of an agent, in the caller's transaction. A server with the same name and URL keeps its
+ * stored list of tools.
  */
 export async function replaceMcpServers(
   tx: Tx,
@@ -257,7 +262,7 @@ export async function replaceMcpServers(
       confidentialTools: server.confidentialTools ?? Prisma.DbNull,
       alwaysAskTools: server.alwaysAskTools,
       oauth,
-      // A token is for one address.
+      // The token is valid only for one address.
       oauthSealed: oauth !== 'NONE' && same?.url === url && same.oauth === oauth ? same.oauthSealed : null,
       fingerprints: same?.url === url ? (same.fingerprints ?? {}) : {},
       listing: (same?.url === url ? same.listing : null) ?? Prisma.DbNull,

@@ -15,25 +15,28 @@ export interface MemoryInput {
 }
 
 /**
- * The memories of agents, by key. Each key is written separately and the last writer of a key wins, so that concurrent
- * edits by an admin and an agent do not overwrite each other's keys.
+ * Manages the memories of agents by key. Each key is written separately, and the last writer of a key wins, so that
+ * concurrent edits by an admin and an agent do not overwrite each other's keys.
  */
 export interface Memories {
-  /** The memories of each agent by key; agents without memories are left out. */
+  /** Returns the memories of each agent by key. The map has no entry for an agent without memories. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Memory[]>>
   /**
-   * Writes memories on behalf of the agent itself, and returns all memories that its run may read. The last value of a
-   * repeated key wins. The same key under another label is a different memory, which does not change. `by` is the caller's
-   * transaction and the marks of the run.
-   * @throws BadInputError, LimitExceededError over 500 memories that the run may read, NotFoundError for an unknown
-   * agent.
+   * Writes memories for the agent itself, and returns all memories that its run may read. If a key is repeated, its
+   * last value wins. A memory with the same key and another label is a different memory, which stays unchanged.
+   * `by`: the caller's transaction, and the marks of the run.
+   * @throws BadInputError; LimitExceededError above 500 memories that the run may read; NotFoundError for an unknown
+   * agent
    */
   set(agentId: string, memories: readonly MemoryInput[], by?: { tx: Tx; marks: Marks }): Promise<Memory[]>
-  /** Deletes memories on behalf of the agent itself, if its run may read them. Returns the deleted keys. */
+  /** Deletes memories for the agent itself, if its run may read them. Returns the deleted keys. */
   delete(agentId: string, keys: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<string[]>
-  /** `set` for a viewer: admins only. */
+  /** Like `set`, for a viewer; for admins only. */
   setAs(viewer: Viewer, input: { agentId: string; memories: readonly MemoryInput[] }): Promise<Memory[]>
-  /** `delete` for a viewer, under every label: admins only. @throws NotFoundError for an unknown agent. */
+  /**
+   * Like `delete`, for a viewer, with every label; for admins only.
+   * @throws NotFoundError for an unknown agent
+   */
   deleteAs(viewer: Viewer, input: { agentId: string; keys: readonly string[] }): Promise<string[]>
 }
 
@@ -56,8 +59,8 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
         await lockAgentRow(tx, agentId)
         const { places, label } = by?.marks ?? UNMARKED
         await upsertMemories(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })
-        // Counts only what the run may read. Otherwise one human could fill the limit with memories that other runs can
-        // neither read nor delete.
+        // Counts the memories that the run may read. If all memories counted, one human could fill the limit with
+        // memories that other runs can neither read nor delete.
         const rows = await tx.$queryRaw<Memory[]>`
           SELECT * FROM "Memory" WHERE "agentId" = ${agentId} AND ${isKnownTo({ places, label })} ORDER BY key, id`
         if (rows.length > MOST_MEMORIES) {

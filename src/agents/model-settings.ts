@@ -1,6 +1,6 @@
 import { BadInputError } from '../lib/errors.ts'
 
-/** Settings of a model call, by the AI SDK's names. An absent setting is left to the provider. */
+/** Settings of a model call, with the names of the AI SDK. For absent settings, the provider's defaults apply. */
 export interface ModelSettings {
   temperature?: number
   topP?: number
@@ -17,7 +17,7 @@ const MOST_OUTPUT_TOKENS = 1_000_000
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number]
 export type ServiceTier = (typeof SERVICE_TIERS)[number]
 
-/** Returns the error in a value, as a sentence; null if the value is valid. */
+/** Returns what is wrong with a value, as a sentence; null if the value is valid. */
 type Rule = (value: unknown) => string | null
 
 const RULES: Record<keyof ModelSettings, Rule> = {

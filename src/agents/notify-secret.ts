@@ -12,7 +12,7 @@ export function newWebhookSecret(): string {
 const contextOf = (agentId: string) => `notify:${agentId}`
 
 /**
- * Returns the columns that a given `notifyUrl` sets, and its new secret; no columns if the URL is unchanged
+ * Returns the columns to set for a `notifyUrl`, and its new secret. Returns no columns if the URL is unchanged
  * (undefined).
  */
 export function notifyColumns(agentId: string, url: string | null | undefined, secretBox: SecretBox) {

@@ -81,8 +81,8 @@ const NO_HEADERS: SealedHeaders = { headersSealed: null, headerNames: [] }
 const contextOf = ({ kind, agentId, name }: HeadersOwner) => `${kind}:${agentId}:${name}`
 
 /**
- * Prevents stored headers, which were given for one origin, from being sent to another.
- * @throws BadInputError if the origin changes and the headers are kept.
+ * Checks that stored headers, which were given for one origin, will not be sent to another origin.
+ * @throws BadInputError if the origin changes and the headers are kept
  */
 export function checkOriginOfKept(
   { url, headers }: { url: string | null; headers: Headers | null | undefined },

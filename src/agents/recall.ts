@@ -4,8 +4,9 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * Which part of a consciousness a cycle was shown: the cycles from `whole` to `end` in full, and the summaries of the
- * cycles from `summed` to `whole`. Stored cycles never change, so this is enough to show the same cycles again.
+ * The part of a consciousness that a cycle was shown: the cycles from `whole` to `end` in full, and the summaries of
+ * the cycles from `summed` to `whole`. Stored cycles never change, so the same part can be read again with these
+ * numbers.
  */
 export interface Recall {
   summed: number
@@ -37,24 +38,24 @@ export interface Recalled {
 /** Selects the part of a consciousness that is sent to the model. */
 export interface Recalling {
   /**
-   * Chooses the cycles that the agent's next cycle is shown, in at most `budget` tokens. While everything since the last
-   * compaction fits, all of it is shown, so that the prompt keeps a prefix that providers cache. Otherwise it compacts: it
-   * shows the newest cycles in full in half the budget (at least `leastWhole`, even over the budget, if these have
-   * at most `mostWhole` tokens), and before them as many summaries as fit, newest first. If the agent's limits have risen
-   * since that compaction, omitted cycles return. Reads only what fits the budget. Cycles from a `hidden` space are
-   * ignored.
+   * Chooses the cycles that the agent's next cycle is shown, in at most `budget` tokens. While all cycles since the
+   * last compaction fit, shows all of them, so that the prompt keeps a prefix that providers cache. Otherwise
+   * compacts: shows the newest cycles in full in half the budget (at least `leastWhole`, even above the budget, if
+   * these have at most `mostWhole` tokens), and before them as many summaries as fit, newest first. If the agent's
+   * limits have been raised since that compaction, omitted cycles return. Reads only cycles that fit the budget.
+   * Ignores cycles from `hidden` spaces.
    */
   choose(agentId: string, limits: RecallLimits): Promise<Recalled>
-  /** Reads again a part that was chosen before. */
+  /** Reads a part that was chosen before. */
   again(agentId: string, recall: Recall): Promise<StoredMessage[]>
-  /** By key. One statement for any number. */
+  /** Reads several parts, by key, with one statement. */
   againMany(asked: { key: string; agentId: string; recall: Recall }[]): Promise<Map<string, StoredMessage[]>>
 }
 
 export interface RecallLimits {
-  /** Tokens available in addition to the rest of the prompt. */
+  /** The number of tokens that the rest of the prompt leaves. */
   budget: number
-  /** Tokens that `leastWhole` cycles may have, whatever else the prompt contains. */
+  /** The maximum number of tokens of `leastWhole` cycles, whatever else the prompt contains. */
   mostWhole: number
   allowed: Allowed
   hidden?: readonly string[]
@@ -72,7 +73,7 @@ interface Summary {
 }
 
 const LONGEST_SUMMARY = 600
-/** Shares of the budget: the share that compaction fills with full cycles, and the maximum for summaries. */
+/** The share of the budget that a compaction fills with full cycles. The share below is the maximum for summaries. */
 const WHOLE_SHARE = 0.5
 const SUMMARY_SHARE = 0.25
 /** The maximum number of cycles considered for one prompt. A budget of 100,000 tokens fits a few hundred. */
@@ -130,7 +131,7 @@ export function createRecalling({ db }: Pick<Platform, 'db'>): Recalling {
       const before = isOutgrown ? { ...last, summed: last.first, whole: last.first } : last
       const sizes = await readSizes(prisma, agentId, hidden, before.whole, before.end)
       const sum = sizes.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
-      // Cycles that are hidden from this cycle may be shown to a later one.
+      // Cycles that are hidden from this cycle may be visible to a later one.
       const whole = hidden.length > 0 ? before.whole : (sizes.at(-1)?.index ?? before.end)
       const earliest = Math.max(before.summed, whole - SUMMARIES_AT_ONCE)
       const summaries = sum > budget ? 0 : await summariesTokens(agentId, hidden, earliest, whole)
@@ -155,7 +156,7 @@ export function createRecalling({ db }: Pick<Platform, 'db'>): Recalling {
   }
 }
 
-/** Spaces whose cycles are not shown. */
+/** The spaces whose cycles are not shown. */
 type Hidden = readonly string[]
 
 const but = (hidden: Hidden) => (hidden.length === 0 ? {} : { hidden: [...hidden] })
@@ -178,7 +179,7 @@ function exceeds(now: Allowed, then: Allowed): boolean {
 }
 
 /**
- * Returns the newest sizes that fit into `target`, and at least `least` of them if these fit into `most`. Newest first.
+ * Returns the newest sizes that fit into `target`, newest first; at least `least` of them, if these fit into `most`.
  */
 function newest(sizes: Size[], target: number, most: number, least: number): Size[] {
   let sum = 0
@@ -189,7 +190,7 @@ function newest(sizes: Size[], target: number, most: number, least: number): Siz
   return end === -1 ? sizes : sizes.slice(0, end)
 }
 
-/** Returns the part that the last cycle was shown, clipped to the current consciousness. */
+/** Returns the part that the last cycle was shown, limited to the current consciousness. */
 async function readLast(tx: Tx, agentId: string): Promise<Recall & { first: number }> {
   const [row] = await tx.$queryRaw<{ first: number; end: number; recall: Recall | null }[]>`
     SELECT a."firstCycle" AS first, a."cycleCount" AS "end", r.state->'recall' AS recall FROM "Agent" a

@@ -6,7 +6,7 @@ import type { SecretBox } from '../platform/secret-box.ts'
 import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
 import { checkHeaders, type Headers, type HeadersInput } from './outgoing-request.ts'
 
-/** The connection to an agent whose model is `a2a:<card url>`, as admins configure it. */
+/** The connection to a remote agent, whose model name is `a2a:<card url>`, as configured by admins. */
 export interface RemoteAgentInput {
   /** Absent keeps the stored headers; null removes them. */
   headers?: HeadersInput
@@ -16,22 +16,22 @@ export interface RemoteAgentInput {
   mayReceiveConfidential?: boolean | null
 }
 
-/** Validated. Undefined keeps what is stored; null removes it. */
+/** Validated settings. Undefined keeps the stored setting; null removes it. */
 export interface RemoteSettings {
   headers: Headers | null | undefined
   approval: ApprovalPolicy | null | undefined
   mayReceiveConfidential: boolean | undefined
 }
 
-/** An agent card as last read. */
+/** The agent card that was read last. */
 export interface RemoteCard {
-  /** Where it was read. */
+  /** The URL from which the card was read. */
   cardUrl: string
-  /** The fingerprint of the card that is trusted: that of the first one, until an admin confirms another. */
+  /** The fingerprint of the trusted card: the first card, until an admin confirms another one. */
   trusted: string
   /** The fingerprint of the card below. */
   fingerprint: string
-  /** When it was read, in ms since 1970. Absent in cards that were stored before this field existed. */
+  /** When the card was read, in ms since 1970. Absent in cards stored by earlier versions. */
   readAt?: number
   name: string
   description: string
@@ -53,16 +53,16 @@ export type RemoteColumns = Pick<
   | 'remoteCard'
 >
 
-/** The remote agent of an agent, as admins see it. */
+/** The remote agent in the form in which admins see it. */
 export interface RemoteAgent {
   agentId: string
   cardUrl: string
   headerNames: string[]
   approval: ApprovalPolicy | null
   mayReceiveConfidential: boolean
-  /** Null until a run has read it. */
+  /** The card; null until a run has read it. */
   card: RemoteCard | null
-  /** Whether messages may be sent to the agent: its card has not changed since it was trusted. */
+  /** Whether messages may be sent to the remote agent: its card has not changed since the card was trusted. */
   confirmed: boolean
 }
 
@@ -95,24 +95,27 @@ export function checkRemote(
   }
 }
 
-/** The settings of an agent that restrict its choice of a remote model. */
+/** The settings of an agent that determine whether its model may be a remote agent. */
 export interface ForeignAgentFacts {
   model: string
   fallbackModels: readonly string[]
   phases: readonly { model: string | null }[]
   isPersistent: boolean
   mcpServerNames: readonly string[]
-  /** Whether `remote` is given. */
+  /** Whether the input contains `remote`. */
   hasRemote: boolean
   maxSteps: number
-  /** How many calls a run may make. */
+  /** The maximum number of calls per run. */
   maxToolCalls: number
 }
 
-/** A run sends the message in one call, and posts the answer in another. */
+/** The minimum number of calls: a run sends the message with one call and posts the answer with another one. */
 const FEWEST_FOREIGN_CALLS = 2
 
-/** Checks that a remote agent is only the main model of a stateless agent. @throws BadInputError */
+/**
+ * Checks that a remote agent is used only as the main model of a stateless agent.
+ * @throws BadInputError
+ */
 export function checkForeignUse(facts: ForeignAgentFacts): void {
   const { model, fallbackModels, phases, isPersistent, mcpServerNames, hasRemote } = facts
   const other = [...fallbackModels, ...phases.flatMap((phase) => phase.model ?? [])].find(isForeignModel)
@@ -160,9 +163,9 @@ const isSameOrigin = (model: string, other: string) =>
   originOf(parseForeignModel(model)) === originOf(parseForeignModel(other))
 
 /**
- * Returns the columns after a change of the model or of `remote`; undefined leaves either unchanged. A new model keeps the approval
- * and, at the same origin, the headers and whether it may receive confidential content. Its card is trusted on first use, like that
- * of a new agent.
+ * Returns the columns after a change of the model or of `remote`; undefined leaves them unchanged. A new model keeps
+ * the approval policy and, at the same origin, the headers and the permission to receive confidential content. The
+ * card of the new model is trusted on first use, as for a new agent.
  * @throws BadInputError if headers would be sent to another origin
  */
 export function remoteColumns(
@@ -209,7 +212,7 @@ function headersAfter(
   return sealedFor(before.id, model, given, secretBox)
 }
 
-/** Returns the columns of headers for the agent that a model names. */
+/** Returns the columns with the encrypted headers for the remote agent that a model names. */
 export function sealedFor(agentId: string, model: string, headers: Headers, secretBox: SecretBox) {
   return {
     remoteHeadersSealed: secretBox.seal(JSON.stringify(headers), contextOf(agentId, model)),

@@ -10,9 +10,8 @@ import type { RemoteCard } from './remote-agent.ts'
 import { asVersion, authorOf } from './version-recording.ts'
 
 /**
- * Stores the card of an agent's remote agent, unless one that was read later is stored. The first card is trusted, because an admin
- * named its address.
- * Returns what is stored; null if the agent has another model now.
+ * Stores the card of a remote agent, unless the stored card was read later. The first card is trusted, because an
+ * admin named its address. Returns the stored card; null if the agent has another model now.
  */
 export async function keepCard(
   { prisma }: Pick<Database, 'prisma'>,
@@ -23,10 +22,11 @@ export async function keepCard(
   return kept?.card ?? null
 }
 
-/** Confirmation of changed agent cards. */
+/** Lets admins confirm changed agent cards. */
 export interface CardConfirmation {
   /**
-   * Admins only: trusts the card with the fingerprint, which must be the last one that was read, in a new version of the agent.
+   * Trusts the card with the fingerprint, which must be the card that was read last, as a new version of the agent;
+   * for admins only.
    * @throws ForbiddenError, NotFoundError, ConflictError
    */
   confirmCard(viewer: Viewer, input: { agentId: string; fingerprint: string }): Promise<void>

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { BadInputError } from '../lib/errors.ts'
 
-/** The maximum length that models accept. */
+/** The maximum length of a tool name that models accept. */
 export const LONGEST_TOOL_NAME = 64
 export const TOOL_NAME_HASH_LENGTH = 8
 
@@ -66,8 +66,8 @@ export function checkToolName(name: string, field: string): string {
 }
 
 /**
- * The stored name of a call whose tool does not exist. The model's own text is only in the step, which admins see,
- * because it may contain text that readers of the call may not see.
+ * The stored name of a call whose tool does not exist. Only the step, which admins see, contains the name that the
+ * model generated, because it may contain text that readers of the call may not see.
  */
 export const UNKNOWN_TOOL = 'unknown'
 

@@ -6,14 +6,14 @@ import { isBuiltInTool, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
 export type ToolChoice = 'AUTO' | 'REQUIRED' | 'NONE'
 
-/** The tools that the model may or must use from step `fromStep` (0-based) until the next phase begins. */
+/** The tools that the model may or must use from step `fromStep` (starting at 0) until the next phase begins. */
 export interface ToolPhase {
   fromStep: number
-  /** Null for the agent's model. */
+  /** The model in this phase; null for the agent's model. */
   model: string | null
-  /** Each overrides the agent's setting; an absent one does not. */
+  /** Settings that override those of the agent. Absent ones do not. */
   modelSettings?: ModelSettings
-  /** Null for all tools. */
+  /** The tools that the model may use; null for all tools. */
   activeTools: string[] | null
   toolChoice: ToolChoice
 }

@@ -7,11 +7,14 @@ import type { ApprovalPolicy } from './approval-policy.ts'
 import type { ListedMcpTool } from './mcp-servers.ts'
 import { mcpToolName } from './tool-names.ts'
 
-/** The digests of a tool to which decisions of people are bound. */
+/** The digests of a tool to which people's decisions are bound. */
 export interface ToolVersion {
-  /** Covers the tool's definition, its execution and its address, as an approval does. */
+  /** The digest of the tool's definition, execution and address, to which approvals are bound. */
   versionDigest: string
-  /** Covers the approval policy as well, as a standing grant does. Null: no grant is possible. */
+  /**
+   * The digest that also includes the approval policy, to which standing grants are bound; null if no grant is
+   * possible.
+   */
   grantDigest: string | null
 }
 
@@ -31,7 +34,7 @@ export function versionOfTool(tool: AgentTool): ToolVersion {
   const { name, description, execution, url, method, alwaysAsk } = tool
   const inputSchema = tool.inputSchema as JsonObject
   const approval = tool.approval as ApprovalPolicy | null
-  // Tools without a method keep the digest that they had before tools had methods.
+  // A tool without a method keeps the digest that it had before methods were introduced.
   const definition = { name, description, inputSchema, execution, url }
   const digest = digestOf(method === null ? definition : { ...definition, method })
   return versionOf(digest, { approval, alwaysAsk })

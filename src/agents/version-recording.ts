@@ -6,7 +6,7 @@ import { updateAgent } from '../stores/agent-store.ts'
 import { type ChangeNote, insertVersion } from '../stores/version-store.ts'
 import { type AgentDefinition, readDefinition } from './agent-definition.ts'
 
-/** A change to an agent, for the list of its versions. */
+/** A change to an agent, as the list of its versions shows it. */
 export interface Change extends ChangeNote {
   at: Date
 }
@@ -24,8 +24,8 @@ interface LockedAgent {
 }
 
 /**
- * Runs a change to an agent, and records the resulting definition as a version if it differs from the last one. Also returns
- * the id of the agent's version.
+ * Runs a change to an agent, and records the resulting definition as a version if it differs from the last one.
+ * Returns the result, and the id of the agent's version.
  */
 export async function asVersion<T>(
   tx: Tx,
@@ -36,7 +36,7 @@ export async function asVersion<T>(
   const before = await readDefinition(tx, agentId)
   const key = { agentId, number: version }
   const last = await tx.agentVersion.findUnique({ where: { agentId_number: key }, select: { id: true } })
-  // The agent is older than the first release with versions. Its runs continue with its former definition.
+  // The agent is older than versions of agents. Its runs continue with its former definition.
   const definition = before as unknown as Prisma.InputJsonValue
   const lastId = last?.id ?? (await insertVersion(tx, { ...key, authorId: null, note: null, createdAt, definition }))
   const result = await work()

@@ -18,10 +18,10 @@ export interface Webhook {
   serviceName: string
   /** The path to which the service sends POST requests. */
   path: string
-  /** Events of this webhook are urgent for a persistent agent. */
+  /** Whether events of this webhook are urgent for a persistent agent. */
   urgent: boolean
   createdAt: Date
-  /** With a resolution of one minute. */
+  /** When the webhook was last used, with a resolution of one minute. */
   lastUsedAt: Date | null
 }
 
@@ -37,24 +37,29 @@ export interface CreateWebhookInput {
  */
 export interface Webhooks {
   /**
-   * Admins only. The secret cannot be read later; it is stored encrypted. @throws ForbiddenError, NotFoundError,
-   * BadInputError
+   * Creates a webhook; for admins only. The secret is stored encrypted and cannot be read later.
+   * @throws ForbiddenError, NotFoundError, BadInputError
    */
   create(viewer: Viewer, input: CreateWebhookInput): Promise<{ webhook: Webhook; secret: string }>
-  /** Admins only: later deliveries get the same response as for an unknown webhook. @throws ForbiddenError, NotFoundError */
+  /**
+   * Deletes a webhook; for admins only. Later deliveries get the same response as for an unknown webhook.
+   * @throws ForbiddenError, NotFoundError
+   */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedWebhookId: string }>
   /**
-   * Admins only: creates a new secret, which cannot be read later. The previous secret stays valid for the given time;
-   * older ones become invalid at once.
+   * Creates a new secret, which cannot be read later; for admins only. The previous secret stays valid for the given
+   * time; older secrets become invalid immediately.
    * @throws ForbiddenError, NotFoundError, BadInputError
    */
   rotateSecret(
     viewer: Viewer,
     input: { id: string; graceSeconds: number },
   ): Promise<{ webhook: Webhook; secret: string }>
-  /** The webhooks of one agent or of all, newest first; null if the viewer is not an admin. */
+  /**
+   * Returns a page of the webhooks of one agent, or of all agents, newest first; null if the viewer is not an admin.
+   */
   page(viewer: Viewer, request: PageRequest, agentId: string | null): Promise<Page<Webhook> | null>
-  /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
+  /** Returns webhooks in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Webhook | null)[]>
 }
 

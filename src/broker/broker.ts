@@ -11,7 +11,7 @@ import type { Signals } from './signals.ts'
 export interface BrokerOptions {
   /** If absent, all events and signals stay in this process. */
   redisUrl?: string | null | undefined
-  /** The prefix of all keys and channels in Redis. Deployments that share a Redis need different ones. */
+  /** The prefix of all keys and channels in Redis. Deployments that share a Redis must use different prefixes. */
   prefix?: string
   logger?: BrokerLogger
   metrics?: Registry
@@ -39,8 +39,8 @@ const PATIENCE_MS = 150
 const SILENT: BrokerLogger = { info: () => {}, warn: () => {} }
 
 /**
- * Opens the event log and the signals: in Redis, with one connection for commands and one for subscriptions,
- * or in this process.
+ * Opens the event log and the signals, either in Redis, with one connection for commands and one for subscriptions, or
+ * in this process.
  * @throws within 5 s if Redis cannot be reached, and at once if Redis refuses a required command; the error is one line that
  * names REDIS_URL and contains no secret
  */
@@ -51,7 +51,7 @@ export async function createBroker(options: BrokerOptions = {}): Promise<Broker>
     const signals = createMemorySignals(logger)
     return toBroker({ log, signals, shared: null }, () => {})
   }
-  // Loads the Redis client only if it is used, which saves memory in an embedded server.
+  // An embedded server without Redis saves memory by not loading the Redis client.
   const { openRedisBroker } = await import('./redis/broker.ts')
   const opened = await openRedisBroker({ url: redisUrl, prefix, logger, patienceMs })
   const { log, signals, redis, close } = opened

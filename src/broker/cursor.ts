@@ -13,8 +13,8 @@ const randomDigits = () =>
     .padStart(8, '0')
 
 /**
- * Returns a new, unique epoch. Epochs are not secret and must be cheap to create: every batch contains one,
- * and almost none is used.
+ * Returns a new, unique epoch. Epochs are not secret and must be cheap to create: every batch contains a new epoch,
+ * which Redis almost never needs.
  */
 export function newEpoch(): string {
   return randomDigits() + randomDigits()

@@ -11,8 +11,9 @@ export async function publishEndedSessions(signals: Pick<Signals, 'publish'>, id
 }
 
 /**
- * Publishes that a human's role changed, so that every process drops their cached sessions, and closes the sockets of these
- * sessions and of their JWTs. Call it after the commit; `null` means no change.
+ * Publishes that a human's role changed, so that every process drops the human's cached sessions, and closes the
+ * sockets that were opened with these sessions or with JWTs of the human. Call it after the commit; `null` means no
+ * change.
  */
 export async function publishRoleChange(
   { signals, logger }: { signals: Pick<Signals, 'publish'>; logger: BrokerLogger },

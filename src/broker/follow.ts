@@ -19,9 +19,8 @@ export interface TopicSource {
 }
 
 /**
- * Delivers the publications after a position until the signal aborts; without a position, it starts with a gap at
- * the end of the topic. It reads from the log until the window covers its position, and from the window after
- * that.
+ * Delivers the publications after a position until the signal aborts. Without a position, it first delivers a gap and
+ * starts at the end of the topic. It reads from the log until the window covers the position, and then from the window.
  */
 export async function* batches(
   source: TopicSource,
@@ -39,7 +38,7 @@ export async function* batches(
     while (!signal.aborted) {
       attached ??= yield* catchUp(source, position, signal, onSlow)
       if (attached === null) return
-      // Here, and not in a generator of its own: each idle subscription waits here.
+      // Not in a separate generator, which would cost memory for each idle subscription.
       while (!signal.aborted) {
         const batch = window.take(attached)
         if (batch === 'behind') break
@@ -56,7 +55,7 @@ export async function* batches(
   }
 }
 
-/** Resolves when publications arrive at the position, or the signal aborts. */
+/** Resolves when publications arrive for the position, or the signal aborts. */
 function wokenOrAborted(attached: AttachedPosition, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
@@ -123,9 +122,9 @@ function reserveNear(
 /** The open iterations of one log, so that `close` can end all of them. */
 export interface Iterations {
   /**
-   * Wraps a generator. The generator must pass the signal it is given to everything it awaits. That signal
-   * aborts with `outer`, when the consumer returns (even during a pending `next()`), and on `endAll`. The
-   * generator starts at the first `next()`, and no listener remains after its end.
+   * Wraps a generator. The generator must pass the signal it is given to everything it awaits. That signal aborts when
+   * `outer` aborts, when the consumer returns (even during a pending `next()`), and on `endAll`. The generator starts
+   * at the first `next()`; when it ends, it leaves no listener on `outer`.
    */
   open<T>(outer: AbortSignal, begin: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterableIterator<T>
   /** The number of iterations that have started and not ended. */

@@ -41,15 +41,18 @@ export interface AppendOptions {
    */
   once?: string
   /**
-   * A sequence number that is appended without gaps and never twice. The topic accepts any first ordinal;
+   * A sequence number that is appended without gaps and never twice. The first one of a topic is 1, unless `isFirst`;
    * each later one must be the previous one plus 1. A lower one returns `duplicate`, a higher one `missing`.
    */
   ordinal?: number
+  /** Whether a topic without an ordinal accepts any ordinal as its first one. */
+  isFirst?: boolean
   /** If this seal is set on the topic, nothing is appended and the result is `sealed`. */
   unlessSealed?: string
   /**
-   * Drops every earlier publication of the topic, because it may contain something that was deleted: the log begins with
-   * this event. Caught-up subscribers receive it; the others, and those that resume from before it, get a gap.
+   * Drops every earlier publication of the topic, because one of them may contain deleted content. The log then begins
+   * with this event. Caught-up subscribers receive the event; lagging subscribers, and clients that resume from an
+   * earlier cursor, get a gap.
    */
   forgets?: true
 }
@@ -62,14 +65,14 @@ export const storedEvent = (event: LogEvent, { forgets }: AppendOptions = {}): L
 export const isForgetting = (event: LogEvent): boolean => event['forgets'] === true
 
 /**
- * Only `appended` means that the publication was written. `missing`: the ordinals from `after` + 1 on must be
- * appended first. `deferred`: the log is unreachable; this process buffers the event and appends it in order
- * when the log is back.
+ * Only `appended` means that the publication was written. `missing`: the ordinals from `after` + 1 on must be appended
+ * first; `after` is null if the topic has no ordinal, because it is new, has expired or was lost. `deferred`: the log
+ * is unreachable; this process buffers the event and appends it in order when the log is back.
  */
 export type AppendResult =
   | { type: 'appended'; cursor: string }
   | { type: 'duplicate' }
-  | { type: 'missing'; after: number }
+  | { type: 'missing'; after: number | null }
   | { type: 'sealed' }
   | { type: 'deferred' }
 
@@ -83,7 +86,7 @@ export interface SizedPublication {
   publication: Publication
 }
 
-/** The position of a subscriber, which has received all publications up to offset `offset`. */
+/** The position of a subscriber that has received all publications up to `offset`. */
 export interface SubscriberPosition {
   readonly offset: number
 }
@@ -91,13 +94,13 @@ export interface SubscriberPosition {
 /** The newest publications of a topic, shared by all its subscribers in this process. */
 export interface SharedWindow {
   /**
-   * The publications after a position, at most 250, perhaps none; null if only the iteration can deliver what
-   * follows.
+   * Returns the publications after a position, at most 250, perhaps none; null if the subscriber must continue through
+   * its own iteration.
    */
   publicationsAfter(position: Pick<SubscriberPosition, 'offset'>): readonly SizedPublication[] | null
   /**
-   * Whether only the iteration can deliver what follows: a gap, publications that the window dropped, or the error
-   * of a slow subscriber.
+   * Whether the subscriber must continue through its own iteration, which delivers a gap, reads publications that the
+   * window has dropped, or throws SlowConsumerError.
    */
   isLost(position: SubscriberPosition): boolean
   /** Returns the cursor of a position. */
@@ -105,14 +108,14 @@ export interface SharedWindow {
   /** Advances a position to offset `offset`. */
   advance(position: SubscriberPosition, offset: number): void
   /**
-   * Records that the subscriber was offered all publications up to offset `offset`, and that it takes later ones only
-   * when they are offered. Null: it can take all publications at any time. Publications that were not offered do not count
-   * towards its lag, within the limit in bytes.
+   * Records that all publications up to `offset` were offered to the subscriber, and that it receives later ones only
+   * when they are offered. If `offset` is null, the subscriber can take publications at any time. Publications that
+   * were not offered do not count towards its lag, unless they exceed the limit in bytes.
    */
   offer(position: SubscriberPosition, offset: number | null): void
   /**
-   * Calls `listener` with `publications` when publications arrive, and with `elsewhere` when only the iteration can
-   * continue. Returns a function that stops it.
+   * Calls `listener` with `publications` when publications arrive, and with `elsewhere` when subscribers must continue
+   * through their own iterations. Returns a function that removes the listener.
    */
   listen(listener: (change: 'publications' | 'elsewhere') => void): () => void
 }
@@ -120,11 +123,11 @@ export interface SharedWindow {
 export interface FollowOptions {
   /** Deliver the publications after this cursor. Without it, delivery starts with a gap at the end of the topic. */
   after?: string | undefined
-  /** Ends the iteration at once and frees what it holds. */
+  /** Ends the iteration at once and frees its resources. */
   signal: AbortSignal
   /**
-   * Called once, as soon as this subscriber is found to be too slow. The iteration throws SlowConsumerError
-   * at its next step; this callback also reaches a consumer that is blocked before that step.
+   * Called once, as soon as this subscriber is found to be too slow. The iteration throws SlowConsumerError only at its
+   * next step; the callback also notifies a consumer that is blocked and requests no next step.
    */
   onSlow?: (() => void) | undefined
   /**
@@ -173,9 +176,9 @@ export interface EventLog {
     options?: Pick<AppendOptions, 'unlessSealed'>,
   ): Promise<string | null>
   /**
-   * Returns the drafts of messages in a topic, without messages that have none. A draft that is read after
-   * `heads` contains every delta up to that head. The log keeps a draft until 60 s after `finishDraft`, or 24
-   * h after the last delta.
+   * Returns the drafts of messages in a topic, without messages that have none. A draft that is read after `heads`
+   * contains every delta up to the returned cursor. The log keeps a draft until 60 s after `finishDraft`, or 24 h after
+   * the last delta.
    */
   drafts(topic: string, messageIds: readonly string[]): Promise<Map<string, Draft>>
   finishDraft(topic: string, messageId: string): Promise<void>
@@ -188,16 +191,15 @@ export interface EventLog {
    */
   read(topic: string, after: string, limit: number): Promise<LogBatch>
   /**
-   * Delivers the publications after a cursor for as long as the consumer iterates. It begins at the first `next()`
-   * and ends when the signal aborts or the log closes. It survives every failure of the log and continues at
-   * its position, or with a gap. Throws SlowConsumerError when the consumer lags by more than 1,000 publications
-   * or 4 MiB.
+   * Delivers the publications after a cursor for as long as the consumer iterates. The iteration begins at the first
+   * `next()` and ends when the signal aborts or the log closes. After a failure of the log, it continues at its
+   * position, or with a gap. Throws SlowConsumerError when the consumer lags by more than 1,000 publications or 4 MiB.
    * @throws BadInputError, at the call, for an invalid cursor
    */
   follow(topic: string, options: FollowOptions): AsyncIterableIterator<LogBatch>
   /**
    * Once this resolves, no process can append to these topics with this seal as `unlessSealed`. If the log is
-   * unreachable, this takes effect when the log is back. A seal is kept for 24 hours.
+   * unreachable, the seal takes effect when the log is back. A seal is kept for 24 hours.
    */
   seal(seal: string, topics: readonly string[]): Promise<void>
   /** Marks the topic as ended, so that it expires after `seconds`. Later appends do not extend that time. */

@@ -1,4 +1,4 @@
-/** The log for the operator. A pino logger matches this type. */
+/** The logger of the broker. A pino logger matches this type. */
 export interface BrokerLogger {
   info(details: object, message: string): void
   warn(details: object, message: string): void

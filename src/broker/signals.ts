@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { SignalPayload } from './topics.ts'
 
 /**
- * Ephemeral messages to the current listeners in all processes. A signal is delivered at most once and never
- * stored, so a listener must be able to check the database for what it missed.
+ * Ephemeral messages to the current listeners in all processes. A signal is delivered at most once and never stored, so
+ * a listener must be able to find missed changes in the database.
  */
 export interface Signals {
   /**
@@ -20,17 +20,16 @@ export interface Signals {
    */
   subscribe(channel: string, listener: (payload: SignalPayload) => void): Promise<() => void>
   /**
-   * Called when a lost connection and all its subscriptions are restored. Signals may have been lost: check
-   * the database.
+   * Calls the listener when a lost connection and all its subscriptions are restored. The listener must check the
+   * database, because signals may have been lost.
    */
   onReconnect(listener: () => void): () => void
   close(): Promise<void>
 }
 
 /**
- * Wraps signals so that listeners in this process receive one channel directly, without a detour
- * through Redis, and do not receive the signal again when Redis delivers it. Other processes receive it as usual. `by`
- * identifies the publishing process.
+ * Wraps signals so that, for one channel, listeners in this process receive a signal directly and not again when Redis
+ * delivers it. Other processes receive the signal as usual. `by` identifies the publishing process.
  */
 export function deliverLocally(signals: Signals, channel: string): Signals {
   const by = randomUUID()

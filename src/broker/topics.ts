@@ -10,7 +10,7 @@ export type SpaceLogEvent =
   | MessageTextDeltaEvent
   | MessageTextReplacedEvent
   | { type: 'MessagePartChanged'; messageId: string; partIndex: number }
-  /** After a deletion it is the first event of its topic (`forgets` in log.ts). */
+  /** After a deletion, this is the first event that the topic still holds (`forgets` in log.ts). */
   | { type: 'MessageUpdated'; messageId: string }
   | { type: 'MessageFinished'; messageId: string }
   | { type: 'MemberJoined'; entityId: string }
@@ -22,8 +22,8 @@ export type SpaceLogEvent =
   | { type: 'SpaceDeleted' }
 
 /**
- * `offset` is the position of `delta` in the part, in UTF-16 units. If `offset` is lower than the length of
- * the text so far, the overlap is ignored.
+ * `offset` is the position of `delta` in the part, in UTF-16 units. If it is lower than the length of the text so far,
+ * receivers ignore the overlap.
  */
 export type MessageTextDeltaEvent = {
   type: 'MessageTextDelta'
@@ -33,7 +33,10 @@ export type MessageTextDeltaEvent = {
   delta: string
 }
 
-/** The text of a streaming part from `offset` on is replaced by `text`: a repeated generation differs from that point on. */
+/**
+ * Replaces the text of a streaming part from `offset` on with `text`, because a repeated generation differs from that
+ * point on.
+ */
 export type MessageTextReplacedEvent = {
   type: 'MessageTextReplaced'
   messageId: string
@@ -98,15 +101,15 @@ export type ToolSignal = {
 /** A standing grant was proposed, decided on or used, or has ended. */
 export type GrantSignal = { type: 'grant-changed'; grantId: string }
 /**
- * A run whose status changed, with everything that `agentActivity` needs, so that receivers do not query the
- * database. Its fields change only together with the status, except that the summary changes when a person it
- * names is erased. Times are ISO strings.
+ * A run whose status changed, with all fields that `agentActivity` needs, so that receivers do not query the database.
+ * The fields change only together with the status, except that the summary also changes when a person whom it names is
+ * erased. Times are ISO strings.
  */
 export type ChangedRun = {
   id: string
   agentId: string
   status: RunStatus
-  /** The number of claims. It orders signals about one run, which several processes send in any order. */
+  /** How often the run was claimed. Orders the signals about one run, because several processes send them in any order. */
   attempt: number
   triggerType: TriggerType
   triggerName: string | null
@@ -166,10 +169,10 @@ export type ModelsSignal = { type: 'providers-changed' }
 export type BudgetsSignal = { type: 'budget-released' }
 
 /**
- * Channel `presence`. `by`: the sending process. `presence`: the changes of its people since the last message: who connected
- * (`came`, with the seconds since their last activity), disconnected or was active, and who is typing where, with the
- * remaining ms.
- * `seq` counts the messages in which somebody connected or disconnected. Without content, the message reports that the process is alive.
+ * Channel `presence`. `by`: the sending process. `presence`: changes since the last message among the people connected to
+ * the process: who connected (`came`, with the seconds since their last activity), disconnected or was active, and who is
+ * typing in which space, with the remaining ms. `seq` counts the messages in which somebody connected or disconnected. A
+ * message without content reports that the process is alive.
  * `presence-of-all`: all people connected to the process. `presence-wanted`: a request for that list, to one process or to all.
  * `presence-left`: the process shuts down.
  */
@@ -209,7 +212,7 @@ export const MODELS_CHANNEL = 'models'
 export const BUDGETS_CHANNEL = 'budgets'
 export const PRESENCE_CHANNEL = 'presence'
 export const PRESENCE_SHARING_CHANNEL = 'presence-sharing'
-/** For admins, from all spaces: tool calls that begin or stop waiting, and standing grants that change. */
+/** The channel for admins: tool calls of all spaces that begin or stop waiting, and standing grants that change. */
 export const ADMIN_CHANNEL = 'admins'
 export const agentChannel = (agentId: string): string => `agent:${agentId}`
 export const entityChannel = (entityId: string): string => `entity:${entityId}`

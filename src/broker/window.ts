@@ -1,4 +1,5 @@
-// The newest publications of a topic, held once for all its subscribers in this process, and how far each of them lags.
+// The newest publications of a topic, held once for all its subscribers in this process, and the lag of each
+// subscriber.
 import { SlowConsumerError } from '../lib/errors.ts'
 import { encodeCursor, type StreamPosition } from './cursor.ts'
 import {
@@ -9,21 +10,21 @@ import {
   type SubscriberPosition,
 } from './log.ts'
 
-/** A consumer that lags by more is disconnected. */
+/** A consumer that lags by more publications is disconnected. */
 const MOST_WAITING_ENTRIES = 1000
 export const MOST_WAITING_BYTES = 4 * 1024 * 1024
 /** The maximum number of publications and bytes of one delivery. A delivery always contains at least one publication. */
 export const DELIVERY_ENTRIES = 250
 const DELIVERY_BYTES = 256 * 1024
 /**
- * How many publications a window keeps in addition to those that are needed: per position, and in total. They serve
- * subscribers that reconnect.
+ * How many publications a window keeps for subscribers that reconnect, in addition to those that attached subscribers
+ * have yet to receive: per position, and in total.
  */
 const RECENT_ENTRIES_A_SEAT = 8
 const MOST_RECENT_ENTRIES = 500
 const MOST_RECENT_BYTES = 512 * 1024
 
-/** The content after a position: publications, perhaps none; or a gap with its end. */
+/** The publications after a position, perhaps none, or a gap with the position at its end. */
 export type Page =
   | { type: 'publications'; publications: readonly SizedPublication[] }
   | { type: 'gap'; end: StreamPosition }
@@ -45,14 +46,17 @@ export interface AttachedPosition extends SubscriberPosition {
   offset: number
   /** The total of bytes pushed into the window up to this position. */
   end: number
-  /** Whether the subscriber has been caught up since it attached or received a gap. From then on it must keep up. */
+  /**
+   * Whether the subscriber has been caught up since it attached or received a gap. A subscriber that was caught up must
+   * keep up.
+   */
   live: boolean
-  /** The topic was lost or truncated: the next delivery is a gap. */
+  /** Whether the topic was lost or truncated, so that the next delivery is a gap. */
   gap: boolean
   slow: boolean
   /** The offset up to which publications were offered; null if the subscriber can take all publications at any time. */
   offered: number | null
-  /** The window keeps publications for this position. */
+  /** Whether the window keeps publications for this position. */
   waitedFor: boolean
   /** Called once, when publications arrive. */
   wake: (() => void) | null
@@ -60,15 +64,15 @@ export interface AttachedPosition extends SubscriberPosition {
 }
 
 /**
- * The newest publications of a topic, held once for all its subscribers in this process. It keeps the last `kept`
- * publications; with `'needed'` it keeps the publications that its subscribers have not taken yet, and a few before
- * them.
+ * The newest publications of a topic, held once for all its subscribers in this process. If `kept` is a number, the
+ * window keeps that many publications. If `kept` is `'needed'`, it keeps the publications that some subscriber has yet
+ * to receive, and a few older ones.
  */
 export class PublicationWindow implements SharedWindow {
   #epoch: string
   #last: number
   #publications: HeldPublication[] = []
-  /** Publications before this index are dropped; they are removed from the array in bulk. */
+  /** Publications before this index are dropped, and removed from the array in bulk later. */
   #start = 0
   #bytes = 0
   readonly #kept: number | 'needed'
@@ -76,7 +80,7 @@ export class PublicationWindow implements SharedWindow {
   readonly #listeners = new Set<(change: 'publications' | 'elsewhere') => void>()
   /** The number of positions with `waitedFor`. */
   #waitedFor = 0
-  /** Publications before this offset were dropped from the topic. */
+  /** The offset of the last event that dropped all publications before it; 0 if there was none. */
   #firstOfTopic = 0
 
   constructor(end: StreamPosition, kept: number | 'needed') {
@@ -176,7 +180,7 @@ export class PublicationWindow implements SharedWindow {
     return () => void this.#listeners.delete(listener)
   }
 
-  /** The topic continues in another epoch: every position gets a gap. */
+  /** Continues in another epoch; every position gets a gap. */
   restart(end: StreamPosition): void {
     this.#epoch = end.epoch
     this.#firstOfTopic = 0
@@ -191,8 +195,8 @@ export class PublicationWindow implements SharedWindow {
   }
 
   /**
-   * Continues after offset `offset` without the earlier publications. Subscribers with lower positions must read
-   * those from the log.
+   * Continues after `offset` without the publications up to it. Subscribers with lower positions must read these
+   * publications from the log.
    */
   jump(offset: number): void {
     this.#clear()
@@ -245,8 +249,8 @@ export class PublicationWindow implements SharedWindow {
   }
 
   /**
-   * The byte total at offset `offset`. If the publication after it is not held (not arrived yet, or dropped): the
-   * current total.
+   * Returns the total of bytes up to `offset`. If the next publication is not held, because it has not arrived or was
+   * dropped, returns the current total.
    */
   #endAt(offset: number): number {
     const next = this.#publications[this.#publications.length - (this.#last - offset)]
@@ -259,8 +263,8 @@ export class PublicationWindow implements SharedWindow {
   }
 
   /**
-   * A subscriber over the lag limit is disconnected if it was caught up before; otherwise it must read from
-   * the log.
+   * Checks a subscriber's lag against the limit. Above it, a subscriber that was caught up before is disconnected; any
+   * other must read from the log.
    */
   #checkLag(position: AttachedPosition): void {
     const farBehind = this.#isFarBehind(position)

@@ -5,7 +5,7 @@ import { isKnownTo, type Marks, marksOf, type Provenance } from './marks.ts'
 import { type Obstacle, RULES, type Rules } from './rules.ts'
 import { type Cleared, type KnownWorld, readWorld } from './world.ts'
 
-/** Why an operation was refused, as text that the model can act on. */
+/** Why an operation was refused, as text for the model. */
 export interface Refusal {
   code: 'CONFIDENTIAL'
   message: string
@@ -17,7 +17,7 @@ export type Carrier = Readonly<Pick<Run, 'agentId'>> & Provenance
 export type Clearance =
   | { type: 'cleared'; cleared: Cleared }
   | { type: 'refused'; refusal: Refusal }
-  /** The agent is not a member; the error must not describe the space. */
+  /** The agent is not a member of the space, so the error must not describe the space. */
   | { type: 'foreign' }
 
 /**
@@ -30,11 +30,11 @@ export interface Discretion {
   /** Returns why the run may not enter or read a confidential space; null if it may. */
   toEnter(carrier: Carrier, spaceId: string): Promise<Refusal | null>
   /**
-   * Returns the other runs whose details the run may see, according to their current marks. Call it after reading these
-   * details.
+   * Returns those of the other runs whose details the run may see, by their current marks. Call this after reading
+   * the details.
    */
   toCompare(carrier: Carrier, runIds: readonly string[]): Promise<ReadonlySet<string>>
-  /** Returns why the run may not send its content to a tool outside the server; null if it may. */
+  /** Returns why the run may not send its content to a tool on another server; null if it may. */
   toLeave(carrier: Marks, tool: { mayReceiveConfidential: boolean }): Promise<Refusal | null>
 }
 

@@ -1,8 +1,8 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * The sources of a row: `places` are the spaces whose messages were direct input; `label` are the spaces of all input
- * that were confidential at that time. Only spaces that are confidential now count.
+ * The sources of a row. `places`: the spaces whose messages were direct input; `label`: those source spaces of all
+ * input that were confidential at that time. Only spaces that are currently confidential have an effect.
  */
 export interface Marks {
   readonly places: readonly string[]
@@ -10,8 +10,8 @@ export interface Marks {
 }
 
 /**
- * Marks, and the requesters: the humans on whose behalf the work is done. There are none for an admin's plan and for a
- * service.
+ * Marks together with the requesters, the humans on whose behalf the work is done. An admin's plan and a service
+ * have no requesters.
  */
 export interface Provenance extends Marks {
   readonly askers: readonly string[]
@@ -19,7 +19,7 @@ export interface Provenance extends Marks {
 
 export const UNMARKED: Provenance = { places: [], label: [], askers: [] }
 
-/** Returns all spaces that the content may be confidential to. */
+/** Returns all spaces from which the content may come. */
 export function marksOf({ places, label }: Marks): string[] {
   return union(places, label)
 }
@@ -44,28 +44,34 @@ export function setsOf({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${label}::text[]`
 }
 
-/** Like `setsOf`, and adds to the label the places that have since become confidential. */
+/** Like `setsOf`, but also adds those of the places to the label that are now confidential. */
 export function setsNow({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${labelNow(Prisma.sql`${places}::text[]`, Prisma.sql`${label}::text[]`)}`
 }
 
-/** Adds to the row's label the spaces among its places that have since become confidential. */
+/** Assignment that adds those of the row's places to its label that are now confidential. */
 export const LABEL_NOW = Prisma.sql`label = ${labelNow(Prisma.sql`places`, Prisma.sql`label`)}`
 
 function labelNow(places: Prisma.Sql, label: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`ARRAY(SELECT DISTINCT unnest(${label} || ${confidentialAmong(places)}) ORDER BY 1)`
 }
 
-/** The current label of a row, and of a run with the given marks. Both are sorted, so that they can be compared. */
+/**
+ * The current label of a row. The function below returns that of a run. Both are sorted, so that they can be
+ * compared.
+ */
 const LABEL_OF_ROW = confidentialAmong(Prisma.sql`places || label`)
 const labelOfCarrier = (marks: Marks) => confidentialAmong(Prisma.sql`${marksOf(marks)}::text[]`)
 
-/** A condition on a row: a run with these marks may read it. For the run, other rows do not exist. */
+/** Condition on a row: a run with these marks may read the row. Rows that it may not read do not exist for the run. */
 export const isKnownTo = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) <@ (${labelOfCarrier(marks)})`
-/** A condition on a row: a run with these marks would write it with the same label. */
+/** Condition on a row: if a run with these marks wrote the row, the row would have the same label. */
 export const isOfLabel = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) = (${labelOfCarrier(marks)})`
 
-/** The spaces of an array that are confidential now. The expression costs nothing if no space is confidential. */
+/**
+ * SQL for those spaces in an array that are currently confidential. It takes almost no time if no space is
+ * confidential.
+ */
 export function confidentialAmong(spaceIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`CASE WHEN EXISTS (SELECT 1 FROM "Space" WHERE confidential)
     THEN ARRAY(SELECT s.id FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds}) ORDER BY s.id) ELSE '{}'::text[] END`

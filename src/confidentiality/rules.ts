@@ -1,12 +1,11 @@
-/** The input of the rules: which spaces are confidential now, and which humans are in them. */
+/** The input of the rules: the spaces that are currently confidential, and their human members. */
 export interface World {
   isConfidential(spaceId: string): boolean
   humansOf(spaceId: string): ReadonlySet<string>
 }
 
 /**
- * Why content may not be posted in a space: these humans in it are not members of the space that the content comes
- * from.
+ * Why content may not be posted in a space: these members are not members of the space from which the content comes.
  */
 export interface Obstacle {
   fromId: string
@@ -15,30 +14,30 @@ export interface Obstacle {
 
 /**
  * The rules of confidential spaces as pure functions of marks, requesters and memberships. A label is the result of
- * `labelOf`: the confidential spaces that content comes from. Every flow of content applies them (engine.md,
+ * `labelOf`: the confidential spaces from which content comes. These rules apply wherever content moves (engine.md,
  * "Confidential spaces").
  */
 export interface Rules {
-  /** Returns the source spaces that are confidential. */
+  /** Returns those of the source spaces that are confidential. */
   labelOf(spaceIds: readonly string[], world: World): string[]
   /** Returns why content with this label may not be posted in the space; null if it may. */
   obstacle(label: readonly string[], spaceId: string, world: World): Obstacle | null
-  /** Whether content with this label may be sent outside the server. */
+  /** Whether content with this label may be sent to another server. */
   mayLeave(label: readonly string[], tool: { mayReceiveConfidential: boolean }): boolean
   /** Whether a human, such as an approver, may read content with this label. */
   mayHear(label: readonly string[], humanId: string, world: World): boolean
-  /** Whether a run that works in this space, or in none, is shown notes of its agent with this label. */
+  /** Whether a run that works in this space, or in no space, may see notes of its agent with this label. */
   mayRecall(label: readonly string[], worksInId: string | null, world: World): boolean
   /** Whether a run with these requesters may enter, read and post in the space. */
   mayEnter(askers: readonly string[], spaceId: string, world: World): boolean
   /**
-   * Whether a run with these requesters may see the description and members of the space. A run without requesters may
-   * see its name.
+   * Whether a run with these requesters may see the description and members of the space. A run without requesters
+   * may see only the name.
    */
   mayKnow(askers: readonly string[], spaceId: string, world: World): boolean
   /**
-   * Whether a run with the label `own` may see the details of a run with the label `other`, and not only
-   * that it exists.
+   * Whether a run with the label `own` may see the details of a run with the label `other`; otherwise it sees only
+   * that the other run exists.
    */
   mayCompare(other: readonly string[], own: readonly string[]): boolean
   /** Whether events with these labels may be processed in one think cycle. */

@@ -11,7 +11,7 @@ export interface KnownSpace {
   id: string
   name: string
   confidential: boolean
-  /** Increased by every change to members or settings. */
+  /** The version of the space, which every change to its members or settings increments. */
   version: number
   humans: { id: string; name: string }[]
   /** Whether `memberId` is a member. */
@@ -19,9 +19,9 @@ export interface KnownSpace {
 }
 
 interface Asked {
-  /** Of these, only the confidential ones are read. */
+  /** Spaces of which only the confidential ones are read. */
   marks: readonly string[]
-  /** All of these are read. */
+  /** Spaces that are read in any case. */
   spaceIds?: readonly string[]
   /** The entity for which `isOwn` is computed. */
   memberId?: string
@@ -48,7 +48,7 @@ function worldOf(rows: readonly KnownSpace[]): KnownWorld {
   }
 }
 
-/** A condition: a human is a member of all confidential spaces among these, and may read content from them. */
+/** Condition: a human is a member of all confidential spaces among these, and so may read content from all of them. */
 export const isHeardBy = (humanId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.sql`NOT EXISTS (
   SELECT 1 FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds})
     AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = ${humanId}))`
@@ -60,8 +60,8 @@ export const isHeardIn = (spaceId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.s
       AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = h."entityId")))`
 
 /**
- * For each human, returns the given confidential spaces of which the human is not a member; leaves out
- * humans without any.
+ * Returns, by human, those of the given confidential spaces of which the human is not a member. The map has no entry
+ * for a human without such spaces.
  */
 export async function readUnheard(
   tx: Tx,
@@ -79,18 +79,18 @@ export async function readUnheard(
 
 const NOBODY: ReadonlySet<string> = new Set()
 
-/** The checked state of a space: content may be written in the space only while this state holds. */
+/** The state of a space for which a check has allowed writing. The result is valid only while this state holds. */
 export interface Cleared {
   /** The version of the space. */
   version: number
-  /** The confidential spaces whose content may be posted there. */
+  /** The confidential spaces whose content may be posted in the space. */
   from: string[]
 }
 
 /**
- * A condition on a row of "Space" in which content with these marks is to be written. It holds if no other confidential
- * space is a source and the space is not confidential, or if every confidential source was `cleared` and the version of
- * the space is unchanged.
+ * Condition on a row of "Space" in which content with these marks is to be written. Holds if no other confidential
+ * space is a source and the space is not confidential; or if the check has `cleared` every confidential source and
+ * the version of the space is unchanged.
  */
 export function mayBeWritten(spaceId: string, marks: readonly string[], cleared: Cleared | null): Prisma.Sql {
   const known = [spaceId, ...(cleared?.from ?? [])]

@@ -38,8 +38,8 @@ export async function loadChain(
 }
 
 /**
- * Returns the chain section of the instructions: what the agent may do with its turn, who waits, and to whom it may
- * delegate. Contains names but no reasons.
+ * Returns the chain section of the instructions: the possible ends of the agent's turn, the agents that wait, and
+ * the agents to which it may delegate. Contains names but no reasons.
  */
 export function chainSection(
   space: ChainSpace | undefined,

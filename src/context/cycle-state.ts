@@ -10,15 +10,18 @@ import type { Lineage } from '../tools/run-context.ts'
 
 /** The state of a think cycle that survives a crash, in `Run.state`. */
 export interface CycleState extends CycleInput {
-  /** Counted from 0; skipped cycles are not counted. */
+  /** The number of the cycle, starting at 0. Skipped cycles are not counted. */
   cycle: number
-  /** How many of the events claimed so far are messages from spaces. */
+  /** The number of messages from spaces among the events claimed so far. */
   spaceMessages: number
-  /** The cycle processes only this event, to which its delegation, mention and reply stack refer; it claims no others. */
+  /**
+   * Whether the cycle processes only one event, to which its delegation, mention and reply stack refer. Such a cycle
+   * claims no other events.
+   */
   alone: boolean
   /** The part of the consciousness that the cycle was shown; null until it is chosen. */
   recall: Recall | null
-  /** Estimated tokens of that part and the inbox message. */
+  /** The estimated number of tokens of the recalled part and the inbox message. */
   consciousnessTokens: number
 }
 

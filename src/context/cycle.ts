@@ -27,8 +27,8 @@ export interface Cycles {
 }
 
 /**
- * How many characters of the inbox a cycle gets per token of the consciousness budget: about half of the budget, at
- * four characters per token.
+ * The number of characters of the inbox that a cycle gets per token of the consciousness budget: about half of the
+ * budget, at four characters per token.
  */
 export const INBOX_CHARACTERS_A_TOKEN = 2
 
@@ -51,7 +51,7 @@ export function createCycles(platform: Platform): Cycles {
 }
 
 interface BegunCycle {
-  /** Null if no waiting event may be processed now. */
+  /** The run of the cycle; null if no waiting event may be processed now. */
   runId: string | null
   /** The events that were claimed, and those that were postponed. */
   changed: InboxEvent[]
@@ -114,7 +114,10 @@ async function beginCycle(tx: Tx, platform: Platform, agent: AgentRow, now: numb
 /** A message to which the agent may respond. A change to a message that the agent has already read does not count. */
 export const isNewMessage = ({ type, quiet }: InboxEvent): boolean => type === 'SPACE_MESSAGE' && !quiet
 
-/** Root and depth are those of the deepest event; the trigger contains the fields that the events that began the cycle have in common. */
+/**
+ * Returns the run of a cycle. Its root and depth are those of the deepest event. Its trigger contains the fields
+ * that the events which began the cycle have in common.
+ */
 function runOf(all: InboxEvent[], id: string, agentId: string) {
   const events = all.filter(({ quiet }) => !quiet)
   const { rootId, depth, deepestSpaceId } = deepest(events.map(lineageOf))
@@ -165,7 +168,7 @@ export async function showInOutcomes(tx: Tx, events: InboxEvent[], agentId: stri
   await linkCycle(tx, agentId, messageIds, runId)
 }
 
-/** Called after the commit: publishes the changed outcomes. */
+/** Publishes the changed outcomes. Call this after the commit. */
 export async function announceTaken({ log }: Pick<Platform, 'log'>, events: InboxEvent[]): Promise<void> {
   await Promise.all(
     events.map(async ({ spaceId, messageId }) => {

@@ -41,7 +41,7 @@ export async function discreet(
     const { memories, goals, plans } = noted
     if (keptMarks.length === 0) return { notes: { memories, goals, plans }, withheld: [], label: [] }
     const now = await readWorld(prisma, { marks: keptMarks, spaceIds: worksIn === null ? [] : [worksIn] })
-    // Notes written since from other confidential spaces stay hidden.
+    // Notes from other confidential spaces that were written since then stay hidden.
     const openIds = keptMarks.filter((id) => RULES.mayRecall(RULES.labelOf([id], now), worksIn, now))
     const open = await reading.openTo(run.agentId, openIds)
     const marks = union(...Object.values(open.notes).flatMap((notes) => notes.map((note) => note.marks)))
@@ -49,7 +49,10 @@ export async function discreet(
   }
 }
 
-/** The world as far as the scene contains it: which spaces are confidential, and which requesters are members. */
+/**
+ * Returns the facts of a scene that the confidentiality rules need: which spaces are confidential, and which
+ * requesters are members.
+ */
 function worldOfScene(spaces: readonly SceneSpace[]): World {
   const byId = new Map(spaces.map((space) => [space.id, space]))
   return {

@@ -12,7 +12,7 @@ interface Payload {
   content?: string
   threadRootId?: string
   mention?: Json
-  /** The agent had read the message before it was changed. */
+  /** Set if the message was changed after the agent had read it. */
   change?: 'EDITED' | 'DELETED'
   messageId?: string
   /** When the message was sent. */

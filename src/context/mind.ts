@@ -15,12 +15,13 @@ import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
 /** The input of a generation, decided right before it. */
 export interface StepPlan {
   instructions: string
-  /** The complete list for the model: the messages of the previous step, its response, and new messages. */
+  /** The complete list of messages for the model: those of the previous step, its response, and new messages. */
   messages: ModelMessage[]
-  /** How many messages at the end of the list are new in this step. */
+  /** The number of new messages at the end of the list. */
   added: number
   /**
-   * Whether the new messages include the response of the previous step, because something before it is new or changed.
+   * Whether the new messages include the response of the previous step, because a message before the response is new
+   * or has changed.
    */
   holdsResponse?: boolean
   /** The names of the model to call and of its fallbacks, in order. */
@@ -32,7 +33,7 @@ export interface StepPlan {
   withheld: Withheld[]
 }
 
-/** An agent memory mode: prepares the model's input, and adds the sources of that input to the run. */
+/** An agent memory mode, which prepares the input of the model and adds the sources of that input to the run. */
 export interface Mind {
   /** Returns the input for the step that follows these steps. */
   plan(steps: JournaledStep[]): Promise<StepPlan>
@@ -53,7 +54,7 @@ export interface MindInput {
   clock: Clock
 }
 
-/** Reads the run's journal again, without the text of messages that were deleted in the meantime. */
+/** Reads the run's journal again, which no longer contains the text of messages deleted in the meantime. */
 export async function readAnew({
   run,
   journal,
@@ -67,7 +68,10 @@ export async function readAnew({
   return { steps, state }
 }
 
-/** Whether texts were removed from the run's journal since this worker claimed the run: the copy in memory is out of date. */
+/**
+ * Whether texts have been removed from the run's journal since this worker claimed the run, so that the copy in
+ * memory is out of date.
+ */
 export const isRedacted = ({ scene, run }: Pick<MindInput, 'scene' | 'run'>): boolean =>
   scene.redactions > run.context.run.redactions
 

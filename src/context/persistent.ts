@@ -165,9 +165,11 @@ function speaks({ tools }: MindInput, toolName: string): boolean {
 const ENDS_LOOKED_AT = 20
 
 interface Thrift {
-  /** Divides the consciousness budget. */
+  /** The number by which the consciousness budget is divided. */
   divisor: number
-  /** Cycles omitted from the recall stay omitted, because a provider refused some of their content. */
+  /**
+   * Whether cycles that were omitted from the recall stay omitted, because a provider refused some of their content.
+   */
   isRefused: boolean
 }
 

@@ -283,7 +283,7 @@ function threadOf({ threadRootId }: Claim['run'], trigger: HistoryLine | null): 
   return `${place} messages in this space go into ${isElsewhere ? 'that' : 'the same'} thread, unless you name another place with replyTo`
 }
 
-/** Shortens a long trigger in the history, because the prompt contains it in full above. */
+/** Shortens a long trigger in the history, because the prompt already contains the whole trigger. */
 function told(line: HistoryLine): HistoryLine {
   return line.text.length <= LONGEST_TEXT
     ? line

@@ -28,7 +28,10 @@ export interface SceneSpace {
   name: string
   routing: Routing
   adminAgentId: string | null
-  /** How close the space is to the run: the active and the trigger's space first, then the most recently joined. */
+  /**
+   * The rank by relevance to the run: first the active space and the trigger's space, then the spaces that the agent
+   * joined most recently.
+   */
   rank: number
   confidential: boolean
   /** For a confidential space: the requesters of the run that are members. */
@@ -151,7 +154,7 @@ export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { 
 
 type WholeRow = SceneAgent & Omit<Rows, 'agent'> & { runId: string; pinned: AgentDefinition | null }
 
-/** How many runs continue per turn of the event loop; if more, an eighth of those that wait. */
+/** The number of runs that continue per turn of the event loop. If many wait, an eighth of them continues. */
 const GOING_ON = { few: 4, crowdShare: 8 }
 
 /** The number of runs per statement: in the embedded database, a statement blocks the whole process. */
@@ -235,7 +238,7 @@ const BUDGET = Prisma.sql`${budgetState({
   requesters: Prisma.sql`r.askers`,
 })} AS "budgetState"`
 
-/** Far more than may execute at once; a prompt has no room for more. */
+/** The maximum number of other runs that are read: far more than may execute at once, or fit into a prompt. */
 const MOST_OTHER_RUNS = 100
 
 /**

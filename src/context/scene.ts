@@ -45,9 +45,9 @@ export interface Scene {
   worksIn: string | null
   /** The spaces that any cycle of the agent comes from and that were confidential at the time of the claim. */
   cycleMarks: string[]
-  /** Notes of the agent that are withheld from the run. */
+  /** The agent's notes that are withheld from the run. */
   withheld: Withheld[]
-  /** How often the text of a deleted message was removed from the run's journal. */
+  /** The number of times that the text of a deleted message was removed from the run's journal. */
   redactions: number
 }
 
@@ -73,9 +73,9 @@ export interface SceneLoader {
 /** Messages that were posted in a space during a wait. */
 export interface Meanwhile {
   spaceName: string
-  /** The number of the latest message. */
+  /** The `seq` of the latest message. */
   seq: number
-  /** Oldest first. */
+  /** The messages, oldest first. */
   lines: HistoryLine[]
 }
 
@@ -114,7 +114,8 @@ export function createSceneLoader(
       const discreetScene = await discreet(db, reading, run, { ...rows, ...rows.agent })
       const { spaces, otherRuns, notes, withheld } = discreetScene
       const agent = { ...rows.agent, ...notes }
-      // A cycle may have started the chain for many messages; one of them is shown in full, whatever its size.
+      // A cycle may have started the chain because of many messages, one of which is shown in full regardless of its
+      // size.
       const whole = [run.triggerMessageId, tasks[0]?.messageId ?? null]
       const shown = { limit: historyLimit, characters: HISTORY_CHARACTERS, whole }
       const told = !belongsTo({ spaces }, run.triggerSpaceId)
@@ -137,7 +138,7 @@ export function createSceneLoader(
       const { spaces, otherRuns, notes, withheld, label } = await discreet(db, reading, run, rows)
       Object.assign(scene.agent, { budgetState: rows.budgetState }, notes)
       Object.assign(scene, { spaces, otherRuns, withheld, worksIn: rows.worksIn, redactions: rows.redactions })
-      // The quoted message may be the one that was deleted.
+      // The quoted message may be the one that was deleted, so the quotation is removed.
       if (rows.redactions > run.redactions) scene.origin = { ...scene.origin, triggerMessage: null }
       return { label }
     },

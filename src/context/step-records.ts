@@ -19,10 +19,10 @@ export interface StepRecord {
   model: string
   failedModels: FailedModel[]
   instructions: string
-  /** ModelMessage[] as sent. */
+  /** The messages that were sent, as ModelMessage[]. */
   messages: unknown[]
   activeTools: string[]
-  /** ModelMessage[] that the step added. */
+  /** The messages that the step added, as ModelMessage[]. */
   response: unknown[]
   finishReason: string
   inputTokens: number
@@ -42,8 +42,8 @@ export interface StepRecord {
 /** Reads the journal's steps, with their prompts reassembled. */
 export interface StepRecords {
   /**
-   * A page of each run's steps, oldest first, in the order of the ids. At most five statements,
-   * however many runs.
+   * Returns a page of each run's steps, oldest first, in the order of the ids. Takes at most five statements for any
+   * number of runs.
    */
   pageMany(runIds: readonly string[], request: PageRequest): Promise<Page<StepRecord>[]>
 }
@@ -69,7 +69,7 @@ export function createStepRecords(
       ])
       const ofSteps = steps.map(({ runId, index: stepIndex }) => ({ runId, stepIndex }))
       const calls = await db.prisma.toolCall.findMany({ where: { OR: ofSteps }, orderBy: { id: 'asc' } })
-      // The consciousness that a think cycle was given comes first in its prompt, and is not in the journal.
+      // The prompt of a think cycle begins with the recalled consciousness, which is not in the journal.
       const shown = cycles.length === 0 ? new Map<string, unknown[]>() : await recalledOf(recalling, cycles)
       const records = new Map<string, StepRecord>()
       for (const [runId, ofRun] of Map.groupBy(journaledSteps(steps, calls), ({ step }) => step.runId)) {
@@ -88,7 +88,10 @@ export function createStepRecords(
 
 const RECORDED = { id: true, agentId: true, triggerType: true, state: true } as const
 
-/** A step's row holds only what its prompt adds to the previous step's; for the first step, what follows `recorded`. */
+/**
+ * Returns the records of a run's steps. A step's row contains only the messages that its prompt adds to the previous
+ * step's; for the first step, those that follow `recorded`.
+ */
 function recordsOf(
   steps: JournaledStep<Step>[],
   recorded: unknown[],

@@ -1,5 +1,5 @@
-// Caches the answers to publications for all subscribers of one operation, and batches the viewers for whom the same event
-// must be executed.
+// Caches the answers to publications for all subscribers of one operation, and executes an event once for all viewers
+// that need it in the same tick.
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../access/viewer.ts'
 import { type Answer, type EventAnswer, isPersonal } from './answer.ts'
@@ -18,8 +18,8 @@ interface CachedAnswer {
 const TOO_LARGE: CachedAnswer = { answer: undefined }
 
 /**
- * Few subscribers resume later than this; their events are executed again. The limit frees the memory that a burst
- * of events takes.
+ * Frees the memory that a burst of events takes. Few subscribers resume after a longer pause; for them, events are
+ * executed again.
  */
 const KEPT_FOR_MS = 30_000
 const PURGED_EVERY_MS = 15_000
@@ -35,7 +35,10 @@ const cachedAnswers = new LRUCache<CachedAnswer, true>({
 
 setInterval(() => cachedAnswers.purgeStale(), PURGED_EVERY_MS).unref()
 
-/** Caches an answer for `KEPT_FOR_MS`, or until `MOST_CACHED_CHARACTERS` evicts it; all operations share the limit. */
+/**
+ * Caches an answer for `KEPT_FOR_MS`, or until it is evicted because the answers of all operations exceed
+ * `MOST_CACHED_CHARACTERS`.
+ */
 function cacheAnswer(answer: Answer): CachedAnswer {
   const kept = { answer }
   cachedAnswers.set(kept, true, { size: answer.text.length + 1 })
@@ -43,8 +46,9 @@ function cacheAnswer(answer: Answer): CachedAnswer {
 }
 
 /**
- * Caches the answers of one operation: for a publication, until the window drops the publication or the cache evicts
- * the answer; for a snapshot, while it is being executed. Per-viewer answers are not cached.
+ * Caches the answers of one operation. It keeps the answer to a publication until the window drops the publication or
+ * the cache evicts the answer, and the answer to a snapshot while the snapshot is being executed. Per-viewer answers
+ * are not cached.
  */
 export function createAnswerCache() {
   const ofPublications = new WeakMap<object, CachedAnswer | Promise<EventAnswer>>()

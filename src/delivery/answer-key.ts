@@ -1,11 +1,12 @@
-// Stage for speed: lets subscribers that began at different cursors share answers. To remove it, use all variables as the key.
-// Gain: without it, each client that has reconnected is a group of its own, so the server executes every later event once more for
-// each of them. The bound of test/delivery/shared-work.test.ts needs it: an event is looked up once for all subscribers that see
-// the same, wherever they began. No benchmark measures it, because none subscribes with cursors (docs/decisions/delivery-stages.md).
+// Stage for speed: lets subscribers that began at different cursors share answers. To remove it, use all variables as
+// the key. Gain: without it, each client that has reconnected is a group of its own, so the server executes every later
+// event once more for each of them. The bound of test/delivery/shared-work.test.ts needs it: the server looks up an
+// event once for all subscribers with the same view, whichever cursor they began at. No benchmark measures it, because
+// none subscribes with cursors (docs/decisions/delivery-stages.md).
 import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
 import { isAdmin, type Ranked } from '../rules/permissions.ts'
 
-/** The argument that may differ between subscribers that share answers. */
+/** The only argument that may differ between subscribers that share answers. */
 const OWN_ARGUMENT = 'after'
 
 interface Shape {
@@ -15,7 +16,7 @@ interface Shape {
 }
 
 let lastNumber = 0
-/** By parsed document: a cached document is analysed once. */
+/** By parsed document, so that a cached document is analysed once. */
 const shapes = new WeakMap<DocumentNode, Map<string, Shape>>()
 
 /**

@@ -2,10 +2,7 @@
 import type { GraphQLError } from 'graphql'
 import type { Viewer } from '../access/viewer.ts'
 
-/**
- * The result of executing an event, as it is sent to clients: the serialized selection, without the event
- * itself.
- */
+/** The result of executing an event: the serialized selection, as it is sent to clients. */
 export interface Answer {
   text: string
   /** Errors with internal details masked, as clients receive them. */
@@ -13,8 +10,8 @@ export interface Answer {
   hasData: boolean
   versions: VersionSpan
   /**
-   * Bytes that were serialized and then discarded, because the event was too large at first. They count towards
-   * the subscriber's pace.
+   * Bytes that were serialized and then discarded because the event was too large. They count towards the subscriber's
+   * pace.
    */
   discardedBytes?: number
 }
@@ -45,15 +42,15 @@ export function isPersonal(answer: EventAnswer): answer is PersonalAnswers {
 export interface Sink {
   send(answers: readonly Answer[]): void
   /**
-   * Whether the client must read before the sink should get more answers; `whenReady` reports when it has. A busy
+   * Whether the client has not read enough for the sink to take more answers. `whenReady` reports when it has. A busy
    * sink buffers answers.
    */
   isBusy(): boolean
   /** Calls the listener each time the sink can take more. Returns a function that stops it. */
   whenReady(listener: () => void): () => void
   /**
-   * Closes the whole connection in such a way that clients reconnect and resume. If absent, only
-   * the subscription ends, with an error.
+   * Closes the whole connection with a code after which clients reconnect and resume. If absent, only the subscription
+   * ends, with an error.
    */
   giveUp?(): void
 }

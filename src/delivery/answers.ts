@@ -29,7 +29,8 @@ export interface Answers {
    * event's own fields, the event is not even executed (plain-answers.ts). If the answer depends on the viewer, the event
    * is executed for each of `viewers`, with batched lookups. Data read before version `minVersion` is read again, so that
    * no subscriber receives older data than it already has.
-   * @throws the error that ends every subscription, after some retries, because an event is never skipped
+   * @throws after some retries, the error that ends every subscription of this operation, because no event may be
+   * skipped
    */
   answer(delivery: Delivery<object>, viewers: () => Iterable<Viewer>, minVersion: number): MaybePromise<EventAnswer>
 }
@@ -51,13 +52,16 @@ export interface AnswersParts {
 
 /** Pauses before an event that failed is executed again: the database may be unreachable for a moment. */
 const RETRIES_AFTER_MS = [100, 500]
-/** The same while the database is too busy: 30 s in total, after which the subscribers must resume. */
+/**
+ * Pauses before an event is executed again after the database was too busy: 30 s in total, after which the
+ * subscriptions end and clients must resume.
+ */
 const RETRIES_OF_BUSY_AFTER_MS = [100, 500, 1500, 3000, 5000, 8000, 12_000]
 /** The maximum number of concurrent executions of one event. */
 const VIEWERS_AT_ONCE = 512
 /**
- * Once the answers to one event exceed this size, in characters, the event is executed for one remaining viewer at a
- * time.
+ * The size in characters above which the per-viewer answers to an event make the server execute it for one remaining
+ * viewer at a time.
  */
 const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
 const NO_ERRORS: readonly GraphQLError[] = []
@@ -108,7 +112,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     let loaders: CommonLoaders | null = null
     const common = () => (loaders ??= createCommonLoaders(parts))
     let personal: Promise<PersonalAnswers> | null = null
-    // The probe calls back at its first read, so that the lookups of all viewers join its batch.
+    // The probe calls this function at its first read, so that the lookups of all viewers join its batch.
     const probe = probeOf(anyViewer, () => {
       personal = answerEach(event, viewers, common)
     })
@@ -131,7 +135,10 @@ export function createAnswers(parts: AnswersParts): Answers {
     return result
   }
 
-  /** A viewer who subscribes during the execution may have newer data, and gets a separate answer. */
+  /**
+   * Executes an event for the viewers of this moment. A viewer who subscribes during the execution may already have
+   * newer data, and gets a separate answer.
+   */
   function executeAndCache(
     { event, shareKey }: Delivery<object>,
     requesters: Iterable<Viewer>,
@@ -148,9 +155,9 @@ export function createAnswers(parts: AnswersParts): Answers {
   const executeTogether = createBatching(executeAndCache)
 
   /**
-   * Waits for an execution in progress, and uses its answer if it began late enough for this subscriber. If
-   * answers differ per viewer, the next execution is for all waiting viewers together, and later viewers wait for it.
-   * Many subscribers that reconnect therefore cost only a few statements.
+   * Waits for an execution in progress, and uses its answer if the execution began late enough for this subscriber. If
+   * answers differ per viewer, executes the event once more, for all waiting viewers together. Many subscribers that
+   * reconnect therefore cost only a few statements.
    */
   async function answerAfter(
     other: Promise<EventAnswer>,
@@ -174,7 +181,7 @@ export function createAnswers(parts: AnswersParts): Answers {
   return { answer }
 }
 
-/** The requester of an event's lookups: its only viewer, or else all viewers of the space together. */
+/** Returns the requester of an event's lookups: the viewer if there is only one, else all viewers of the space together. */
 function requesterOf(viewers: readonly Viewer[], shownIn: string | null): string {
   const [first] = viewers
   const isAlone = first !== undefined && viewers.every(({ id }) => id === first.id)
@@ -202,7 +209,7 @@ function answerOf({ result, discardedBytes }: BoundedResult, versions: VersionSp
   const hasData = result.data != null
   if (result.errors === undefined)
     return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, versions, discardedBytes }
-  // Do not log this error: the event's subject was deleted, or is hidden from this viewer.
+  // Do not log this error. It is expected, because the event's subject was deleted or is hidden from this viewer.
   if (result.errors.every(isUndeliverable)) return { text: EMPTY, errors: NO_ERRORS, hasData, versions, discardedBytes }
   const errors = result.errors.map(maskError)
   const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
@@ -212,7 +219,10 @@ function answerOf({ result, discardedBytes }: BoundedResult, versions: VersionSp
 
 const isTooComplex = ({ extensions }: GraphQLError) => extensions['code'] === 'QUERY_TOO_COMPLEX'
 
-/** Whether the event's own subject is deleted or hidden, as opposed to an object nested in the selection. */
+/**
+ * Whether the error concerns the event's own subject, which is deleted or hidden, and not an object nested in the
+ * selection.
+ */
 const isUndeliverable = ({ originalError, path = [] }: GraphQLError) =>
   (originalError instanceof GoneError || originalError instanceof HiddenError) && path.length <= PATH_TO_SUBJECT
 
@@ -233,8 +243,8 @@ function failureOf({ errors }: Answer): Error {
 const isComplete = (result: EventAnswer) => !isTransient(result) && (isPersonal(result) || !hasFailed(result))
 
 /**
- * Returns the per-viewer answers that did not fail; null if there are none. The event is executed again for each other
- * viewer.
+ * Returns the per-viewer answers that did not fail; null if there are none. For each other viewer, the event is
+ * executed again.
  */
 function successesOf(result: EventAnswer): PersonalAnswers | null {
   if (!isPersonal(result)) return null
@@ -244,7 +254,10 @@ function successesOf(result: EventAnswer): PersonalAnswers | null {
   return whole.size > 0 ? whole : null
 }
 
-/** Whether the result has an error that a retry may resolve: an internal one, an overload, or a deletion between two lookups. */
+/**
+ * Whether the result has an error that a retry may resolve: an internal error, an overload, or a deletion between two
+ * lookups.
+ */
 const isTransient = (result: EventAnswer) => hasError(result, isTransientError)
 
 /** Whether a lookup found the database too busy. */

@@ -18,33 +18,36 @@ const CHARACTERS_A_SECOND = 2 * 1024 * 1024
  */
 const RELEASE_CHARACTERS = 512 * 1024
 /**
- * The pause between the turns of two subscriptions of a viewer, so that the first one's events are counted
- * before the second one's turn.
+ * The pause between the turns of two subscriptions of a viewer, in which the events of the first subscription are
+ * counted.
  */
 const TURN_MS = 10
 /** The maximum delay of one event, after which the subscription ends. */
 const LONGEST_DELAY_MS = 60_000
 
 /**
- * The pace of one subscription. All subscriptions of a viewer share a budget of characters. Only their events
- * use it: queries, mutations and other viewers' subscriptions neither use it nor are limited by it.
+ * The pace of one subscription. All subscriptions of a viewer share a budget of characters. The budget does not apply
+ * to queries, to mutations, or to subscriptions of other viewers.
  */
 export interface Pace {
-  /** The subscription must wait for its turn before its next event. */
+  /** Whether the subscription must wait for its turn before its next event. */
   readonly isHeld: boolean
   /**
    * Counts the characters of an event that exceed the size of an ordinary one. Returns false if the viewer exceeds its pace:
    * then nothing is counted, and the event must wait for `turn`.
    */
   take(largeCharacters: number): boolean
-  /** Counts an event that has waited for its turn: it is delivered in any case, and delays the next one. */
+  /**
+   * Counts an event that has waited for its turn. The event is delivered even if it exceeds the budget, and then delays
+   * the next one.
+   */
   spend(largeCharacters: number): void
   /**
    * Resolves when the subscription may continue, or the signal aborts. Returns false if the longest delay has
    * passed.
    */
   turn(signal: AbortSignal): Promise<boolean>
-  /** How long the viewer will exceed its pace, in ms. */
+  /** The time until the viewer is within its pace again, in ms. */
   retryAfterMs(): number
 }
 
@@ -158,7 +161,7 @@ class Budget {
     return this.#isSpent
   }
 
-  /** The time until the viewer is within its pace again, in ms, at least 1. */
+  /** The time until enough of the burst is free again, in ms, at least 1. */
   releaseMs(): number {
     this.#refill()
     return Math.max(1, Math.ceil((this.#spent - this.#release) / this.#perMs))
@@ -212,7 +215,7 @@ interface Mergeable {
   [field: string]: unknown
 }
 
-/** Events that append text, with the fields that must be equal for two of them to be joined. */
+/** Events that append text. Two of them can be joined if they have equal values in the listed fields. */
 const DELTAS: Readonly<Record<string, readonly string[]>> = {
   MessageTextDelta: ['messageId', 'partIndex'],
   RunTextDelta: ['step'],
@@ -221,8 +224,8 @@ const DELTAS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Events that name a changed entity, which is read at delivery. The events between the first and the last of a
- * kind add nothing.
+ * Events that name a changed entity. The entity is read at delivery, so the events between the first and the last of a
+ * kind carry no information.
  */
 const CHANGES: Readonly<Record<string, readonly string[]>> = {
   MessageUpdated: ['messageId'],
@@ -235,10 +238,10 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
 const MOST_JOINED = 8 * 1024
 
 /**
- * Merges the waiting events of a subscriber that exceeds its pace. Consecutive deltas of one text become one
- * delta; of several changes of one entity the first and the last stay. Resuming after any merged event loses
- * nothing: a joined delta has the cursor of its last part with nothing in between, and a removed change is
- * followed by the last one of its kind.
+ * Merges the waiting events of a subscriber that exceeds its pace. Consecutive deltas of one text become one delta; of
+ * several changes of one entity, the first and the last remain. A client can resume after any merged event without
+ * loss: a joined delta has the cursor of its last delta, and a removed change is followed by the last change of its
+ * kind.
  */
 export function mergeDeliveries<E extends object>(waiting: readonly Delivery<E>[]): Delivery<E>[] {
   const merged: Delivery<E>[] = []
@@ -265,7 +268,7 @@ function withoutSuperseded<E extends object>(waiting: readonly Delivery<E>[]): D
   })
 }
 
-/** Returns null unless both are consecutive deltas of one text. */
+/** Joins two consecutive deltas of one text; returns null for any other two events. */
 function joinedDelta<E extends object>(before: Delivery<E> | undefined, delivery: Delivery<E>): Delivery<E> | null {
   if (before === undefined) return null
   const [first, second] = [before.event as Mergeable, delivery.event as Mergeable]

@@ -6,15 +6,16 @@ import type { Publication, SharedWindow, SubscriberPosition } from '../broker/lo
 export interface Delivery<E> {
   event: E
   /**
-   * Identifies the same event for other subscribers, so that its answer is shared: the publication, the list of
-   * an agent's runs, or the cursor of a snapshot. Null if the event belongs to this subscriber alone.
+   * Identifies the event among subscribers, so that they share its answer: the publication, the list of an agent's
+   * runs, or the cursor of a snapshot. Null if only this subscriber receives the event.
    */
   shareKey: object | string | null
 }
 
 /**
- * Events in addition to the publications of a topic. They are not stored: a caught-up subscriber gets the current state of
- * everything that changed since its last such event, with the cursor of the last publication. Other subscribers get them once they are caught up.
+ * Events in addition to the publications of a topic. They are not stored. A caught-up subscriber gets an event with the
+ * current state of everything that changed since its last such event; the cursor is that of the last publication. A
+ * lagging subscriber gets one when it is caught up.
  */
 export interface Besides<E> {
   source: {
@@ -22,7 +23,7 @@ export interface Besides<E> {
     readonly version: number
     /** Calls the listener after changes. Returns a function that stops it. */
     listen(listener: () => void): () => void
-    /** Calls the listeners again later, because a subscriber could not take the changes. */
+    /** Calls the listeners again later. Call it when a subscriber could not take the changes. */
     notifyAgain(): void
   }
   /** Returns the event with the changes after a version. */
@@ -34,25 +35,34 @@ export interface Besides<E> {
 /** How the publications of a topic are delivered to caught-up subscribers. */
 export interface HubRules<E> {
   /**
-   * The event of a publication; null if it is not delivered. It must be the same for all subscribers of one answer
-   * key (answer-key.ts).
+   * Returns the event of a publication; null if the publication is not delivered. The event must be the same for all
+   * subscribers of one answer key (answer-key.ts).
    */
   eventOf(publication: Publication): E | null | Promise<E | null>
-  /** Whether a publication may need special handling for some viewer, which `needsFeed` then decides per viewer. */
+  /**
+   * Whether the feed itself may have to deliver the publication to some viewer. `needsFeed` then decides for each
+   * viewer.
+   */
   mayNeedFeed(publication: Publication): boolean
   /** Whether the feed itself must deliver the publication to this viewer. */
   needsFeed(publication: Publication, viewerId: string): boolean
-  /** The only part that belongs to one subscriber. Null if the operation does not select such events. */
+  /**
+   * The additional events; null if the operation does not select any. Unlike the other fields, this one belongs to a
+   * single subscriber.
+   */
   besides?: Besides<E> | null
 }
 
 /** Receives the events of a subscription. */
 export interface Subscriber<E> {
-  /** Delivers events in order. Resolves when it can take more. @throws the error that ends the subscription */
+  /**
+   * Delivers events in order. Resolves when the subscriber can take more.
+   * @throws the error that ends the subscription
+   */
   deliver(deliveries: readonly Delivery<E>[]): Promise<void>
   /**
-   * Whether the subscriber was caught up once and exceeds its pace now, so that a snapshot may replace the
-   * waiting events.
+   * Whether the subscriber was caught up before and exceeds its pace now, so that a snapshot may replace the waiting
+   * events.
    */
   isPastPace(): boolean
   /** Continues together with the other caught-up subscribers of the window: see FollowOptions.onCaughtUp. */
@@ -60,8 +70,8 @@ export interface Subscriber<E> {
 }
 
 /**
- * The events of one subscription, already authorized. Its type is AsyncIterable only because graphql-js
- * requires an AsyncIterable as a source; call `deliverTo` instead (see subscribe.ts).
+ * The events of one subscription, which is already authorized. The type extends AsyncIterable only because graphql-js
+ * requires an AsyncIterable as a source; call `deliverTo` instead of iterating (see subscribe.ts).
  */
 export interface Feed<E> extends AsyncIterable<E> {
   lifeline: OwnLifeline
@@ -74,7 +84,7 @@ export interface Feed<E> extends AsyncIterable<E> {
   deliverTo(to: Subscriber<E>): Promise<void>
 }
 
-/** Opens a feed once its guards are active. On failure, everything is released. */
+/** Opens a feed once its guards are active. If that fails, ends the lifeline, which releases all resources. */
 export async function openFeed<E>(
   prepare: (lifeline: Lifeline) => Promise<(to: Subscriber<E>) => Promise<void>>,
   shownIn: string | null = null,
@@ -93,7 +103,7 @@ function unused(): never {
   throw new Error('a feed cannot be iterated; use its deliverTo method')
 }
 
-/** The lifetime of a subscription, as its event source sees it: the source is notified of the end, and can end the subscription. */
+/** The lifetime of a subscription, for its event source, which is notified of the end and can end the subscription. */
 export interface Lifeline {
   /** Aborts when the subscription has ended for any reason. */
   signal: AbortSignal

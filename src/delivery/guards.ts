@@ -12,15 +12,15 @@ import type { PeriodicRecheck } from './recheck.ts'
 import { createSharedWatch } from './shared-watch.ts'
 
 /**
- * A signal on the viewer's own channel; `reconnected`: signals may have been lost; `missed`: a recheck found
- * a change without a signal.
+ * A signal on the viewer's own channel. `reconnected`: signals may have been lost. `missed`: a recheck found a change
+ * for which no signal arrived.
  */
 export type EntityChange = EntitySignal | { type: 'reconnected' | 'missed' }
 
 /**
- * Guards end a subscription as soon as its viewer loses access, in whichever process the change was made. A guard
- * is active once its promise resolves, and ends with the lifeline. Each guard subscribes to signals before it checks
- * the database.
+ * Guards end a subscription as soon as its viewer loses access, even if another process made the change. A guard is
+ * active once its promise resolves, and ends with the lifeline. Each guard subscribes to signals before it checks the
+ * database.
  */
 export interface Guards {
   /** Fails with UnauthenticatedError once the viewer's token is revoked or expires. */
@@ -30,7 +30,10 @@ export interface Guards {
    * member now
    */
   space(viewer: Viewer, spaceId: string, lifeline: Lifeline): Promise<void>
-  /** Whether the viewer may see the space now. Retries until the database answers; false once the signal has aborted. */
+  /**
+   * Whether the viewer may see the space now. Retries while the database fails; returns false once the signal has
+   * aborted.
+   */
   seesSpace(viewer: Viewer, spaceId: string, signal: AbortSignal): Promise<boolean>
   /**
    * Fails with ForbiddenError once the viewer may no longer read the run. @throws NotFoundError if the viewer may
@@ -55,7 +58,7 @@ export function createGuards(
 ): Guards {
   const { tokens, visibility } = app
 
-  /** Retries the check until it succeeds: access must not outlive a database outage. */
+  /** Retries the check until it succeeds, so that a database outage does not extend access. */
   async function recheck(check: () => Promise<void>, signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -116,7 +119,10 @@ export function createGuards(
     }
   })
 
-  /** Calls `end` once the human of a sign-in is deleted, or has a different role from the sign-in. */
+  /**
+   * Calls `end` once the human of a session or JWT is deleted, or no longer has the role with which the human signed
+   * in.
+   */
   async function watchHuman(viewer: Viewer, end: () => void): Promise<() => void> {
     const over = new AbortController()
     const check = async () => {
@@ -203,7 +209,7 @@ const mayHaveMissed = (type: EntityChange['type']): boolean => type === 'reconne
 
 const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
 
-/** Calls `call` at the given time, however distant. Returns a function that cancels the call. */
+/** Calls `call` at the given time, which may be later than setTimeout allows. Returns a function that cancels the call. */
 function callAt(time: number, now: () => number, call: () => void): () => void {
   let timer: NodeJS.Timeout
   const wait = () => {

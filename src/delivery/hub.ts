@@ -33,25 +33,28 @@ export interface CaughtUpSubscriber {
  */
 export interface Hub {
   /**
-   * Attaches a subscriber. Resolves with the version of the data that it has received, when it must continue
-   * alone or at its own pace, or when the signal aborts.
+   * Attaches a subscriber. Resolves when the subscriber must continue alone or at its own pace, or when the signal
+   * aborts; the value is the version of the newest data that the subscriber may have received.
    * @throws the error that ends its subscription
    */
   attach(subscriber: CaughtUpSubscriber, until: AbortSignal): Promise<number>
 }
 
-interface Member extends CaughtUpSubscriber {
-  /** Set when the member has left: faster to check, for each of many members, than membership in the set. */
+interface AttachedSubscriber extends CaughtUpSubscriber {
+  /** Set when the subscriber has left. Checking this flag is faster than looking up each subscriber in the set. */
   isGone: boolean
   leave(error?: Error): void
 }
 
-/** How often, in publications, members are checked for lag. */
+/** The number of publications between two checks for lagging subscribers. */
 const PUBLICATIONS_A_CHECK = 64
-/** The number of batches sent to one member before the next member's turn. */
+/** The number of batches sent to one subscriber before the next subscriber's turn. */
 const MOST_BATCHES = 4
 
-/** How often such an event is created again because publications have arrived in the meantime. */
+/**
+ * How often an additional event (`Besides`) is created before the hub defers it, because publications keep arriving in
+ * the meantime.
+ */
 const MOST_TRIES = 3
 
 const LAG_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
@@ -86,15 +89,15 @@ export function createHub(metrics: Registry): Hub {
         const leave = (error?: Error) => {
           until.removeEventListener('abort', onAbort)
           stopListening()
-          group.remove(member)
+          group.remove(attached)
           if (error === undefined) resolve(group.publications.readVersion)
           else reject(error)
         }
-        const member: Member = { ...subscriber, isGone: false, leave }
+        const attached: AttachedSubscriber = { ...subscriber, isGone: false, leave }
         const onAbort = () => leave()
-        const stopListening = subscriber.sink.whenReady(() => group.serveLater(member))
+        const stopListening = subscriber.sink.whenReady(() => group.serveLater(attached))
         until.addEventListener('abort', onAbort)
-        group.add(member)
+        group.add(attached)
       })
     },
   }
@@ -109,13 +112,13 @@ class HubGroup {
   readonly #schedule: WriteSchedule
   readonly #onRound: (at: number) => void
   readonly #stop: () => void
-  readonly #members = new Set<Member>()
-  #round: Iterator<Member> | null = null
-  /** The lowest offset at which this round has left a member. */
+  readonly #subscribers = new Set<AttachedSubscriber>()
+  #round: Iterator<AttachedSubscriber> | null = null
+  /** The lowest position of a subscriber after this round has served it. */
   #first = Number.POSITIVE_INFINITY
   #isScheduled = false
   #isSendingBesides = false
-  /** When the first publication of this round was appended; null for a round that serves lagging members. */
+  /** When the first publication of this round was appended; null for a round that serves lagging subscribers. */
   #roundOf: number | null = null
 
   constructor(
@@ -134,7 +137,7 @@ class HubGroup {
       rules,
       after: position.offset,
       viewers: () => this.#viewers(),
-      isNeeded: () => this.#members.size > 0,
+      isNeeded: () => this.#subscribers.size > 0,
       onLost: () => this.#removeAll(),
       onAnswered: ({ offset, publication }) => this.#onAnswered(offset, publication.at),
     })
@@ -151,14 +154,14 @@ class HubGroup {
   }
 
   /**
-   * Sends every caught-up member the additional events that it has not received. Members that lag, or
-   * whose client does not read, get them the next time.
+   * Sends every caught-up subscriber the additional events that it has not received. A subscriber that lags, or whose
+   * client does not read, gets them at the next call.
    */
   async #sendBesides(): Promise<void> {
     if (this.#isSendingBesides) return this.#rules.besides?.source.notifyAgain()
     this.#isSendingBesides = true
     const source = this.#rules.besides?.source
-    const behind = [...this.#members].flatMap(({ rules: { besides } }) => besides?.received.version ?? [])
+    const behind = [...this.#subscribers].flatMap(({ rules: { besides } }) => besides?.received.version ?? [])
     for (const version of new Set(behind)) {
       if (source === undefined || version >= source.version) continue
       const isSent = await this.#sendChangesSince(version, source.version).catch(() => false)
@@ -167,7 +170,7 @@ class HubGroup {
     this.#isSendingBesides = false
   }
 
-  /** @returns false if not every member with this version could take the event */
+  /** @returns false if not every subscriber with this version could take the event */
   async #sendChangesSince(version: number, to: number): Promise<boolean> {
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       const { last } = this.publications
@@ -179,7 +182,7 @@ class HubGroup {
         this.publications.readVersion,
       )
       const answer = found instanceof Promise ? await found : found
-      // The event's cursor is that of the last publication, which all its recipients must have received.
+      // The event has the cursor of the last publication, which all recipients must have received.
       if (this.publications.last !== last) continue
       return this.#giveBesides(answer, { version, to, last })
     }
@@ -188,62 +191,62 @@ class HubGroup {
 
   #giveBesides(answer: EventAnswer, { version, to, last }: { version: number; to: number; last: number }): boolean {
     let isComplete = true
-    for (const member of [...this.#members]) {
-      const { received } = member.rules.besides ?? {}
+    for (const subscriber of [...this.#subscribers]) {
+      const { received } = subscriber.rules.besides ?? {}
       if (received?.version !== version) continue
-      const own = isPersonal(answer) ? answer.get(identityOf(member.viewer)) : answer
-      if (own === undefined || member.position.offset !== last || member.sink.isBusy()) {
+      const own = isPersonal(answer) ? answer.get(identityOf(subscriber.viewer)) : answer
+      if (own === undefined || subscriber.position.offset !== last || subscriber.sink.isBusy()) {
         isComplete = false
         continue
       }
       const isSent = !(own instanceof Error) && own.hasData && isDeliverable(own)
-      // A member that exceeds its pace leaves, and gets the event when it is added again.
-      if (isSent && !this.#isInPace(member, largeCharactersOf(own))) continue
+      // A subscriber that exceeds its pace leaves the group, and gets the event when it is added again.
+      if (isSent && !this.#isInPace(subscriber, largeCharactersOf(own))) continue
       received.version = to
-      if (isSent) member.sink.send([own])
+      if (isSent) subscriber.sink.send([own])
     }
     return isComplete
   }
 
-  add(member: Member): void {
-    this.#members.add(member)
-    this.#window.offer(member.position, member.position.offset)
-    this.publications.readVersion = Math.max(this.publications.readVersion, member.readVersion)
+  add(subscriber: AttachedSubscriber): void {
+    this.#subscribers.add(subscriber)
+    this.#window.offer(subscriber.position, subscriber.position.offset)
+    this.publications.readVersion = Math.max(this.publications.readVersion, subscriber.readVersion)
     void this.publications.catchUp()
-    const { besides } = member.rules
+    const { besides } = subscriber.rules
     if (besides != null && besides.received.version < besides.source.version) besides.source.notifyAgain()
   }
 
-  remove(member: Member): void {
-    if (!this.#members.delete(member)) return
-    member.isGone = true
-    this.#window.offer(member.position, null)
-    if (this.#members.size === 0) this.#stop()
+  remove(subscriber: AttachedSubscriber): void {
+    if (!this.#subscribers.delete(subscriber)) return
+    subscriber.isGone = true
+    this.#window.offer(subscriber.position, null)
+    if (this.#subscribers.size === 0) this.#stop()
   }
 
-  /** Serves a member that could not take everything during its round. */
-  serveLater(member: Member): void {
-    if (member.position.offset >= this.publications.last) return
+  /** Serves a subscriber that could not take all publications during its round. */
+  serveLater(subscriber: AttachedSubscriber): void {
+    if (subscriber.position.offset >= this.publications.last) return
     this.#schedule.next(() => {
-      this.#serve(member)
+      this.#serve(subscriber)
       return 0
     })
   }
 
   #onAnswered(offset: number, at: number | null): void {
     if (offset % PUBLICATIONS_A_CHECK === 0) this.#removeLost()
-    if (this.#isScheduled || this.#members.size === 0) return
+    if (this.#isScheduled || this.#subscribers.size === 0) return
     this.#isScheduled = true
     this.#roundOf = at
     this.#schedule.next((most) => this.#serveSome(most))
   }
 
   *#viewers(): Generator<Viewer> {
-    for (const { viewer } of this.#members) yield viewer
+    for (const { viewer } of this.#subscribers) yield viewer
   }
 
   #serveSome(most: number): number {
-    this.#round ??= this.#members.values()
+    this.#round ??= this.#subscribers.values()
     for (let count = 0; count < most; count++) {
       const { done, value } = this.#round.next()
       if (done) {
@@ -263,9 +266,9 @@ class HubGroup {
     const { last } = this.publications
     let first = last
     let firstOfReady = last
-    // Skips this loop if every member is caught up, which is nearly always the case.
+    // Nearly always, every subscriber is caught up, and the loop can be skipped.
     if (this.#first < last) {
-      for (const { position, sink } of this.#members) {
+      for (const { position, sink } of this.#subscribers) {
         if (position.offset < first) first = position.offset
         if (position.offset < firstOfReady && !sink.isBusy()) firstOfReady = position.offset
       }
@@ -275,13 +278,13 @@ class HubGroup {
     if (firstOfReady < last) this.#onAnswered(firstOfReady, null)
   }
 
-  /** Sends a member the waiting batches, as far as its sink takes them. */
-  #serve(member: Member): void {
-    const { position, sink } = member
+  /** Sends a subscriber the waiting batches, as far as its sink takes them. */
+  #serve(subscriber: AttachedSubscriber): void {
+    const { position, sink } = subscriber
     for (let given = 0; given < MOST_BATCHES; given++) {
-      if (position.offset >= this.publications.last || member.isGone) return
+      if (position.offset >= this.publications.last || subscriber.isGone) return
       if (sink.isBusy()) {
-        // Record the publications that this sink refused, because publications that were never offered to it do not count as lag.
+        // Record that the publications were offered to this sink, because only offered publications count as lag.
         if (given === 0) this.#window.offer(position, this.publications.last)
         return
       }
@@ -289,52 +292,52 @@ class HubGroup {
       const own =
         batch?.type !== 'needsFeed'
           ? batch
-          : this.#rules.needsFeed(batch.publication, member.viewer.id)
+          : this.#rules.needsFeed(batch.publication, subscriber.viewer.id)
             ? null
             : batch.forOthers
-      if (own === null || own.type === 'needsFeed') member.leave()
-      else this.#sendBatch(own, member)
+      if (own === null || own.type === 'needsFeed') subscriber.leave()
+      else this.#sendBatch(own, subscriber)
     }
   }
 
-  #sendBatch(batch: Exclude<Batch, { type: 'needsFeed' }>, member: Member): void {
+  #sendBatch(batch: Exclude<Batch, { type: 'needsFeed' }>, subscriber: AttachedSubscriber): void {
     if (batch.type === 'shared') {
-      if (batch.large > 0 && !this.#isInPace(member, batch.large)) return
-      if (batch.answers.length > 0) member.sink.send(batch.answers)
+      if (batch.large > 0 && !this.#isInPace(subscriber, batch.large)) return
+      if (batch.answers.length > 0) subscriber.sink.send(batch.answers)
     } else {
       const { answer } = batch
-      const own = answer instanceof Error ? answer : answer.get(identityOf(member.viewer))
-      // The member attached after the publication was answered, or must not receive it.
+      const own = answer instanceof Error ? answer : answer.get(identityOf(subscriber.viewer))
+      // The subscriber attached after the publication was answered, or must not receive it.
       if (own === undefined || own instanceof Error) {
-        member.leave(own)
+        subscriber.leave(own)
         return
       }
       const large = largeCharactersOf(own)
-      if (large > 0 && !this.#isInPace(member, large)) return
-      if (isDeliverable(own)) member.sink.send([own])
+      if (large > 0 && !this.#isInPace(subscriber, large)) return
+      if (isDeliverable(own)) subscriber.sink.send([own])
     }
-    this.#window.advance(member.position, batch.to)
+    this.#window.advance(subscriber.position, batch.to)
   }
 
   /**
-   * Whether the member's pace allows this many characters. If not, the member leaves the group, so that
-   * nobody waits for it.
+   * Whether the subscriber's pace allows this many characters. If not, the subscriber leaves the group, so that the
+   * others do not wait for it.
    */
-  #isInPace(member: Member, largeCharacters: number): boolean {
-    if (member.pace.take(largeCharacters)) return true
-    member.leave()
+  #isInPace(subscriber: AttachedSubscriber, largeCharacters: number): boolean {
+    if (subscriber.pace.take(largeCharacters)) return true
+    subscriber.leave()
     return false
   }
 
-  /** Removes members that lag too far behind and that are not served in any round, so that their publications are not kept. */
+  /** Removes subscribers that must continue through their own iteration, so that no answers are kept for them. */
   #removeLost(): void {
-    for (const member of [...this.#members]) if (this.#window.isLost(member.position)) member.leave()
-    const first = Math.min(this.publications.last, ...Array.from(this.#members, ({ position }) => position.offset))
+    for (const subscriber of [...this.#subscribers]) if (this.#window.isLost(subscriber.position)) subscriber.leave()
+    const first = Math.min(this.publications.last, ...Array.from(this.#subscribers, ({ position }) => position.offset))
     this.publications.forget(first, first)
   }
 
   #removeAll(): void {
-    for (const member of [...this.#members]) member.leave()
+    for (const subscriber of [...this.#subscribers]) subscriber.leave()
   }
 }
 
@@ -358,12 +361,12 @@ export interface AnsweredPublicationsParts {
   answers: Answers
   window: SharedWindow
   rules: HubRules<object>
-  /** Answers the publications after this offset. */
+  /** Publications after this offset are answered. */
   after: number
   viewers(): Iterable<Viewer>
   /** Whether there is any subscriber to answer for. */
   isNeeded(): boolean
-  /** The window no longer covers the position. */
+  /** Called when the window no longer holds the next publication. */
   onLost(): void
   /** Called after each answered publication. */
   onAnswered(publication: SizedPublication): void
@@ -374,17 +377,17 @@ export interface AnsweredPublicationsParts {
  * answered separately.
  */
 const MOST_KEPT_CHARACTERS = 4 * 1024 * 1024
-/** The maximum size of one batch. A client that does not read makes this process hold one batch and one event at most. */
+/** The maximum size of one batch. For a client that does not read, this process holds at most one batch and one event. */
 const MOST_BATCH_CHARACTERS = 256 * 1024
 
-/** The publications of a window after a position, answered one after another as they arrive. */
+/** Answers the publications of a window after a position one after another, as they arrive. */
 export class AnsweredPublications {
   readonly #parts: AnsweredPublicationsParts
   /** The offset of the last answered publication. */
   last: number
   /** Data read before this version must not be used in an answer of this window. */
   readVersion = 0
-  /** By offset, from the first publication that some subscriber has not taken. */
+  /** By offset, from the first publication that some subscriber has yet to receive. */
   readonly #answers = new Map<number, PublicationAnswer>()
   /** The size of all answers. */
   #characters = 0
@@ -397,7 +400,10 @@ export class AnsweredPublications {
     this.last = parts.after
   }
 
-  /** Answers all publications that have arrived, for all subscribers, whichever of them has just attached. */
+  /**
+   * Answers all publications that have arrived, for all subscribers. Call it when publications arrive or a subscriber
+   * attaches.
+   */
   async catchUp(): Promise<void> {
     if (!this.#isAnswering) await asOwnWork(() => this.#answerArrived())
   }
@@ -420,7 +426,7 @@ export class AnsweredPublications {
     this.#isAnswering = false
   }
 
-  /** Returns null if the subscriber at this position must be answered separately. */
+  /** Returns the batch after a position; null if the subscriber there must be answered separately. */
   batchAt(position: SubscriberPosition): Batch | null {
     const cached = this.#batches.get(position.offset)
     if (cached !== undefined) return cached
@@ -430,8 +436,8 @@ export class AnsweredPublications {
   }
 
   /**
-   * Drops the answers that every subscriber has taken: up to `first`. Per-viewer answers are not kept for
-   * lagging subscribers, which are answered separately.
+   * Drops the answers up to `first`, which every subscriber has received. Drops per-viewer answers up to
+   * `firstOfReady`: they are not kept for a subscriber whose client does not read, which is answered separately later.
    */
   forget(first: number, firstOfReady: number): void {
     for (const [offset, answer] of this.#answers) {

@@ -24,8 +24,8 @@ import {
 import { collectFields, collectSubfields } from 'graphql/execution/collectFields.js'
 
 /**
- * Composes the answer to an event from the event alone. Returns null unless the selection consists only of
- * the event's own scalar fields; if null, the event must be executed.
+ * Composes the answer to an event from the event alone. Returns null if the event must be executed, because the
+ * selection has fields other than the event's own scalar fields.
  */
 export type PlainAnswer = (event: object) => string | null
 
@@ -81,8 +81,8 @@ export function createPlainAnswer(operation: Operation, maxBytes: number): Plain
 type Plans = Map<string, Plan | null>
 
 /**
- * Plans by document and operation name, shared by subscriptions to different topics; `own` holds plans for
- * selections that depend on variables.
+ * Plans by document and operation name, which subscriptions to different topics share. `own`: the selection depends on
+ * variables, so each subscription has its own plans.
  */
 const sharedPlans = new WeakMap<DocumentNode, Map<string, Plans> | 'own'>()
 
@@ -105,7 +105,7 @@ function selectsByVariables(document: DocumentNode): boolean {
   return isFound
 }
 
-/** Returns null unless the operation selects exactly one root field. */
+/** Returns the selection of an operation; null unless it has exactly one root field. */
 function questionOf({ schema, document, operationName, variableValues }: Operation): Question | null {
   const operation = getOperationAST(document, operationName)
   const root = schema.getSubscriptionType()
@@ -129,13 +129,13 @@ function fragmentsOf({ definitions }: DocumentNode): Record<string, FragmentDefi
   return fragments
 }
 
-/** Resolves the root field for an event; null if that needs a context. */
+/** Resolves the root field for an event; null if its resolver needs a context. */
 function sourceOf(event: object, { field, given }: Question): object | null {
   const source = alone(() => field.resolve?.(event, given, undefined, undefined as never))
   return typeof source === 'object' ? source : null
 }
 
-/** Returns the type name of an event; null if that needs a context. */
+/** Returns the type name of an event; null if resolving the type needs a context. */
 function typeOf(event: object, { field }: Question): string | null {
   const type = getNullableType(field.type)
   if (!isAbstractType(type)) return isObjectType(type) ? type.name : null
@@ -155,7 +155,7 @@ function alone(resolve: () => unknown): unknown {
   }
 }
 
-/** Returns null if the selection has a field that needs a resolver. */
+/** Returns the plan for an event type; null if the selection has a field that needs a resolver. */
 function planOf(typeName: string, { schema, fragments, variables, key, nodes, field }: Question): Plan | null {
   const type = schema.getType(typeName)
   const declared = getNullableType(field.type)
@@ -180,7 +180,7 @@ function planOf(typeName: string, { schema, fragments, variables, key, nodes, fi
   return { parts, end: `${before}}}}` }
 }
 
-/** Returns null for a field that is not a scalar, or has a resolver or arguments. */
+/** Returns a field as a part of the plan; null for a field that is not a scalar, or that has a resolver or arguments. */
 function partOf(parent: GraphQLObjectType, name: string, before: string): Part | null {
   const field = parent.getFields()[name]
   if (field === undefined || field.resolve !== undefined || field.args.length > 0) return null
@@ -191,7 +191,10 @@ function partOf(parent: GraphQLObjectType, name: string, before: string): Part |
 /** The maximum number of UTF-8 bytes of a UTF-16 unit. */
 const MOST_BYTES_A_UNIT = 3
 
-/** Returns null if a value does not match its type, or the text may be too long: the event is then executed. */
+/**
+ * Returns the answer's text. Returns null, so that the event is executed, if a value does not match its type or the
+ * text may be too long.
+ */
 function textOf(event: Record<string, unknown>, { parts, end }: Plan, maxBytes: number): string | null {
   let text = ''
   for (const { before, name, type, isNonNull } of parts) {

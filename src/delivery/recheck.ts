@@ -116,7 +116,7 @@ function repeat(logger: Platform['logger'], intervalMs: number, check: () => Pro
  * have died before it published the event.
  */
 export interface EndedRuns {
-  /** Calls `onOver` once, with the run or null if it was deleted, at the second check that finds the run ended. */
+  /** Calls `onOver` once, with the run (null if it was deleted), at the second check that finds that the run has ended. */
   watch(runId: string, onOver: (run: Run | null) => void): () => void
   close(): Promise<void>
 }
@@ -125,7 +125,10 @@ const CHECK_INTERVAL_MS = 5000
 
 interface Watch {
   onOver: (run: Run | null) => void
-  /** The previous check already found that the run had ended, so its end event must have been published by now. */
+  /**
+   * Whether the previous check already found that the run had ended. If the end event was going to be published, it was
+   * published since.
+   */
   wasEnded: boolean
 }
 

@@ -1,4 +1,7 @@
-/** Shares one subscription among many listeners: opened for the first, closed after the last. */
+/**
+ * Shares one subscription per key among many listeners. The subscription is opened for the first listener and closed
+ * after the last.
+ */
 export interface SharedWatch<T> {
   /** Resolves when the subscription is active, with a function that removes the listener. */
   join(key: string, listener: (value: T) => void): Promise<() => void>
@@ -14,8 +17,8 @@ interface Entry<T> {
 }
 
 /**
- * `open` subscribes to a key and returns a function that ends it. With `final`, the first value is the last
- * one.
+ * `open` subscribes to a key and returns a function that ends the subscription. With `final`, a subscription yields a
+ * single value.
  */
 export function createSharedWatch<T>(
   open: (key: string, emit: (value: T) => void) => Promise<() => void>,

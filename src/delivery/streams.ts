@@ -22,7 +22,7 @@ export interface StreamsParts {
 
 /** The event sources of this process's subscriptions. */
 export interface OwnStreams extends Streams {
-  /** Calls `onEnd` when the viewer's token is no longer valid. Returns a function that stops watching. */
+  /** Calls `onEnd` when the viewer's token is no longer valid. Resolves with a function that stops watching. */
   watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
   /** Like `watchToken`; the viewer counts as present until the watch is stopped. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>

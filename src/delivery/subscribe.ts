@@ -17,10 +17,10 @@ import type { Hub } from './hub.ts'
 import { createSubscriber, type SubscriberParts } from './subscriber.ts'
 import { createSubscriptionLimits } from './subscription-limits.ts'
 
-/** Fields that a transport which writes serialized answers itself adds to an operation's context. */
+/** A transport that writes serialized answers itself adds these fields to an operation's context. */
 export interface SinkContext {
   sink?: Sink
-  /** Receives the iteration directly, because the pipeline would wrap it. */
+  /** Receives the iteration directly, because Yoga's pipeline would wrap it. */
   onBegun?(iteration: AsyncIterable<never>): void
   /** Called when the subscription has ended, or could not begin. */
   onEnd?(): void
@@ -93,9 +93,8 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
 }
 
 /**
- * Ends the subscription of a client that cannot keep up or exceeds its pace too far: a socket with a close
- * code after which clients reconnect, any other transport with an error, which the client has some time to
- * read.
+ * Ends the subscription of a client that cannot keep up or exceeds its pace too far. A socket is closed with a code
+ * after which clients reconnect. Any other transport sends an error, which the client has some time to read.
  */
 function endSlow({ lifeline }: Feed<object>, to: { sink: Sink; pace: Pace; cutOff(): void }): void {
   const { sink, pace, cutOff } = to
@@ -190,7 +189,7 @@ function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncI
 
 const DONE = { done: true, value: undefined } as const
 
-/** Returning the iteration ends the subscription, even before its first `next()`. */
+/** Wraps an iteration so that its `return()` ends the subscription, even before the first `next()`. */
 function endedBy<T>(iteration: Repeater<T>, lifeline: OwnLifeline): AsyncIterableIterator<T> {
   const outer: AsyncIterableIterator<T> = {
     [Symbol.asyncIterator]: () => outer,
@@ -203,7 +202,7 @@ function endedBy<T>(iteration: Repeater<T>, lifeline: OwnLifeline): AsyncIterabl
   return outer
 }
 
-/** Yields the answers one by one, and last the error that ended the subscription. */
+/** Yields the answers one by one, and finally the error that ended the subscription. */
 function resultsOf(
   { lifeline }: Feed<object>,
   begin: (sink: Sink) => Promise<void>,
@@ -224,7 +223,7 @@ function resultsOf(
   return endedBy(iteration, lifeline)
 }
 
-/** A sink that yields one answer at a time, when the consumer asks for it. */
+/** A sink that passes on one answer at a time, when the consumer asks for the next. */
 function createQueue(push: (result: ExecutionResult) => Promise<unknown>) {
   const waiting: Answer[] = []
   const listeners = new Set<() => void>()

@@ -11,15 +11,15 @@ import type { Hub } from './hub.ts'
 export interface SubscriberParts {
   hub: Hub
   /**
-   * Makes lagging subscribers take turns: each waits for its turn before it continues, and after a lookup that
-   * many may have awaited.
+   * Makes lagging subscribers take turns. A subscriber waits for its turn before it delivers, and again after a lookup
+   * that many subscribers may have awaited.
    */
   turns: Turns
   answers: Answers
   viewer: Viewer
   sink: Sink
   pace: Pace
-  /** Ends the subscription, which lags too far behind. */
+  /** Ends the subscription because it lags too far behind. */
   onTooSlow(): void
 }
 
@@ -32,8 +32,8 @@ export function createSubscriber(
   { answers, viewer, sink, pace, hub, turns, onTooSlow }: SubscriberParts,
 ): Subscriber<object> {
   /**
-   * The newest data version that this subscriber has received. Data that its client received through other operations
-   * is older than the start of the subscription.
+   * The version of the newest data that this subscriber has received. It starts with the current version, because the
+   * client may have received data up to now through other operations.
    */
   let readVersion = nextVersion()
   let wasCaughtUp = false
@@ -58,7 +58,10 @@ export function createSubscriber(
     if (!(await pace.turn(signal))) onTooSlow()
   }
 
-  /** Returns the answer once it may be delivered. An answer that has to wait is discarded, and the event is executed again. */
+  /**
+   * Returns the answer once the pace allows it. An answer that has to wait is discarded, and the event is executed
+   * again later.
+   */
   async function pacedAnswer(delivery: Delivery<object>): Promise<Answer> {
     const own = await ownAnswer(delivery)
     const large = largeCharactersOf(own)

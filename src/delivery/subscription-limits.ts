@@ -11,7 +11,7 @@ export interface SubscriptionLimits {
 }
 
 export interface StandingSubscription {
-  /** The source of events: a space, or null for the viewer's own events. */
+  /** The source of the events: a space, or null for the viewer's own events. */
   topic: string | null
   /** The `Answers` object, shared by subscriptions with the same execution. */
   answers: object
@@ -44,7 +44,7 @@ interface Held {
   count: number
   /** Subscriptions to viewerEvents. */
   ofViewer: number
-  /** By topic, the different operations with their weight and the number of subscriptions. */
+  /** By topic, the different operations, each with its weight and number of subscriptions. */
   ways: Map<string | null, Map<object, { users: number; weight: number }>>
 }
 

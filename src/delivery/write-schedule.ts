@@ -17,9 +17,9 @@ export type Serve = (most: number) => number
 /** Schedules the writes to all sockets. */
 export interface WriteSchedule {
   /**
-   * Calls `serve` in the next round: at the end of this tick, or after the pause of the previous round. The more
-   * there is to write, the more events share a write. A long round is divided into slices, between which the event
-   * loop continues.
+   * Calls `serve` in the next round: at the end of this tick, or after the pause of the previous round. A longer round
+   * is followed by a longer pause, so that more events share a write. A long round is divided into slices, between
+   * which the event loop continues.
    */
   next(serve: Serve): void
 }

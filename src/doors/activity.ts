@@ -9,26 +9,26 @@ export interface Activity {
 }
 
 interface Watch {
-  /** The callers that may watch the space, in the order of their arrival. */
+  /** The callers by listener, in the order in which they came. */
   listeners: Map<() => void, Caller>
   isOpen: boolean
 }
 
 /**
- * Watches each space once for all streams of this process, because a subscription of its own for each would take most of a
- * stream's memory. Listeners are only notified that something has changed, and read the state themselves.
+ * Watches each space once for all streams of this process, because a separate subscription would take most of a
+ * stream's memory. Listeners are only notified of a change, and read the state themselves.
  */
 export function createActivity(): Activity {
   const watches = new Map<string, Watch>()
 
-  /** Watches until the caller leaves, may no longer watch, or nobody listens. */
+  /** Watches a space until the caller leaves, loses access, or no listener is left. */
   async function watchAs(caller: Caller, spaceId: string, { listeners }: Watch): Promise<void> {
     const { promise: over, resolve } = createDeferred()
     const onEvent = () => {
       if (listeners.size === 0) resolve()
       for (const listener of [...listeners.keys()]) listener()
     }
-    // The stream of this caller ends for the same reason.
+    // An error is ignored: the stream of this caller ends for the same reason.
     const end = await caller.follow(ACTIVITY, { spaceId }, { onEvent, onEnd: () => resolve() }).catch(() => null)
     if (end === null) return
     caller.signal.addEventListener('abort', () => resolve(), { once: true })
@@ -36,7 +36,7 @@ export function createActivity(): Activity {
     end()
   }
 
-  /** Watches on behalf of one caller after the other, until all have left. */
+  /** Watches a space on behalf of one caller after another, until all callers have left. */
   async function keepWatching(spaceId: string, watch: Watch): Promise<void> {
     const tried = new Set<Caller>()
     const nextCaller = () => [...watch.listeners.values()].find((one) => !tried.has(one))

@@ -1,11 +1,11 @@
-// Keeps responses within the limit of bytes: as with GraphQL's connections, a long list has fewer elements.
+// Keeps responses within the size limit by shortening long lists, as GraphQL's connections do.
 import { jsonBytes } from '../lib/json.ts'
 
 /** Returns the first values whose JSON has at most `maxBytes` together. */
 export function firstInBytes<T>(values: readonly T[], maxBytes: number): T[] {
   let left = maxBytes
   const end = values.findIndex((value) => {
-    // The comma after it.
+    // Plus 1 for the comma after the value.
     left -= jsonBytes(value) + 1
     return left < 0
   })

@@ -2,48 +2,53 @@ import type { Viewer } from '../access/viewer.ts'
 import { BadInputError, DomainError, RateLimitedError } from '../lib/errors.ts'
 
 /**
- * A viewer at a protocol endpoint ("door"), whose GraphQL operations run in the same pipeline as those of every other transport. So an endpoint can
- * neither reveal nor do anything that GraphQL refuses, and its operations count towards the same limits.
+ * A viewer at a protocol endpoint ("door"), whose GraphQL operations run in the same pipeline as those of every other
+ * transport. An endpoint can therefore not reveal or do anything that GraphQL refuses, and its operations count towards
+ * the same limits.
  */
 export interface Caller {
   viewer: Viewer
   /** Aborts when the client disconnects, or, with a DoorError as the reason, when its token ends. */
   signal: AbortSignal
   /**
-   * Returns the data of a query or mutation, which has at most `maxBytes` of JSON: connections return fewer edges.
+   * Returns the data of a query or mutation. Connections return fewer edges if the data would exceed `maxBytes` of
+   * JSON.
    * @throws DoorError
    */
   ask<Data>(query: string, variables: object, maxBytes?: number): Promise<Data>
   /**
-   * Begins a subscription, and returns a function that ends it. It also ends when `signal` aborts. @throws DoorError if it cannot
-   * begin
+   * Begins a subscription, which also ends when `signal` aborts. Returns a function that ends it.
+   * @throws DoorError if the subscription cannot begin
    */
   follow<Data>(query: string, variables: object, to: Follower<Data>): Promise<() => void>
 }
 
 export interface Follower<Data> {
-  /** Called for one event at a time: the next one waits for the promise. */
+  /** Called for one event at a time. The next event waits until the promise resolves. */
   onEvent(data: Data): void | Promise<void>
-  /** Called once, with the error that ended the subscription, if any, unless the client has ended it. */
+  /**
+   * Called once when the subscription ends, with the error that ended it, if any. Not called if the follower has ended
+   * it.
+   */
   onEnd(error: DoorError | null): void
 }
 
 /** A response of server-sent events. */
 export interface EventStream {
   /**
-   * Writes an event. Resolves when the client has read enough to receive more. A long event waits until fewer bytes are in flight
-   * to all clients.
-   * @throws DoorError for an event over the limit of bytes; an error if the client has disconnected
+   * Writes an event. Resolves when the client has read enough to receive more. A long event waits until few enough
+   * bytes are in flight to all clients.
+   * @throws DoorError for an event over the size limit; an error if the client has disconnected
    */
   write(text: string): Promise<void>
   end(): void
 }
 
-/** A call that waits for agents, or a stream that stays open. */
+/** A place among the viewer's open streams, for a stream or for calls that wait for agents. */
 export interface Place {
-  /** How many calls wait at the same time; 1 if absent. */
+  /** The number of calls that wait at the same time; 1 if absent. */
   count?: number
-  /** Whether the request is served although the server shuts down, because it then ends at once: see `Door.endsAtDrain`. */
+  /** Whether the request is served while the server shuts down, because it then ends at once: see `Door.endsAtDrain`. */
   isServedWhileDraining?: boolean
 }
 
@@ -53,7 +58,7 @@ export interface Exchange {
   /** Aborts with the signal of the caller, or when the server shuts down. */
   readonly waiting: AbortSignal
   method: string
-  /** Without the path prefix of the endpoint. */
+  /** The path without the prefix of the endpoint. */
   path: string
   query: URLSearchParams
   header(name: string): string | undefined
@@ -62,22 +67,24 @@ export interface Exchange {
   /** Returns the parsed body. @throws DoorError if it is not JSON */
   json(): Promise<unknown>
   /**
-   * Sends a response, once few enough bytes are in flight to all clients. @throws DoorError for a response over the limit of
-   * bytes, or if there was no room for a response without effects
+   * Sends a response, once few enough bytes are in flight to all clients.
+   * @throws DoorError for a response over the size limit, or if too many bytes stay in flight and the request had no
+   * effects
    */
   send(status: number, body: unknown, headers?: Record<string, string>): Promise<void>
   /** Sends a response that another package has created, at the pace of the client. */
   respond(response: Response): Promise<void>
   /**
-   * Takes a place among the viewer's open streams until the response has ended, before an action that must not be done
-   * unless the request can be served. @throws DoorError if the viewer has too many of them, or the server shuts down
+   * Takes a place among the viewer's open streams until the response has ended. Call it before an action that is
+   * useless if the request cannot be served.
+   * @throws DoorError if the viewer has too many open streams, or the server shuts down
    */
   takePlace(place?: Place): Promise<void>
   /** Begins a response of server-sent events, in the reserved place. */
   openStream(): EventStream
   /** Returns the absolute URL of a path, as the client reaches this server. */
   linkTo(path: string): string
-  /** The largest event or response. */
+  /** The maximum size of an event or response. */
   maxResponseBytes: number
 }
 
@@ -86,9 +93,12 @@ export interface Door {
   handle(exchange: Exchange): Promise<void>
   /** Returns the body of the response to a request that failed, in the format of the protocol. */
   failureOf(failure: DoorError): unknown
-  /** Whether the endpoint ends its own streams and waits when `Exchange.waiting` aborts. Otherwise, streams are disconnected. */
+  /**
+   * Whether the endpoint ends its streams and waiting calls itself when `Exchange.waiting` aborts. Otherwise, streams
+   * are disconnected.
+   */
   endsAtDrain: boolean
-  /** The path of the OAuth metadata that a request without a valid token is referred to. */
+  /** The path of the OAuth metadata, which the response to a request without a valid token names. */
   metadataPath?: string
 }
 
@@ -117,7 +127,7 @@ const STATUS_OF: Record<DoorErrorCode, number> = {
 }
 
 interface DoorErrorDetails {
-  /** The status of the response, if it is not that of the code. */
+  /** The HTTP status of the response, if it differs from the usual status of the code. */
   status?: number
   /** The invalid input field. */
   field?: string | null
@@ -144,7 +154,10 @@ export class DoorError extends Error {
 }
 
 export const badInput = (message: string, field: string | null = null) => new DoorError('BAD_INPUT', message, { field })
-/** The status of a failure after which clients must not send the request again automatically, as they do after 408, 409, 429 and 5xx. */
+/**
+ * The HTTP status of a failure after which clients must not retry automatically, as they do after 408, 409, 429 and
+ * 5xx.
+ */
 export const NOT_TO_RETRY = { status: 422 }
 
 export const tooLong = (maxBytes: number, status?: { status: number }) =>
@@ -152,7 +165,7 @@ export const tooLong = (maxBytes: number, status?: { status: number }) =>
 
 export const notFound = (message: string) => new DoorError('NOT_FOUND', message)
 
-/** Converts an expected failure of the domain into one for clients. */
+/** Converts an expected failure of the domain to a DoorError. */
 export function doorErrorOf(error: DomainError): DoorError {
   return new DoorError(error.code, error.message, {
     field: error instanceof BadInputError ? error.field : null,
@@ -160,13 +173,13 @@ export function doorErrorOf(error: DomainError): DoorError {
   })
 }
 
-/** Returns a caller whose queries and mutations return at most so many bytes of JSON. */
+/** Returns a caller whose queries and mutations return at most `maxBytes` of JSON. */
 export const within = (caller: Caller, maxBytes: number): Caller => ({
   ...caller,
   ask: (query, variables) => caller.ask(query, variables, maxBytes),
 })
 
-/** Calls the domain. @throws DoorError for an expected failure */
+/** Runs a call of the domain. @throws DoorError for an expected failure */
 export async function failingAtDoor<T>(work: () => T | Promise<T>): Promise<T> {
   try {
     return await work()
@@ -175,7 +188,7 @@ export async function failingAtDoor<T>(work: () => T | Promise<T>): Promise<T> {
   }
 }
 
-/** Returns the error that ends a request, for its client; null if the client has disconnected. */
+/** Returns the error to report to the client when a request ends; null if the client has disconnected. */
 export function endOf(error: unknown, { signal }: Caller): unknown {
   if (!signal.aborted) return error
   return signal.reason instanceof DoorError ? signal.reason : null
@@ -185,6 +198,6 @@ export function endOf(error: unknown, { signal }: Caller): unknown {
 export const hasLostAccess = (error: DoorError | null): error is DoorError =>
   error !== null && (error.code === 'UNAUTHENTICATED' || error.code === 'FORBIDDEN')
 
-/** Returns the time after which an operation that exceeded a rate may be tried again; null for any other error. */
+/** Returns the time in ms after which an operation that exceeded a rate limit may be retried; null for any other error. */
 export const retryAfterOf = (error: unknown): number | null =>
   error instanceof DoorError && error.code === 'RATE_LIMITED' ? (error.retryAfterMs ?? 0) : null

@@ -1,18 +1,18 @@
-// The parts that the JSON-RPC 2.0 endpoints share.
+// Code that the JSON-RPC 2.0 endpoints share.
 import { DoorError, type EventStream, type Exchange } from './exchange.ts'
 
 const PARSE_ERROR = -32700
 const INTERNAL_ERROR = -32603
 const SERVER_ERROR = -32000
 
-/** The body of the response to a request that failed before its message was understood. */
+/** Returns the body of the response to a request that failed before its message was parsed. */
 export function failureOf({ code, status, message }: DoorError): object {
   const isUnreadable = code === 'BAD_INPUT' && status === 400
   const number = isUnreadable ? PARSE_ERROR : code === 'INTERNAL_SERVER_ERROR' ? INTERNAL_ERROR : SERVER_ERROR
   return { jsonrpc: '2.0', error: { code: number, message }, id: null }
 }
 
-/** Returns the message of a request. @throws DoorError unless it is JSON, sent with POST */
+/** Returns the message of a request. @throws DoorError unless the request is a POST of JSON */
 export function readMessage({ method, json }: Exchange): Promise<unknown> {
   if (method === 'POST') return json()
   throw new DoorError('BAD_INPUT', 'Use POST.', { status: 405, headers: { allow: 'POST' } })
@@ -24,21 +24,24 @@ export interface MessageStream {
   open(message: object): void
   send(message: object): void
   keepAlive(): void
-  /** Whether the client must read before more is sent. */
+  /** Whether the client has unread messages, so that the caller should not send more yet. */
   isBusy(): boolean
-  /** Calls the listener each time everything that was sent was read. */
+  /** Calls the listener each time the client has read all sent messages. */
   onReady(listener: () => void): void
   end(): void
 }
 
 export function messageStreamOf(exchange: Exchange): MessageStream {
   let stream: EventStream | null = null
-  /** How many writes have not resolved. */
+  /** The number of writes that have not resolved. */
   let pending = 0
   let last = Promise.resolve()
   let onReady = () => {}
 
-  /** Writes in order. A client that has disconnected gets nothing; a message over the limit of bytes ends the stream. */
+  /**
+   * Writes texts in order. Ignores the text if the client has disconnected, and ends the stream if a message exceeds
+   * the size limit.
+   */
   async function write(text: string): Promise<void> {
     pending += 1
     last = last.then(() => stream?.write(text)).catch(() => stream?.end())

@@ -111,7 +111,7 @@ export async function sendMessage(caller: Caller, input: SendInput): Promise<Sen
   return (await mutate<{ sentMessage: SentMessage }>(caller, SEND, input)).sentMessage
 }
 
-/** Stops runs and the runs that they have started. Runs that have ended in the meantime stay unchanged. @throws DoorError */
+/** Stops runs, and the runs that these have started. Runs that have already ended stay unchanged. @throws DoorError */
 export async function stopRuns(caller: Caller, ids: readonly string[]): Promise<void> {
   for (const runId of ids)
     try {
@@ -121,7 +121,7 @@ export async function stopRuns(caller: Caller, ids: readonly string[]): Promise<
     }
 }
 
-/** Runs a mutation with one input, and returns its payload. @throws DoorError */
+/** Executes a mutation with one input, and returns its payload. @throws DoorError */
 export async function mutate<Payload extends object>(
   caller: Caller,
   document: string,
@@ -141,7 +141,7 @@ interface Failure {
   retryAfterMs?: number
 }
 
-/** @throws DoorError for an expected failure */
+/** Returns the payload of a result. @throws DoorError for an expected failure */
 function resultOf<Payload extends object>(result: Result<Payload>): Payload {
   if (!('code' in result)) return result
   const { code, message, field, retryAfterMs } = result
@@ -155,7 +155,7 @@ export interface Connection<Node> {
   edges: { node: Node }[]
 }
 
-/** An event of a space, with the fields that the endpoints select. */
+/** An event of `spaceMessages`, with the fields that the endpoints select. */
 export type SpaceEvent = { cursor: string } & (
   | { __typename: 'SpaceSnapshot' }
   | { __typename: 'MessagePosted'; message: ShownMessage }
@@ -185,7 +185,7 @@ export const ACTIVITY = `subscription DoorActivity($spaceId: ID!) { agentActivit
 
 const PLACE = `query DoorPlace($id: ID!) { space(id: $id) { streamCursor lastMessage { seq } } }`
 
-/** Returns the position of a space before anything new, and the number of its last message. @throws DoorError */
+/** Returns the current cursor of a space, and the `seq` of its last message. @throws DoorError */
 export async function readPlace(caller: Caller, id: string): Promise<{ cursor: string; lastSeq: number }> {
   const { space } = await caller.ask<{ space: { streamCursor: string; lastMessage: { seq: number } | null } | null }>(
     PLACE,

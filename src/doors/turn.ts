@@ -1,5 +1,5 @@
-// A turn: the work of agents on one message, or all their current work in a space. Follows the events of its space until no
-// agent is working, or all working agents wait for people.
+// A turn is the work of agents on one message, or all their current work in a space. This file follows the events of
+// the space until no agent works, or all active agents wait for people.
 import { decodeCursor, isAfter } from '../broker/cursor.ts'
 import { type Bell, createBell } from '../lib/async.ts'
 import { cut } from '../lib/json.ts'
@@ -19,7 +19,7 @@ import {
 /** The runs that are followed. */
 export interface TurnScope {
   spaceId: string
-  /** The root of the runs: the message of a human, or another trigger. Null: everything in the space. */
+  /** The root of the runs: the message of a human, or another trigger. Null for all runs of the space. */
   rootId: string | null
 }
 
@@ -37,20 +37,20 @@ export interface Outcome {
   run: { id: string; status: string; finishedAt: string | null } | null
 }
 
-/** How a turn stands. */
+/** The state of a turn. */
 export interface TurnState {
-  /** At least one agent is working, and not only waiting for people. */
+  /** Whether at least one agent works and does not only wait for people. */
   isBusy: boolean
   /** The calls that wait for people. */
   waiting: PendingCall[]
-  /** The effect of its message on each agent. Empty if the turn has no message. */
+  /** The outcome of the turn's message for each agent. Empty if the turn has no message. */
   outcomes: Outcome[]
   usage: Usage | null
-  /** Events up to here contain everything that is in the state. */
+  /** The events up to this cursor contain everything in the state. */
   cursor: string
 }
 
-/** Whether people have stopped all runs that the message had started. */
+/** Whether people have stopped all runs that the message started. */
 export function isCanceled({ outcomes }: TurnState): boolean {
   const statuses = outcomes.flatMap(({ run }) => run?.status ?? [])
   return statuses.length > 0 && statuses.every((status) => status === 'CANCELED')
@@ -91,10 +91,10 @@ interface StateData {
   runs: Connection<{ id: string; status: string }>
 }
 
-/** How many of the newest messages are read for calls that wait. */
+/** How many of the newest messages are searched for waiting calls. */
 const MESSAGES_WITH_CALLS = 10
 
-/** Read often, so it selects little. */
+/** Executed often, so it selects few fields. */
 const STATE = `query DoorTurn($spaceId: ID!, $messageId: ID!, $hasMessage: Boolean!, $filter: RunFilter!) {
   space(id: $spaceId) {
     streamCursor
@@ -139,7 +139,7 @@ ${CALL}`
 
 const MOST_WAITING = 50
 
-/** Reads how a turn stands. Null: the space is gone. @throws DoorError */
+/** Reads the state of a turn; null if the space no longer exists. @throws DoorError */
 export async function readTurn(caller: Caller, { spaceId, rootId }: TurnScope): Promise<TurnState | null> {
   const hasMessage = rootId?.startsWith('msg_') === true
   const status = ACTIVE_RUN_STATUSES
@@ -164,12 +164,16 @@ export async function readTurn(caller: Caller, { spaceId, rootId }: TurnScope): 
     waiting,
     outcomes,
     usage: message?.rootUsage ?? null,
-    // Taken after the runs were read: the cursor of the same query may be older than their last events.
+    // When the turn is over, read the cursor after the runs, because the cursor of the same query may be older than the
+    // last events of the runs.
     cursor: isBusy ? space.streamCursor : (await readPlace(caller, spaceId)).cursor,
   }
 }
 
-/** Reads the calls that wait for people: those of active runs, and those that messages show, of persistent agents too. */
+/**
+ * Reads the calls that wait for people: calls of active runs, and calls that messages show, which includes those of
+ * persistent agents.
+ */
 async function readWaiting(
   caller: Caller,
   { spaceId, rootId, filter }: TurnScope & { filter: object },
@@ -180,7 +184,7 @@ async function readWaiting(
     .filter(({ run }) => run !== null && (rootId === null || run.rootId === rootId))
     .flatMap(({ parts, waitingCall }) => [waitingCall, ...parts.map(({ toolCall }) => toolCall)])
   const calls = [...nodesOf(runs).flatMap(({ toolCalls }) => toolCalls), ...shown].filter((call) => call != null)
-  // A service answers other calls that wait for a result, without anybody's help.
+  // Other calls that wait for a result are answered by a service.
   const forPeople = calls.filter(
     ({ waitsFor, id }) => waitsFor !== null && (waitsFor !== 'RESULT' || answerable.has(id)),
   )
@@ -193,7 +197,7 @@ async function readWaiting(
 export interface FollowOptions extends TurnScope {
   /** Events after this cursor are delivered. */
   after: string
-  /** Continues while calls wait for people. */
+  /** Whether to continue while calls wait for people. */
   waitsForPeople: boolean
   activity: Activity
   /** Called at intervals while nothing happens. */
@@ -201,9 +205,12 @@ export interface FollowOptions extends TurnScope {
 }
 
 const IDLE_MS = 12_000
-/** When events report changes, reads the state again after these times, so that a short turn ends at once and a long one costs little. */
+/**
+ * The intervals at which the state is read again after events that report changes. They grow, so that a short turn ends
+ * at once and a long turn costs few queries.
+ */
 const AFTER_CHANGES_MS = [25, 50, 100, 250, 500]
-/** When no event has reported a change, reads the state again after these times. */
+/** The intervals at which the state is read again when no event has reported a change. */
 const RECHECKS_MS = [2000, 5000, 15_000, 60_000]
 
 /** Events that may end a turn, or make it wait. */
@@ -214,7 +221,7 @@ const MAY_CHANGE_STATE: ReadonlySet<SpaceEvent['__typename']> = new Set([
 type Followed = { type: 'event'; event: SpaceEvent } | { type: 'end'; state: TurnState }
 
 /**
- * Yields the events of the space, and last the final state of the turn.
+ * Yields the events of the space, and finally the last state of the turn.
  * @throws DoorError, for example when the caller loses access
  */
 export async function* followTurn(caller: Caller, options: FollowOptions): AsyncGenerator<Followed, void> {
@@ -246,7 +253,7 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
       if (reception.hasChanged()) checks.noteChange()
       if (checks.isDue()) {
         checks.noteCheck()
-        // Null: the caller no longer has access to the space, and the subscription ends with the reason.
+        // Null if the caller has lost access to the space; the subscription then ends with the reason.
         state = await readTurn(caller, options)
         continue
       }
@@ -263,7 +270,7 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
   }
 }
 
-/** When to read the state of a turn again. */
+/** Decides when to read the state of a turn again. */
 class Checks {
   #isStale = true
   #changes = 0
@@ -298,15 +305,15 @@ class Checks {
 }
 
 /**
- * Receives the events of a space one at a time, and notices when the status of a run there changes. A class, because functions of
- * its own would take more memory in each idle stream.
+ * Receives the events of a space one at a time, and notes when the status of a run in it changes. It is a class,
+ * because closures would take more memory in each idle stream.
  */
 class Reception implements Follower<{ spaceMessages: SpaceEvent }> {
   readonly #bell: Bell
   readonly #stopListening: () => void
   /** Ends the subscription. */
   readonly #following: Promise<(() => void) | null>
-  /** The waiting event. The subscription sends the next one after `onTaken`. */
+  /** The event that waits to be taken. The subscription sends the next event after `onTaken`. */
   #event: SpaceEvent | null = null
   #onTaken: (() => void) | null = null
   #hasChanged = false

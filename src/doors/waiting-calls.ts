@@ -1,7 +1,7 @@
 import { type Caller, DoorError } from './exchange.ts'
 import { CALL, DECIDE, mutate, type PendingCall, SUBMIT_RESULT, sendMessage } from './operations.ts'
 
-/** Describes for whom an agent waits, and for what. */
+/** Returns a sentence that says for whom and for what an agent waits. */
 export function wordsOf({ waitsFor, agent, toolName, approval }: PendingCall): string {
   if (waitsFor === 'MESSAGE') return `${agent.name} waits for a reply.`
   if (waitsFor === 'RESULT') return `${agent.name} waits for the result of ${toolName}.`
@@ -38,7 +38,7 @@ export async function readCall(caller: Caller, id: string): Promise<PendingCall>
   return node
 }
 
-/** Answers a call. Does nothing if the answer is too late: the call is answered or decided, or its input was changed. @throws DoorError */
+/** Answers a call. Does nothing if the call was already answered or decided, or its input was changed. @throws DoorError */
 export async function answerCall(caller: Caller, { id, message }: PendingCall, answer: CallAnswer): Promise<void> {
   try {
     if (answer.type === 'message') {

@@ -23,16 +23,15 @@ const CHANGED_TEXT =
   "This tool's address, execution or definition was changed after people were asked for approval, so it was not called. Request approval again if the call is still needed."
 
 /**
- * Checks that the tool is the version that people approved. If so, its schema is the one that
- * already validated the input (as generated, and after each edit), so the input is not validated
- * again.
+ * Checks that people approved this version of the tool. If so, the tool's schema has already validated the input, as
+ * generated and after each edit, so the input is not validated again.
  * @throws ToolFailure
  */
 async function checkIsApproved(tool: Tool, call: ToolCall): Promise<void> {
   const { toolDigest } = termsOf(call) ?? {}
   if (toolDigest !== undefined && toolDigest === tool.versionDigest) return
   if (toolDigest !== undefined || tool.execution !== call.execution) throw new ToolFailure('TOOL_CHANGED', CHANGED_TEXT)
-  // The call was approved before version digests existed, so validate the input now.
+  // The call was approved when tools had no digests yet, so validate the input now.
   const fault = await checkInput(tool, call.input, { id: call.runId, isPatient: true })
   if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
 }
@@ -45,9 +44,8 @@ export type ApprovedCallParts = OwnToolParts &
   }
 
 /**
- * Returns a function that executes an approved call with the approved input, provided that the agent
- * still has the same version of the tool. The function throws only if the database is unavailable. Its result is
- * discarded if the signal has aborted.
+ * Returns a function that executes an approved call with the approved input, if the agent still has the same version of
+ * the tool. The function throws only if the database is unavailable. Its result is discarded if the signal has aborted.
  */
 export function createApprovedCallExecutor(
   { db, logger }: Platform,

@@ -17,8 +17,8 @@ const GIVEN_UP: Settlement = {
 }
 
 /**
- * Executes approved calls as jobs, while their run waits or their agent's cycle has ended. If a worker dies, another one
- * executes the call again with the same call id, which the tool receives as an idempotency key.
+ * Executes approved calls as jobs, while the run waits or after the think cycle has ended. If a worker dies, another
+ * one executes the call again with the same call id, which the tool receives as an idempotency key.
  */
 export function executeApprovedCalls(
   platform: Platform,
@@ -38,9 +38,10 @@ export function executeApprovedCalls(
     try {
       const signal = AbortSignal.any([job.signal, stopped.signal])
       const settlement = job.attempt > MOST_EXECUTIONS ? GIVEN_UP : await execute(call, signal)
-      // The error of an aborted call is not a result. Another process executes the call, unless its run was stopped.
+      // The error of an aborted call is not its result. Another process executes the call, unless its run was stopped.
       job.signal.throwIfAborted()
-      // Retries as long as this process has the job, because the call must not be executed again only because the database was unreachable.
+      // Retry as long as this process has the job, so that an unreachable database does not cause a second execution of
+      // the call.
       while (!(await isSettled(settlement))) {
         await sleep(AGAIN_MS, job.signal)
         job.signal.throwIfAborted()

@@ -28,7 +28,7 @@ import type { Pictures } from './pictures.ts'
 export interface Models {
   /** @throws if the name no longer resolves to a usable model */
   resolve(name: string): Promise<LanguageModel>
-  /** Whether a model accepts files of this type in tool results. */
+  /** Whether the model accepts files of this type in tool results. */
   takesFile(name: string, mediaType: string): boolean
   /** Removes API keys from text that a provider returned. */
   redact(text: string): string
@@ -51,7 +51,7 @@ export interface GenerationParts {
   /** How long a model may send nothing before the attempt fails. */
   silenceMs: number
   journal: Journal
-  /** Returns the SQL that completes the run together with this step, or null if the step is not the last one. */
+  /** Returns the SQL that completes the run together with this step; null if the step is not the last one. */
   completing(step: JournaledStep): Prisma.Sql | null
   writer: SpaceWriter
   events: RunEvents
@@ -60,18 +60,17 @@ export interface GenerationParts {
 /** The outcome of one model call. */
 export interface Attempt {
   live: LiveGeneration
-  /** Null if the response never finished. */
+  /** The end of the response; null if the response never finished. */
   end: LanguageModelCallEndEvent | null
   failure: ModelFailure | null
-  /** True if the attempt was aborted because the model sent nothing for `silenceMs`. */
+  /** Whether the attempt was aborted because the model sent nothing for `silenceMs`. */
   isSilent: boolean
   startedAt: Date
 }
 
 /**
- * Calls a model once, through the SDK's single-generation call: without the loop, the tool results
- * and the telemetry of `streamText`. The SDK retries up to `maxRetries` times as long as the
- * response has not begun.
+ * Calls a model once, through the SDK's call for a single generation, which has no loop, tool results or telemetry as
+ * `streamText` has. Until the response begins, the call is retried up to `maxRetries` times.
  */
 export async function attempt(
   parts: GenerationParts,
@@ -128,7 +127,8 @@ export async function attempt(
   silence.end()
   await live.settled()
   if (shown.hasPictures && came.failure?.blame === 'prompt' && !abortSignal.aborted) {
-    // Not every model accepts images, and providers do not say which do. A refusal proves nothing if the prompt is also refused without images.
+    // Providers do not say which models accept images. The model refuses images only if it accepts the same prompt
+    // without them.
     const without = await attempt(parts, step, plan, { name, maxRetries, before, isBlind: true })
     if (without.end !== null) parts.pictures.refusedBy(name)
     return without
@@ -141,7 +141,7 @@ export async function attempt(
 type ModelCall = Parameters<typeof streamLanguageModelCall>[0] & { model: LanguageModel; abortSignal: AbortSignal }
 
 /**
- * Calls the model and consumes its stream to the end; passes errors from the stream to `fail`.
+ * Calls the model and reads its stream to the end. Passes errors from the stream to `fail`.
  * @throws any other error, or the signal's reason
  */
 async function follow(
@@ -154,7 +154,7 @@ async function follow(
 ): Promise<void> {
   const { model, abortSignal } = call
   const { retry } = prepareRetries({ maxRetries, abortSignal })
-  // The pauses between retries are ours, not the model's.
+  // Count silence only during requests, not in the pauses between retries.
   const begun = retry(() => {
     silence.begin()
     return streamLanguageModelCall(call).catch((error) => {
@@ -164,7 +164,7 @@ async function follow(
   })
   const { stream } = await unlessAborted(abortSignal, Promise.resolve(begun))
   const reader = stream.getReader()
-  // A provider that ignores the signal keeps running; only its stream is canceled here.
+  // If the provider ignores the signal, its request continues; here, only the stream is canceled.
   const leave = () => void reader.cancel(abortSignal.reason).catch(() => {})
   abortSignal.addEventListener('abort', leave, { once: true })
   try {
@@ -181,8 +181,9 @@ async function follow(
 }
 
 /**
- * Marks errors as final if the provider reports that a retry cannot help, because the SDK decides by status alone. @throws
- * the error
+ * Marks an error as final if the provider reports that a retry cannot help, because the SDK decides by the HTTP status
+ * alone.
+ * @throws the error
  */
 function rethrowFinal(error: unknown): never {
   if (!APICallError.isInstance(error) || !error.isRetryable || readProviderError(error).isRetryable) throw error
@@ -199,7 +200,10 @@ function rethrowFinal(error: unknown): never {
   })
 }
 
-/** Converts an agent's settings to the SDK's. The cache key is the agent's id, because its prompts share a prefix. */
+/**
+ * Converts an agent's settings to the SDK's. The cache key is the agent's id, because the agent's prompts share a
+ * prefix.
+ */
 function settingsOf({ reasoningEffort, serviceTier, ...sampling }: ModelSettings, agentId: string) {
   return {
     ...sampling,
@@ -208,7 +212,7 @@ function settingsOf({ reasoningEffort, serviceTier, ...sampling }: ModelSettings
   }
 }
 
-/** Describes the tools to the SDK without `execute`: calls are executed from the journal. */
+/** Describes the tools to the SDK without `execute`, because calls are executed from the journal. */
 function described(tools: Map<string, Tool>): ToolSet {
   return Object.fromEntries(
     [...tools.values()].map(({ name, description, inputSchema }) => [
@@ -219,8 +223,8 @@ function described(tools: Map<string, Tool>): ToolSet {
 }
 
 /**
- * Aborts when nothing arrives for `limitMs`, counted from each request on; the SDK's own timeouts
- * start with the response.
+ * Aborts when nothing arrives for `limitMs` after a request or since the last part. The SDK's own timeouts start only
+ * with the response.
  */
 function createSilenceLimit(limitMs: number) {
   const controller = new AbortController()

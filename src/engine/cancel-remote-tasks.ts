@@ -8,7 +8,10 @@ import { isBreak, type RemoteAgents } from '../tools/a2a/remote-agents.ts'
 /** How often to look for the task of a message that was in flight when its run ended. */
 const MOST_LOOKUPS = 4
 
-/** Cancels, as jobs, the tasks of runs that were stopped or failed: nobody waits for their answers. */
+/**
+ * Cancels, as jobs, the tasks on other servers of runs that were stopped or failed, because nobody waits for their
+ * answers.
+ */
 export function cancelRemoteTasks(
   { db, logger }: Pick<Platform, 'db' | 'logger'>,
   remotes: Pick<RemoteAgents, 'cancel'>,
@@ -23,7 +26,7 @@ export function cancelRemoteTasks(
     } catch (error) {
       signal.throwIfAborted()
       logger.warn({ toolCallId, reason: messageOf(error) }, 'could not cancel the task of an agent on another server')
-      // The agent was deleted, or its server refuses us: a retry would not help.
+      // After any other failure, a retry would not help: the agent was deleted, or its server refuses the request.
       if (isBreak(error)) throw error
       return
     }

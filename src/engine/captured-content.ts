@@ -9,7 +9,7 @@ type CapturedPart =
   | { type: 'tool_call'; id: string; name: string; arguments: unknown }
   | { type: 'tool_call_response'; id: string; response: unknown }
 
-/** Span attributes with the instructions and messages as the model received them. */
+/** Returns span attributes with the instructions and messages as the model received them. */
 export function sentAttributes({ instructions, messages }: Pick<StepPlan, 'instructions' | 'messages'>): Attributes {
   return {
     'gen_ai.system_instructions': JSON.stringify([{ type: 'text', content: instructions }]),
@@ -17,7 +17,7 @@ export function sentAttributes({ instructions, messages }: Pick<StepPlan, 'instr
   }
 }
 
-/** Span attributes with the model's response. */
+/** Returns span attributes with the model's response. */
 export function answeredAttributes({
   assistant,
   finishReason,

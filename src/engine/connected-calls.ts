@@ -3,7 +3,10 @@ import type { Platform } from '../platform/platform.ts'
 import { readAwaitedAuthorizations } from '../stores/call-store.ts'
 import type { McpOAuth } from '../tools/mcp/oauth.ts'
 
-/** Continues the calls that wait for a person who has connected: the process that stored the tokens may have died. */
+/**
+ * Continues the calls that wait for a person who has already connected, because the process that stored the tokens may
+ * have died before it continued them.
+ */
 export function createConnectedCalls(
   { db }: Pick<Platform, 'db'>,
   { oauth, decideCall }: { oauth: Pick<McpOAuth, 'accessTokenOf'>; decideCall: Pick<DecideCall, 'connected'> },

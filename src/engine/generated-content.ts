@@ -38,7 +38,7 @@ function assistantPart(part: ContentPart<ToolSet>): AssistantPart | null {
   return { type: 'tool-call', toolCallId, toolName, input: inputOf(part.input), ...providerOptions }
 }
 
-/** A model may write any JSON as input, but providers accept only an object in the history. */
+/** Returns the input as an object. A model may write any JSON, but providers accept only an object in the history. */
 function inputOf(input: unknown): Json {
   return typeof input === 'object' && input !== null ? toJson(input) : {}
 }
@@ -76,7 +76,7 @@ async function newCall(part: TypedToolCall<ToolSet>, { tools, live, requester }:
   return { ...call, status: 'FAILED', output: failureResult('BAD_INPUT', fault), error: fault }
 }
 
-/** Why a call cannot be executed, as a message for the model; null if it can be. */
+/** Returns why a call cannot be executed, as a message for the model; null if it can be executed. */
 function faultOf({ toolName, input, invalid, error }: TypedToolCall<ToolSet>, tool: Tool | undefined): string | null {
   if (invalid !== true) return null
   if (input === NESTED_TOO_DEEP) return `The input is nested deeper than ${DEEPEST_JSON}.`

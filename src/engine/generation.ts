@@ -15,7 +15,7 @@ import { ModelFailure } from './model-failure.ts'
 
 /** The outcome of a generation. */
 export type Generated =
-  /** The step is in the journal; the caller executes its calls. */
+  /** The step is in the journal. The caller executes its calls. */
   | { type: 'journaled'; step: KeptStep }
   | { type: 'failed'; failure: ModelFailure; model: string }
   /** The failed attempts have exhausted a budget. */
@@ -30,11 +30,10 @@ const MOST_RETRIES = 2
 const FIRST_PAUSE_MS = 500
 
 /**
- * Makes one generation and journals it. Calls the first model whose provider is not in cooldown,
- * and streams its output to viewers. If that model fails before anything was shown, calls the next one at
- * once. If the last model, or one that has already shown something, is cut off, calls that model again,
- * which continues the message that it had begun. Journals the result and publishes the calls that failed
- * validation.
+ * Makes one generation and journals it. Calls the first model whose provider is not in cooldown, and streams its output
+ * to viewers. If that model fails before any output was shown, calls the next model at once. If a model is cut off that
+ * is the last one or has already shown output, calls the same model again, which continues the message that it had
+ * begun. Publishes the calls that failed validation.
  */
 export async function generate(parts: GenerationParts, steps: JournaledStep[], plan: StepPlan): Promise<Generated> {
   const { order, failed } = await orderOf(parts, plan)
@@ -50,7 +49,10 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
   throw new Error('the step plan contains no model')
 }
 
-/** Returns the models in call order, models in cooldown last. Records models before the first available one as failed. */
+/**
+ * Returns the models in call order, with models in cooldown last. Models that are skipped before the first available
+ * one count as failed.
+ */
 async function orderOf(
   { models }: GenerationParts,
   plan: StepPlan,
@@ -73,9 +75,9 @@ interface Question {
   steps: JournaledStep[]
   plan: StepPlan
   name: string
-  /** The models that failed or were skipped before. */
+  /** The models that have already failed or were skipped. */
   failed: FailedModel[]
-  /** No other model is left to fall back to. */
+  /** Whether no other model is left to fall back to. */
   isLast: boolean
 }
 
@@ -107,14 +109,17 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
   }
 }
 
-/** The message that an earlier attempt of the run has left unfinished, which the first generation of this one continues. */
+/**
+ * Returns the message that an earlier attempt of the run has left unfinished, which the first generation of this
+ * attempt continues.
+ */
 function draftBefore({ writer, tools }: GenerationParts): Draft | null {
   const callId = writer.continued()
   const toolName = [...tools.values()].find(({ presence }) => presence.type === 'speech')?.name
   return callId === null || toolName === undefined ? null : { callId, toolName, input: '' }
 }
 
-/** Returns why this model is not called again after a failed attempt; null if it is called again. */
+/** Returns the end of a generation after a failed attempt; null if the model is called again. */
 async function endAfter(
   parts: GenerationParts,
   { plan, steps, name }: Question,
@@ -129,7 +134,7 @@ async function endAfter(
 }
 
 /**
- * Decides what follows an attempt. Keeps an incomplete response if no other model will be called, because it shows
+ * Decides what follows an attempt. An incomplete response is kept if no other model will be called, because it shows
  * why the run fails.
  */
 function nextOf(made: Attempt, retries: number, insists: boolean): 'keep' | 'again' | 'give up' {
@@ -156,7 +161,7 @@ async function keep(
   return step
 }
 
-/** Counts the tokens of a failed attempt. */
+/** Records the usage of a failed attempt. */
 async function account(parts: GenerationParts, plan: StepPlan, { end, live }: Attempt, name: string): Promise<void> {
   if (end === null && live.received() === '') return
   const sent = [plan.instructions, plan.messages]
@@ -169,7 +174,10 @@ function isBrokenOff({ end }: Attempt): boolean {
   return end === null || ['error', 'interrupted'].includes(end.finishReason)
 }
 
-/** Whether a retry may help: the stream was cut off after it had begun, or fell silent, and the error is not permanent. */
+/**
+ * Whether a retry may help, because the stream was cut off after it had begun, or fell silent, and the error is not
+ * permanent.
+ */
 function isRecoverable(made: Attempt): boolean {
   if (made.failure?.isRetryable === false || !isBrokenOff(made)) return false
   return made.end !== null || made.live.hasBegun() || made.isSilent
@@ -185,10 +193,7 @@ function failureOf({ failure, end }: Attempt): ModelFailure {
   return failure ?? new ModelFailure(new Error(what), { blame: 'unclear' })
 }
 
-/**
- * Returns the journal entry of a generation. It contains only the sent messages that no earlier step
- * contains.
- */
+/** Returns the journal entry of a generation. It contains the sent messages that no earlier step contains. */
 function generationOf(
   { steps, plan, name, failed }: Question,
   end: LanguageModelCallEndEvent,
@@ -228,8 +233,8 @@ async function interrupt(writer: SpaceWriter, begun: string | null): Promise<voi
 }
 
 /**
- * The finish reasons with which the last call may be incomplete. The run then fails, and the call is shown
- * as CANCELED, not FAILED.
+ * The finish reasons after which the last call may be incomplete. The run then fails, and the call is shown as
+ * CANCELED, not as FAILED.
  */
 const BROKEN_OFF: ReadonlySet<string> = new Set(['length', 'error', 'interrupted', 'content-filter'])
 

@@ -12,38 +12,38 @@ import { tapModel } from './tapped-model.ts'
 export interface Draft {
   callId: string
   toolName: string
-  /** The input so far. */
+  /** The input of the call so far. */
   input: string
 }
 
-/** One attempt at a generation while it streams: its live output, and the ids of its calls. */
+/** One attempt at a generation while it streams. Shows the output live, and assigns the ids of its calls. */
 export interface LiveGeneration {
-  /** Returns the model with a tap on its stream, which receives each part before the SDK does. */
+  /** Wraps the model so that this object receives each part of its stream before the SDK does. */
   watch(model: LanguageModel): LanguageModel
-  /** Our id for a call of the model. */
+  /** Returns Parley's id for a call of the model. */
   callIdOf(modelCallId: string): string
   /**
-   * Our id of the call that is shown live while its input streams, or of the draft that the attempt has not continued
-   * yet.
+   * Returns Parley's id of the call that is shown live while its input streams, or of the draft that the attempt has
+   * not continued yet.
    */
   begunCall(): string | null
-  /** The message that this attempt leaves unfinished; null if there is none. */
+  /** Returns the message that this attempt leaves unfinished; null if there is none. */
   draft(): Draft | null
-  /** Resolves when the draft of an earlier attempt has ended, if this attempt does not continue the draft. */
+  /** Resolves at once if this attempt continues the draft of an earlier attempt, else when that draft has ended. */
   settled(): Promise<void>
-  /** Whether anything was shown in a space: a part, or the first character of a message. */
+  /** Whether any output was shown in a space: a part, or the first character of a message. */
   hasShown(): boolean
-  /** Whether the provider has sent anything, including the start of its response. */
+  /** Whether the provider has sent at least the start of its response. */
   hasBegun(): boolean
-  /** All text, reasoning and tool input received so far. */
+  /** Returns all text, reasoning and tool input received so far. */
   received(): string
 }
 
 interface LiveParts {
   step: number
-  /** The tools that the model may call at this step; calls of other tools are never shown. */
+  /** The tools that the model may call at this step. Calls of other tools are never shown. */
   tools: Map<string, Tool>
-  /** The names of all tools of the agent: viewers see no other tool name. */
+  /** The names of all tools of the agent. Viewers see no other tool names. */
   toolNames: ReadonlySet<string>
   /** The message that an earlier attempt has left unfinished. */
   before: Draft | null
@@ -57,13 +57,13 @@ interface LiveCall {
   id: string
   toolName: string
   live: boolean
-  /** The input so far. */
+  /** The input of the call so far. */
   input: string
 }
 
 /**
  * Shows the first call of a step live while its input streams; later calls are shown when they are executed. If the
- * first call uses the tool of the earlier attempt's draft, it continues that draft, under the same id.
+ * first call uses the tool of an earlier attempt's draft, it continues this draft under the same id.
  */
 export function createLiveGeneration(parts: LiveParts): LiveGeneration {
   const { step, tools, toolNames, before, events, onPart } = parts
@@ -76,7 +76,10 @@ export function createLiveGeneration(parts: LiveParts): LiveGeneration {
   let hasShown = false
   let text: TextFieldScanner | null = null
 
-  /** Ends the draft if `toolName`, the tool of the first call, does not continue it. Returns the id to continue. */
+  /**
+   * Returns the id of the draft if the first call, of the tool `toolName`, continues it. Otherwise ends the draft and
+   * returns null.
+   */
   function continuedId(toolName: string): string | null {
     const draft = unfinished
     unfinished = null
@@ -106,8 +109,8 @@ export function createLiveGeneration(parts: LiveParts): LiveGeneration {
   }
 
   /**
-   * Publishes more of a call's input. For a continued draft, publishes only what follows the input that was published
-   * before.
+   * Publishes more of a call's input. For a continued draft, publishes only the input after the part that was already
+   * published.
    */
   function publishInput(call: LiveCall, delta: string): void {
     const known = call.id === before?.callId ? before.input : ''
@@ -156,7 +159,10 @@ const longerOf = (one: string, other: string) => (one.length > other.length ? on
 
 type CallWriter = Pick<SpaceWriter, 'open' | 'openPart' | 'write' | 'close'>
 
-/** Delays writes until the draft of an earlier attempt has ended, because they must not go into the same message. */
+/**
+ * Creates a writer that delays writes until the draft of an earlier attempt has ended, because they must not go into
+ * the draft's message.
+ */
 function createDelayedWriter(writer: CallWriter) {
   let ending: Promise<void> | null = null
   const waiting: (() => void)[] = []

@@ -6,10 +6,10 @@ import { MailError, type OutgoingMail } from '../platform/mailer.ts'
 import type { Platform } from '../platform/platform.ts'
 import { beginMail, endMail } from '../stores/mail-store.ts'
 
-/** The content of an email, as text and as HTML. */
+/** The content of an email. */
 export interface MailContent {
   subject: string
-  /** A blank line separates paragraphs. */
+  /** Plain text, with blank lines between paragraphs. */
   text: string
   link: { url: string; label: string } | null
 }
@@ -18,8 +18,8 @@ const MAYBE_SENT =
   'The connection or the process ended after the email was transmitted, so it may have been delivered. Retry this job to send the email again.'
 
 /**
- * Sends emails, including those with links. Each is retried for about a day until the SMTP server accepts it. An email that may have been
- * delivered is not sent again: its job fails, and an admin can retry it.
+ * Sends emails. Each email is retried for about a day until the SMTP server accepts it. An email that may have been
+ * delivered is not sent again: its job fails, and an admin can retry the job.
  */
 export function createMailing(
   platform: Platform,
@@ -67,7 +67,8 @@ export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clo
     if (mailer === null) throw new Error(NO_SERVER)
     const before = await beginMail(db.prisma, key, new Date(clock.now()))
     if (before === 'sent') return
-    // If the email was started before, the first attempt of the job is a retry that an admin requested.
+    // An earlier attempt may have sent the email. The first attempt of a job may send it again, because an admin has
+    // requested this retry.
     if (before === 'started' && attempt > 1) throw new PermanentJobError(MAYBE_SENT)
     try {
       await mailer.send(outgoing(key, to, content), signal)
@@ -84,7 +85,7 @@ export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clo
   }
 }
 
-/** Renders an email: plain text, and the same as simple HTML. */
+/** Renders an email as plain text and as simple HTML. */
 function outgoing(key: string, to: string, { subject, text, link }: MailContent): OutgoingMail {
   const paragraphs = text.split(/\n{2,}/).map((paragraph) => paragraph.trim())
   const lines = paragraphs.map((paragraph) => `<p>${escapeHtml(paragraph).replaceAll('\n', '<br>')}</p>`)

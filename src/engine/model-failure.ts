@@ -12,7 +12,10 @@ import type { ModelFault } from '../lib/model-fault.ts'
 import { type ProviderError, readProviderError } from '../models/provider-error.ts'
 import type { Blame } from '../rules/run-end.ts'
 
-/** The model could not be called, or failed. The message becomes the run's `error`: the provider's message, without secrets. */
+/**
+ * The model could not be called, or failed. The message is the provider's message without secrets, and becomes the
+ * run's `error`.
+ */
 export class ModelFailure extends Error {
   readonly blame: Blame
   readonly fault: ModelFault
@@ -76,8 +79,8 @@ function blameFor(cause: unknown, { fault }: ProviderError): Blame {
 }
 
 /**
- * Returns the tool whose definition a provider refused: OpenAI names the function, Anthropic and Google give its index.
- * Null if the message has another cause.
+ * Returns the tool whose definition a provider refused; null if the error has another cause. OpenAI's message names the
+ * tool, those of Anthropic and Google give its index.
  */
 function refusedTool(words: string, offered: readonly string[]): string | null {
   if (!/tool|function/i.test(words)) return null

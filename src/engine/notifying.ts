@@ -15,9 +15,9 @@ const TIMEOUT_MS = 10_000
 type Notice = z.infer<typeof SEND_NOTICE.input>
 
 /**
- * Sends notifications about waiting calls to agents' `notifyUrl`, by Standard Webhooks: in order
- * per call, each retried for about a day until it is accepted. If a worker dies after sending one,
- * another sends it again with the same id.
+ * Sends notifications about waiting calls to agents' `notifyUrl`, in the format of Standard Webhooks. The notifications
+ * of a call are sent in order, and each is retried for about a day until it is accepted. If a worker dies after sending
+ * a notification, another worker sends it again with the same id.
  */
 export function createNotifying(platform: Platform, { http }: { http: Pick<GuardedHttp, 'send'> }): BoundJob {
   const { db, secretBox, clock, publicUrl } = platform
@@ -36,7 +36,7 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
       url: agent.notifyUrl,
       headers: { 'content-type': 'application/json', ...signed(sent, { secret, now: clock.now() }) },
       body: sent.body,
-      // Do not follow redirects: a 200 from the target would not confirm delivery.
+      // Do not follow redirects, because a 200 from their target would not confirm delivery.
       stays: true,
       timeoutMs: TIMEOUT_MS,
       signal,
@@ -66,8 +66,8 @@ const MOST_AT_ONCE = 500
 
 /**
  * Enqueues, in order, the notifications that a version before 0.3 has left in its table. Skips notifications that a
- * worker of that version may be sending (its leases last 30 s), and later notifications of the same calls, until the
- * next time.
+ * worker of that version may be sending (its leases last 30 s), and later notifications of the same calls; the next
+ * sweep enqueues them.
  */
 export async function adoptFormerNotices({ db }: Pick<Platform, 'db'>): Promise<void> {
   const rows = await db.prisma.$queryRaw<{ id: string; toolCallId: string; isClaimed: boolean }[]>`

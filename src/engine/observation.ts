@@ -16,7 +16,7 @@ import type { ToolRunner } from './tool-runner.ts'
 export interface Observer {
   /** Starts the trace of one attempt of a run. */
   begin(run: RunExecution, agent: Pick<SceneAgent, 'id' | 'name' | 'model'>): RunObservation
-  /** A cycle ended with `skip` and was rolled back. */
+  /** Records that a cycle ended with `skip` and was rolled back. */
   erased(run: RunExecution): void
 }
 
@@ -24,13 +24,13 @@ export interface Observer {
 export interface RunObservation {
   journal: Journal
   watch(runner: ToolRunner): ToolRunner
-  /** Captures the input that each step sends to the model. */
+  /** Wraps the mind to capture the input that each step sends to the model. */
   watchMind(mind: Mind): Mind
   end(end: ObservedEnd): void
   failed(error: unknown): void
 }
 
-/** How an attempt ended, for the trace. */
+/** The outcome of an attempt, for the trace. */
 interface ObservedEnd {
   type: string
   error?: string
@@ -44,12 +44,12 @@ interface ObserverParts {
 }
 
 /**
- * Makes one trace per attempt of a run: a span for the run or cycle, a child span for each step,
- * and within it one for each tool call. Names and attributes follow OpenTelemetry's semantic
- * conventions for generative AI where these define one, else those of the AI SDK; all others begin with `parley.`.
+ * Makes one trace per attempt of a run: a span for the run or cycle, a child span for each step, and in it a span for
+ * each tool call. Names and attributes are those of OpenTelemetry's semantic conventions for generative AI, else those
+ * of the AI SDK, else they begin with `parley.`.
  */
 export function createObserver({ telemetry, generationMetrics, journal }: ObserverParts): Observer {
-  /** Usage of the cycles that called skip. */
+  /** The usage of the cycles that called `skip`. */
   const skipped = new WeakMap<RunExecution, Spent>()
   return {
     erased(run) {
@@ -62,7 +62,7 @@ export function createObserver({ telemetry, generationMetrics, journal }: Observ
       let step: TelemetrySpan = span
       let sent: Attributes = {}
 
-      /** `at`: when the next step began, if there is a next step. */
+      /** `at`: when the next step began; absent after the last step. */
       function closeStep(at?: Date): void {
         if (step !== span) step.end(at)
       }
@@ -187,7 +187,7 @@ function runAttributes(
   }
 }
 
-/** The current metadata of a cycle. */
+/** Returns the attributes of a cycle. */
 function cycleAttributes({ run }: Claim): Attributes {
   if (run.triggerType !== 'INBOX') return {}
   const { cycle, inboxSize, consciousnessTokens }: CycleState = cycleStateOf(run)

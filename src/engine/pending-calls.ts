@@ -23,7 +23,7 @@ interface PendingCallParts {
 
 /**
  * Executes the calls of the last step that have no result yet, in order. Does nothing after a generation that was cut off.
- * @returns the step with the results, and an end if the calls lead to one
+ * @returns the step with the results, and an end if the run does not continue after the calls
  */
 export async function executePendingCalls(
   parts: PendingCallParts,
@@ -41,7 +41,7 @@ export async function executePendingCalls(
     const end = await executeCall(parts, call, { isAllowed: index < allowed })
     if (end.type === 'aborted' || run.signal.aborted) return { step, end: { type: 'aborted' } }
     step.calls[index] = callAfter(call, end)
-    // A think cycle does not wait, because the answer arrives in the inbox.
+    // A think cycle does not wait for the result, which arrives in the inbox.
     if (end.type === 'waiting' && run.context.run.triggerType !== 'INBOX') waitingIds.push(call.id)
   }
   return { step, end: waitingIds.length > 0 ? { type: 'waiting', callIds: waitingIds } : null }
@@ -69,10 +69,10 @@ async function executeCall(
   return end
 }
 
-/** Whether the call waits for somebody outside the run, or was approved and may be executed by any worker. */
+/** Whether the call waits for a person or service, or was approved and is executed by any worker as a job. */
 const isLeftToOthers = (call: JournaledCall) => call.status === 'WAITING' || isExecutedByWorker(call)
 
-/** Returns the call as it now stands in the journal. */
+/** Returns the call with its new state in the journal. */
 function callAfter(call: JournaledCall, end: Exclude<CallEnd, { type: 'aborted' }>): JournaledCall {
   if (end.type === 'settled') {
     const { files = [], ...settlement } = end.settlement
@@ -92,7 +92,7 @@ async function refuse(
   return { type: 'settled', settlement }
 }
 
-/** The agent lost the tool after the model had called it. */
+/** The failure of a call whose tool the agent lost after the model had called it. */
 const goneTool = (name: string) => refusal('NO_SUCH_TOOL', `You no longer have the tool ${name}.`)
 const TOO_MANY_CALLS = refusal('TOO_MANY_CALLS', 'This run has reached its limit of tool calls.')
 

@@ -59,7 +59,7 @@ export interface PerformParts {
 export interface Performance {
   run: RunExecution
   budget: RunBudget
-  /** The journal has no steps of this run yet. */
+  /** Whether the journal has no steps of this run yet. */
   fresh: boolean
 }
 
@@ -77,7 +77,8 @@ export async function perform(platform: Platform, parts: PerformParts, performan
       await mind.onFailed(end.blame)
     }
     observed.end(end)
-    // Publishing the end also flushes the events, and is awaited.
+    // Do not wait for the events of a finished run, because the code that publishes its end flushes them too and is
+    // awaited.
     if (end.type === 'finished') events.flush()
     else await events.settled()
     return end
@@ -96,7 +97,7 @@ interface Loop extends GenerationParts {
   scene: Pick<Scene, 'sources'>
   prices: ModelPrices
   release: RunBudget['release']
-  /** The confidentiality label as last written to the run's row. */
+  /** The confidentiality label that was last written to the run's row. */
   writtenLabel: readonly string[]
 }
 
@@ -162,7 +163,7 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
   return { steps, observed, loop }
 }
 
-/** Whether the next generation relays the answer of another server, perhaps for the second time. */
+/** Whether the next generation relays the answer of another server, for the first time or again. */
 function isRelayed(steps: readonly JournaledStep[]): boolean {
   const last = steps.at(-1)
   if (last === undefined || last.calls.some(({ settledAt }) => settledAt === null)) return false
@@ -174,7 +175,7 @@ function createMind(platform: Platform, { recalling }: PerformParts, input: Mind
   return createPersistentMind({ ...input, platform, recalling })
 }
 
-/** In a replay, plans a step when the recording planned it. */
+/** In a replay, delays the planning of each step until the recording planned it. */
 function inTurn({ conductor }: Platform, runId: string, mind: Mind): Mind {
   if (conductor === undefined) return mind
   return {
@@ -187,8 +188,8 @@ function inTurn({ conductor }: Platform, runId: string, mind: Mind): Mind {
 }
 
 /**
- * Performs the steps. If the run ends without having posted anything, posts its closing text if the agent is
- * configured to do so.
+ * Performs the steps. If the run has posted nothing at its end, posts its closing text, provided that the agent's
+ * settings say so.
  */
 async function performAll(platform: Platform, loop: Loop, steps: readonly JournaledStep[]): Promise<PerformEnd> {
   const end = await performSteps(loop, steps)
@@ -207,8 +208,8 @@ async function performAll(platform: Platform, loop: Loop, steps: readonly Journa
 }
 
 /**
- * Returns the closing text that must be posted according to the agent's settings, with its space; null for none, as after
- * a run that has posted something.
+ * Returns the closing text to post and its space; null if the agent's settings do not require this, or the run has
+ * already posted.
  */
 function plainTextAfter(
   { run, agent, scene, writer }: Pick<Loop, 'run' | 'agent' | 'scene' | 'writer'>,
@@ -224,8 +225,8 @@ function plainTextAfter(
 }
 
 /**
- * The loop, driven by the journal: executes the pending calls of the last step, whether this
- * worker or a dead one journaled the step; then either ends or makes the next generation.
+ * The loop, driven by the journal: executes the pending calls of the last step, which this worker or an earlier one has
+ * journaled, and then either ends or makes the next generation.
  */
 async function performSteps(loop: Loop, journaled: readonly JournaledStep[]): Promise<PerformEnd> {
   const { run, events } = loop
@@ -252,7 +253,7 @@ async function performSteps(loop: Loop, journaled: readonly JournaledStep[]): Pr
   }
 }
 
-/** Plans the next step and makes its generation. Returns an end if there is no next step. */
+/** Plans the next step and makes its generation. Returns the journaled step, or an end if there is no next step. */
 async function generateStep(loop: Loop, steps: JournaledStep[]): Promise<KeptStep | PerformEnd> {
   const plan = await planStep(loop, steps)
   if ('type' in plan) return plan
@@ -288,7 +289,7 @@ async function completeStep(
 async function planStep(loop: Loop, steps: JournaledStep[]): Promise<StepPlan | PerformEnd> {
   const { agent, journal, mind, prices, reserve, run } = loop
   const planned = await mind.plan(steps)
-  // Write the label before the model call, because the visibility of the run depends on it.
+  // Write the label before the model call, because it decides who may see the run.
   const { label } = run.context.run
   if (label.length > loop.writtenLabel.length) await journal.marked(run.context)
   loop.writtenLabel = label

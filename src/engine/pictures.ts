@@ -3,10 +3,10 @@ import { LRUCache } from 'lru-cache'
 import type { FileReading } from '../files/file-reading.ts'
 import { PICTURE_TYPE, referredFile } from '../runs/file-references.ts'
 
-/** The images that users have sent, for models that accept images. */
+/** Provides the images that users have sent to models that accept images. */
 export interface Pictures {
   /**
-   * Replaces references to files by their bytes. Leaves out files that are deleted or unavailable, and all of them
+   * Replaces references to image files by their bytes. Leaves out files that are deleted or unavailable, and all files
    * if `isBlind` is set or the model is known to refuse images.
    */
   showIn(
@@ -14,7 +14,7 @@ export interface Pictures {
     messages: ModelMessage[],
     options: { isBlind: boolean },
   ): Promise<{ messages: ModelMessage[]; hasPictures: boolean }>
-  /** The model has refused a request with images, so it gets none for an hour. */
+  /** Records that the model has refused images, so that it gets none for an hour. */
   refusedBy(model: string): void
 }
 

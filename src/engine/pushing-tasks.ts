@@ -16,29 +16,30 @@ import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createTaskWatch } from './task-watch.ts'
 
 interface PushingTasksParts {
-  /** Connects to public addresses only, even if tools may connect to private ones. */
+  /** An HTTP client that connects to public addresses only, even if tools may connect to private ones. */
   http: Pick<GuardedHttp, 'send'>
   tokens: Pick<Tokens, 'viewerOf' | 'stands'>
   taskReading: TaskReading
 }
 
 const TIMEOUT_MS = 15_000
-/** A configuration is deleted after this time, even if its task has not ended. */
+/** A push configuration is deleted after this time, even if its task has not ended. */
 const LONGEST_AGE_MS = 30 * 24 * 3_600_000
-/** After this time, nobody posts the message of a reservation any more. */
+/** A reservation without a task is deleted after this time, because its message will no longer be posted. */
 const LONGEST_RESERVATION_MS = 600_000
 const MOST_AT_ONCE = 500
 
-/** Notifies A2A clients of the state of tasks, at the addresses that they have configured. */
+/** Sends the state of tasks to the URLs that A2A clients have configured. */
 export interface PushingTasks {
   job: BoundJob
-  /** Enqueues the jobs of configurations that have none, because an earlier version wrote them, and deletes outdated ones. */
+  /** Deletes outdated configurations, and enqueues jobs for configurations of earlier versions that have none. */
   restore(): Promise<void>
 }
 
 /**
- * A notification has the state only: the client reads the task with its own rights. It is sent at least once: a process that dies
- * between sending and noting it sends it again. A receiver that is busy or away gets the newest state at the next attempt.
+ * A notification contains only the state; the client reads the task with its own rights. Each is sent at least once: it
+ * is sent again if the process dies before it has recorded the notification. A receiver that is busy or unreachable
+ * gets the newest state at the next attempt.
  */
 export function createPushingTasks(
   platform: Pick<Platform, 'db' | 'clock' | 'jobs' | 'logger' | 'secretBox' | 'signals'>,
@@ -49,7 +50,10 @@ export function createPushingTasks(
     if (await jobs.hasten(PUSH_TASK, key)) await signals.publish(DUE_JOBS_CHANNEL, {})
   })
 
-  /** Returns the viewer whose rights decide what is sent; null once the token has ended, or the configuration is too old. */
+  /**
+   * Returns the viewer whose rights apply to the notifications; null once the token has ended, or the configuration is
+   * too old.
+   */
   async function viewerOf({ viewerId, tokenId, expiresAt, createdAt }: TaskPush): Promise<Viewer | null> {
     if (clock.now() - createdAt.getTime() > LONGEST_AGE_MS) return null
     const viewer = await tokens.viewerOf(tokenId ?? viewerId)
@@ -58,7 +62,10 @@ export function createPushingTasks(
     return (await tokens.stands(signedIn)) ? signedIn : null
   }
 
-  /** Returns false if nothing more is sent to this address. @throws if the receiver is busy or away */
+  /**
+   * Sends the state of a task. Returns false if no more notifications are to be sent to this URL. @throws if the
+   * receiver is busy or unreachable
+   */
   async function send(push: TaskPush, task: ReadTask, signal: AbortSignal): Promise<boolean> {
     const { viewerId, taskId, id } = push
     const address = addressOf(push, secretBox)
@@ -72,7 +79,7 @@ export function createPushingTasks(
       url: address.url,
       headers: { ...address.headers, 'content-type': 'application/a2a+json' },
       body: JSON.stringify({ statusUpdate: { taskId, contextId: task.spaceId ?? taskId, status } }),
-      // A receiver that redirects could lead the credentials elsewhere.
+      // Do not follow redirects, which could send the credentials to another server.
       stays: true,
       timeoutMs: TIMEOUT_MS,
       signal,
@@ -125,7 +132,10 @@ export function createPushingTasks(
   }
 }
 
-/** The time until the next check of a task, in case no signal reports its change: the longer it has been followed, the longer. */
+/**
+ * The time until the next check of a task, in case the signal of a change was lost. It grows with the time for which
+ * the task has been followed.
+ */
 const CHECK_MS = { least: 2000, most: 60_000, share: 0.2 }
 
 function nextCheckOf({ createdAt }: TaskPush, now: number): Date {
@@ -135,7 +145,7 @@ function nextCheckOf({ createdAt }: TaskPush, now: number): Date {
 
 const stateOf = ({ status, parts }: ReadTask) => taskStateOf(status, parts)
 
-/** The part of a task of which its client is notified: its state, and the questions that wait. */
+/** Returns the part of a task whose changes cause a notification: its state and the waiting questions. */
 function pushStateOf(task: ReadTask): string {
   const state = stateOf(task)
   if (task.questions.length === 0) return state

@@ -30,9 +30,10 @@ export interface RelayParts {
 }
 
 /**
- * Returns the model of an agent that is executed elsewhere. It runs in this process, and makes three generations: a call of the tool that
- * sends the message to the agent, a call that posts the answer while it arrives, and the end. So the journal, approvals, confidentiality and budgets
- * apply as to every model, and a run that is resumed finds the task that it began. docs/decisions/foreign-agents.md has the reasons.
+ * Returns a model that relays to an agent on another server. It makes three generations in this process: a call of the
+ * tool that sends the message to the agent, a call that posts the answer while it arrives, and the end. The journal,
+ * approvals, confidentiality and budgets therefore apply as to any model, and a resumed run finds the task that it
+ * began. docs/decisions/foreign-agents.md has the reasons.
  */
 export function createRelayModel(name: string, foreign: ForeignModel, parts: RelayParts): LanguageModelV4 {
   const asks = foreign.type === 'a2a' ? ASK_REMOTE_AGENT : mcpToolName(foreign.serverName, foreign.toolName)
@@ -63,11 +64,11 @@ export function createRelayModel(name: string, foreign: ForeignModel, parts: Rel
 
 /** The progress of a run, derived from the prompt of its next generation. */
 interface Progress {
-  /** The result of its last question; null if it has asked nothing yet. */
+  /** The result of the last question to the agent; null if the run has sent none yet. */
   result: ToolResultOutput | null
-  /** Whether it has posted since. */
+  /** Whether the run has posted since that question. */
   isSaid: boolean
-  /** Whether the answer was longer than a message, so that its task may not have ended. */
+  /** Whether the answer was longer than a message, so that the task may not have ended. */
   isCut: boolean
 }
 
@@ -88,7 +89,7 @@ function textOfCall(prompt: readonly PromptMessage[], toolCallId: string): unkno
   return call?.type === 'tool-call' && isObject(call.input) ? call.input['text'] : null
 }
 
-/** @throws RemoteAgentError if the answer was not posted */
+/** @throws RemoteAgentError if the call did not post the answer */
 function checkPosted(output: ToolResultOutput): void {
   const error = errorIn(valueIn(output))
   if (error !== null)
@@ -102,7 +103,7 @@ function checkPosted(output: ToolResultOutput): void {
 
 const SENDS: ReadonlySet<string> = new Set(['send_message', 'sendSpaceMessage'])
 
-/** Asks the agent. */
+/** Calls the tool that sends the question to the agent. */
 async function* question(
   { run, scene, tools }: RelayParts,
   foreign: ForeignModel,
@@ -130,7 +131,10 @@ function notOffered(foreign: ForeignModel): string {
   return `The MCP server "${serverName}" does not offer the tool "${toolName}" now: it cannot be reached, does not have the tool, or the tool has changed and an admin must confirm it (confirmMcpTools).`
 }
 
-/** The only required input of a tool that is a string, or its only string. */
+/**
+ * Returns the input field for the text: the only required field if it is a string, or the only string if no field is
+ * required.
+ */
 function textFieldOf({ inputSchema }: Tool): string | null {
   const properties = isObject(inputSchema['properties']) ? inputSchema['properties'] : {}
   const required = Array.isArray(inputSchema['required']) ? inputSchema['required'].map(String) : []
@@ -144,8 +148,9 @@ function textFieldOf({ inputSchema }: Tool): string | null {
 }
 
 /**
- * Returns the text to send to the agent: only the text of the message if nobody else could be addressed and no other message was
- * posted since; otherwise the trigger as other agents see it, with the messages since the agent's last one.
+ * Returns the text to send to the agent. This is only the text of the message if the agent is alone with its sender and
+ * no other message was posted since the agent's last one. Otherwise it is the trigger as other agents see it, with the
+ * messages since the agent's last one.
  */
 function questionOf({ context }: Pick<RunExecution, 'context'>, scene: Scene): string {
   const { triggerMessage, history, agent, spaces } = scene
@@ -159,7 +164,7 @@ function questionOf({ context }: Pick<RunExecution, 'context'>, scene: Scene): s
   return triggerMessageOf(context, { ...scene, history: since })
 }
 
-/** Posts an answer while it arrives; without a space, it is the closing text of the run. */
+/** Posts an answer while it arrives. Without a space to post in, the answer becomes the closing text of the run. */
 async function* posted(parts: RelayParts, answer: AsyncGenerator<string | null>): AsyncGenerator<StreamPart> {
   const place = placeOf(parts)
   const id = randomUUID()
@@ -167,7 +172,7 @@ async function* posted(parts: RelayParts, answer: AsyncGenerator<string | null>)
   let text = ''
   for await (const more of answer) {
     if (more === null) {
-      // Reports that the agent is alive.
+      // An empty part, so that the attempt does not fail because of silence.
       yield { type: 'raw', rawValue: null }
       continue
     }
@@ -189,7 +194,10 @@ async function* posted(parts: RelayParts, answer: AsyncGenerator<string | null>)
   yield finish(text !== '' && call !== null ? 'tool-calls' : 'stop', { outputTokens: estimateTokens(text) })
 }
 
-/** The tool that posts the answer, and its input up to the text. */
+/**
+ * Returns the tool that posts the answer, and the beginning of its input up to the text; null if the run has no space
+ * to post in.
+ */
 function placeOf({ run, scene, tools }: RelayParts): { tool: string; opening: string } | null {
   const { activeSpace, run: row } = run.context
   if (tools.has('send_message')) return activeSpace === null ? null : { tool: 'send_message', opening: '{"text":"' }
@@ -198,7 +206,7 @@ function placeOf({ run, scene, tools }: RelayParts): { tool: string; opening: st
   return { tool: 'sendSpaceMessage', opening: `{"spaceId":${JSON.stringify(row.triggerSpaceId)},"text":"` }
 }
 
-/** Yields the text of an answer as it grows; null as a heartbeat. @throws RemoteAgentError */
+/** Yields the new text of an answer as it grows, and null as a heartbeat. @throws RemoteAgentError */
 async function* remoteAnswer(
   parts: RelayParts,
   model: string,
@@ -220,7 +228,7 @@ async function* remoteAnswer(
     yield more?.toWellFormed() ?? null
     said += more ?? ''
     if (!isTooLong) continue
-    // The rest could not be posted, so do not wait for the end.
+    // No more text could be posted, so do not wait until the task ends.
     if (text !== said) throw replaced()
     yield ELLIPSIS
     return
@@ -242,19 +250,25 @@ async function* followed(
   }
 }
 
-/** Returns the part of an answer after the text that was posted; null for nothing, and if it no longer begins with that text. */
+/**
+ * Returns the part of an answer after the posted text; null if there is none, or if the answer no longer begins with
+ * the posted text.
+ */
 function moreOf(text: string, said: string): string | null {
   const isMore = text.length > said.length && text.startsWith(said) && (said !== '' || text.trim() !== '')
   return isMore ? text.slice(said.length) : null
 }
 
-/** One character less than a message can have: a longer answer ends with an ellipsis. */
+/** One character less than a message can have, because a longer answer ends with an ellipsis. */
 const LONGEST_ANSWER = LONGEST_MESSAGE - 1
 const ELLIPSIS = '…'
-/** How many characters may be cut off in addition: halves of surrogate pairs. */
+/** How many characters may also be cut off, because they are halves of surrogate pairs. */
 const LONGEST_CUT = 2
 
-/** Whether a posted answer is the beginning of a longer one. An answer of the same length whose task has ended is not distinguished. */
+/**
+ * Whether a posted answer may be the beginning of a longer answer. This is also true of a complete answer of this
+ * length that ends with an ellipsis.
+ */
 const isCutText = (text: unknown): boolean =>
   typeof text === 'string' && text.endsWith(ELLIPSIS) && text.length > LONGEST_ANSWER - LONGEST_CUT
 
@@ -265,7 +279,7 @@ function postableIn(task: RemoteTask): { text: string; isTooLong: boolean } {
   return { text, isTooLong: answer.length > LONGEST_ANSWER && text.trim() !== '' }
 }
 
-/** A draft that is continued is corrected from the first character that differs. */
+/** The error after which the model is called again, which replaces the posted text from its first difference on. */
 const replaced = () =>
   new RemoteAgentError('The agent has replaced its earlier text.', { fault: 'BROKEN_OFF', isRetryable: true })
 
@@ -297,14 +311,14 @@ function valueIn(output: ToolResultOutput): unknown {
   return 'value' in output ? output.value : null
 }
 
-/** Returns the result of a question. @throws RemoteAgentError if it failed */
+/** Returns the result of the tool that sends a question. @throws RemoteAgentError if it failed */
 function resultIn(output: ToolResultOutput): JsonObject {
   const value = valueIn(output)
   checkResult(value)
   return isObject(value) ? value : {}
 }
 
-/** @throws RemoteAgentError for the result of a call that failed */
+/** @throws RemoteAgentError if the value is the result of a failed call */
 function checkResult(value: unknown): void {
   const error = errorIn(value)
   if (error !== null) throw remoteError(error.code, error.message)
@@ -340,7 +354,7 @@ function remoteError(code: string, message: string, { isRetryable = false } = {}
   })
 }
 
-/** The parts of one tool call. */
+/** Returns the stream parts of one tool call. */
 function callParts(toolName: string) {
   const id = `call_${randomUUID().replaceAll('-', '')}`
   let input = ''
@@ -357,13 +371,13 @@ function callParts(toolName: string) {
   }
 }
 
-/** Ends the run, whose answer is posted. @param cut the parts of a run whose answer continues, although the message is full */
+/** Ends the run after its answer was posted. @param cut given if the answer was cut, so that its task is canceled */
 async function* nothing(cut: RelayParts | null): AsyncGenerator<StreamPart> {
   await cut?.cancelTasks()
   yield finish('stop', {})
 }
 
-/** Ends a generation. The usage of the agent is not known; the text that was sent and received is estimated. */
+/** Ends a generation. The agent's usage is unknown, so it is estimated from the text that was sent and received. */
 function finish(
   unified: Generated['finishReason']['unified'],
   { inputTokens = 0, outputTokens = 0 }: { inputTokens?: number; outputTokens?: number },

@@ -4,9 +4,8 @@ import type { JournaledStep } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 
 /**
- * Publishes the events of the journaled steps of a resumed run again, because the previous worker
- * may have died before publishing them. `appending` drops duplicates. Leaves the end of the last
- * step to the caller.
+ * Publishes the events of the journaled steps of a resumed run again, because the previous worker may have died before
+ * it published them. The log drops duplicates. The caller publishes the end of the last step.
  */
 export function republishSteps(events: Pick<RunEvents, 'emit'>, steps: JournaledStep[]): void {
   for (const step of steps) {
@@ -18,7 +17,7 @@ export function republishSteps(events: Pick<RunEvents, 'emit'>, steps: Journaled
   }
 }
 
-/** The event to publish once the calls of a step have been executed, or wait for a result. */
+/** Returns the event to publish once the calls of a step have been executed, or wait for a result. */
 export function stepFinished({ step }: JournaledStep): RunLogEvent {
   const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated, costNanos } = step
   const tokens = { inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }

@@ -15,7 +15,7 @@ export function contextOf({ run, attempt, kind }: Claim): RunContext {
   }
 }
 
-/** Returns the context after these effects. Marks are only ever added. */
+/** Returns the context after these effects. Marks are only added, never removed. */
 export function applyEffects(context: RunContext, effects: Effects): RunContext {
   const { learned = {}, lineage, state, entered, ending } = effects
   const { places = [], label = [] } = learned

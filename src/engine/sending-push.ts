@@ -16,9 +16,9 @@ import { deletePushSubscriptions } from '../stores/push-store.ts'
 import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
 
 interface SendingPushParts {
-  /** Connects to public addresses only, even if tools may connect to private ones. */
+  /** An HTTP client that connects to public addresses only, even if tools may connect to private ones. */
   http: Pick<GuardedHttp, 'send'>
-  /** Null if this server cannot send push messages. */
+  /** The keys; null if this server cannot send push messages. */
   pushKeys: PushKeyPair | null
   tokens: Pick<Tokens, 'endedAmong'>
 }
@@ -32,10 +32,10 @@ const KEPT_SECONDS = 86_400
 const NO_CONTACT = 'mailto:operator@parley.invalid'
 
 /**
- * Sends a notice to one browser by Web Push (RFC 8030, 8291, 8292), if the notice is still open and its human may still see it.
- * The job is completed before the message is sent, so that a process that dies does not send it twice; after a refusal, a
- * new job tries again later. A subscription that the push service no longer knows, or whose session has ended, is removed.
- * The message contains only ids and a generic line of text.
+ * Sends a notice to one browser by Web Push (RFC 8030, 8291, 8292), if the notice is still open and its human may still
+ * see it. The job is completed before the message is sent, so that a crash does not cause a second message. After a
+ * refusal, a new job retries later. Removes a subscription that the push service no longer knows, or whose session has
+ * ended. The message contains only ids and a generic line of text.
  */
 export function createSendingPush(platform: Platform, { http, pushKeys, tokens }: SendingPushParts): BoundJob {
   const { db, clock, jobs, logger, publicUrl, metrics } = platform
@@ -69,7 +69,7 @@ export function createSendingPush(platform: Platform, { http, pushKeys, tokens }
     try {
       encrypted = webPush.encrypt(p256dh, auth, content, encoding).cipherText
     } catch {
-      // The key is not a point on the curve.
+      // The subscription's key is invalid, because it is not a point on the curve.
       return 'gone'
     }
     const { origin } = new URL(endpoint)
@@ -115,7 +115,7 @@ export function createSendingPush(platform: Platform, { http, pushKeys, tokens }
   })
 }
 
-/** The content, for the service worker of the console. */
+/** Returns the content of the message for the console's service worker. */
 function contentOf({ kind, spaceId, messageId, toolCallId, runId }: Push) {
   const ids: NoticeIds = { kind, spaceId, messageId, toolCallId, runId }
   return { ...ids, text: lineOf(kind), path: pathOfNotice(ids), topic: topicOf(ids) }

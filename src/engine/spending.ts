@@ -13,8 +13,8 @@ import type { RunExecution } from '../tools/run-context.ts'
 import type { Tool } from '../tools/tool.ts'
 
 /**
- * Reduces a plan to what its budgets allow. Returns an error if a budget is exhausted. If a budget is
- * in USD, keeps only models with a known price.
+ * Reduces a plan to what its budgets allow. Returns an error if a budget is exhausted. Keeps only models with a known
+ * price if a budget is in USD.
  */
 export function affordable(
   plan: StepPlan,
@@ -30,12 +30,12 @@ export function affordable(
 }
 
 /**
- * The number of output tokens to reserve if the agent's settings set no limit. A higher number would
- * delay runs near the end of a budget, and a lower one would let runs exceed the budget.
+ * The number of output tokens to reserve if the agent's settings set no limit. A higher number would delay runs when
+ * little budget is left; a lower one would let runs exceed the budget.
  */
 const OUTPUT_TOKENS = 8192
 
-/** Estimates the maximum usage of a generation, at the price of its most expensive model. */
+/** Estimates the maximum usage of a generation at the price of the most expensive model. */
 export function estimatedSpending(
   { instructions, messages, models, modelSettings, activeTools }: StepPlan,
   { tools, steps, prices }: { tools: ReadonlyMap<string, Tool>; steps: readonly JournaledStep[]; prices: ModelPrices },
@@ -54,21 +54,25 @@ export function estimatedSpending(
   return { tokens: inputTokens + outputTokens, nanos: Math.max(...costs) }
 }
 
-/** How long a waiting run sleeps at most between two attempts, if no signal wakes it: the lease of a dead worker may end. */
+/**
+ * The maximum pause between two attempts of a waiting run if no signal wakes it, because a reservation can also end
+ * with the lease of a dead worker.
+ */
 const LONGEST_PAUSE_MS = 2000
 
-/** Runs of this process that wait for the same budget retry one after the other. */
+/** Makes the runs of this process that wait for the same budget retry one after the other. */
 const waiting = createLines()
 
 /** The budget of one attempt of a run. */
 export interface RunBudget {
   /**
-   * Reserves budget for the next generation. If reservations of others might exceed the budget, waits until enough of them
-   * have settled, without holding the run's slot; fails only when the budget is really exhausted.
+   * Reserves budget for the next generation. If the budget might be exceeded together with other runs' reservations,
+   * waits until enough of these have ended, without occupying the run's slot. Fails only when the budget is exhausted
+   * by actual usage.
    * @returns why the run may no longer call a model; null if it may, or if its signal was aborted
    */
   reserve(estimate: Estimate): Promise<string | null>
-  /** Wakes runs that wait for the budget, in all processes, if this attempt held a reservation that has ended. */
+  /** Wakes the runs in all processes that wait for the budget, if this attempt had a reservation. */
   release(): void
 }
 
@@ -81,7 +85,7 @@ export function createRunBudget(
 
   const attempt = (estimate: Estimate) => reserve(db.prisma, runOf(run.context), estimate)
 
-  /** Attempts again after each signal that a reservation has ended. */
+  /** Tries to reserve after each signal that a reservation has ended, until the result is final. */
   async function attemptUntilSettled(estimate: Estimate): Promise<Reservation> {
     const released = createBell()
     const listening = signals.subscribe(BUDGETS_CHANNEL, released.ring)
@@ -93,7 +97,7 @@ export function createRunBudget(
         await released.wait(LONGEST_PAUSE_MS, signal)
       }
     } finally {
-      // The subscription stays pending while Redis is unreachable.
+      // Do not await the subscription, which stays pending while Redis is unreachable.
       void listening.then(
         (leave) => leave(),
         () => {},

@@ -13,22 +13,22 @@ type FinishReason = Exclude<Extract<RunEnding, { status: 'COMPLETED' }>['stopRea
 /** How an attempt of a run ended. */
 export type PerformEnd =
   /**
-   * The model is done, or has reached a limit. `text`: its closing text. `isWritten`: the end was
-   * written together with the last step.
+   * The model is done, or a limit is reached. `text`: the closing text. `isWritten`: the end was written together with
+   * the last step.
    */
   | { type: 'finished'; stopReason: FinishReason; text: string | null; isWritten?: true }
   /** A tool requested this end. */
   | { type: 'ending'; ending: RequestedEnding }
   /** Calls wait for a result or decision from outside the run. */
   | { type: 'waiting'; callIds: string[] }
-  /** `model`: the one that was called last. */
+  /** The model failed. `model`: the model that was called last. */
   | { type: 'failed'; error: string; blame: Blame; fault: ModelFault; model: string }
   /** A budget is exhausted, or rules out every model of the agent. */
   | { type: 'over-budget'; error: string }
   /** The run's signal was aborted. */
   | { type: 'aborted' }
 
-/** Returns how the run ends after these steps, all of whose calls have results; null if the model is called again. */
+/** Returns how the run ends after these steps, whose calls all have results; null if the model is called again. */
 export function endAfter(
   steps: readonly JournaledStep[],
   { agent, mind, ending }: { agent: SceneAgent; mind: Pick<Mind, 'isDone'>; ending: RequestedEnding | null },
@@ -59,7 +59,7 @@ function stopReasonAfter(
 export const callsIn = (steps: readonly JournaledStep[]): number =>
   steps.reduce((sum, { calls }) => sum + calls.length, 0)
 
-/** Returns the failure of the run if the generation of the step broke off. */
+/** Returns the failure of the run if the step's generation was cut off; else null. */
 export function failureIn(last: JournaledStep): Extract<PerformEnd, { type: 'failed' }> | null {
   const failure = faultIn(last)
   return failure === null ? null : { type: 'failed', model: last.step.model, ...failure }
@@ -92,7 +92,7 @@ function faultIn({
 
 const failedWith = (error: string) => ({ error, blame: 'unclear' as const, fault: 'BROKEN_OFF' as const })
 
-/** The completion of a run whose last step made no calls. */
+/** Returns the completion of a run whose last step made no calls. */
 export function completionAfter(step: JournaledStep): Completion & { stopReason: 'FINISHED' } {
   return { status: 'COMPLETED', stopReason: 'FINISHED', summary: closingWords(step) }
 }

@@ -6,10 +6,10 @@ import type { StreamPart } from '../models/language-model.ts'
 export const NESTED_TOO_DEEP = `(JSON nested deeper than ${DEEPEST_JSON})`
 
 /**
- * Wraps a model so that `tap` sees each part of its stream first. The SDK receives consecutive
- * deltas joined, because it pipes each part through several streams and only its final result is
- * used here. All parts have passed `tap` when `onLanguageModelCallEnd` is called, which the SDK
- * does not guarantee to readers of its stream. `tap` must not throw.
+ * Wraps a model so that `tap` receives each part of its stream before the SDK does. Consecutive deltas are joined for
+ * the SDK, which pipes each part through several streams, because only its final result is used. When the SDK calls
+ * `onLanguageModelCallEnd`, `tap` has received all parts; readers of the SDK's own stream may not have. `tap` must not
+ * throw.
  */
 export function tapModel(model: LanguageModel, tap: (part: StreamPart) => void): LanguageModel {
   if (typeof model === 'string') return model
@@ -26,8 +26,8 @@ export function tapModel(model: LanguageModel, tap: (part: StreamPart) => void):
 type Delta = Extract<StreamPart, { delta: string }>
 
 /**
- * Joins consecutive deltas of the same block. Passes the very first delta on its own: the SDK
- * measures the time to first output by it.
+ * Joins consecutive deltas of the same block. Does not join the very first delta, from which the SDK measures the time
+ * to first output.
  */
 function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => void): ReadableStream<StreamPart> {
   const reader = stream.getReader()
@@ -62,7 +62,7 @@ function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => v
     async pull(controller) {
       for (let passed: StreamPart[] = []; passed.length === 0; ) {
         if (fault !== null) throw fault.error
-        // Emits the parts that were received before the stream was cut off.
+        // After an error, pass on the parts that were received before it.
         const { done, value } = await reader.read().catch((error: unknown) => {
           fault = { error }
           return { done: false, value: undefined }

@@ -5,21 +5,22 @@ import type { Platform } from '../platform/platform.ts'
 import type { ReadTask } from '../runs/task-reading.ts'
 
 /**
- * Notices in this process when runs of tasks change, so that their clients are notified at once. Signals may be lost, and a
- * process that stops forgets its tasks: the periodic check of each task finds what was missed, and begins to watch it again.
+ * Watches the runs of tasks in this process, so that clients are notified of changes at once. Signals may be lost, and
+ * the tasks of a process that stops are no longer watched; the periodic check of each task finds missed changes, and
+ * begins to watch the task again.
  */
 export interface TaskWatch {
-  /** Begins to watch the runs of a task, or notes its present runs. Calls `onChange` once the watch has begun. */
+  /** Begins to watch the runs of a task, or updates the set of watched runs. Calls `onChange` once the watch has begun. */
   watch(key: string, task: Pick<ReadTask, 'runs'>): void
   leave(key: string): void
 }
 
-/** Further tasks are only checked periodically. */
+/** The maximum number of watched tasks. Further tasks are only checked periodically. */
 const MOST_TASKS = 1000
 const MOST_AGENTS = 20
 /** Changes within this time are checked together. */
 const GATHER_MS = 50
-/** The least time between two checks of a task. */
+/** The minimum time between two checks of a task. */
 const BETWEEN_MS = 1000
 
 interface Watched {
@@ -55,7 +56,7 @@ export function createTaskWatch(
         if (one.isOver) stop()
         else one.stops.push(stop)
       }
-      // The task may have changed before the watch began.
+      // Check the task once, because it may have changed before the watch began.
       notice(key, one)
     } catch (error) {
       logger.warn({ error: messageOf(error) }, 'could not watch a task')

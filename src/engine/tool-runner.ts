@@ -27,14 +27,14 @@ import { recordRefusal } from './refusals.ts'
 export type CallEnd =
   /** The result is journaled and goes to the model. */
   | { type: 'settled'; settlement: Settlement }
-  /** Somebody outside the run will answer. */
+  /** The call waits for a person or service. */
   | { type: 'waiting'; isAsked: boolean }
-  /** The run's signal was aborted; the next attempt, if any, executes the call. */
+  /** The run's signal was aborted. The next attempt, if there is one, executes the call. */
   | { type: 'aborted' }
 
 /**
- * Executes the journaled calls of one run, each once: validates the input, shows the call, runs the
- * tool, journals the result.
+ * Executes the journaled calls of one run, each once: validates the input, shows the call, runs the tool, and journals
+ * the result.
  */
 export interface ToolRunner {
   /** @throws RunLostError, database errors */
@@ -96,14 +96,14 @@ export function createToolRunner({
 
   /**
    * Validates the input, and shows a visible call.
-   * @returns what the call now waits for, or null if it is executed here
+   * @returns the wait of the call, or null if it is executed here
    * @throws ToolFailure
    */
   async function beginCall(tool: Tool, call: JournaledCall, use: ToolUse): Promise<NewWait | null> {
     if (use.context.ending !== null) throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
     const fault = await checkInput(tool, call.input, requesterOf(use.context.run))
     if (fault !== null) {
-      // Calls with invalid input are shown too.
+      // Show calls with invalid input too.
       if (tool.presence.type === 'part') await writer.show(use, { wait: null, at: 'call' })
       throw new ToolFailure('BAD_INPUT', fault)
     }
@@ -126,19 +126,22 @@ export function createToolRunner({
     return wait
   }
 
-  /** The person may have connected before the call began to wait, so that nobody has seen it wait. */
+  /** Continues the call if the person connected before the call began to wait, because then no other code continues it. */
   async function continueConnected(
     tool: Tool,
     { connects, approverIds: [humanId = ''] }: AskedApproval,
     { context }: ToolUse,
   ): Promise<void> {
-    // The call waits already: it does not fail here.
+    // Ignore an error, because the call already waits and must not fail here.
     const still = await tool.connection?.().catch(() => undefined)
     if (still !== null || connects === undefined) return
     await decideCall.connected({ agentId: context.run.agentId, serverName: connects.serverName, humanId })
   }
 
-  /** Whether a standing grant covers the call: a new check, or one that was recorded before a crash. @throws ToolFailure */
+  /**
+   * Whether a standing grant covers the call, by a new check or one that was recorded before a crash. @throws
+   * ToolFailure
+   */
   async function isCovered(approval: AskedApproval, call: JournaledCall, { state }: ToolUse): Promise<boolean> {
     const { id, toolName, input } = call
     if (call.grantId !== null) {
@@ -166,7 +169,7 @@ export function createToolRunner({
     )
   }
 
-  /** Applies the effects of a call, and journals the effects that a resumed run needs. */
+  /** Applies the effects of a call, and journals those that a resumed run needs. */
   async function applyToolEffects(effects: ToolEffects, { callId, state }: ToolUse): Promise<void> {
     const { entered, ending } = effects
     run.apply(effects)
@@ -178,8 +181,8 @@ export function createToolRunner({
   }
 
   /**
-   * Returns the settlement of a failed call. It mentions that people have seen part of its text, unless
-   * somebody else ended the message.
+   * Returns the settlement of a failed call. If people have seen part of its text, the result says so, unless somebody
+   * else ended the message.
    */
   async function settlementOf(error: unknown, tool: Tool, call: JournaledCall): Promise<Settlement> {
     const { id: runId, agentId } = run.context.run
@@ -221,7 +224,7 @@ export function createToolRunner({
   }
 }
 
-/** Returns what a call must wait for; null if it is executed at once. */
+/** Returns the wait of a call; null if it is executed at once. */
 function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { isGranted: boolean }): NewWait | null {
   if (approval !== undefined && !isGranted)
     return { waitMs: approval.expiresInSeconds * 1000, approval: { ...approval, writtenDigest: digestOf(input) } }
@@ -234,8 +237,8 @@ export function doneWith({ output, files = [] }: ToolOutput, { entries, rows }: 
 }
 
 /**
- * Converts the error of a tool to a result: a ToolFailure with its own message, any other error without internal
- * details.
+ * Converts the error of a tool to a result, which has the message of a ToolFailure, but no internal details of any
+ * other error.
  */
 export function failureOf(error: unknown): Settlement {
   if (!(error instanceof ToolFailure)) return failedWith('TOOL_FAILED', UNEXPECTED)

@@ -3,7 +3,7 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Due } from '../runs/due.ts'
 
-/** A worker's periodic work, independent of its free slots. */
+/** A worker's periodic work, which does not depend on free slots. */
 export interface Upkeep {
   close(): Promise<void>
 }
@@ -12,7 +12,7 @@ const LOOK_MS = 1000
 const SWEEP_MS = 10_000
 
 /**
- * Polls for due work once a second, or earlier when the next due time is known, and sweeps up after
+ * Polls for due work once a second, or earlier when the next due time is known, and runs the sweeps that clean up after
  * dead processes.
  */
 export function startUpkeep({ logger }: Platform, parts: { due: Due; sweeps: (() => Promise<void>)[] }): Upkeep {

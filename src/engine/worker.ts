@@ -8,9 +8,9 @@ import type { Claim } from '../runs/claiming.ts'
 import type { Executor, Place } from './execute-run.ts'
 
 export interface Worker {
-  /** Wakes the worker, because there may be something to claim. */
+  /** Wakes the worker, because there may be work to claim. */
   ring(): void
-  /** Claims no new work, waits up to `graceMs` for active runs, and releases the rest. */
+  /** Stops claiming work, waits up to `graceMs` for active runs, and releases the rest. */
   drain(graceMs: number): Promise<void>
 }
 
@@ -21,24 +21,24 @@ interface WorkerParts {
 }
 
 /**
- * The minimum pause between two claims, which delays a single run by at most this time, and makes it
- * possible to claim many runs in one statement.
+ * The minimum pause between two claims. It delays a run by at most this time, and lets one statement claim many runs.
  */
 const SHORTEST_PAUSE_MS = 4
 /**
- * If this many runs are active here, the worker waits for `GATHERING_MS`, or as long as the last claim took, and claims new work
- * in one statement. A claim costs nearly as much for one run as for ten: 3 ms in the embedded database.
+ * From this number of active runs on, the worker waits before each claim for as long as the last claim took, within
+ * `GATHERING_MS`, so that one statement claims more runs. A claim costs nearly as much for one run as for ten: 3 ms in
+ * the embedded database.
  */
 const MANY = 4
 const GATHERING_MS = { least: 3, most: 25 }
-/** Longest pause after a lock conflict (doubles each time) or an error. */
+/** The maximum pause after a lock conflict, where the pause doubles each time, or after an error. */
 const LONGEST_PAUSE_MS = 1000
-/** The pause if there is nothing to do. The poller for due work also wakes the worker. */
+/** The maximum pause without a wake-up. The poller for due work also wakes the worker. */
 const FOR_LONG_MS = 60_000
 
 /**
- * Claims runs and inboxes from their rows while there are free slots, whenever it is woken or a
- * signal announces new work.
+ * Claims runs and inboxes from their rows while slots are free, whenever the worker is woken or a signal announces new
+ * work.
  */
 export async function createWorker(platform: Platform, { lifecycle, cycles, executor }: WorkerParts): Promise<Worker> {
   const { signals, logger, config, conductor } = platform
@@ -47,7 +47,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
   const handBack = new AbortController()
   const active = new Set<Promise<void>>()
   let aside = 0
-  /** Whether the last claim left work because no slot was free: then claim again as soon as a slot is free. */
+  /** Whether the last claim left work because no slot was free. If so, claim again as soon as a slot is free. */
   let isPlaceWanted = true
   let isPlaceFree = false
   const unsubscribe = await signals.subscribe(JOBS_CHANNEL, () => bell.ring())
@@ -58,8 +58,8 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
   }
 
   /**
-   * A run that waits for a reply does not count against the limit: otherwise the runs that would
-   * answer could not start.
+   * Returns the slot of a run. A run that waits for a reply gives its slot back, because otherwise the runs that would
+   * reply might not start.
    */
   function place(): Place {
     return {
@@ -86,7 +86,10 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
     if (claim !== null) begin(claim)
   }
 
-  /** Returns the milliseconds until the next claim is worthwhile without a wake-up: twice `pauseMs`, or Infinity. */
+  /**
+   * Claims while there is work and a free slot. Returns the milliseconds until the next claim without a wake-up: twice
+   * `pauseMs`, or Infinity.
+   */
   async function claimWhilePossible(pauseMs: number): Promise<number> {
     for (;;) {
       const room = config.workerConcurrency - active.size + aside
@@ -113,7 +116,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
       const tookMs = Date.now() - lookedAt
       pauseMs = Number.isFinite(nextMs) ? nextMs : SHORTEST_PAUSE_MS
       await bell.wait(Math.min(nextMs, FOR_LONG_MS), stopping.signal)
-      // One claim serves many wake-ups of a burst. With few active runs, the first wake-up is served at once.
+      // Let one claim serve many wake-ups of a burst. With few active runs, serve the first wake-up at once.
       const gatheringMs = Math.min(Math.max(GATHERING_MS.least, tookMs), GATHERING_MS.most)
       const restMs = Math.max(lookedAt + SHORTEST_PAUSE_MS - Date.now(), active.size < MANY ? 0 : gatheringMs)
       if (restMs > 0) await sleep(restMs)

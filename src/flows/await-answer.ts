@@ -6,7 +6,7 @@ import { waitNoticesSql } from '../stores/call-notices.ts'
 import { awaitAnswerSql, type NewWait } from '../stores/call-store.ts'
 import { notifyOfDecisionsSql } from '../stores/notice-store.ts'
 
-/** Makes calls that are not shown wait for somebody outside their run. */
+/** Makes calls that no message shows wait for an answer from outside their run. */
 export interface AwaitAnswer {
   /**
    * Makes a call wait for its result, or for the decision of named approvers, for at most `waitMs`.

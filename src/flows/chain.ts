@@ -30,7 +30,7 @@ import { allowance } from './loop-limits.ts'
 import { collectOutcomeChanges, type OutcomeChanges } from './outcome-changes.ts'
 import { agentMember, isOverBudget, loadMessageTrigger, publishWoken, wake } from './wake.ts'
 
-// Passes the turn of a chain from run to run.
+// Passes the turn of a chain from one run to the next.
 
 export type ChainPlatform = Pick<Platform, 'config' | 'log' | 'signals'>
 
@@ -38,17 +38,17 @@ interface AfterCommit {
   afterCommit(): Promise<void>
 }
 
-/** The run of a turn, or the inbox event that would have become a run. */
+/** The run of a turn, or an inbox event that was removed before a cycle processed it. */
 type ChainTurn = Pick<Run, 'id' | 'agentId' | 'chainId' | 'rootId' | 'depth' | keyof Provenance>
 
-/** A turn that ended. */
+/** A turn that has ended. */
 interface EndedTurn extends TurnEnd {
   run: Run
 }
 
 /**
- * Wakes the next agent of a chain, or ends the chain, in the transaction that ends a run and under the chain's row lock.
- * Returns null if the run has no turn in a chain.
+ * Wakes the next agent of a chain, or ends the chain, in the transaction that ends a run. Holds the chain's row
+ * lock. Returns null if the run does not hold a turn in a chain.
  */
 export async function passTurn(
   tx: Tx,
@@ -61,8 +61,8 @@ export async function passTurn(
 }
 
 /**
- * Ends the turns of inbox events in chains, in the transaction that removes the events because no cycle will process
- * them.
+ * Ends the turns that inbox events hold in chains, in the transaction that removes the events because no cycle will
+ * process them.
  */
 export async function loseTurns(tx: Tx, platform: ChainPlatform, events: readonly InboxEvent[]): Promise<AfterCommit> {
   const outcomes = collectOutcomeChanges(tx, platform.log)
@@ -72,7 +72,7 @@ export async function loseTurns(tx: Tx, platform: ChainPlatform, events: readonl
     events.flatMap(({ chainId }) => chainId ?? []),
   )
   for (const event of events.filter(({ chainId }) => chainId !== null && chainIds.has(chainId))) {
-    // A turn without a run passes nothing to the next agent, so only the fields of ChainTurn are read.
+    // A turn without a run delegates to nobody, so only the fields of ChainTurn are read.
     const run = turnOf(event) as Run
     const end: EndedTurn = { run, handingOn: null, silent: 'stopped', reason: null }
     const followed = await passTurn(tx, platform, end, outcomes)
@@ -86,20 +86,23 @@ export async function loseTurns(tx: Tx, platform: ChainPlatform, events: readonl
   }
 }
 
-/** The turn of an event in its chain, in the form of the cycle that would have processed it. */
+/** Returns the turn of an event in its chain, in the form of the cycle that would have processed the event. */
 function turnOf({ id, agentId, chainId, rootId, depth, parentRunId, spaceId, places, label, askers }: InboxEvent) {
   const turn = { id: parentRunId ?? id, agentId, chainId, rootId, depth, places, label, askers } satisfies ChainTurn
   return { ...turn, triggerSpaceId: spaceId }
 }
 
-/** Condition on a row of "Run": it belongs to no chain, and its end does not begin one. */
+/** Condition on a row of "Run": the run belongs to no chain, and its end does not begin one. */
 export const HAS_NO_TURN_SQL = Prisma.sql`(
   "Run"."chainId" IS NULL
   AND NOT EXISTS (SELECT 1 FROM "ToolCall" c
     WHERE c."runId" = "Run".id AND c."toolName" = 'mentionAgent' AND c.execution IS NULL AND c.status = 'DONE')
   AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m."runId" = "Run".id AND m."mentionedAgentId" IS NOT NULL))`
 
-/** Expression: the request of mentionAgent in the journal, or else the last mention in a message of the run. */
+/**
+ * SQL for the mention of a run: the request of mentionAgent in the journal, or otherwise the last mention in a
+ * message of the run.
+ */
 export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
     SELECT output FROM "ToolCall" WHERE "runId" = ${runId} AND "toolName" = 'mentionAgent' AND execution IS NULL AND status = 'DONE'
     ORDER BY id LIMIT 1
@@ -109,16 +112,19 @@ export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
     WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN' ORDER BY m.id DESC LIMIT 1
   ))`
 
-/** The information about the previous turn for an agent that is called back. */
+/** The facts about the previous turn for an agent that is called back. */
 interface Before {
   agentId: string
-  /** Null: no message was posted in the space where the agent waits. */
+  /** Null if no message was posted in the space where the agent waits. */
   messageId: string | null
   ended: TurnOutcome
   reason: string | null
 }
 
-/** A turn that is being passed on: the state of the chain, and the previous turn as the called-back agent sees it. */
+/**
+ * A turn that is being passed on: the state of the chain, and the previous turn from the view of the agent that is
+ * called back.
+ */
 interface Giving {
   chain: Chain
   end: EndedTurn
@@ -126,7 +132,10 @@ interface Giving {
   outcomes: OutcomeChanges
 }
 
-/** A mention or call-back, which wakes an agent in a space. The trigger is the last message there, if there is one. */
+/**
+ * A mention or call-back, which wakes an agent in a space. The last message in that space, if any, becomes the
+ * trigger.
+ */
 interface Call {
   type: 'mention' | 'callback'
   agentId: string
@@ -134,7 +143,7 @@ interface Call {
   threadRootId: string | null
   messageId: string | null
   senderId: string
-  /** Receives the name of the agent that passes the turn. */
+  /** Returns how the agent was woken. `agentName`: the agent that passes the turn. */
   wokenBy(agentName: string): WokenBy
 }
 
@@ -183,8 +192,9 @@ async function give(tx: Tx, platform: ChainPlatform, giving: Giving, turn: NextT
 }
 
 /**
- * Adds to a mention its thread: that of the run's last message in the space, else of the run. The agent is called back in
- * the thread of its run, even if it asked elsewhere, because its task there is not done.
+ * Adds the thread to a mention: that of the run's last message in the space, or otherwise that of the run. A
+ * called-back agent continues in the thread of its run, even if it asked its question elsewhere, because its task in
+ * that thread is not done.
  */
 async function inItsThread(tx: Tx, { run, handingOn }: EndedTurn): Promise<EndedTurn['handingOn']> {
   if (handingOn?.type !== 'mention') return handingOn
@@ -199,7 +209,7 @@ async function inItsThread(tx: Tx, { run, handingOn }: EndedTurn): Promise<Ended
   }
 }
 
-/** Gives the turn to the first agent that can take it; an agent that cannot counts as skipped. */
+/** Passes the turn to the first agent that can take it. Agents that cannot take it count as skipped. */
 async function pass(
   tx: Tx,
   platform: ChainPlatform,
@@ -233,8 +243,8 @@ async function pass(
 }
 
 /**
- * Records with a message why its mention wakes nobody, because mentions in messages are not checked when they are
- * posted.
+ * Records as the outcome of a message why its mention wakes nobody, because mentions in messages are not checked
+ * when the messages are posted.
  */
 async function noteRefusal(
   tx: Tx,
@@ -258,7 +268,7 @@ async function turnBefore(tx: Tx, { run, silent, reason }: EndedTurn, next: Next
   return { agentId: run.agentId, messageId, ended: silent, reason }
 }
 
-/** Returns the run's last message where an agent waits: in its thread, else anywhere in its space. */
+/** Returns the run's last message for a waiting agent: in the agent's thread, or otherwise anywhere in its space. */
 async function answerOf(tx: Tx, runId: string, { spaceId, threadRootId = null }: Waiter): Promise<string | null> {
   const word = (await lastWordOf(tx, runId, spaceId, threadRootId)) ?? (await lastWordOf(tx, runId, spaceId))
   return word?.id ?? null
@@ -282,7 +292,7 @@ function callBackCall(waiter: Waiter, before: Before): Call {
   return { type: 'callback', agentId: entityId, spaceId, threadRootId, messageId, senderId: agentId, wokenBy }
 }
 
-/** Records with the run's last message that a limit prevented the next turn. */
+/** Records as an outcome of the run's last message that a limit prevented the next turn. */
 async function noteLimit(
   tx: Tx,
   { run }: EndedTurn,
@@ -297,7 +307,10 @@ async function noteLimit(
   await outcomes.set({ messageId, agentId: agentOf(turn), kind: 'LOOP_LIMIT', reason, runId: null })
 }
 
-/** Returns the last finished message of a run in a space, or only in one of its threads; null: outside of threads. */
+/**
+ * Returns the last finished message of a run in a space. With a thread, considers only that thread; with null, only
+ * messages outside of threads.
+ */
 function lastWordOf(
   tx: Tx,
   runId: string,
@@ -313,8 +326,8 @@ function lastWordOf(
 }
 
 /**
- * Returns the chain in which a run holds the turn, with its row locked. Outside a chain, a mention
- * begins a new chain; a delegation does so only in a MENTION_CHAIN space. Returns null if another run holds the
+ * Returns the chain in which a run holds the turn, and locks its row. For a run that is in no chain, begins a new
+ * chain after a mention, and after a delegation in a MENTION_CHAIN space. Returns null if another run holds the
  * turn, or if the run is in no chain and begins none.
  */
 async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | null> {

@@ -17,36 +17,41 @@ import type { SpaceCreation } from './create-space.ts'
 
 export interface ConversationInput {
   agentId: string
-  /** The client's id of the conversation. Null: a new one. */
+  /** The client's id of the conversation; null for a new conversation. */
   thread: string | null
-  /** The name of a new space. */
+  /** The name of the space if it is created. */
   name: string
-  /** The audited action that creates a new space. */
+  /** The audited action by which a space is created. */
   deed: Deed
-  /** Called before a space is created, which it refuses by throwing. */
+  /** Called before a space is created. It prevents the creation by throwing. */
   onNew?(): void
 }
 
-/** The end of a history that a client keeps itself: the last message of its human before the new one, and the answer. */
+/**
+ * The end of a history that the client stores itself: the last message of the human before the new one, and the
+ * answer to it.
+ */
 export interface KnownTurn {
   asked: string
   answered: string
-  /** The new message: if a request is sent again, its message was already posted. */
+  /** The new message. If the client repeats a request, this message was already posted. */
   next: string
 }
 
-/** The spaces in which clients that name no space converse with an agent. */
+/**
+ * Finds and creates the spaces for conversations between a human and an agent, for clients that do not name a space.
+ */
 export interface Conversations {
   /**
-   * Returns the space of the viewer, the agent and the thread. Creates it, with the two as members, if there is none.
-   * @throws as SpaceCreation.create; ForbiddenError unless the viewer is a human; NotFoundError
+   * Returns the space for the viewer, the agent and the thread. If there is none, creates it with these two members.
+   * @throws ForbiddenError unless the viewer is a human; NotFoundError; and the errors of SpaceCreation.create
    */
   open(viewer: Viewer, input: ConversationInput): Promise<{ spaceId: string; isNew: boolean }>
-  /** As `open`, but returns null instead of creating a space. */
+  /** Like `open`, but returns null instead of creating a space. */
   find(viewer: Viewer, input: { agentId: string; thread: string }): Promise<string | null>
   /**
-   * Returns the newest conversation of only the two that ends with the turn, and the message that the new one repeats, if it was posted
-   * there before. Null if there is none.
+   * Returns the newest conversation that has only these two members and ends with the turn. Also returns the message
+   * that repeats the new one, if it was posted there before. Returns null if there is no such conversation.
    */
   continued(
     viewer: Viewer,
@@ -54,7 +59,7 @@ export interface Conversations {
   ): Promise<{ spaceId: string; repeats: string | null } | null>
 }
 
-/** Ends the transaction that creates a space: another one was created in the meantime. */
+/** Thrown to roll back the creation of a space, because another request has created it in the meantime. */
 class AlreadyOpen extends Error {
   readonly spaceId: string
   constructor(spaceId: string) {
@@ -125,7 +130,7 @@ export function createConversations({ db }: Pick<Platform, 'db'>, parts: Convers
   }
 }
 
-/** The end of a conversation: the answer to its last question, and the message that the new one repeats. */
+/** The end of a conversation: the answer to the last question, and an earlier copy of the new message, if any. */
 interface ConversationEnd {
   spaceId: string
   answer: string
@@ -144,7 +149,10 @@ function endOf([asked, ...later]: readonly Utterance[], humanId: string, next: s
   return { spaceId, answer: textOf(later.slice(0, end)), repeats: repeated.messageId }
 }
 
-/** Returns the newest conversation with this answer; otherwise the only one that is likely. Any other may be the wrong one. */
+/**
+ * Returns the newest conversation that ends with this answer. If there is none, returns the only conversation with a
+ * similar answer; if several are similar, returns null, because any of them may be the wrong one.
+ */
 function matching(ends: readonly ConversationEnd[], known: string): ConversationEnd | null {
   const same = ends.filter(({ answer }) => answer === known)
   if (known !== '' && same[0] !== undefined) return same[0]
@@ -159,6 +167,9 @@ const textOf = (answer: readonly { text: string }[]) =>
     .join('\n\n')
     .trim()
 
-/** A client that disconnected early has only the beginning of an answer; one that received a text about a pending decision has more. */
+/**
+ * Whether the client's text may be this answer. A client that disconnected early has only the beginning of the
+ * answer; a client that was informed of a pending decision has additional text.
+ */
 const isSimilar = (answer: string, known: string) =>
   answer !== '' && (answer.startsWith(known) || known.startsWith(answer))

@@ -21,22 +21,22 @@ export interface CreateSpaceInput {
   adminAgentId?: string | null
   memberIds?: readonly string[] | null
   mentionNarrows?: boolean | null
-  /** If absent, PARLEY_CONFIDENTIAL_SPACES decides. */
+  /** If absent, PARLEY_CONFIDENTIAL_SPACES determines whether the space is confidential. */
   confidential?: boolean | null
-  /** Admins only. */
+  /** The budget, which only admins may set. */
   budget?: BudgetInput | null
 }
 
 /** Creates spaces. */
 export interface SpaceCreation {
   /**
-   * Creates a space; for humans and admins. A human becomes its first member. Members join in the
-   * given order; repeats count once.
-   * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError if
-   * ADMIN routing lacks an admin agent, or it is not an agent member; ForbiddenError by an agent's
-   * `addableBy`; LimitExceededError over 500 members, over 1,000 spaces of an agent, or over the
-   * allowed number of new spaces of a human within a day
-   * @param also is called in the same transaction, which it can end by throwing
+   * Creates a space; for humans and admins. A human becomes its first member. Members join in the given order;
+   * duplicates are ignored.
+   * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError if ADMIN routing
+   * lacks an admin agent, or if the admin agent is not a member; ForbiddenError if an agent's `addableBy` forbids
+   * it; LimitExceededError above 500 members, 1,000 spaces of an agent, or the number of spaces that a human may
+   * create within a day
+   * @param also called in the same transaction, which it can roll back by throwing
    */
   create(viewer: Viewer, input: CreateSpaceInput, also?: (tx: Tx, space: Space) => Promise<void>): Promise<Space>
 }
@@ -81,9 +81,9 @@ export function createSpaceCreation(platform: Platform, { visibility, publisher 
 }
 
 /**
- * Counts a space that a human creates, in the transaction that creates it. Spaces created by an
- * admin do not count.
- * @throws LimitExceededError for a human who has created `most` within a day; 0: no limit
+ * Counts a space that a human creates, in the transaction that creates the space. Spaces created by admins do not
+ * count.
+ * @throws LimitExceededError if the human has already created `most` spaces within a day; 0: no limit
  */
 export async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: number): Promise<void> {
   if (isAdmin(viewer) || most === 0) return
@@ -96,7 +96,10 @@ export async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: n
 /** The maximum length of a space's description, in characters. */
 export const LONGEST_DESCRIPTION = 4000
 
-/** Only admins may set the budget of a space. @throws ForbiddenError */
+/**
+ * Checks that a budget is set only by an admin.
+ * @throws ForbiddenError
+ */
 export function checkMayBudget(viewer: Viewer, { budget }: { budget?: BudgetInput | null }): void {
   if (budget !== undefined) requireAdmin(viewer, 'set the budget of a space')
 }
@@ -139,7 +142,7 @@ async function createSpace(
   const humans = memberIds.length - agentIds.length
   const confidential = confidentialAtFirst(asked, { humans, isDefault })
   const space = await insertSpace(tx, { id: newId('spc'), createdAt: new Date(now), confidential, ...data })
-  // Join times are a millisecond apart, in the given order; the last member joins now.
+  // Join times are one millisecond apart, in the given order. The last member joins now.
   const joinedAt = (index: number) => new Date(now - memberIds.length + 1 + index)
   await insertMembers(
     tx,

@@ -69,13 +69,13 @@ export interface DecideInput {
   inputDigest?: string | null
 }
 
-/** How people approve calls and claim them. */
+/** Lets people decide on calls and claim them. */
 export interface DecideCall {
   /**
-   * Records a decision. Only one decision takes the call out of PENDING; later decisions get a ConflictError.
+   * Records a decision. Only one decision ends the PENDING state of the call; later decisions get a ConflictError.
    *
-   * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, LimitExceededError; RateLimitedError if too many
-   * edits of this human wait to be validated
+   * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, LimitExceededError; RateLimitedError if too
+   * many edits of this human are waiting for validation
    */
   decideToolCall(viewer: Viewer, input: DecideInput): Promise<ToolCall>
   /**
@@ -85,8 +85,8 @@ export interface DecideCall {
    */
   decidable(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }>
   /**
-   * Runs `also` in a transaction that has locked a pending call. Checks that `humanId` is an approver of the call. If
-   * `approveCall` is set, approves the call in the same transaction.
+   * Runs `also` in a transaction that has locked a pending call, after checking that `humanId` may approve the call.
+   * If `approveCall` is set, the same transaction approves the call.
    *
    * @throws ForbiddenError, ConflictError, LimitExceededError, and what `also` throws
    */
@@ -95,26 +95,26 @@ export interface DecideCall {
     also: (tx: Tx) => Promise<T>,
   ): Promise<{ call: ToolCall; also: T }>
   /**
-   * Claims a call, or releases it.
+   * Claims a call, or releases a claimed call.
    *
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
    */
   claimToolCall(viewer: Viewer, input: { toolCallId: string; release: boolean }): Promise<ToolCall>
-  /** Returns, by call, the human who has claimed it, as long as the call waits and that human may answer it. */
+  /** Returns, by call, the human who has claimed it, while the call waits and this human may answer it. */
   claimersOf(calls: readonly ToolCall[]): Promise<Map<string, string>>
   /**
-   * Decides the next step of pending calls by `nextOf` of rules/approvals.ts, after a member has joined or left or
-   * approval was requested. Without `among`, it does this for all pending calls.
+   * Determines the next step of pending calls with `nextOf` of rules/approvals.ts, after a member has joined or
+   * left, or after approval was requested. Without `among`, does this for all pending calls.
    */
   recheck(among?: PendingCalls): Promise<void>
   /**
-   * Returns the URL at which a person has to connect for a call to continue, and the name of its agent.
+   * Returns the URL at which a person has to connect so that a call can continue, and the name of the call's agent.
    * @throws NotFoundError unless the call waits for this person; an admin who acts as the person does not count
    */
   awaitedConnection(viewer: Viewer, toolCallId: string): Promise<Connection & { agentName: string }>
-  /** Continues the calls that wait for a person to connect: each is executed, or now waits for its approval. */
+  /** Continues the calls that were waiting for a person to connect: each call is executed, or waits for approval. */
   connected(connection: Connection): Promise<void>
-  /** Calls past their deadline, and calls that are due for escalation, by the clock of the database. */
+  /** Finds calls past their deadline, and calls that are due for escalation, by the clock of the database. */
   timed: Timed[]
 }
 
@@ -124,7 +124,7 @@ export interface DecideCallParts {
   settleCall: Pick<SettleCall, 'applySettled' | 'publishSettled' | 'publishChanged' | 'expireResult'>
 }
 
-/** A person at an MCP server of an agent. */
+/** The connection of a person to an MCP server of an agent. */
 export interface Connection {
   agentId: string
   serverName: string
@@ -167,7 +167,7 @@ export function createDecideCall(
   /** Returns a call if the human may see it. */
   async function callFor(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }> {
     const [call] = await toolCalls.getMany([toolCallId])
-    // A human who is too late gets a ConflictError, not a NotFoundError.
+    // A human who is too late gets a ConflictError instead of a NotFoundError.
     if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
       throw new NotFoundError(NO_SUCH_CALL)
     if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
@@ -176,7 +176,7 @@ export function createDecideCall(
   }
 
   /**
-   * Checks that a human may decide, before anything is validated or locked. The check is repeated under the lock.
+   * Checks that a human may decide, before anything is validated or locked. The check is repeated after locking.
    *
    * @throws ConflictError with the state of the call; ForbiddenError
    */
@@ -243,8 +243,8 @@ export function createDecideCall(
   }
 
   /**
-   * Runs `work` on a pending call under its run's lock; skips a call that is not pending or, if `isDue`, whose run is
-   * locked.
+   * Locks the run and runs `work` on its pending call. Skips the call if it is not pending or, with `isDue`, if the
+   * run is locked by another transaction.
    */
   async function whilePending(
     { id, isDue }: { id: string; isDue: boolean },
@@ -296,7 +296,7 @@ export function createDecideCall(
     if (done !== null) await publish(done)
   }
 
-  /** Expires a pending call whose time is up. */
+  /** Expires a pending call whose deadline has passed. */
   async function expireApproval(id: string): Promise<void> {
     const done = await whilePending({ id, isDue: true }, async (tx, run, call) => {
       if (!call.isLate) return null
@@ -322,7 +322,7 @@ export function createDecideCall(
     return { call, humanId }
   }
 
-  /** Continues a locked pending call whose person has connected. */
+  /** Continues a locked pending call after its person has connected. */
   async function connectedIn(tx: Tx, call: LockedCall, humanId: string): Promise<Decided | null> {
     const { connects } = termsOf(call) ?? {}
     if (connects === undefined || call.isLate) return null
@@ -388,7 +388,8 @@ export function createDecideCall(
       const edit = input ?? undefined
       const given = { approve, reason: checkedReason, input: edit, inputDigest: inputDigest ?? null }
       if (edit !== undefined) await checkEdit(call, { humanId, given })
-      // Decisions on calls of one run are serialized here, so that those waiting for its row lock do not each occupy a connection.
+      // Decisions on calls of the same run are serialized here. Otherwise each decision that waits for the run's row
+      // lock would occupy a connection.
       const decided = await inLine(call.runId, async () => {
         await requireDecider(call.id, humanId)
         return db.transaction((tx) => decideIn(tx, { callId: call.id, humanId, given }))
@@ -428,7 +429,7 @@ export function createDecideCall(
   }
 }
 
-/** Validates an edit before anything is locked, because validating against users' schemas may be slow. */
+/** Validates an edited input before anything is locked, because validation against a user's schema may be slow. */
 async function checkEdit(
   call: ToolCall,
   { humanId, given: { approve, input } }: Pick<Deciding, 'humanId' | 'given'>,
@@ -442,7 +443,10 @@ async function checkEdit(
   if (fault !== null) throw new BadInputError(`The input does not match the tool's schema: ${fault}`, 'input.input')
 }
 
-/** Writes an edited input. @returns the digest of the input to which the decision applies */
+/**
+ * Stores an edited input.
+ * @returns the digest of the input to which the decision applies
+ */
 async function writeEdit(tx: Tx, call: ToolCall, { input }: GivenDecision, current: string): Promise<string> {
   if (input === undefined) return current
   const json = toJson(input)
@@ -472,7 +476,7 @@ function requireClaimable(call: ToolCall): void {
 
 const NOTHING_TO_ANSWER = 'This call no longer waits for an answer.'
 
-/** Claims a call for somebody who may answer it. Ignores an earlier claim by a human who may no longer answer it. */
+/** Claims a call for a human who may answer it. Replaces an earlier claim by a human who may no longer answer it. */
 async function claimIn(
   tx: Tx,
   id: string,

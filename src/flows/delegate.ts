@@ -10,14 +10,14 @@ import { agentMember, isOverBudget, type Trigger, type Woken, wake } from './wak
 
 export interface HandOn {
   targetId: string
-  /** The target must be a member of this space and of the trigger's space. */
+  /** The space of the delegation. The target must be a member of this space and of the trigger's space. */
   spaceId: string
   reason: string | null
-  /** The chain of the delegation. Without a chain, the target does not see who delegated. */
+  /** The chain of the delegation; null if it is outside a chain, and the target then does not see who delegated. */
   chainId: string | null
 }
 
-/** The outcome of waking one agent. */
+/** The result of waking an agent. */
 export type Woke =
   | { type: 'woken'; woken: Woken }
   /** The agent is no longer a member of the space, is paused, or was already woken with the same key. */
@@ -26,9 +26,9 @@ export type Woke =
   | { type: 'limit'; reason: string }
 
 /**
- * Delegates a run's trigger to another agent, as if the trigger had woken that agent. In the transaction that ends the
- * delegator's run: writes the target's run or inbox event, with the same trigger, root and depth, and the outcomes of
- * both agents. Returns `gone` if the trigger had already woken the target.
+ * Delegates a run's trigger to another agent, as if the trigger had woken that agent itself. In the transaction that
+ * ends the delegating run, writes the target's run or inbox event, with the same trigger, root and depth, and the
+ * outcomes of both agents. Returns `gone` if the trigger has already woken the target.
  */
 export async function delegate(
   tx: Tx,
@@ -75,10 +75,10 @@ async function wakeTarget(
   return woken === null ? { type: 'gone' } : { type: 'woken', woken }
 }
 
-/** The message id, by which an agent is woken at most once. */
+/** Returns the id of the trigger's message. A message wakes an agent at most once. */
 const messageIn = (trigger: Trigger): string | null => (trigger.type === 'SPACE_MESSAGE' ? trigger.messageId : null)
 
-/** Records the outcomes of a delegated message for both agents. */
+/** Records the outcomes that a delegated message has for both agents. */
 async function noteHandedOn(
   outcomes: OutcomeChanges,
   messageId: string,
@@ -104,15 +104,15 @@ async function delegationBy(tx: Tx, { agentId }: Run, reason: string | null): Pr
   return { type: 'delegation', agentId, agentName, reason }
 }
 
-/** Only members of a message's space may see it. */
+/** Whether an entity may see a trigger. Only members of a message's space may see the message. */
 async function mayKnow(tx: Tx, trigger: Trigger, entityId: string): Promise<boolean> {
   if (trigger.type !== 'SPACE_MESSAGE') return true
   return (await tx.membership.count({ where: { entityId, spaceId: trigger.space.id } })) > 0
 }
 
 /**
- * Whether an agent has already had a run's trigger: it wrote the message or was woken by it; or,
- * without a message, it is one of the delegators.
+ * Whether an agent has already received a run's trigger: the agent wrote the message or was woken by it, or, without
+ * a message, is one of the delegators.
  */
 export async function hadTrigger(tx: Tx, run: ClaimedRun, agentId: string): Promise<boolean> {
   if (run.triggerMessageId === null) return handedBy(tx, run, agentId)
@@ -123,7 +123,10 @@ export async function hadTrigger(tx: Tx, run: ClaimedRun, agentId: string): Prom
   return row?.had === true
 }
 
-/** A delegator's run is CANCELED, and the target's run has it as parent. */
+/**
+ * Whether the agent is one of the delegators: a delegating run ends as CANCELED and is the parent of the target's
+ * run.
+ */
 async function handedBy(tx: Tx, run: ClaimedRun, agentId: string): Promise<boolean> {
   const rows = await tx.$queryRaw<unknown[]>`
     WITH RECURSIVE line AS (

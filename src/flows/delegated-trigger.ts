@@ -5,7 +5,10 @@ import type { Tx } from '../platform/db.ts'
 import type { ClaimedRun } from '../runs/claiming.ts'
 import { loadMessageTrigger, type Trigger } from './wake.ts'
 
-/** Returns the trigger of a run or cycle. A cycle's trigger is its only event. Null if there is nothing to delegate. */
+/**
+ * Returns the trigger of a run or cycle; the trigger of a cycle is its only event. Returns null if there is nothing
+ * to delegate.
+ */
 export async function triggerOf(tx: Tx, run: ClaimedRun): Promise<Trigger | null> {
   const provenance = provenanceFrom(run)
   if (run.triggerType === 'INBOX') {
@@ -69,7 +72,7 @@ async function messageTrigger(
   return loadMessageTrigger(tx, { ...source, spaceId, senderId: senderId ?? '' })
 }
 
-/** A plan's instruction and a service's payload get the provenance of the delegating run. */
+/** Returns the provenance for a plan's instruction or a service's payload, which is that of the delegating run. */
 function provenanceFrom(delegator: ClaimedRun): Provenance {
   const { places, askers } = delegator
   return { places, label: marksOf(delegator), askers }

@@ -10,7 +10,7 @@ import { hadTrigger } from './delegate.ts'
 import { triggerOf } from './delegated-trigger.ts'
 import { allowance } from './loop-limits.ts'
 
-/** A run and the agent to which it wants to pass the turn. */
+/** A run, and the agent to which the run wants to pass its turn. */
 export interface DelegationQuestion {
   run: ClaimedRun
   /** The space in which the run acts. */
@@ -18,22 +18,25 @@ export interface DelegationQuestion {
   targetId: string
 }
 
-/** Checks whether a run may mention or delegate, so that a tool can return the refusal to the model. */
+/** Checks whether a run may mention or delegate, so that tools can return a refusal to the model. */
 export interface DelegationChecks {
   /**
-   * Returns the space in which a run acts if it names its spaces instead of entering them: the space of
-   * its last message, or else `activeSpaceId`.
+   * Returns the space in which a run acts if the run names a space in each call: the space of its last message, or
+   * otherwise `activeSpaceId`.
    */
   placeOf(run: ClaimedRun, activeSpaceId: string | null): Promise<string | null>
-  /** Why the run may not mention that agent in that space, which must use MENTION_CHAIN routing; null if it may. */
+  /**
+   * Returns why the run may not mention the agent in the space, which must have MENTION_CHAIN routing; null if it
+   * may.
+   */
   refuseMention(question: DelegationQuestion & { expectReply: boolean }): Promise<Refusal | null>
   /**
-   * Why the run may not delegate its trigger to that agent of the space; null if it may. With `inChain`, only
-   * MENTION_CHAIN routing allows it. The target must also be a member of the trigger's space, because
-   * otherwise it could not read the trigger.
+   * Returns why the run may not delegate its trigger to the agent; null if it may. With `inChain`, the space must
+   * have MENTION_CHAIN routing. The target must also be a member of the trigger's space, because otherwise it could
+   * not read the trigger.
    */
   refuseDelegation(question: DelegationQuestion & { inChain: boolean }): Promise<Refusal | null>
-  /** Why the run may no longer skip; null if it may. */
+  /** Returns why the run may no longer skip; null if it may. */
   refuseSkip(run: ClaimedRun): Promise<Refusal | null>
 }
 
@@ -41,7 +44,7 @@ interface DelegationCheckParts {
   discretion: Pick<Discretion, 'toSpeak'>
 }
 
-/** The checks are repeated when the run ends. */
+/** Creates the checks. They are repeated when the run ends. */
 export function createDelegationChecks(
   { db, config }: Platform,
   { discretion }: DelegationCheckParts,
@@ -93,7 +96,7 @@ export function createDelegationChecks(
   }
 }
 
-/** Refuses if the target may not receive the run's content, including the reason that the run gives. */
+/** Refuses if the target may not receive the run's content, which includes the reason that the run gives. */
 async function refuseConfidential(
   discretion: Pick<Discretion, 'toSpeak'>,
   run: ClaimedRun,
@@ -104,7 +107,7 @@ async function refuseConfidential(
   return clearance.type === 'refused' ? clearance.refusal : null
 }
 
-/** Refuses if the limit leaves too few runs for the next turn and the call-backs. */
+/** Refuses if the limit of runs does not leave enough for the next turn and the call-backs. */
 function tooFew(allowed: Allowance, count: number): Refusal | null {
   if (allowed.count >= count) return null
   const why = allowed.count === 0 ? allowed.reason : NO_ROOM_FOR_REPLIES
@@ -152,8 +155,8 @@ async function refusePlace(prisma: PrismaClient, spaceId: string | null): Promis
 }
 
 /**
- * Refuses a delegation after the run has posted, without a trigger, or to an agent that has already had
- * the trigger.
+ * Refuses a delegation if the run has already posted or has no trigger, or if the target has already received the
+ * trigger.
  */
 async function refuseHandoff(
   prisma: PrismaClient,

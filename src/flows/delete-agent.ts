@@ -21,17 +21,18 @@ import { deleteWebhooks } from '../stores/webhook-store.ts'
 import type { Leaving } from './leave-space.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
-/** Deletion of agents. */
 export interface AgentDeletion {
   /**
-   * Admins only. One transaction removes the agent from its spaces and deletes its consciousness, notes, tools,
-   * webhooks and plans; its name and former settings remain for readers of its messages and runs. Then its inbox events are
-   * dropped, and its active runs end as CANCELED (GONE); if this process dies before that, a worker does it. @throws ForbiddenError, NotFoundError
+   * Deletes an agent; for admins only. One transaction removes the agent from its spaces and deletes its
+   * consciousness, notes, tools, webhooks and plans. Its name and former settings remain for readers of its messages
+   * and runs. Then drops its inbox events and ends its active runs as CANCELED (GONE); if this process dies before,
+   * a worker does this.
+   * @throws ForbiddenError, NotFoundError
    */
   deleteAgent(viewer: Viewer, input: { id: string }): Promise<{ deletedAgentId: string }>
   /**
-   * Deletes those of the agents that are copies and belong to no space, in the transaction that deletes the only space of each.
-   * `afterCommit` does not end their runs: the caller does, with `Lifecycle.endGone`.
+   * Deletes those of the agents that are copies and belong to no space, in the transaction that deletes their only
+   * space. `afterCommit` does not end their runs: the caller must call `Lifecycle.endGone`.
    */
   deleteLoneCopies(tx: Tx, ids: readonly string[]): Promise<AgentRemoval>
 }
@@ -54,7 +55,7 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
   async function remove(tx: Tx, id: string): Promise<AgentRemoval> {
     await markGone(tx, id, new Date(clock.now()))
     const left = await leaving.leaveAll(tx, id)
-    // Canceling the pending approvals of ended runs completes the messages that wait for nothing else.
+    // This cancels the pending approvals of ended runs and completes messages that wait for nothing else.
     const settled = await settleCall.applyAbandoned(tx, await cancelCallsOfAgent(tx, id))
     await deleteConversationsOf(tx, id)
     await eraseMind(tx, id)
@@ -93,9 +94,9 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
   }
 }
 
-/** Locks those of the agents that are copies, and returns those among them that belong to no space. */
+/** Locks those of the agents that are copies, and returns the ones that belong to no space. */
 async function lockLoneCopies(tx: Tx, ids: readonly string[]): Promise<string[]> {
-  // The lock waits for spaces that are about to get the agent as a member.
+  // The lock waits for transactions that are adding the agent to a space.
   const copies = await tx.$queryRaw<{ id: string }[]>`
     SELECT e.id FROM "Entity" e JOIN "Agent" a ON a.id = e.id AND a."copyOfId" IS NOT NULL
     WHERE e.id = ANY(${[...ids]}::text[]) ORDER BY e.id FOR NO KEY UPDATE OF e`
@@ -106,7 +107,7 @@ async function lockLoneCopies(tx: Tx, ids: readonly string[]): Promise<string[]>
   return copies.flatMap(({ id }) => (members.some(({ entityId }) => entityId === id) ? [] : [id]))
 }
 
-/** Marks the agent as deleted, under its row lock, which every write of the agent's rows takes. */
+/** Marks the agent as deleted. Locks its row, as every write to the agent's rows does. */
 async function markGone(tx: Tx, id: string, goneAt: Date): Promise<void> {
   const [agent] = await tx.$queryRaw<Prisma.JsonObject[]>`
     SELECT model, mind::text, toolset::text FROM "Agent" WHERE id = ${id} FOR UPDATE`

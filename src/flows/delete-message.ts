@@ -22,16 +22,20 @@ import { endEvents } from './end-events.ts'
 import { type ChangingRun, checkSender, lockReached, lockVisible, type ReachedMessage } from './message-access.ts'
 import { loadMessageTrigger } from './wake.ts'
 
-/** Deletes messages: their sequence number stays, but none of their content. */
+/** Deletes the content of messages. Their sequence numbers remain. */
 export interface MessageDeletions {
   /**
-   * For the sender and admins. Returns once the text is also gone from prompts and journals, or after a few
-   * seconds; a sweep does the rest. @throws NotFoundError, ForbiddenError, ConflictError
+   * Deletes a message; for the sender and admins. Returns once the text has also been removed from prompts and
+   * journals, or after a few seconds; then a sweep continues.
+   * @throws NotFoundError, ForbiddenError, ConflictError
    */
   deleteMessage(viewer: Viewer, input: { messageId: string }): Promise<Message>
-  /** Deletes a message of a run's agent, in the transaction of the call. @throws the same */
+  /**
+   * Deletes a message of a run's agent, in the transaction of the call.
+   * @throws the same errors as `deleteMessage`
+   */
   deleteOwn(tx: Tx, run: ChangingRun, message: ReachedMessage): Promise<{ afterCommit(): Promise<void> }>
-  /** Completes the deletion of one copy of a deleted message. */
+  /** A job that completes the deletion of one copy of a deleted message. */
   copyDeletion: BoundJob
 }
 
@@ -62,7 +66,7 @@ export function createMessageDeletions(
     }
   }
 
-  /** Drops the deleted message from the inboxes that it waits in, and notifies persistent agents that have read it. */
+  /** Drops the deleted message from the inboxes in which it waits, and notifies persistent agents that have read it. */
   async function tellAgents(tx: Tx, message: Message): Promise<AfterCommit> {
     const { id: messageId, spaceId } = message
     const [readerIds, payload] = [await readersOf(tx, messageId), await noticeOf(tx, message)]
@@ -83,9 +87,10 @@ export function createMessageDeletions(
   }
 
   /**
-   * Hides the message in all copies of its space, in a few statements that read no content, so that nobody sees it after the
-   * commit. A job for each copy does the rest, and clears a copy whose text a repeated run has continued.
-   * @param texts those that the deletion of the message has recorded
+   * Hides the message in all copies of its space, with a few statements that do not read the content, so that nobody
+   * sees the message after the commit. A job per copy does the rest, and clears a copy whose text a repeated run has
+   * continued.
+   * @param texts the texts that the deletion of the message has recorded
    */
   async function hideCopies(tx: Tx, { id, spaceId, seq }: Message, texts: readonly string[]): Promise<void> {
     const copies = await lockCopiesOfMessage(tx, { spaceId, seq })
@@ -140,7 +145,10 @@ export function createMessageDeletions(
   }
 }
 
-/** Removes the content of a message, and records that the returned texts must be removed from what was derived from it. */
+/**
+ * Removes the content of a message, and records that the returned texts must be removed from everything derived from
+ * it.
+ */
 async function clear(tx: Tx, message: Message): Promise<{ deleted: Message; texts: string[] }> {
   const { id: messageId, spaceId, createdAt: sentAt, runId } = message
   const stored = [...(await versionsOf(tx, [messageId])), ...(await textsOfFiles(tx, [messageId]))]
@@ -159,7 +167,7 @@ async function removeContent(tx: Tx, ids: string[]): Promise<Message[]> {
 }
 
 const DROPPED = 'The message was deleted before the agent read it.'
-/** The number of a message's last change, which is part of the deduplication key. */
+/** The change number of a deletion, which is part of the deduplication key. */
 const LAST = 0
 
 const textsIn = ({ parts }: Message): string[] =>
@@ -168,7 +176,7 @@ const textsIn = ({ parts }: Message): string[] =>
     return part.type === 'file' ? [describeFile(part)] : []
   })
 
-/** The notice for minds that have read the message. */
+/** Returns the notice for persistent agents that have read the message. */
 async function noticeOf(
   tx: Tx,
   { id: messageId, spaceId, senderId, threadRootId, createdAt }: Message,

@@ -23,16 +23,19 @@ import { endEvents } from './end-events.ts'
 import { forgetSpaceWithCopies } from './forget.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
-/** Deletion of spaces. */
 export interface SpaceDeletion {
   /**
-   * For admins, and for the last human member. One transaction hides the space from everybody, removes the knowledge that agents got in it,
-   * deletes copied agents that were in no other space, and ends everything that waits in it. Then its active runs end as CANCELED (GONE),
-   * and its rows are removed in batches. If many rows remain, a worker removes them.
+   * Deletes a space; for admins, and for the last human member. One transaction hides the space from everybody,
+   * removes the knowledge that agents got in it, deletes copied agents that were in no other space, and ends
+   * everything that waits in it. Then ends its active runs as CANCELED (GONE), and removes its rows in batches. If
+   * many rows remain, a worker removes them.
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
-  /** Removes the rows of deleted spaces, including those whose deletion was interrupted. A failure in one does not stop the others. */
+  /**
+   * Removes the rows of deleted spaces, including those whose deletion was interrupted. If one fails, the others
+   * continue.
+   */
   sweep(): Promise<void>
 }
 
@@ -44,7 +47,7 @@ interface DeletionParts {
 }
 
 const MESSAGES_AT_ONCE = 500
-/** The number of batches that a deletion removes before it returns; the workers do the rest. */
+/** The number of batches that a deletion removes before it returns. Workers remove the rest. */
 const MOST_BATCHES = 20
 
 export function createSpaceDeletion(
@@ -91,18 +94,21 @@ export function createSpaceDeletion(
 
 const NOT_THE_LAST = 'Only an admin or the last human member can delete a space; to leave the space, use removeMember.'
 
-/** Called before the space is locked, and again under the lock. @throws ForbiddenError */
+/**
+ * Checks that the viewer is the last human member. Called before and after the space is locked.
+ * @throws ForbiddenError
+ */
 async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
   const humans = await tx.membership.count({ where: { spaceId, entity: { kind: 'HUMAN' } } })
   if (humans > 1) throw new ForbiddenError(NOT_THE_LAST)
 }
 
-/** The entities that a deleted space had. */
+/** The agents and events that the deletion of a space affects. */
 interface Hidden {
   memberIds: string[]
   /** The agents among the members and former members. */
   agentIds: string[]
-  /** The events of other spaces that agents forget with this one. */
+  /** Events of other spaces that agents forget together with this space. */
   events: InboxEvent[]
 }
 
@@ -128,9 +134,7 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
   return { memberIds: members.map(({ id }) => id), agentIds, events }
 }
 
-/**
- * Removes the rows of a space that nobody can see any more, in small statements, so that other statements do not wait long.
- */
+/** Removes the rows of a deleted space, in small statements, so that other statements wait only briefly. */
 async function remove({ prisma }: Database, spaceId: string, mostBatches = Number.POSITIVE_INFINITY): Promise<void> {
   for (let batch = 0; ; batch++) {
     if (batch === mostBatches) return

@@ -20,29 +20,32 @@ import { noteRedaction } from '../stores/run-store.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
 /**
- * Removes the texts of deleted messages from everything that was derived from them: journals, prompts as sent,
- * results of tools, consciousness, notes, plans, inbox events, quotations of origins and event logs of runs. It finds quotations of
- * a text or of its beginning (rules/deleted-text.ts) in rows of agents that belong, or belonged, to the space. Other text
- * by people and agents stays.
+ * Removes the texts of deleted messages from everything that was derived from them: journals, recorded prompts,
+ * results of tools, consciousness, notes, plans, inbox events, quotations in origins, and event logs of runs. Finds
+ * quotations of a text or its beginning (rules/deleted-text.ts) in rows of agents that belong or belonged to the
+ * space. Does not change other text by people and agents.
  */
 export interface DerivedTexts {
-  /** Removes the text of a deleted message. Never throws: a sweep continues what failed. */
+  /** Removes the text of a deleted message. Never throws, because a sweep repeats the parts that failed. */
   forget(messageId: string): Promise<void>
-  /** Removes the texts of messages that were deleted while a run was active from everything that the run has written since. */
+  /**
+   * Removes the texts of messages that were deleted while a run was active from everything that the run has written
+   * since.
+   */
   forgetInRun(runId: string): Promise<void>
-  /** Continues deletions that wait for active runs, or were interrupted. If one fails, the others continue. */
+  /** Continues deletions that wait for active runs or were interrupted. If one fails, the others continue. */
   sweep(): Promise<void>
 }
 
 const RUNS_AT_ONCE = 50
-/** Rows may have megabytes each. */
+/** The batch size. It is small because a row may have several megabytes. */
 const ROWS_AT_ONCE = 20
 const PAUSE_MS = 5
 const AT_ONCE_MS = 5000
 const A_SWEEP_MS = 30_000
-/** If a process died during a deletion, another process continues the deletion after this time. */
+/** If a process dies during a deletion, another process may continue the deletion after this time. */
 const TAKEN_SECONDS = 60
-/** Ids are ordered by the clocks of the processes that created them. */
+/** Tolerance for differences between the clocks of the processes that created the ids. */
 const CLOCK_SLACK_MS = 3_600_000
 
 /** A table that may quote a message, with the columns that contain text. */
@@ -50,11 +53,11 @@ interface Derived {
   table: Prisma.ModelName
   json?: readonly string[]
   text?: readonly string[]
-  /** These columns contain text that the run's model generated, which the event log of the run also contains. */
+  /** Columns with text that the run's model generated. The event log of the run contains this text too. */
   generated?: readonly string[]
 }
 
-/** Rows of a run, found by `column`. */
+/** Tables with rows of runs. `column` contains the id of the run. */
 const OF_RUNS: readonly (Derived & { column: string })[] = [
   {
     table: 'Run',
@@ -73,7 +76,7 @@ const OF_RUNS: readonly (Derived & { column: string })[] = [
   { table: 'Message', column: 'runId', json: ['origin'] },
 ]
 
-/** Rows of an agent. */
+/** Tables with rows of agents. */
 const OF_AGENTS: readonly Derived[] = [
   { table: 'Cycle', json: ['messages'], text: ['summary'] },
   { table: 'InboxEvent', json: ['payload', 'wokenBy'] },
@@ -87,7 +90,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
   const publisher = createMessagePublisher(platform)
   const { prisma } = db
 
-  /** @param isPublished whether the deletion was published; otherwise its process may have died before that */
+  /** @param isPublished whether the deletion was published; if not, its process may have died before publishing it */
   async function finish(messageId: string, forMs: number, isPublished: boolean): Promise<void> {
     const deletion = await takeDeletion(prisma, messageId, TAKEN_SECONDS)
     if (deletion === null) return
@@ -107,7 +110,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
       if (!isPublished) await publisher.deleted({ id: messageId, spaceId })
       const before = await activeAmong(agentIds)
       await fromNotes(agentIds, deletion, removal)
-      // A run that has begun in the meantime may have read the notes before they were changed.
+      // A run that has started in the meantime may have read the notes before they were changed.
       living = [...new Set([...before, ...(await activeAmong(agentIds))])].sort()
       afterId = runIdAt(sentAt.getTime() - CLOCK_SLACK_MS)
       await saveDeletion(prisma, messageId, { afterId, living })
@@ -120,13 +123,16 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
       await sleep(PAUSE_MS)
     }
     if (afterId !== END || (await areActive(living))) return
-    // These runs may have written after the deletion what they had read before it.
+    // These runs may have written text after the deletion that they had read before it.
     await fromRuns(living, removal)
     if (living.length > 0) await fromNotes(agentIds, deletion, removal)
     await endDeletion(prisma, messageId)
   }
 
-  /** The current and former agents of the space, those of the runs that the message started, and the copies of these. */
+  /**
+   * Returns the current and former agents of the space, the agents of the runs that the message started, and the
+   * copies of all these agents.
+   */
   async function agentsOf({ spaceId, messageId, runId }: MessageDeletion): Promise<string[]> {
     const rows = await prisma.$queryRaw<{ id: string }[]>`
       SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
@@ -156,7 +162,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
     return row !== undefined
   }
 
-  /** Removes the texts from the rows of runs. Active runs then read their journals again. */
+  /** Removes the texts from the rows of runs, after which active runs read their journals again. */
   async function fromRuns(runIds: string[], removal: TextRemoval): Promise<void> {
     if (runIds.length === 0) return
     const generated = new Set<string>()
@@ -165,7 +171,8 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
       for (const runId of await fromRows({ ...derived, owner: column }, where, removal)) generated.add(runId)
     }
     await noteRedaction(prisma, runIds)
-    // An active run may still need its log; the last pass checks the log again.
+    // An active run may still need its log, so only logs of ended runs are deleted. The last pass checks the logs
+    // again.
     const ended = [...generated].filter((id) => id !== '')
     for (const runId of ended) if (!(await areActive([runId]))) await log.expire(runTopic(runId), 0)
   }
@@ -180,7 +187,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
       await fromRows(derived, isDated ? Prisma.sql`${ofAgents} AND ${since}` : ofAgents, removal)
     }
     await fromRows({ table: 'Chain', json: ['replyStack'] }, Prisma.sql`t."spaceId" = ${spaceId} AND ${since}`, removal)
-    // Calls of a copied space have no runs.
+    // The calls of a copied space have no runs.
     const ofCopy = Prisma.sql`t."spaceId" = ${spaceId} AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = t."runId")`
     await fromRows({ table: 'ToolCall', json: ['input', 'output'], text: ['error'] }, ofCopy, removal)
     const ofMessage = Prisma.sql`t."messageId" = ${messageId}`
@@ -188,7 +195,8 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
   }
 
   /**
-   * Removes the texts from rows. @returns the owners (the column `owner`) of rows in which a generated column was changed
+   * Removes the texts from rows.
+   * @returns the owners (column `owner`) of rows in which a generated column has changed
    */
   async function fromRows(
     {
@@ -202,7 +210,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
     where: Prisma.Sql,
     removal: TextRemoval,
   ): Promise<string[]> {
-    // A message that consists of tool calls has no text.
+    // A message that consists only of tool calls has no text.
     if (removal.probes?.length === 0) return []
     const columns = [...json, ...text]
     const list = Prisma.join(columns.map((column) => Prisma.sql`t.${name(column)}`))
@@ -222,7 +230,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
         SELECT t.${name(key)} AS key, t.${name(owner)} AS owner FROM ${name(table)} t
         WHERE ${where} AND t.${name(key)} > ${after} AND (${mayQuote}) ORDER BY t.${name(key)} LIMIT ${ROWS_AT_ONCE}`
       for (const { key: id, owner: ofRow } of rows) {
-        // The row is read again under a lock, because an agent may just have changed it.
+        // Reads the row again with a lock, because an agent may have changed it in the meantime.
         const changed = await db.transaction(async (tx) => {
           const isRow = Prisma.sql`t.${name(key)} = ${id} AND ${where}`
           const [row] = await tx.$queryRaw<Record<string, Json>[]>`
@@ -265,12 +273,12 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
 
 const NOT_FINISHED = 'could not finish the deletion of a message; the next sweep continues it'
 
-/** Sorts after every id of a run. */
+/** A string that sorts after every run id. */
 const END = 'run_~'
 
 const name = (column: string) => Prisma.raw(`"${column}"`)
 
-/** The assignments for the columns of a row that quote a text. */
+/** Returns the assignments for those columns of a row that quote a text. */
 function setsOf(
   row: Record<string, Json>,
   { json, text }: { json: readonly string[]; text: readonly string[] },

@@ -32,21 +32,21 @@ import { loadMessageTrigger, type MessageTrigger, payloadOf, publishWoken, type 
 export interface EditMessageInput {
   messageId: string
   text: string
-  /** Starts one new run of each agent that had answered the message. */
+  /** Whether to start a new run of each agent that had answered the message. */
   retryRuns?: boolean | null
 }
 
-/** Changes the texts of messages. The earlier texts stay as versions. */
+/** Edits messages. The earlier texts remain as versions. */
 export interface MessageEdits {
   /**
-   * Edits one of the viewer's messages. Sending the same text again changes nothing. Wakes nobody, except, with `retryRuns`, the
-   * agents that had answered.
-   * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError; BadInputError for the text
+   * Edits one of the viewer's messages. The same text changes nothing. Wakes no agents except, with `retryRuns`,
+   * those that had answered the message.
+   * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError; BadInputError if the text is invalid
    */
   edit(viewer: Viewer, input: EditMessageInput): Promise<{ message: Message; runs: Run[] }>
   /**
-   * Edits a message of a run's agent, in the transaction of the call; the message gets the marks of the run.
-   * @throws the same
+   * Edits a message of a run's agent, in the transaction of the call. The message gets the marks of the run.
+   * @throws the same errors as `edit`
    */
   editOwn(
     tx: Tx,
@@ -55,10 +55,10 @@ export interface MessageEdits {
   ): Promise<{ afterCommit(): Promise<void> }>
 }
 
-/** The effects of an edit with `retryRuns`. */
+/** The effects of `retryRuns`. */
 interface Retried {
   woken: Woken
-  /** The new runs, and those that an earlier request for the same text has started. */
+  /** The new runs, and the runs that an earlier request with the same text has started. */
   runs: Run[]
 }
 
@@ -69,8 +69,9 @@ export function createMessageEdits(platform: Platform): MessageEdits {
   const publisher = createMessagePublisher(platform)
 
   /**
-   * Wakes the agents that had answered, by the rules of posting, and records why other agents are not woken. Agents that
-   * an earlier request has woken for the same text keep their outcomes, and their runs are returned too.
+   * Wakes the agents that had answered, by the same rules as for a new message, and records why other agents are not
+   * woken. Agents that an earlier request with the same text has woken keep their outcomes, and their runs are
+   * returned too.
    */
   async function retry(tx: Tx, message: Message, number: number, answeredIds: ReadonlySet<string>): Promise<Retried> {
     const { id: messageId, spaceId, rootId, depth, runId: parentRunId } = message
@@ -141,7 +142,10 @@ function checkEditable(message: Message): void {
   if (fault !== null) throw new ConflictError(fault)
 }
 
-/** Writes the new text of a locked message, and notifies the persistent agents that have read the old one, except those in `but`. */
+/**
+ * Writes the new text of a locked message, and notifies the persistent agents that have read the old text, except
+ * those in `but`.
+ */
 async function write(
   tx: Tx,
   before: Message,
@@ -163,7 +167,7 @@ async function write(
   return message
 }
 
-/** Notifies persistent agents that have read a message of its new text. */
+/** Notifies the persistent agents that have read a message of its new text. */
 async function tellReaders(
   tx: Tx,
   { message, number, agentIds }: { message: Message; number: number; agentIds: string[] },
@@ -182,7 +186,7 @@ async function editedTrigger(tx: Tx, message: Message): Promise<MessageTrigger> 
   return { ...trigger, edited: { messageId, sentAt: createdAt.toISOString() } }
 }
 
-/** The agents whose runs or think cycles were started by the message and have posted in its space. */
+/** Returns the agents whose runs or think cycles were triggered by the message and have posted in its space. */
 async function answeredBy(tx: Tx, { id, spaceId }: Message): Promise<Set<string>> {
   const rows = await tx.$queryRaw<{ agentId: string }[]>`
     SELECT r."agentId" FROM "Run" r WHERE r."triggerMessageId" = ${id}

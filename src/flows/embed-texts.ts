@@ -13,21 +13,28 @@ import {
   type TextVector,
 } from '../stores/vector-store.ts'
 
-/** The beginning of a text that its vector represents. Most models read about as many tokens. */
+/**
+ * The number of characters at the beginning of a text from which its vector is computed. Most models read about as
+ * many tokens.
+ */
 export const EMBEDDED_CHARACTERS = 8000
-/** The beginning of a text that the provider has refused, perhaps because it is too long for the model. */
+/** The number of characters to use if the provider has refused a text, which may be too long for the model. */
 const SHORTENED_CHARACTERS = 1000
 const TEXTS_AT_ONCE = 64
 const BACKFILLED_MESSAGES = 500
 const REQUEST_TIMEOUT_MS = 60_000
-/** A job begins no batch after this time; the next one continues. The last batch takes at most three requests: queues end jobs after 600 s. */
+/**
+ * The time after which a job starts no further batch; the next job continues. The last batch takes at most three
+ * requests, and queues end jobs after 600 s.
+ */
 const LONGEST_JOB_MS = 300_000
 const PROBE = 'text'
 
 /**
- * Computes the vectors of new and changed texts, then of older ones. The rows without a vector are the work to do, and the vectors of each request
- * are stored at once, so an attempt that dies repeats at most one request. After a refusal, the batches become smaller until the refused
- * text is alone. An attempt fails while the provider is unavailable; the queue delays the next one, which continues with batches of that size.
+ * Computes the vectors of new and changed texts, then of older ones. The rows without a vector are the remaining
+ * work, and the vectors of each request are stored immediately, so an attempt that dies repeats at most one request.
+ * After a refusal, the batches become smaller until a batch consists of only the refused text. An attempt fails
+ * while the provider is unavailable; the queue delays the next attempt, which continues with the same batch size.
  */
 export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logger'>, embedder: Embedder): BoundJob {
   let textsAtOnce = TEXTS_AT_ONCE
@@ -35,7 +42,11 @@ export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logge
   const request = (texts: readonly string[], signal: AbortSignal) =>
     embedder.embed(texts, AbortSignal.any([signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]))
 
-  /** Returns the vector of the beginning of a refused text; an empty one if that is refused too. @throws Error if the provider refuses any text */
+  /**
+   * Returns the vector of the beginning of a refused text; an empty vector if the provider refuses the beginning
+   * too.
+   * @throws Error if the provider refuses any text
+   */
   async function vectorOfRefused(text: string, signal: AbortSignal): Promise<readonly number[]> {
     try {
       const [vector = []] = await request([text.slice(0, SHORTENED_CHARACTERS).toWellFormed()], signal)
@@ -49,7 +60,7 @@ export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logge
 
   const store = (vectors: readonly TextVector[]) => db.query(storeVectorsSql(embedder.model, vectors))
 
-  /** Embeds the texts, or halves the next batch if one of several texts is refused. */
+  /** Embeds the texts. If the provider refuses one of several texts, halves the size of the next batch. */
   async function embedTexts(texts: readonly PendingText[], signal: AbortSignal): Promise<void> {
     const isEmpty = ({ text }: PendingText) => text.trim() === ''
     const empty = texts.filter(isEmpty)
@@ -74,7 +85,10 @@ export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logge
   let isSet = false
   const warned = new Set<string | null>()
 
-  /** Returns whether this process's model is set. Sets it again if a worker without the setting has removed it. */
+  /**
+   * Whether this process's model is the current one. Sets the model again if a worker without the setting has
+   * removed it.
+   */
   async function isCurrent(): Promise<boolean> {
     const name = (await searchModelOf(db.prisma))?.name ?? null
     if (name === embedder.model) return true
@@ -92,7 +106,7 @@ export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logge
   }
 
   return bindJob(EMBED_TEXTS, async (_, { signal }) => {
-    // Once for each process: one that started later may set another model.
+    // Only once per process, because a process that started later may have set another model.
     if (!isSet) await db.transaction((tx) => setSearchModel(tx, embedder.model))
     isSet = true
     const until = performance.now() + LONGEST_JOB_MS
@@ -113,8 +127,8 @@ const vectorOf = ({ messageId, fileId, revision }: PendingText, vector: readonly
 })
 
 /**
- * Ends the computing of vectors. Workers without PARLEY_EMBEDDINGS do so when they start; a worker that still has the setting then begins
- * again.
+ * Stops the computation of vectors. A worker without PARLEY_EMBEDDINGS calls this when it starts; workers that still
+ * have the setting then start the computation again.
  */
 export async function endTextEmbedding({ db }: Pick<Platform, 'db'>): Promise<void> {
   await db.transaction((tx) => clearSearchModel(tx))

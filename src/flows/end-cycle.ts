@@ -18,13 +18,13 @@ import { insertCycle } from '../stores/cycle-store.ts'
 import { claimedEvents, deleteGoneEvents, retryNowSql } from '../stores/inbox-store.ts'
 import { rollBackCycleSql } from '../stores/usage-store.ts'
 
-// The effects of the end of a think cycle on its agent, in the transaction that ends the cycle. The cost does not depend on
-// the number of earlier cycles.
+// Applies the effects that the end of a think cycle has on its agent, in the transaction that ends the cycle. The
+// cost does not depend on the number of earlier cycles.
 
 /**
- * Sets the pause between two cycles. A successful cycle shows that the provider responds, so events that wait for
- * a retry become due. Locks the agent's row until the transaction ends. Cycles are claimed under the same lock, so either
- * this transaction or the next claim sees each new event.
+ * Sets the pause before the agent's next cycle. After a successful cycle, also makes the events that wait for a
+ * retry due, because the provider evidently responds. Locks the agent's row until the transaction ends. Cycles are
+ * claimed under the same lock, so each new event is seen either by this transaction or by the next claim.
  */
 export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number): Promise<void> {
   await tx.$executeRaw`
@@ -39,15 +39,15 @@ export async function forgetEvents(tx: Tx, { id, forgets }: Run): Promise<void> 
   await deleteGoneEvents(tx, id, forgets)
 }
 
-/** Deletes a skipped cycle except for the outcomes of its messages and its usage. */
+/** Deletes a skipped cycle, except the outcomes of its messages and its usage. */
 export async function eraseCycle(tx: Tx, { id: runId }: Run): Promise<void> {
   await deleteCallsOfRun(tx, runId)
   await tx.$executeRaw(rollBackCycleSql(runId))
 }
 
 /**
- * Adds a cycle to the consciousness. Writes nothing if the cycle must be forgotten, or if a source was deleted
- * just before the end.
+ * Adds a cycle to the consciousness, unless the cycle must be forgotten or one of its sources was deleted just
+ * before its end.
  */
 export async function rememberCycle(
   tx: Tx,
@@ -74,7 +74,7 @@ export async function rememberCycle(
   })
 }
 
-/** Returns the note in the consciousness for a cycle that failed or was stopped. */
+/** Returns the note that represents a failed or stopped cycle in the consciousness. */
 function noteOf(ending: RunEnding, isTriedAgain: boolean): string | null {
   if (ending.status === 'FAILED')
     return `[This cycle failed: ${ending.error}${isTriedAgain ? ' What it had read comes again.' : ''}]`
@@ -83,7 +83,10 @@ function noteOf(ending: RunEnding, isTriedAgain: boolean): string | null {
 
 const said = (content: string | null): ModelMessage[] => (content === null ? [] : [{ role: 'user', content }])
 
-/** Returns the message that replaces a cycle which a provider refused: the sources of its events, without their content. */
+/**
+ * Returns the message that replaces a cycle which the model provider refused. It lists the sources of the cycle's
+ * events without their content.
+ */
 async function leftOut(tx: Tx, { id: runId }: Run): Promise<ModelMessage> {
   const events = (await claimedEvents(tx, [runId], MOST_NAMED)).get(runId) ?? []
   const names = events.map((event) => `- ${sourceNameOf(event)}`)

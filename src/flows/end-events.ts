@@ -4,9 +4,9 @@ import { type ChainPlatform, loseTurns } from './chain.ts'
 import { collectOutcomeChanges } from './outcome-changes.ts'
 
 /**
- * Ends events that no cycle will read, in the transaction that takes them out of their inboxes: their messages are
- * DROPPED for the agent, and their turns in chains pass on.
- * @param reason of the outcomes
+ * Ends events that no cycle will read, in the transaction that removes them from their inboxes: their messages
+ * become DROPPED for the agent, and their turns in chains pass to the next agents.
+ * @param reason the reason in the outcomes
  */
 export async function endEvents(
   tx: Tx,

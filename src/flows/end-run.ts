@@ -30,27 +30,28 @@ import { endEventOf, type MessageRecovery } from './recover-messages.ts'
 import { enqueueCancellations } from './remote-tasks.ts'
 import { publishWoken } from './wake.ts'
 
-/** A run that has ended. `isErased`: the run was rolled back, so that only its usage and its outcome remain. */
+/** A run that has ended. `isErased`: whether the run was rolled back, so that only its usage and its outcome remain. */
 export type EndedRun = Run & { isErased: boolean }
 
-/** Ends runs on behalf of workers, people, limits and deletions. */
+/** Ends runs, for workers, people, limits and deletions. */
 export interface RunEnds {
   /**
-   * Ends a run that is in one of the states, with all effects on its chain, its outcomes and its agent's inbox.
-   * @param alongside further writes in the same transaction
-   * @returns null if the run is in none of the states
+   * Ends a run that has one of the statuses, including all effects on its chain, its outcomes and its agent's inbox.
+   * @param alongside additional writes in the same transaction
+   * @returns null if the run has none of the statuses
    */
   end(from: EndFrom, ending: RunEnding, alongside?: (tx: Tx) => Promise<void>): Promise<EndedRun | null>
   /**
-   * The optimistic form of `end`, a stage for speed. Returns assignments for the write of a run's last step; they complete the run
-   * if its end has no other effects. Otherwise the run stays RUNNING, and `end` must end it. Gain: each run whose last step has no
-   * calls saves the four round trips of the transaction of `end` (BEGIN, the end, the facts, COMMIT): a run of two steps with one
-   * message takes 8 statements instead of 12, which the bound of `bench/round-trips` needs (docs/round-trips.md). To remove it, let
-   * the engine call `end` after every last step, and delete this function, `publishCompleted`, `completeIfSql`, and `completing` of
-   * `Journal.generated`.
+   * The optimistic form of `end`, an optional optimization. Returns assignments for the statement that writes a
+   * run's last step. They complete the run if its end has no other effects. Otherwise the run stays RUNNING, and
+   * `end` must end it. Gain: each run whose last step has no calls saves the four round trips of the transaction of
+   * `end` (BEGIN, the end, the facts, COMMIT): a run of two steps with one message takes 8 statements instead of 12,
+   * and the limit of `bench/round-trips` depends on this (docs/round-trips.md). To remove the optimization, let the
+   * engine call `end` after every last step, and delete this function, `publishCompleted`, `completeIfSql`, and
+   * `completing` of `Journal.generated`.
    */
   completeIfAloneSql(ending: Completion): Prisma.Sql
-  /** Publishes the end of a run that was written with its last step. */
+  /** Publishes the end of a run that was completed together with its last step. */
   publishCompleted(claim: Claim): Promise<void>
 }
 
@@ -69,7 +70,8 @@ export function createRunEnds(platform: Platform, { recovery }: RunEndParts): Ru
         const run = await endRunRow(tx, from, ending)
         if (run === null) return null
         if (ending.status !== 'COMPLETED') await cancelCallsOfRun(tx, run)
-        // After the cancellation, which waits for a call that is just storing that it sends a message.
+        // This comes after the cancellation of calls, which waits for a call that is just storing that it sends a
+        // message.
         const hasTasks = !hasAnswered(ending) && (await enqueueCancellations(tx, platform.jobs, run.id))
         const applied = await applyEffects(tx, platform, run, ending)
         await alongside?.(tx)
@@ -105,8 +107,8 @@ interface Applied {
 }
 
 /**
- * Reads the facts, plans and applies the effects of a run's end. Locks in the order of every transaction that needs
- * both: the run's row, then the agent's.
+ * Reads the facts, and plans and applies the effects of a run's end. Locks the run's row before the agent's, as all
+ * transactions that need both do.
  */
 async function applyEffects(tx: Tx, platform: Platform, run: Run, ending: RunEnding): Promise<Applied> {
   const { cycleRestMs } = platform.config.limits
@@ -123,7 +125,7 @@ async function applyEffects(tx: Tx, platform: Platform, run: Run, ending: RunEnd
   )
   await applyToCycle(tx, run, plan, facts)
   if (plan.summary !== undefined) await setSummary(tx, run.id, plan.summary)
-  // A cycle whose events will be retried has not failed permanently.
+  // A cycle has not failed permanently if its events will be retried.
   const notifies = plan.ending.status === 'FAILED' && plan.endsTurn && run.askers.length > 0
   if (notifies)
     await platform.jobs.enqueue(tx, NOTIFY, [
@@ -142,14 +144,14 @@ async function applyEffects(tx: Tx, platform: Platform, run: Run, ending: RunEnd
       await next?.afterCommit()
       if (goesOn) await ring()
       if (notifies) await platform.signals.publish(DUE_JOBS_CHANNEL, {})
-      // Wakes the workers for events that arrive during the pause. If this signal is lost, the poll for due inboxes
-      // finds the events later.
+      // Wakes the workers after the pause, for events that arrive during the pause. If the signal is lost, the
+      // periodic check for due inboxes finds the events later.
       if (plan.rests) setTimeout(() => ring().catch(() => {}), cycleRestMs + 1).unref()
     },
   }
 }
 
-/** Gives the turn of a chain to the next agent, or applies a delegation outside a chain. */
+/** Passes the turn of a chain to the next agent, or applies a delegation outside a chain. */
 async function passOn(
   tx: Tx,
   platform: Platform,
@@ -159,7 +161,7 @@ async function passOn(
 ): Promise<{ afterCommit(): Promise<void> } | null> {
   const passed = await passTurn(tx, platform, { run, ...turnEndOf(ending, mention) }, outcomes)
   if (passed !== null || ending.stopReason !== 'HANDED_ON') return passed
-  // The target does not see who delegated.
+  // Outside a chain, the target does not see who delegated.
   const { targetAgentId: targetId, ...delegated } = ending.delegated
   const woke = await delegate(tx, platform, run, { ...delegated, targetId, chainId: null }, outcomes)
   return woke.type === 'woken' ? { afterCommit: () => publishWoken(platform, woke.woken) } : null
@@ -173,7 +175,7 @@ async function applyToCycle(tx: Tx, run: Run, plan: EndPlan, facts: EndFacts): P
 
 type ReadFacts = EndFacts & { mention: Mention | null }
 
-/** Reads the facts in one statement, whose snapshot is taken after the lock on the run's row. */
+/** Reads the facts in one statement after the run's row is locked, so that they are current. */
 async function readEndFacts(tx: Tx, run: Run, { status }: RunEnding): Promise<ReadFacts> {
   const isCycle = run.triggerType === 'INBOX'
   const failure = isCycle ? (cycleInputOf(run).failure ?? null) : null
@@ -190,12 +192,13 @@ async function readEndFacts(tx: Tx, run: Run, { status }: RunEnding): Promise<Re
   return { ...row, failure, mention, hasActed: row.hasActed || row.hasPosted || mention !== null }
 }
 
-/** The codes of errors that are raised before a call has any external effect. */
+/** The codes of errors that occur before a call can have an external effect. */
 const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MANY_CALLS', 'NO_ACTIVE_SPACE']
 
 /**
- * Expression: the cycle posted nothing and called nothing that may have an external effect: no other server, no person
- * or service, no change to notes or plans. A call that failed while being sent may have had an effect.
+ * SQL for whether the cycle has posted nothing and made no call that may have an external effect: no call to another
+ * server, a person or a service, and no change to notes or plans. A call that failed while being sent may have had
+ * an effect.
  */
 const hasDoneNothingSql = (runId: string): Prisma.Sql => Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "RunSpace" WHERE "runId" = ${runId}) AND NOT ${hasCalledSql(
@@ -203,10 +206,13 @@ const hasDoneNothingSql = (runId: string): Prisma.Sql => Prisma.sql`(
     Prisma.sql`CASE WHEN c.execution IS NULL THEN c."toolName" <> ALL(${[...TOOLS_WITHOUT_EFFECT]}::text[]) ELSE c.execution <> 'INTERNAL' END`,
   )})`
 
-/** Condition: the tool of the call `c` belongs to another server, a service, or people. */
+/** Condition: the tool of the call `c` belongs to another server, a service or people. */
 const ACTS_OUTSIDE = Prisma.sql`(c.execution <> 'INTERNAL' OR c.execution IS NULL AND strpos(c."toolName", ${MCP_NAME_SEPARATOR}) > 0)`
 
-/** Expression: the run has made a call `c` that needed approval, or that meets `counts` and may have had an effect. */
+/**
+ * SQL for whether the run has made a call `c` that needed approval, or that satisfies `counts` and may have had an
+ * effect.
+ */
 function hasCalledSql(runId: string, counts: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`EXISTS (
     SELECT 1 FROM "ToolCall" c WHERE c."runId" = ${runId} AND (c."approvalState" IS NOT NULL OR ${counts}
@@ -215,13 +221,13 @@ function hasCalledSql(runId: string, counts: Prisma.Sql): Prisma.Sql {
         AND coalesce(c.output->'error'->>'code', '') <> ALL(${REFUSED_BEFORE}::text[])))))`
 }
 
-/** Whether a run ends normally, and not by a limit, so that no task of an agent on another server is left. */
+/** Whether a run ends normally, not because of a limit, so that no task of an agent on another server remains. */
 const hasAnswered = ({ status, stopReason }: Pick<RunEnding, 'status' | 'stopReason'>): boolean =>
   status === 'COMPLETED' && ['FINISHED', 'SKIPPED', 'ALL_ANSWERED'].includes(stopReason)
 
-/** Condition on a held run: it has begun no task of an agent on another server. */
+/** Condition on a run that belongs to this attempt: it has started no task of an agent on another server. */
 const HAS_NO_REMOTE_CALL_SQL = Prisma.sql`NOT EXISTS (
   SELECT 1 FROM "ToolCall" c WHERE c."runId" = "Run".id AND c."toolName" = ${ASK_REMOTE_AGENT})`
 
-/** Condition on a held run: it has posted in a space, or no message triggered it. */
+/** Condition on a run that belongs to this attempt: it has posted in a space, or no message triggered it. */
 const HAS_POSTED_SQL = Prisma.sql`("Run"."triggerMessageId" IS NULL OR EXISTS (SELECT 1 FROM "RunSpace" s WHERE s."runId" = "Run".id))`

@@ -16,26 +16,28 @@ import { overBudgetOf, wayToWake } from '../rules/wake.ts'
 import { deleteFiringsBefore, insertFiring, setNextSlot } from '../stores/plan-store.ts'
 import { publishWoken, wake } from './wake.ts'
 
-/** Fires plans. Each slot fires once across all processes, however often its job runs. */
+/** Fires plans. Each slot fires only once across all processes, however often its job runs. */
 export interface Firing {
   /**
-   * Handles a job of FIRE_PLAN: fires the slot of the plan if the slot is due by the database's clock. The plan's row
-   * decides, so jobs that are early, late, repeated or belong to a former schedule have no effect.
+   * Handles a job of FIRE_PLAN: fires the current slot of the plan if the slot is due by the clock of the database.
+   * The job is only a reason to check the plan's row, so jobs that are early, late, repeated or belong to a former
+   * schedule have no effect.
    */
   fire(planId: string, job?: Pick<JobContext, 'complete'>): Promise<void>
   /**
-   * Admins only: fires the plan in addition to its slots. Adds no event while one still waits.
-   * @throws ForbiddenError, NotFoundError, ConflictError if the agent is paused
+   * Fires the plan in addition to its slots; for admins only. Adds no event if an earlier one still waits.
+   * @throws ForbiddenError, NotFoundError; ConflictError if the agent is paused
    */
   runNow(viewer: Viewer, input: { id: string }): Promise<PlanFiring>
   /**
-   * Enqueues jobs for slots that are due within a minute and have no job, because an earlier version wrote them. Restores
-   * slots that a fast clock has postponed. A slot whose job has failed permanently is left to the admin.
+   * Enqueues jobs for slots that are due within a minute and have no job, which happens if an earlier version wrote
+   * them. Also restores slots that a fast clock has skipped. A slot whose job has failed permanently is left to an
+   * admin.
    */
   restore(): Promise<void>
 }
 
-/** A firing this far in the future was written by a process whose clock was fast. */
+/** If a firing is this far in the future, the process that wrote it had a fast clock. */
 const AHEAD_MS = 5000
 /** How long firings are kept. */
 const REMEMBERED_MS = 30 * 86_400_000
@@ -53,17 +55,17 @@ interface PlanRow extends Provenance {
   timeZone: string
   originId: string | null
   mind: Mind
-  /** The agent is paused. */
+  /** Whether the agent is paused. */
   paused: boolean
   /** The exhausted budget, if any. */
   over: OverBudget | null
-  /** The plan's last event still waits in the inbox, so no other event is added. */
+  /** Whether the plan's last event still waits in the inbox, so that no further event is added. */
   waits: boolean
-  /** The time by the database's clock. */
+  /** The current time by the clock of the database. */
   now: Date
 }
 
-/** @param now SQL for the database's time, by which slots are due; tests replace it */
+/** @param now SQL for the time of the database, which determines the due slots; tests replace it */
 export function createPlanFiring(platform: Platform, now = () => Prisma.sql`clock_timestamp()`): Firing {
   const { db, jobs } = platform
 
@@ -94,7 +96,8 @@ export function createPlanFiring(platform: Platform, now = () => Prisma.sql`cloc
 }
 
 /**
- * Reads the plan and locks its row until the transaction ends, so that concurrent firings see the result of the first.
+ * Reads the plan and locks its row until the transaction ends, so that concurrent firings see the result of the
+ * first one.
  */
 async function lockPlan(tx: Tx, now: Prisma.Sql, planId: string): Promise<PlanRow | null> {
   const [plan] = await tx.$queryRaw<PlanRow[]>`
@@ -111,7 +114,7 @@ async function fireDue(tx: Tx, platform: Platform, now: Prisma.Sql, planId: stri
   const plan = scheduled(await lockPlan(tx, now, planId))
   if (plan === null) return null
   if (plan.nextRunAt > plan.now) {
-    // The clock was set back after the job became due.
+    // The job became due too early, because the clock was set back afterwards.
     await enqueueSlots(tx, platform.jobs, [plan])
     return null
   }
@@ -127,7 +130,7 @@ function scheduled(plan: PlanRow | null): ScheduledPlan | null {
 
 type ScheduledPlan = PlanRow & { nextRunAt: Date }
 
-/** Fires the plan now, even if it is disabled. Does not change its slots. */
+/** Fires the plan now, even if it is disabled, without changing its slots. */
 async function fireNow(tx: Tx, platform: Platform, now: Prisma.Sql, planId: string) {
   const plan = await lockPlan(tx, now, planId)
   if (plan === null) throw new NotFoundError(NO_SUCH_PLAN)
@@ -137,7 +140,7 @@ async function fireNow(tx: Tx, platform: Platform, now: Prisma.Sql, planId: stri
   return { firing, afterCommit }
 }
 
-/** The unique row of the slot prevents a second firing, even if a clock was set back. */
+/** Wakes the agent for a slot. The slot's unique row prevents a second firing, even if a clock was set back. */
 async function wakeOnce(tx: Tx, platform: Platform, plan: PlanRow, slot: Date) {
   const { id: planId, agentId, name, instruction, mind, originId, now: firedAt } = plan
   const { places, label, askers } = plan
@@ -166,8 +169,8 @@ async function wakeOnce(tx: Tx, platform: Platform, plan: PlanRow, slot: Date) {
 }
 
 /**
- * Whether plans of one origin have started as many runs within an hour as a root may. Serialised by a lock, so that the
- * count is exact.
+ * Whether the plans of one origin have started as many runs within an hour as a root may. A lock serializes this
+ * check, so that the count is exact.
  */
 async function hasHadItsFirings(tx: Tx, { config }: Platform, originId: string, now: Date): Promise<boolean> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${originId}, 0))`
@@ -185,14 +188,14 @@ function resultOf(plan: PlanRow): PlanFiring['result'] {
   return wayToWake(plan)
 }
 
-/** Sets the next slot after now. All missed slots count as one firing. */
+/** Sets the plan's next slot after now. All missed slots together count as one firing. */
 async function goOn(tx: Tx, platform: Platform, { id, cron, timeZone, nextRunAt, now }: ScheduledPlan): Promise<void> {
   const next = cron === null ? null : nextSlot({ cron, timeZone }, Math.max(now.getTime(), nextRunAt.getTime()))
   await setNextSlot(tx, id, next)
   if (next !== null) await enqueueSlots(tx, platform.jobs, [{ id, nextRunAt: next }])
 }
 
-/** Returns recurring plans whose next slot was computed with a clock ahead of the database's. */
+/** Returns recurring plans whose next slot was computed with a clock that was ahead of the database's. */
 function plansPutOff({ prisma }: Database, now: Prisma.Sql): Promise<{ id: string }[]> {
   const ahead = Prisma.sql`${now} + ${AHEAD_MS} * interval '1 millisecond'`
   return prisma.$queryRaw`
@@ -203,7 +206,7 @@ function plansPutOff({ prisma }: Database, now: Prisma.Sql): Promise<{ id: strin
     LIMIT ${MOST_AT_ONCE}`
 }
 
-/** Restores the slots between now and the plan's next slot; slots that have fired do not fire again. */
+/** Restores the skipped slots between now and the plan's next slot. Slots that have fired do not fire again. */
 async function takeBack(tx: Tx, platform: Platform, now: Prisma.Sql, planId: string): Promise<void> {
   const plan = scheduled(await lockPlan(tx, now, planId))
   if (plan === null || plan.cron === null) return

@@ -16,11 +16,17 @@ import { forgetSpaceInCycles } from '../stores/run-store.ts'
 import { lockSpace } from '../stores/space-store.ts'
 import { endEvents } from './end-events.ts'
 
-/** Lets admins make an agent forget. */
+/** Lets admins make an agent forget what it has received. */
 export interface Forgetting {
-  /** Removes one think cycle from a consciousness. @throws ForbiddenError, NotFoundError */
+  /**
+   * Removes one think cycle from a consciousness.
+   * @throws ForbiddenError, NotFoundError
+   */
   forgetCycle(viewer: Viewer, input: { cycleId: string }): Promise<{ cycleId: string; agentId: string }>
-  /** Deletes everything that an agent received directly in a space. @throws ForbiddenError, NotFoundError */
+  /**
+   * Deletes everything that an agent received directly in a space.
+   * @throws ForbiddenError, NotFoundError
+   */
   forgetSpace(viewer: Viewer, input: { agentId: string; spaceId: string }): Promise<{ agentId: string }>
 }
 
@@ -58,7 +64,8 @@ export function createForgetting(platform: Pick<Platform, 'db' | 'signals' | 'lo
         await ended.afterCommit()
         return count
       }
-      // An inbox may hold thousands of events with turns in chains, which would lock the space for too long.
+      // Deletes in batches, because an inbox may contain thousands of events with turns in chains, which would lock
+      // the space for too long.
       const someEvents = (tx: Tx) => deleteOpenEvents(tx, { agentIds, spaceId, most: EVENTS_AT_ONCE })
       let count = EVENTS_AT_ONCE
       while (count === EVENTS_AT_ONCE) count = await inExisting(someEvents)
@@ -70,18 +77,18 @@ export function createForgetting(platform: Pick<Platform, 'db' | 'signals' | 'lo
 }
 
 /**
- * Makes agents forget everything that they received directly in a space: think cycles, memories, goals, plans and inbox events.
- * An active cycle that received some of this continues to its end and is not remembered. Runs in the caller's
- * transaction. Only this function defines what an agent forgets with a space. Returns the deleted events that no cycle
- * worked on; the caller ends them (`endEvents`).
+ * Makes agents forget everything that they received directly in a space: think cycles, memories, goals, plans and
+ * inbox events. An active cycle that received some of this continues, but is not added to the consciousness. Runs in
+ * the caller's transaction. This function alone defines what agents forget with a space. Returns the deleted events
+ * that no cycle has claimed; the caller must end them (`endEvents`).
  * @param copyIds agents that the caller changes afterwards; all agents are locked in the order of their ids
  */
 export async function forgetSpace(
   tx: Tx,
   { spaceId, agentIds, copyIds = [] }: { spaceId: string; agentIds: string[]; copyIds?: readonly string[] },
 ): Promise<InboxEvent[]> {
-  // Locks in the same order as the end of a cycle, run before agent: either this transaction sees the remembered cycle, or
-  // the end of the cycle sees that the cycle must be forgotten.
+  // Locks the run before the agent, as the end of a cycle does. Thus either this transaction sees the stored cycle,
+  // or the end of the cycle sees that the cycle must be forgotten.
   await forgetSpaceInCycles(tx, agentIds, spaceId)
   const lockedIds = [...agentIds, ...copyIds]
   await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ANY(${lockedIds}::text[]) ORDER BY id FOR NO KEY UPDATE`
@@ -100,8 +107,9 @@ export async function forgetSpace(
 }
 
 /**
- * Does so for the agents of a space that is being deleted. Their copies lose the memories and goals that come from this space,
- * unless they also come from a copy of the space that still exists. Returns the deleted events of other spaces.
+ * Does the same for the agents of a space that is being deleted. Copies of these agents also forget memories and
+ * goals that come from this space, unless these also come from a copy of the space that still exists. Returns the
+ * deleted events of other spaces.
  */
 export async function forgetSpaceWithCopies(
   tx: Tx,

@@ -27,13 +27,13 @@ import { copyThreadState } from '../stores/thread-store.ts'
 import { countNewSpace } from './create-space.ts'
 import { checkAgentsAreAddable } from './join-space.ts'
 
-/** Copies of spaces. */
 export interface Forking {
   /**
-   * Copies a space for the viewer alone: messages up to a number, and copies of its agents. One transaction; nobody is woken,
-   * and nothing leaves the server. For admins, and for human members who may add each agent to a space.
-   * @throws NotFoundError, ForbiddenError, BadInputError, LimitExceededError; ConflictError while a human of the space is
-   * being erased
+   * Copies a space, of which the viewer becomes the only human member. Copies the messages up to a given `seq`, and
+   * the agents of the space. Does this in one transaction, wakes no agents, and sends nothing to other servers. For
+   * admins, and for human members who may add each of the agents to a space.
+   * @throws NotFoundError, ForbiddenError, BadInputError, LimitExceededError; ConflictError while a human of the
+   * space is being erased
    */
   fork(viewer: Viewer, input: ForkSpaceInput): Promise<Space>
 }
@@ -65,13 +65,13 @@ export function createForking(platform: Platform, { visibility, publisher }: For
   }
 }
 
-/** Adds the messages of a large copy to the search index, a few at a time. */
+/** Creates the job that adds the messages of a large copy to the search index, in batches. */
 export const createCopyIndexing = ({ db }: Pick<Platform, 'db'>) =>
   bindJob(INDEX_COPY, async ({ spaceId }, { signal }) => {
     while (await db.transaction((tx) => indexSome(tx, spaceId))) signal.throwIfAborted()
   })
 
-/** Returns whether there are more. */
+/** Indexes a batch of messages. Returns whether more remain. */
 async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
   const upTo = await lockUnindexed(tx, spaceId)
   const after = Math.max(0, upTo - INDEXED_AT_ONCE)
@@ -80,28 +80,30 @@ async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
   return after > 0
 }
 
-/** The part of a space to copy, and changes. */
+/** The part of a space to copy, and the changes in the copy. */
 export interface SpaceCopy {
   spaceId: string
-  /** Null: all messages. */
+  /** The `seq` of the last message to copy; null to copy all messages. */
   atSeq: number | null
-  /** Null: that of the original, with a note. */
+  /** The name of the copy; null for the name of the original with a note. */
   name: string | null
   change?: CopyChange
 }
 
-/** One transaction copies all of them. */
+/** The maximum number of messages of a copy, because one transaction copies all of them. */
 const MOST_MESSAGES = 100_000
 const LONGEST_KEPT_NAME = 190
 /**
- * The newest messages of a copy, which can be found by search immediately. The index takes five times as long as the messages:
- * a copy of 50,000 messages took 7 s on PostgreSQL with a complete index, and 1.6 s without.
+ * The number of newest messages of a copy that are indexed in its transaction, so that search finds them
+ * immediately. Indexing takes five times as long as copying: a copy of 50,000 messages took 7 s on PostgreSQL with a
+ * complete index, and 1.6 s without.
  */
 const INDEXED_IN_TRANSACTION = 1000
 
 /**
- * Copies a space in a transaction. Its members and messages cannot be removed in the meantime.
- * @throws as `Forking.fork`
+ * Copies a space in the caller's transaction. Until the transaction ends, no members or messages of the space can be
+ * removed.
+ * @throws the errors of `Forking.fork`
  */
 export async function copySpace(
   tx: Tx,

@@ -15,7 +15,7 @@ import { NO_SUCH_SPACE } from '../stores/space-store.ts'
 
 export interface InviteInput {
   email: string
-  /** Spaces of the inviter that the person joins. */
+  /** The spaces of the inviter that the person will join. */
   spaceIds: readonly string[]
 }
 
@@ -24,10 +24,11 @@ export interface Inviting {
   /** Whether the viewer may invite people, and email is set up. */
   mayInvite(viewer: Viewer): boolean
   /**
-   * Has an invitation emailed. The response and its timing do not depend on whether somebody has the address, because a worker
-   * looks it up. A person who already has an account signs in with the link, and joins
-   * the spaces. @throws ForbiddenError, including if email is not set up; BadInputError, NotFoundError; LimitExceededError over 20
-   * spaces; RateLimitedError over 50 in an hour
+   * Enqueues an email with an invitation. The response and its timing do not depend on whether somebody has the
+   * address, because only a worker looks it up. A person who already has an account signs in with the link and joins
+   * the spaces.
+   * @throws ForbiddenError, including if email is not set up; BadInputError, NotFoundError; LimitExceededError above 20
+   * spaces; RateLimitedError above 50 invitations in an hour
    */
   invite(viewer: Viewer, input: InviteInput): Promise<{ id: string; email: string; expiresAt: Date }>
 }
@@ -62,7 +63,8 @@ export function createInviting(
         expiresAt: new Date(now + INVITATION_LASTS_MS),
       }
       await db.transaction(async (tx) => {
-        // For admins, the visibility check returns every id, even unknown ones.
+        // Existence is checked separately, because for admins the visibility check returns all ids, even unknown
+        // ones.
         const existing = await tx.space.count({ where: { id: { in: spaceIds }, deletedAt: null } })
         if (existing < spaceIds.length) throw new NotFoundError(NO_SUCH_SPACE)
         const counted = countedAs('invited', viewer.id)
@@ -76,7 +78,7 @@ export function createInviting(
         await insertMailInvitation(tx, invitation)
         const job = { purpose: 'INVITE' as const, id: newId('inv'), invitationId: invitation.id }
         await jobs.enqueue(tx, SEND_LINK, [{ input: job, key: job.id }])
-        // The target of the audit entry.
+        // The id becomes the target of the audit entry.
         return { id: invitation.id }
       })
       await signals.publish(DUE_JOBS_CHANNEL, {})
@@ -86,8 +88,8 @@ export function createInviting(
 }
 
 /**
- * Returns the spaces of an invitation to which its inviter may add people now, in the order of their ids: for a human, the
- * spaces of which they are a member; for an admin whose token is still valid, all.
+ * Returns those spaces of an invitation to which its inviter may add people now, in the order of their ids: for a
+ * human, the spaces of which the human is a member; for an admin whose token is still valid, all of them.
  */
 export async function addableSpaces(
   tx: Tx,

@@ -14,50 +14,56 @@ import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
 import { insertMember, MOST_MEMBERS } from './join-space.ts'
 
-/** A join link with the path that contains its code. */
+/** A join link, and its path, which contains the code. */
 export type JoinLink = Omit<Row, 'hash' | 'codeSealed'> & { path: string }
 
 export interface CreateJoinLinkInput {
   spaceId: string
-  /** Null: any number of uses until the link expires. */
+  /** The maximum number of uses; null for any number until the link expires. */
   maxUses?: number | null
-  /** At most 30 days; default 7 days. */
+  /** The lifetime of the link: 7 days by default, 30 days at most. */
   expiresInSeconds?: number | null
 }
 
 /**
- * Links with which people join a space without an invitation. A link ends when its creator leaves the space, and all links of a space
- * end when somebody removes a human from it.
+ * Manages links with which people join a space without an invitation. A link becomes invalid when its creator leaves
+ * the space. All links of a space become invalid when somebody removes a human from it.
  */
 export interface JoinLinks {
   /**
-   * For human members and admins. The code is stored encrypted, because the link can be shown again.
-   * @throws BadInputError, ForbiddenError, NotFoundError; LimitExceededError over 20 links in a space
+   * Creates a link; for human members and admins. The code is stored encrypted, so that the link can be shown again.
+   * @throws BadInputError, ForbiddenError, NotFoundError; LimitExceededError above 20 links in a space
    */
   create(viewer: Viewer, input: CreateJoinLinkInput): Promise<JoinLink>
-  /** For human members of its space and admins. @throws ForbiddenError, NotFoundError */
+  /**
+   * Revokes a link; for human members of its space and admins.
+   * @throws ForbiddenError, NotFoundError
+   */
   revoke(viewer: Viewer, input: { id: string }): Promise<{ revokedId: string }>
   /**
-   * Makes the viewer a member, with all earlier messages read. @throws ForbiddenError unless the viewer is a human;
-   * NotFoundError; ConflictError for a member; LimitExceededError over 500 members
+   * Makes the viewer a member of the space. Earlier messages count as read.
+   * @throws ForbiddenError unless the viewer is a human; NotFoundError; ConflictError if the viewer is already a
+   * member; LimitExceededError above 500 members
    */
   join(viewer: Viewer, input: { code: string }): Promise<Space>
-  /** The links of these spaces that are still valid, newest first; none for spaces in which the viewer may not create links. */
+  /**
+   * Returns the valid links of these spaces, newest first; none for spaces in which the viewer may not create links.
+   */
   ofSpaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Map<string, JoinLink[]>>
-  /** By id, in the order of the ids; null for links that `ofSpaces` does not return. */
+  /** Returns links in the order of the ids; null for links that `ofSpaces` does not return. */
   getMany(viewer: Viewer, ids: readonly string[]): Promise<(JoinLink | null)[]>
 }
 
 interface JoinLinksParts {
   visibility: Pick<Visibility, 'spaces'>
   publisher: Pick<SpacePublisher, 'joined'>
-  /** A human who joins may be able to decide on calls that wait in the space. */
+  /** Called after a human joins, because the human may be able to decide on calls that wait in the space. */
   decideCall: Pick<DecideCall, 'recheck'>
 }
 
 const MOST_LINKS_OF_SPACE = 20
 const CODE_BYTES = 32
-/** Skips the lookup for a string that cannot be a code. */
+/** The form of a code. Other strings need no lookup. */
 const IS_CODE = /^[\w-]{43}$/
 const DAY_SECONDS = 86_400
 const NO_SUCH_LINK = 'There is no such join link.'
@@ -65,7 +71,10 @@ const USED_UP = 'The join link does not exist, was revoked or used up, or has ex
 
 const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 
-/** Whether a link has neither expired nor been used up. `useJoinLink` decides which of several simultaneous joins succeed. */
+/**
+ * Whether a link has neither expired nor been used up. If several people join at the same time, `useJoinLink`
+ * decides who may.
+ */
 const letsIn = ({ expiresAt, maxUses, uses }: Row, now: Date) => expiresAt > now && (maxUses === null || uses < maxUses)
 
 export function createJoinLinks(platform: Platform, { visibility, publisher, decideCall }: JoinLinksParts): JoinLinks {
@@ -73,7 +82,10 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
 
   const now = () => new Date(clock.now())
 
-  /** Returns null if the code cannot be decrypted because the key was changed without a rotation: nobody could see the link. */
+  /**
+   * Returns the link; null if its code cannot be decrypted because the key was changed without a rotation. Nobody
+   * could see such a link.
+   */
   function linkOf({ hash, codeSealed, ...link }: Row): JoinLink | null {
     try {
       return { ...link, path: `/join/${secretBox.open(codeSealed, link.id)}` }
@@ -119,7 +131,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
         if (open.length - unreadable.length >= MOST_LINKS_OF_SPACE)
           throw new LimitExceededError(`A space has at most ${MOST_LINKS_OF_SPACE} join links: revoke one first.`)
         await insertJoinLink(tx, link)
-        // The target of the audit entry.
+        // The id becomes the target of the audit entry.
         return { id }
       })
       const { hash, codeSealed, ...rest } = link
@@ -131,7 +143,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
       const isVisible = link !== null && (await visibility.spaces(viewer, [link.spaceId])).has(link.spaceId)
       if (!isVisible) throw new NotFoundError(NO_SUCH_LINK)
       await db.transaction(async (tx) => {
-        // Thrown inside the transaction, because otherwise a revocation would be audited.
+        // This throws inside the transaction, because otherwise an audit entry would be written.
         if ((await deleteJoinLinks(tx, { id })) === 0) throw new NotFoundError(NO_SUCH_LINK)
       })
       return { revokedId: id }
@@ -142,7 +154,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
       const space = await db.transaction(async (tx) => {
         const link = await tx.joinLink.findUnique({ where: { hash: hashOf(code) } })
         if (link === null || !letsIn(link, now()) || linkOf(link) === null) throw new NotFoundError(USED_UP)
-        // Locks the space first, as leaving it does.
+        // This locks the space first, as leaving a space does.
         const joined = await insertMember(tx, link.spaceId, viewer.id, clock.now())
         if (!(await useJoinLink(tx, link.id, now()))) throw new NotFoundError(USED_UP)
         return joined

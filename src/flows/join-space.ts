@@ -16,10 +16,10 @@ export const MOST_MEMBERS = 500
 /** Adds members to spaces. */
 export interface Joining {
   /**
-   * Adds an entity that the viewer can see; for members and admins. Earlier messages count as read
+   * Adds a human or agent that the viewer can see to a space; for members and admins. Earlier messages count as read
    * for a new or returning member.
-   * @throws NotFoundError; ConflictError for a member; ForbiddenError if the agent's `addableBy` forbids it;
-   * LimitExceededError over 500 members, or over 1,000 spaces of an agent
+   * @throws NotFoundError; ConflictError if the entity is already a member; ForbiddenError if the agent's
+   * `addableBy` forbids it; LimitExceededError above 500 members, or above 1,000 spaces of an agent
    */
   add(viewer: Viewer, input: Member): Promise<Space>
 }
@@ -27,7 +27,7 @@ export interface Joining {
 interface JoiningParts {
   visibility: Pick<Visibility, 'spaces' | 'entities'>
   publisher: Pick<SpacePublisher, 'joined'>
-  /** A human who joins may be able to decide on calls that wait in the space. */
+  /** Called after a human joins, because the human may be able to decide on calls that wait in the space. */
   decideCall: Pick<DecideCall, 'recheck'>
 }
 
@@ -54,13 +54,16 @@ export function createJoining(platform: Platform, { visibility, publisher, decid
 /** The error for a human or an agent that does not exist or is not visible to the viewer. */
 export const NO_SUCH_ENTITY = 'There is no such human or agent, or you may not see them.'
 
-/** The maximum number of spaces of one agent, which is limited because each is listed in the agent's prompt and may wake the agent. */
+/**
+ * The maximum number of spaces of one agent, because the agent's prompt lists all of them and each may wake the
+ * agent.
+ */
 const MOST_SPACES_OF_AGENT = 1000
 
 /**
- * Checks whether the viewer may add these agents to a space, and whether they may join one more
- * space. Ignores humans.
- * @throws ForbiddenError if their `addableBy` forbids it; LimitExceededError over 1,000 spaces of an agent
+ * Checks that the viewer may add these agents to a space, and that each agent may join another space. Ignores
+ * humans.
+ * @throws ForbiddenError if an agent's `addableBy` forbids it; LimitExceededError if an agent is in 1,000 spaces
  */
 export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly string[]): Promise<void> {
   await checkAgentsAreAddable(tx, viewer, ids)
@@ -72,7 +75,10 @@ export async function checkAgentsMayJoin(tx: Tx, viewer: Viewer, ids: readonly s
   }
 }
 
-/** Checks whether the viewer may add these agents to a space. Ignores humans. @throws ForbiddenError by their `addableBy` */
+/**
+ * Checks that the viewer may add these agents to a space. Ignores humans.
+ * @throws ForbiddenError if an agent's `addableBy` forbids it
+ */
 export async function checkAgentsAreAddable(tx: Tx, viewer: Viewer, ids: readonly string[]): Promise<void> {
   if (isAdmin(viewer)) return
   const shares = Prisma.sql`EXISTS (SELECT 1 FROM "Membership" own JOIN "Membership" its ON its."spaceId" = own."spaceId"
@@ -84,8 +90,8 @@ export async function checkAgentsAreAddable(tx: Tx, viewer: Viewer, ids: readonl
 }
 
 /**
- * Locks entities that are about to become members, so that they are not deleted first.
- * @throws NotFoundError if one does not exist
+ * Locks entities that are about to become members, so that they cannot be deleted before.
+ * @throws NotFoundError if an entity does not exist
  */
 export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick<Entity, 'id' | 'kind'>[]> {
   const found = await tx.$queryRaw<Pick<Entity, 'id' | 'kind'>[]>`
@@ -94,7 +100,10 @@ export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick
   return found
 }
 
-/** Adds an entity to a space, with all its messages read. @throws ConflictError, LimitExceededError, NotFoundError */
+/**
+ * Adds an entity to a space. All earlier messages count as read.
+ * @throws ConflictError, LimitExceededError, NotFoundError
+ */
 export async function insertMember(tx: Tx, spaceId: string, entityId: string, now: number): Promise<Space> {
   const space = await lockSpace(tx, spaceId)
   await holdEntities(tx, [entityId])
@@ -106,7 +115,7 @@ export async function insertMember(tx: Tx, spaceId: string, entityId: string, no
   const isMember = (await tx.membership.count({ where: { spaceId, entityId } })) > 0
   if (isMember) throw new ConflictError('This entity is already a member of the space.')
   if (count >= MOST_MEMBERS) throw new LimitExceededError(`A space has at most ${MOST_MEMBERS} members.`)
-  // Keeps join order independent of the clocks of different processes.
+  // The order of joining must not depend on the clocks of different processes.
   const joinedAt = new Date(Math.max(now, (last.joinedAt?.getTime() ?? 0) + 1))
   await insertMembers(tx, [{ spaceId, entityId, joinedAt, lastReadSeq: space.lastSeq }])
   return space

@@ -8,17 +8,18 @@ import type { Platform } from '../platform/platform.ts'
 import type { NewFile } from '../stores/file-store.ts'
 import type { CreatedFile, Uploads } from './upload-file.ts'
 
-/** The files of a result: their entries in the row of the call, and the rows of those that were stored. */
+/** The files of a tool result: their entries for the row of the call, and the rows of the stored files. */
 export interface Kept {
   entries: readonly (KeptFile | FileNote)[]
   rows: readonly NewFile[]
 }
 
-/** Files that tools return. */
+/** Stores files that tools return. */
 export interface KeepFiles {
   /**
-   * Stores the bytes of a result, whose rows the caller writes with the settlement of the call. The call has taken effect, so a file
-   * that is too large, exceeds the agent's bytes of the day, takes too long, or finds the storage or the database unavailable becomes a note.
+   * Stores the bytes of a result's files. The caller writes their rows together with the call's result. The call has
+   * already taken effect, so if a file is too large, exceeds the agent's daily limit, takes too long, or cannot be
+   * stored because storage or database are unavailable, a note replaces the file.
    * @throws the reason of the signal
    */
   keepFiles(
@@ -28,9 +29,9 @@ export interface KeepFiles {
   ): Promise<Kept>
 }
 
-/** The time in which all files of a result are stored. */
+/** The maximum time for storing all files of a result. */
 const LONGEST_STORING_MS = 60_000
-/** The part of that time in which their texts are extracted. */
+/** The part of this time in which texts are extracted from the files. */
 const LONGEST_TEXTS_MS = 15_000
 
 export function createKeepFiles(
@@ -75,13 +76,13 @@ export function createKeepFiles(
   }
 }
 
-/** Returns the reason for the model, without internal details. */
+/** Returns the reason in a form for the model, without internal details. */
 function reasonOf(error: unknown, late: AbortSignal): string {
   if (error instanceof DomainError || error instanceof StorageUnavailableError) return error.message
   return late.aborted ? 'the files of this result took too long.' : 'an unexpected error occurred.'
 }
 
-/** Returns the id of a file of a call: the same if the call is repeated after a crash. */
+/** Returns the id of a call's file. The id stays the same if the call is repeated after a crash. */
 function idOfFile(callId: string, index: number): string {
   const digits = callId.slice(callId.indexOf('_') + 1)
   return `fil_${digits.slice(0, 20)}${createHash('md5').update(`${callId} ${index}`).digest('hex').slice(0, 12)}`

@@ -3,6 +3,7 @@ import type { Visibility } from '../access/visibility.ts'
 import type { Space } from '../generated/prisma/client.ts'
 import { messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
+import { asOwnWork } from '../lib/requester-context.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { WHY_DROPPED } from '../rules/run-end.ts'
@@ -18,21 +19,26 @@ import type { Lifecycle } from './lifecycle.ts'
 /** Ends memberships. */
 export interface Leaving {
   /**
-   * Removes a member; for members and admins. `space` is null for a viewer who has left by this call. An
-   * admin agent that leaves keeps the role in the settings and resumes it on return; until then
-   * the space has no admin agent.
+   * Removes a member; for members and admins. `space` is null if the viewer has left the space by this call. An
+   * admin agent that leaves stays configured as admin agent and becomes it again on return; until then the space has
+   * no admin agent.
    *
-   * Once the membership has ended, no think cycle claims the agent's waiting inbox events of the space. They are dropped
-   * (DROPPED), which ends the agent's turns in chains; queued runs that the space triggered are canceled (CANCELED,
-   * GONE), and so are pending approvals in the space. If this process dies before that, a sweep does it. When a human leaves, approvals that too
-   * few people can still decide are escalated, or become EXPIRED. The join links that the member created end; if somebody else
-   * removes a human, all join links of the space end.
+   * Once the membership has ended, think cycles no longer claim the agent's waiting inbox events of the space. The
+   * events are dropped (DROPPED), which ends the agent's turns in chains. Queued runs that the space triggered are
+   * canceled (CANCELED, GONE), and so are pending approvals in the space. If this process dies before that, a sweep
+   * does it. When a human leaves, approvals that too few people can still decide are escalated or become EXPIRED.
+   * The member's own join links become invalid; if somebody else removes a human, all join links of the space do.
    * @throws NotFoundError
    */
   remove(viewer: Viewer, input: Member): Promise<{ spaceId: string; entityId: string; space: Space | null }>
-  /** Ends all memberships of an entity, in the transaction that deletes it. The caller ends the runs of an agent. */
+  /**
+   * Ends all memberships of an entity, in the transaction that deletes the entity. The caller ends the runs of an
+   * agent.
+   */
   leaveAll(tx: Tx, entityId: string): Promise<{ afterCommit(): Promise<void> }>
-  /** Drops the events that remained when their agent had left or was deleted, or that arrived in the meantime. */
+  /**
+   * Drops the events of agents that have left or were deleted, if the events remained at that time or arrived later.
+   */
   sweep(): Promise<void>
 }
 
@@ -43,8 +49,9 @@ interface LeavingParts {
   decideCall: Pick<DecideCall, 'recheck'>
 }
 
+/** The number of events that one transaction drops. */
 const EVENTS_AT_ONCE = 200
-/** The number of batches that one call drops; the sweeps do the rest. */
+/** The number of such transactions in one call; the sweeps do the rest. */
 const MOST_BATCHES = 5
 const NO_SUCH_MEMBER = 'There is no such member in this space.'
 
@@ -52,7 +59,7 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
   const { db, logger } = platform
   const { visibility, publisher, lifecycle, decideCall } = parts
 
-  /** Drops the waiting events of a former member, in transactions of 200; the sweep drops what remains after 1000. */
+  /** Drops the waiting events of a former member, in transactions of 200. After 1000, sweeps drop the rest. */
   async function dropEvents(member: FormerMember): Promise<void> {
     for (let batch = 0; batch < MOST_BATCHES; batch++) {
       const { count, ended } = await db.transaction(async (tx) => {
@@ -72,15 +79,18 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
       const space = await db.transaction(async (tx) => {
         const space = await lockSpace(tx, spaceId)
         if (!(await deleteMember(tx, { spaceId, entityId }))) throw new NotFoundError(NO_SUCH_MEMBER)
-        // A removed human may know any of the links, and must not use one to come back.
+        // A removed human may have seen any of the links and must not rejoin with one.
         const isRemoved = viewer.id !== entityId && prefixOf(entityId) === 'hum'
         await deleteJoinLinks(tx, isRemoved ? { spaceId } : { spaceId, createdById: entityId })
         return space
       })
-      await publisher.left(spaceId, entityId)
-      await dropEvents({ agentId: entityId, spaceId })
-      await lifecycle.leave({ agentId: entityId, spaceId })
-      await decideCall.recheck({ spaceId })
+      // The rest ends work of others, and must not wait behind the statements of the viewer who removes the member.
+      await asOwnWork(async () => {
+        await publisher.left(spaceId, entityId)
+        await dropEvents({ agentId: entityId, spaceId })
+        await lifecycle.leave({ agentId: entityId, spaceId })
+        await decideCall.recheck({ spaceId })
+      })
       return { spaceId, entityId, space: viewer.id === entityId ? null : space }
     },
     async leaveAll(tx, entityId) {

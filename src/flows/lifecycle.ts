@@ -22,60 +22,68 @@ export interface StopOptions {
   cascade: boolean
   /** The human or agent that stops the run; null for the operator. */
   byId: string | null
-  /** Further writes in the transaction that ends the run. */
+  /** Additional writes in the transaction that ends the run. */
   alongside?(tx: Tx): Promise<void>
 }
 
-/** Changes the status of runs: every change is a compare-and-set from the allowed statuses. */
+/** Changes the status of runs. Every change is a compare-and-set that requires one of the allowed statuses. */
 export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publishCompleted'> {
   /**
-   * QUEUED, answered WAITING_TOOL or released RUNNING → RUNNING, for at most `most` runs. Also returns
-   * the inboxes that are next in line.
+   * Changes up to `most` runs to RUNNING: runs that are QUEUED, runs that are WAITING_TOOL and have their results,
+   * and RUNNING runs that were released. Also returns the inboxes whose turn is next.
    */
   claim(most: number): Promise<Claimed>
-  /** Publishes that a claimed run started or resumed, and cleans up after a dead worker. */
+  /**
+   * Publishes that a claimed run has started or resumed. If it was taken over from a dead worker, cleans up after
+   * that worker.
+   */
   announce(claim: Claim): Promise<void>
   /**
-   * RUNNING → WAITING_TOOL, if at least one of the run's calls still waits. Returns false if all calls have
-   * results, so that the run continues.
+   * RUNNING → WAITING_TOOL, if at least one of the run's calls still waits. Returns false if all calls have results,
+   * so that the run continues.
    * @throws RunLostError
    */
   pause(claim: Claim, waitingIds: string[]): Promise<boolean>
-  /**
-   * Ends a run that is RUNNING under this claim. Null: the run no longer belongs to this attempt.
-   * `isErased`: the run was rolled back.
-   */
+  /** Ends a run that is RUNNING under this claim. Returns null if the run no longer belongs to this attempt. */
   end(claim: Claim, ending: RunEnding): Promise<EndedRun | null>
-  /** Active and over its time limit → FAILED; aborts its worker. */
+  /** Active and beyond its time limit → FAILED. Also aborts the run's worker. */
   expire(runId: string): Promise<void>
-  /** RUNNING with an expired lease: claimable again after a pause; → FAILED after the third time in a row. */
+  /**
+   * RUNNING with an expired lease: makes the run claimable again after a pause; → FAILED at the third time in a row.
+   */
   lapse(runId: string): Promise<void>
   /**
-   * Any active status → CANCELED, which is final when this returns. With `cascade` also stops the runs
-   * that the run started, even if the run itself has ended.
-   * @returns the stopped runs; the run itself is the first one if it was active
+   * Any active status → CANCELED, which is final when this function returns. With `cascade`, also stops the runs
+   * that the run has started, even if the run itself has ended.
+   * @returns the stopped runs; the first one is the run itself, if it was active
    */
   stop(runId: string, options: StopOptions): Promise<Run[]>
-  /** QUEUED → CANCELED, for runs whose agent has left the triggering space: for one agent and space, or for all. */
+  /**
+   * QUEUED → CANCELED, for runs whose agent has left the triggering space: of one agent and space, or, with null, of
+   * all.
+   */
   leave(left: { agentId: string; spaceId: string } | null): Promise<void>
   /**
-   * Active → CANCELED with the reason GONE, for runs whose agent or triggering space was deleted, and for cycles with an
-   * event from a deleted space.
+   * Active → CANCELED with the reason GONE, for runs whose agent or triggering space was deleted, and for cycles
+   * with an event from a deleted space.
    */
   endGone(): Promise<void>
-  /** Finishes the cleanup of ended runs whose process died before it. */
+  /** Finishes the cleanup of ended runs whose process died during it. */
   sweep(): Promise<void>
   /**
-   * Releases a run that this worker will not finish. After `handed-over` the run is claimable at once,
-   * otherwise after a pause that doubles until the run makes progress. Only a fault counts as a crash; the
-   * third crash in a row fails the run.
+   * Releases a run that this worker will not finish. With `handed-over`, the run can be claimed immediately;
+   * otherwise after a pause that doubles until the run makes progress. Only a fault counts as a crash. The third
+   * crash in a row fails the run.
    */
   handBack(claim: Claim, reason: HandBackReason): Promise<void>
-  /** The due rows of this module: runs over their time limit, and expired leases. */
+  /** Finds the due rows of this module: runs beyond their time limit, and expired leases. */
   timed: Timed[]
   stopSignals: StopSignals
 }
 
+/** The number of queued runs that one removal of an agent cancels; the sweeps cancel the rest. */
+const MOST_LEFT_BY_CALL = 50
+const MOST_LEFT_BY_SWEEP = 500
 const DIED_TOO_OFTEN = `Workers died ${MOST_FRUITLESS_ATTEMPTS} times in a row without progress on this run.`
 
 export function createLifecycle(platform: Platform, { recovery }: { recovery: MessageRecovery }): Lifecycle {
@@ -94,7 +102,7 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
       kind === 'resumed'
         ? log.append(topic, { type: 'RunResumed' }, { unlessSealed: topic })
         : log.append(topic, { type: 'RunStarted' }, { once: 'started', unlessSealed: topic })
-    // This is not awaited: the log keeps the order of the calls, so later events of the run come after it.
+    // This is not awaited, because the log keeps the order of the calls, so that later events of the run follow.
     told.catch((error) =>
       logger.warn({ runId: run.id, error: messageOf(error) }, 'could not append a run event; dropping it'),
     )
@@ -124,7 +132,8 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
     const runs = await db.prisma.$queryRaw<{ id: string }[]>`
       SELECT r.id FROM "Run" r WHERE r.status = 'QUEUED' AND r."triggerSpaceId" IS NOT NULL
         AND (${left === null}::boolean OR (r."agentId" = ${left?.agentId ?? ''} AND r."triggerSpaceId" = ${left?.spaceId ?? ''}))
-        AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = r."agentId")`
+        AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = r."triggerSpaceId" AND m."entityId" = r."agentId")
+      LIMIT ${left === null ? MOST_LEFT_BY_SWEEP : MOST_LEFT_BY_CALL}`
     const ending: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
     for (const { id } of runs) await end({ id, statuses: ['QUEUED'] }, ending)
   }
@@ -222,8 +231,8 @@ const HAS_LAPSED = Prisma.sql`
   status = 'RUNNING' AND "claimableAt" IS NULL AND ${LEASE_END} <= clock_timestamp()`
 
 /**
- * Locks the run's row, as a submission of a result does. So the last result either comes earlier and is
- * seen here, or resumes the paused run.
+ * Locks the run's row, as the submission of a result does. Therefore the last result either arrives before and is
+ * seen here, or arrives later and resumes the paused run.
  */
 async function pause(tx: Tx, claim: Claim): Promise<boolean> {
   await writeHeld(tx, claim)

@@ -28,7 +28,7 @@ import type { DecideCall } from './decide-call.ts'
 import { addableSpaces } from './invite.ts'
 import { insertMember } from './join-space.ts'
 
-/** The input of a job that emails a link. */
+/** The input of a job that sends a link by email. */
 export type LinkJob = ReturnType<typeof SEND_LINK.input.parse>
 
 /** An email with a link, ready to be sent. */
@@ -39,15 +39,15 @@ export interface LinkMail {
   link: { path: string; label: string }
 }
 
-/** The information that the page of a link shows before the button is pressed. */
+/** The information that the page of a link shows before the person presses the button. */
 export interface DescribedLink {
   purpose: MailCode['purpose']
   email: string
-  /** The name of the person who signs in or confirms, or a suggested name for a new person. */
+  /** The name of the person who signs in or confirms an address, or a suggested name for a new person. */
   name: string
-  /** Whether accepting the invitation creates a person, who may choose the name. */
+  /** Whether accepting the invitation creates a new person, who may choose the name. */
   isNew: boolean
-  /** The names of the spaces of an invitation. */
+  /** The names of the spaces in an invitation. */
   spaces: string[]
 }
 
@@ -61,30 +61,35 @@ export interface MailLinks {
   /** Whether email is set up. */
   isConfigured: boolean
   /**
-   * Has a sign-in link emailed, if the address belongs to a human or was invited. Does the same work for
-   * every address, because a worker looks it up. @throws BadInputError for an invalid address
+   * Enqueues an email with a sign-in link, if the address belongs to a human or was invited. Does the same work for
+   * every address, because only a worker looks it up.
+   * @throws BadInputError if the address is invalid
    */
   requestSignIn(email: string): Promise<void>
   /**
-   * Has a link mailed with which the human confirms a new address of their own, in the transaction of the caller, who
-   * publishes DUE_JOBS_CHANNEL after the commit. @throws ForbiddenError without mail; RateLimitedError over 5 in an hour
+   * Enqueues an email with which a human confirms their new address, in the caller's transaction. The caller
+   * publishes DUE_JOBS_CHANNEL after the commit.
+   * @throws ForbiddenError if email is not set up; RateLimitedError above 5 in an hour
    */
   requestConfirmation(tx: Tx, humanId: string, email: string): Promise<void>
-  /** Creates the code of a mail and returns the mail; null if there is nobody to receive it, or an address has had enough. */
+  /**
+   * Creates the code of an email and returns the email; null if nobody should receive it, or if the address has
+   * reached its limit.
+   */
   prepare(job: LinkJob): Promise<LinkMail | null>
-  /** Returns the purpose of a link, without using it up; null if its code is unknown, used or expired. */
+  /** Returns a description of a link without using it up; null if the code is unknown, used or expired. */
   describe(code: string): Promise<DescribedLink | null>
   /**
-   * Uses a link. `name` is the name of a new person. Returns null if the code is unknown, used or expired.
-   * @throws BadInputError; ForbiddenError if a viewer other than the human confirms an address; ConflictError if
-   * somebody else now has the address
+   * Uses a link. `name`: the name of a new person. Returns null if the code is unknown, used or expired.
+   * @throws BadInputError; ForbiddenError if another viewer than the human confirms an address; ConflictError if
+   * somebody else has the address now
    */
   use(code: string, input: { name: string | null; viewer: Viewer | null }): Promise<UsedLink | null>
 }
 
 interface MailLinksParts {
   publisher: Pick<SpacePublisher, 'joined'>
-  /** A human who joins may be able to decide on calls that wait in the space. */
+  /** Called after a human joins, because the human may be able to decide on calls that wait in the space. */
   decideCall: Pick<DecideCall, 'recheck'>
 }
 
@@ -98,13 +103,13 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     await jobs.enqueue(tx, SEND_LINK, [{ input, key }])
   }
 
-  /** Returns the recipient of an email and its purpose; null if there is no recipient. */
+  /** Returns the recipient and the purpose of an email; null if there is no recipient. */
   async function recipientOf(tx: Tx, job: LinkJob) {
     switch (job.purpose) {
       case 'SIGN_IN': {
         const human = await findHumanByEmail(tx, job.email)
         if (human !== null) return { purpose: 'SIGN_IN' as const, to: human.email, human, invitation: null }
-        // The person may have lost the invitation.
+        // The person may have lost the email with the invitation, so the invitation is sent again.
         const invitation = await findInvitationOf(tx, job.email, now())
         return invitation && { purpose: 'INVITE' as const, to: invitation.email, human: null, invitation }
       }
@@ -123,7 +128,10 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     }
   }
 
-  /** Uses an invitation: signs in the person with its address, who is created if necessary, and adds them to its spaces. */
+  /**
+   * Uses an invitation: signs in the human with its address, whom it creates if necessary, and adds the human to its
+   * spaces.
+   */
   async function accept(tx: Tx, code: MailCode, name: string | null) {
     const invitation = await findMailInvitation(tx, code.invitationId, now())
     if (invitation === null || !(await deleteMailInvitation(tx, invitation.id))) return null
@@ -137,7 +145,10 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     return { type: 'signed-in' as const, humanId: human.id, spaceIds: joined }
   }
 
-  /** Joins the spaces to which the inviter may add people now. Skips full spaces, and spaces of which the human is already a member. */
+  /**
+   * Adds the human to the spaces to which the inviter may add people now. Skips full spaces, and spaces of which the
+   * human is already a member.
+   */
   async function joinAll(tx: Tx, invitation: MailInvitation, humanId: string): Promise<string[]> {
     const joined: string[] = []
     for (const spaceId of await addableSpaces(tx, invitation, now())) {
@@ -173,7 +184,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     return { type: 'confirmed', email }
   }
 
-  /** Returns null if the address now belongs to somebody else. */
+  /** Signs a human in. Returns null if the address belongs to somebody else now. */
   async function signIn(tx: Tx, { humanId, email }: MailCode): Promise<UsedLink | null> {
     const owner = await findHumanByEmail(tx, email)
     return owner !== null && owner.id === humanId ? { type: 'signed-in', humanId: owner.id, spaceIds: [] } : null
@@ -206,7 +217,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         const recipient = await recipientOf(tx, job)
         if (recipient === null) return null
         const { purpose, to, human, invitation } = recipient
-        // Counted separately, so that invitations do not use up a person's sign-in emails.
+        // Sign-in emails are counted separately, so that invitations do not use up their limit.
         const counted = countedAs(purpose === 'SIGN_IN' ? 'sign in' : 'others', to)
         const others = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
         const isRepeated = (await tx.mail.count({ where: { key: job.id } })) > 0

@@ -10,12 +10,12 @@ import { lockNotificationSettings, setMailTimes } from '../stores/notification-s
 import { mailJob } from './notify.ts'
 import { openAmong } from './open-notices.ts'
 
-/** An email that cannot be sent for this long is outdated. */
+/** After this time an unsent email is outdated. */
 const VALID_MS = 3_600_000
 
 /**
- * Emails a human the notices that are due and still open, all in one email. The transaction that enqueues the email also
- * marks the notices as sent, so that each is sent once.
+ * Creates the job that sends a human one email about all notices that are due and still open. The transaction that
+ * enqueues the email also marks the notices as sent, so that each is sent only once.
  */
 export function createMailNotices(platform: Platform): BoundJob {
   const { db, clock, jobs, signals } = platform
@@ -47,7 +47,7 @@ export function createMailNotices(platform: Platform): BoundJob {
 
 const idsOf = (notices: readonly Row[]) => notices.map(({ id }) => id)
 
-/** The email quotes nothing and names nobody. */
+/** Returns the email, which contains no quotations and no names. */
 function mailOf(humanId: string, open: readonly Row[]): NewMail {
   const lines = [...Map.groupBy(open, ({ kind }) => kind)].map(([kind, alike]) => lineOf(kind, alike.length))
   const [first] = open

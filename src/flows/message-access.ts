@@ -14,34 +14,37 @@ import { lockMessage } from '../stores/message-store.ts'
 
 export const NO_SUCH_MESSAGE = 'There is no such message, or you may not see it.'
 
-/** Locks a message that the viewer may see. @throws NotFoundError */
+/**
+ * Locks a message that the viewer may see.
+ * @throws NotFoundError
+ */
 export async function lockVisible(tx: Tx, viewer: Viewer, messageId: string): Promise<Message> {
   if (prefixOf(messageId) !== 'msg' || viewer.scope === 'SERVICE') throw new NotFoundError(NO_SUCH_MESSAGE)
   const isVisible = isAdmin(viewer)
     ? Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.id = m."spaceId" AND s."deletedAt" IS NULL)`
     : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = m."spaceId" AND o."entityId" = ${viewer.id})`
   const message = await lockMessage(tx, messageId)
-  // This check comes after the lock, for which the request may have waited.
+  // The check comes after the lock, because access may have ended while the request waited for the lock.
   const [row] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Message" m WHERE m.id = ${messageId} AND ${isVisible}`
   if (message === null || row === undefined) throw new NotFoundError(NO_SUCH_MESSAGE)
   return message
 }
 
-/** A run that changes a message, with its marks and requesters. */
+/** A run that changes a message, with the run's marks and requesters. */
 export type ChangingRun = Carrier & Readonly<Pick<Run, 'id'>>
 
-/** A message that a run's call may change, as checked before the call's transaction. */
+/** A message that a call may change, according to a check before the call's transaction. */
 export interface ReachedMessage {
   id: string
-  /** Condition for the write: the results of the check still hold. */
+  /** A condition for the write: the check would still succeed. */
   condition: Prisma.Sql
 }
 
-/** Whether a run may change a message. */
+/** Whether a run may change a message, and if not, why. */
 export type Reach =
   | { type: 'reached'; message: ReachedMessage }
   | { type: 'refused'; refusal: Refusal }
-  /** The agent does not belong to the message's space, or there is no such message. */
+  /** The agent does not belong to the message's space, or the message does not exist. */
   | { type: 'unknown' }
 
 /** Checks which messages the calls of a run may change. */
@@ -83,7 +86,10 @@ export function createMessageReach(
   }
 }
 
-/** Locks a message that a run's call may change. @throws NotFoundError if the check no longer holds */
+/**
+ * Locks a message that a call may change.
+ * @throws NotFoundError if the check would no longer succeed
+ */
 export async function lockReached(tx: Tx, { id, condition }: ReachedMessage): Promise<Message> {
   const message = await lockMessage(tx, id)
   const [may] = await tx.$queryRaw<unknown[]>`SELECT 1 WHERE ${condition}`

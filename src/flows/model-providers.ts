@@ -24,7 +24,10 @@ import {
   writeProvider,
 } from '../stores/provider-store.ts'
 
-/** Absent: unchanged. `baseUrl: null` is the default address of the API, `apiKey: null` removes the key. */
+/**
+ * Changes to a provider. Absent fields stay unchanged. `baseUrl: null` sets the default address of the API; `apiKey:
+ * null` removes the key.
+ */
 export interface SetModelProviderInput {
   name: string
   api: string
@@ -37,20 +40,26 @@ export interface TestModelProviderInput {
   model: string
 }
 
-/** The model providers that admins add while the server runs. */
+/** Manages the model providers that admins add while the server is running. */
 export interface ModelProviders {
   list(): Promise<ModelProvider[]>
-  /** The model of an agent that is created without one. */
+  /** Returns the model for agents that are created without one. */
   defaultModel(): string
-  /** @throws ForbiddenError, BadInputError with the field at fault, ConflictError for a provider from the environment */
+  /**
+   * Adds or changes a provider.
+   * @throws ForbiddenError; BadInputError with the invalid field; ConflictError for a provider from the environment
+   */
   save(viewer: Viewer, input: SetModelProviderInput): Promise<ModelProvider>
   /**
-   * Deletes a provider. Agents may still use its models: their runs then fail with an error that names the solution,
-   * and work again if a provider with this name is added. @throws ForbiddenError, NotFoundError, ConflictError for a
-   * provider from the environment
+   * Deletes a provider. Agents may still use its models: their runs then fail with an error that explains the
+   * solution, and work again once a provider with this name is added.
+   * @throws ForbiddenError, NotFoundError; ConflictError for a provider from the environment
    */
   delete(viewer: Viewer, name: string): Promise<{ deletedName: string }>
-  /** Calls a model once. @throws ForbiddenError, NotFoundError */
+  /**
+   * Calls a model once to test it.
+   * @throws ForbiddenError, NotFoundError
+   */
   test(viewer: Viewer, input: TestModelProviderInput): Promise<ProviderTest>
 }
 
@@ -110,7 +119,7 @@ export function createModelProviders(
     },
     async delete(viewer, name) {
       requireAdmin(viewer, 'delete model providers')
-      // PostgreSQL cannot store such text, so no provider has it as its name.
+      // PostgreSQL cannot store such text, so it is no provider's name.
       if (storableText(name) !== name) throw new NotFoundError(NO_SUCH_PROVIDER)
       await requireFree(name)
       await db.transaction(async (tx) => {
@@ -139,7 +148,7 @@ interface CheckedInput {
   apiKey: string | null | undefined
 }
 
-/** @throws BadInputError, which never contains the key */
+/** @throws BadInputError, whose text never contains the key */
 function checkInput({ name, api, baseUrl, apiKey }: SetModelProviderInput): CheckedInput {
   if (!PROVIDER_NAME.test(name))
     throw new BadInputError(
@@ -163,8 +172,9 @@ function checkInput({ name, api, baseUrl, apiKey }: SetModelProviderInput): Chec
 }
 
 /**
- * Returns the provider after the change; `apiKey: undefined` keeps the stored key. A stored key is only sent to the
- * address for which it was entered. @throws BadInputError
+ * Returns the provider after the change; `apiKey: undefined` keeps the stored key. A stored key is sent only to the
+ * address for which it was entered.
+ * @throws BadInputError
  */
 function changedProvider(
   { name, api, baseUrl: given, apiKey }: CheckedInput,

@@ -24,21 +24,24 @@ export interface NotificationSettings {
 
 export type NotificationSettingsInput = { [Name in keyof NotificationSettings]?: NotificationSettings[Name] | null }
 
-/** How humans configure their notifications. */
+/** Lets humans configure their notifications. */
 export interface Notifications {
-  /** The VAPID key that a browser needs to subscribe; null if this server cannot send push messages. */
+  /** The VAPID key with which browsers subscribe; null if this server cannot send push messages. */
   readonly pushPublicKey: string | null
-  /** Null unless the viewer is a human. */
+  /** Returns the viewer's settings; null unless the viewer is a human. */
   settings(viewer: Viewer): Promise<NotificationSettings | null>
-  /** Changes the given settings. @throws ForbiddenError unless the viewer is a human; BadInputError */
+  /**
+   * Changes the given settings.
+   * @throws ForbiddenError unless the viewer is a human; BadInputError
+   */
   setSettings(viewer: Viewer, input: NotificationSettingsInput): Promise<NotificationSettings>
-  /** The levels of humans in spaces, by human and space; nothing for a human who is not a member. */
+  /** Returns the notification levels by human and space. The map has no entry for a human who is not a member. */
   levelsOf(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, NotifyLevel>>>
   /** @throws ForbiddenError unless the viewer is a human; NotFoundError for a space of which the viewer is not a member */
   setLevel(viewer: Viewer, input: { spaceId: string; level: NotifyLevel }): Promise<Space>
   /**
-   * Adds the browser of the viewer, or its new keys. It ends with the viewer's session or token, and another human's
-   * subscription of the same browser, which the keys prove, ends at once.
+   * Adds the viewer's browser, or updates its keys. The subscription ends with the viewer's session or token. If the
+   * keys prove that another human has subscribed with the same browser, that subscription ends immediately.
    * @throws ForbiddenError unless the viewer is a human; BadInputError; LimitExceededError
    */
   addPushSubscription(viewer: Viewer, input: GivenSubscription): Promise<{ id: string }>

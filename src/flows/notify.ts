@@ -13,23 +13,24 @@ import { type Reader, readReaders } from '../stores/notice-readers.ts'
 import { insertNotices, type NewNotice } from '../stores/notice-store.ts'
 import { HAS_FAILED_SQL, SPACES_OF_RUN_SQL } from './open-notices.ts'
 
-/** The cause of a notification, as of the time when the job runs. */
+/** The cause of a notification, as it is when the job runs. */
 interface Found {
   cause: NoticeCause
   subjectId: string
-  /** Humans who may be notified of it. */
+  /** The humans who may be notified of the cause. */
   readerIds: readonly string[]
-  /** The space whose members with the level ALL may also be notified of it. */
+  /** A space whose members with the level ALL may be notified too. */
   allIn: string | null
-  /** The spaces in which it is visible, in order of preference. */
+  /** The spaces in which the cause is visible, in order of preference. */
   spaceIds: readonly string[]
-  /** The ids of the notice for somebody who sees it in this space; null for a human who sees it in no space. */
+  /** Returns the ids in the notice for a human who sees the cause in this space, or, with null, in no space. */
   idsIn(spaceId: string | null): Omit<NoticeIds, 'kind'>
 }
 
 /**
- * Notifies people of a message, a call that waits for a decision, or a failed run. One transaction writes the notices, and
- * enqueues their push messages and emails, so that each is sent once on each channel; open pages receive a signal after the commit.
+ * Creates the job that notifies people of a message, a call that waits for a decision, or a failed run. One
+ * transaction writes the notices and enqueues their push messages and emails, so that each is sent only once per
+ * channel. Open pages receive a signal after the commit.
  */
 export function createNotify(platform: Platform): BoundJob {
   const { db, signals } = platform
@@ -56,7 +57,10 @@ export function createNotify(platform: Platform): BoundJob {
 
 type CauseType = z.infer<typeof NOTIFY.input>['cause']
 
-/** Each returns null if the cause no longer exists, or no longer concerns anybody. */
+/**
+ * Reads the cause by its type. Each function returns null if the cause no longer exists or no longer concerns
+ * anybody.
+ */
 const READ: Record<CauseType, (tx: Tx, id: string) => Promise<Found | null>> = {
   async message(tx, id) {
     const message = await tx.message.findUnique({
@@ -88,7 +92,7 @@ const READ: Record<CauseType, (tx: Tx, id: string) => Promise<Found | null>> = {
       readerIds: deciderIds,
       allIn: null,
       spaceIds: call.spaceId === null ? [] : [call.spaceId],
-      // A named approver need not be a member of the space, and sees nothing of the space in that case.
+      // A named approver may not be a member of the space. Such an approver learns nothing about the space.
       idsIn: (spaceId) => ({
         spaceId,
         messageId: spaceId === null ? null : call.messageId,
@@ -155,7 +159,10 @@ async function notifyReaders(
   return written
 }
 
-/** The job that emails a human the notices that are due by then: one job for each minute. */
+/**
+ * Returns the job that sends a human an email about the notices that are due at this time. There is one job per
+ * minute.
+ */
 export function mailJob(humanId: string, at: Date) {
   return { key: `${humanId}:${Math.floor(at.getTime() / 60_000)}`, input: { humanId }, at }
 }

@@ -3,7 +3,7 @@ import type { Tx } from '../platform/db.ts'
 import { type NoticeCause, type NoticeIds, type NotifyLevel, noticeKindOf } from '../rules/notices.ts'
 import { readUndecided } from '../stores/decision-store.ts'
 
-/** The state of a notice's object for one human. */
+/** The state, for one human, of the object that a notice is about. */
 interface Facts {
   id: string
   cause: NoticeCause
@@ -11,8 +11,9 @@ interface Facts {
 }
 
 /**
- * Returns the notices of a human that are still open: the message is unread, the call waits for the human's decision,
- * or the failed run was not retried; and the human may still see the object and still wants to be notified of it.
+ * Returns those notices of a human that are still open: the message is unread, the call waits for the human's
+ * decision, or the failed run was not retried; and the human may still see the object and still wants to be notified
+ * of it.
  */
 export async function openAmong<Notice extends NoticeIds>(
   tx: Tx,
@@ -44,7 +45,7 @@ export function subjectOf({ kind, messageId, toolCallId, runId }: NoticeIds): st
   return (kind === 'DECISION_WAITING' ? toolCallId : kind === 'RUN_FAILED' ? runId : messageId) ?? ''
 }
 
-/** Messages that the human may read and has not read. */
+/** Reads those messages that the human may read and has not read. */
 async function readMessages(tx: Tx, humanId: string, ids: readonly string[]): Promise<Facts[]> {
   if (ids.length === 0) return []
   const rows = await tx.$queryRaw<{ id: string; senderId: string; mentionedIds: string[]; level: NotifyLevel }[]>`
@@ -68,7 +69,7 @@ async function readDecisions(tx: Tx, humanId: string, ids: readonly string[]): P
 
 /** Condition: the run `r` has failed and was not retried. */
 export const HAS_FAILED_SQL = Prisma.sql`r.status = 'FAILED' AND NOT EXISTS (SELECT 1 FROM "Run" again WHERE again."retryOfId" = r.id)`
-/** Expression: the spaces whose members may see the run `r`, beginning with the one that triggered it. */
+/** SQL for the spaces whose members may see the run `r`, with the space that triggered it first. */
 export const SPACES_OF_RUN_SQL = Prisma.sql`(
   array_remove(ARRAY[r."triggerSpaceId"], NULL) || ARRAY(SELECT w."spaceId" FROM "RunSpace" w WHERE w."runId" = r.id ORDER BY 1))`
 

@@ -3,11 +3,11 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { type OutcomeChange, setOutcomes } from '../stores/outcome-store.ts'
 
-/** The outcome changes of one transaction. */
+/** Collects the outcome changes of one transaction. */
 export interface OutcomeChanges {
   /** Overwrites outcomes. */
   set(...changes: OutcomeChange[]): Promise<void>
-  /** Publishes the changed messages; call it after the commit. */
+  /** Publishes the changed messages. Call this after the commit. */
   announce(): Promise<void>
 }
 

@@ -1,9 +1,10 @@
-// Stage for speed: the optimistic write (`postExpecting`, `Expected`, `isAsCached`, and the cache in rooms.ts). It decides what a message
-// causes from the cached state of its space, and writes both in one statement that names the space's version, instead of a transaction
-// that locks the space. To remove it, let `post` always use its transaction, and delete these parts, the branches for `expected` in
-// send-message.ts and posting/run-messages.ts, and `Space.version`. Gain: a `sendMessage` that wakes one agent takes 1
-// statement instead of 6, a run of two steps with one message 8 instead of 19 (docs/round-trips.md, counted by
-// test/support/round-trips.ts). The bounds of `bench/round-trips` on both need it.
+// Optimization: the optimistic write (`postExpecting`, `Expected`, `isAsCached`, and the cache in rooms.ts). It
+// decides the effects of a message from the cached state of its space, and writes message and effects in one
+// statement that checks the space's version, instead of a transaction that locks the space. To remove it, let `post`
+// always use its transaction, and delete these parts, the branches for `expected` in send-message.ts and
+// posting/run-messages.ts, and `Space.version`. Gain: a `sendMessage` that wakes one agent takes 1 statement instead
+// of 6, and a run of two steps with one message 8 instead of 19 (docs/round-trips.md, counted by
+// test/support/round-trips.ts). The limits of `bench/round-trips` on both depend on it.
 import { spaceTopic } from '../broker/topics.ts'
 import type { Provenance } from '../confidentiality/marks.ts'
 import { type EntityKind, Prisma, type Run } from '../generated/prisma/client.ts'
@@ -39,7 +40,7 @@ import { answerWaits, isNoReply } from './reply-waits.ts'
 import { createRooms, type FullRoom, readRoom } from './rooms.ts'
 import { type MessageTrigger, provenanceOfMessage, publishWoken, type Woken, wakeSql, wokenOf } from './wake.ts'
 
-/** The fields of a message that routing needs; an unfinished message may have no row yet. */
+/** The fields of a message that routing needs. An unfinished message may not have a row yet. */
 export type RoutedMessage = Pick<
   Message,
   | 'id'
@@ -55,36 +56,45 @@ export type RoutedMessage = Pick<
   | keyof Provenance
 >
 
-/** The effects of a message, decided with the cached state of its space, to be written in one statement with the message. */
+/**
+ * The effects of a message, decided from the cached state of its space, to be written in one statement with the
+ * message.
+ */
 export interface Expected {
-  /** Conditions for the write: the space has this version, and `isAsCached` checks the state that the version does not cover. */
+  /**
+   * The version that the space must have for the write. `isAsCached` checks the state that the version does not
+   * cover.
+   */
   version: number
   isAsCached: Prisma.Sql
-  /** The turn that the message takes. */
+  /** The agent whose turn the message takes. */
   turn: AgentMember | null
-  /** Parts of the statement that read from `message`; the last one, `routed`, returns the message's row, and its effects as `came`. */
+  /**
+   * Parts of the statement that read from `message`. The last part, `routed`, returns the message's row and, as
+   * `came`, its effects.
+   */
   effects: Changes
 }
 
 /** A message that has been written. */
 export interface Written {
   message: Message
-  /** The column `came` of an optimistic write. */
+  /** The column `came` of an optimistic write: the effects of the message. */
   came?: unknown
-  /** The space's version after an optimistic write that took a turn. */
+  /** The version of the space after an optimistic write that took a turn. */
   version?: number
 }
 
-/** How the sender of a message writes it. */
+/** How the sender of a message writes the message. */
 export interface MessageWriter {
   /**
-   * Writes the message in one statement: with its effects if the space is as expected, or without any in a transaction.
-   * Null if the conditions did not hold.
+   * Writes the message in one statement: with its effects if the space is as expected; in a transaction, without
+   * them. Returns null if the conditions did not hold.
    */
   write(how: { expected: Expected } | { tx: Tx }): Promise<Written | null>
-  /** The error if the message cannot be written in a transaction either. */
+  /** Returns the error for a message that cannot be written in a transaction either. */
   refused(): Error
-  /** Only a transaction can decide, because the effects depend on rows that the writer locks. */
+  /** Whether a transaction is required, because the effects depend on rows that the writer locks. */
   needsLock?: boolean
 }
 
@@ -96,27 +106,31 @@ export interface Routed {
   afterCommit(): Promise<void>
 }
 
-/** Writes finished messages, each together with its effects: the runs, inbox events and outcomes of its space's agents. */
+/**
+ * Writes finished messages together with their effects: the runs, inbox events and outcomes of the agents in the
+ * space.
+ */
 export interface Post {
   /**
-   * Writes a message: optimistically in one statement, with a decision by the cached state of the space; if that state
-   * has changed, or does not suffice, in a transaction that writes the message first and decides under its locks.
-   * @throws BadInputError for a mention that is refused; `refused()`
+   * Writes a message. First tries one statement, with effects decided from the cached state of the space. If that
+   * state has changed or is not sufficient, uses a transaction that writes the message first and decides while
+   * holding its locks.
+   * @throws BadInputError if a mention is refused; the error of `refused()`
    */
   post(message: RoutedMessage, writer: MessageWriter): Promise<{ message: Message; routed: Routed | null }>
   /**
-   * Finishes, within a transaction, a message whose call has been answered, and routes the message unless that was
-   * done before. If the call will not be answered, the message becomes INTERRUPTED and is not routed.
+   * Finishes, in a transaction, a message whose call has been answered, and routes the message unless it was routed
+   * before. If the call will not be answered, the message becomes INTERRUPTED and is not routed.
    */
   finishAnswered(tx: Tx, messageId: string, status?: FinalMessageStatus): Promise<{ afterCommit(): Promise<void> }>
 }
 
-/** The facts on which routing decides. */
+/** The facts from which routing decides. */
 interface Facts {
   message: RoutedMessage
-  /** The full text of the message as agents read it. */
+  /** The full text of the message, in the form in which agents read it. */
   content: string
-  /** The sender may have left the space in the meantime. */
+  /** The sender, who may have left the space in the meantime. */
   sender: { name: string; kind: EntityKind }
   room: FullRoom
 }
@@ -140,7 +154,7 @@ export function createPost(platform: Platform): Post {
     }
   }
 
-  /** Null if only a transaction can decide. */
+  /** Writes a message optimistically. Returns null if only a transaction can decide the effects. */
   async function postExpecting(message: RoutedMessage, writer: MessageWriter) {
     const room = await rooms.cached(message.spaceId)
     const sender = room?.members.get(message.senderId)
@@ -149,10 +163,10 @@ export function createPost(platform: Platform): Post {
     const routable = routableOf(message, sender)
     if (faultOfMentions(routable, room) !== null) return null
     const decision = decideWakes(routable, room)
-    // Loop limits count the messages of agents one at a time, in a transaction.
+    // Loop limits require that messages of agents are counted one at a time, in a transaction.
     if (message.depth > 0 && decision.wakes.length > 0) return null
     const { turn } = decision
-    // The turns of a thread are not cached.
+    // The turns of threads are not cached.
     if (message.threadRootId !== null && turn !== null) return null
     const expected = { version: room.version, isAsCached: isAsCached(facts), turn, effects: effectsOf(facts, decision) }
     const written = await writer.write({ expected })
@@ -173,7 +187,7 @@ export function createPost(platform: Platform): Post {
     if (decision.turn !== null && threadRootId === null) await takeTurn(tx, spaceId, decision.turn)
     if (decision.turn !== null && threadRootId !== null)
       await takeTurnInThread(tx, { threadRootId, spaceId }, decision.turn)
-    // A human's message starts a new root, whose runs are counted from here.
+    // A human's message starts a new root, so its runs need not be counted yet.
     const isLimited = message.depth > 0 && decision.wakes.length > 0
     const limited = isLimited ? limitWakes(decision, await allowance(tx, message, config.limits)) : decision
     const changes = { message: Prisma.sql`SELECT * FROM "Message" WHERE id = ${message.id}` }
@@ -212,14 +226,17 @@ export function createPost(platform: Platform): Post {
   }
 }
 
-/** The runs that a message started earlier. */
+/** Returns the runs that a message started earlier. */
 export async function startedBy({ prisma }: Platform['db'], messageId: string): Promise<Run[]> {
   const outcomes = await prisma.outcome.findMany({ where: { messageId, kind: { in: ['RUN', 'SKIPPED'] } } })
   const ids = outcomes.flatMap(({ runId }) => (runId === null ? [] : [runId]))
   return prisma.run.findMany({ where: { id: { in: ids } }, orderBy: { id: 'asc' } })
 }
 
-/** Settles the waits that the message answers, and reads what routing decides on. @throws BadInputError */
+/**
+ * Settles the waits that the message answers, and reads the facts for routing.
+ * @throws BadInputError
+ */
 async function readFacts(tx: Tx, message: Message): Promise<Facts & { answered: Answered }> {
   const room = await readRoom(tx, message)
   if (room === null) throw new Error(`space ${message.spaceId} does not exist`)
@@ -233,8 +250,8 @@ async function readFacts(tx: Tx, message: Message): Promise<Facts & { answered: 
 }
 
 /**
- * Checks the conditions that the version of a space does not cover: no open waits, unchanged names, the same
- * paused agents, no exhausted budget. Not needed if the space has no agents and a human posts.
+ * Returns a condition for the state that the version of a space does not cover: no open waits, unchanged names, the
+ * same paused agents, no exhausted budget. A space without agents needs no such check if a human posts.
  */
 function isAsCached({ message, sender, room }: Facts): Prisma.Sql {
   const { agents } = room
@@ -264,7 +281,7 @@ function notifiesAnybody({ message, room }: Facts): boolean {
   return false
 }
 
-/** The mentioned members, with their names. */
+/** Returns the mentioned members with their names. */
 function mentionedIn(message: RoutedMessage, { members }: FullRoom): { id: string; name: string }[] {
   return mentionsOf(message).flatMap((id) => {
     const member = members.get(id)
@@ -276,7 +293,7 @@ function triggerOf({ message, content, sender, room }: Facts): MessageTrigger {
   const { id: messageId, spaceId, senderId, parts } = message
   const space = { id: spaceId, name: room.spaceName }
   const text = textOf(parts) || content
-  // The sequence number is assigned by the statement that writes the row.
+  // The statement that writes the row assigns the sequence number.
   const provenance = provenanceOfMessage(message, sender.kind)
   return {
     type: 'SPACE_MESSAGE',
@@ -293,12 +310,12 @@ function triggerOf({ message, content, sender, room }: Facts): MessageTrigger {
 }
 
 /**
- * The sequence number of the space's last message; greater than the message's own number if other messages
- * were posted while it was streaming.
+ * SQL for the sequence number of the space's last message. It is greater than the message's own number if other
+ * messages were posted while this one was streaming.
  */
 const LAST_SEQ = Prisma.sql`greatest(message.seq, (SELECT "lastSeq" FROM "Space" WHERE id = message."spaceId"))`
 
-/** Runs, inbox events and outcomes of a message, as parts of a WITH clause that read from `message`. */
+/** Returns the runs, inbox events and outcomes of a message, as parts of a WITH clause that read from `message`. */
 function effectsOf(facts: Facts, { wakes, verdicts }: Decision): Changes {
   const { message, room } = facts
   const [first] = wakes

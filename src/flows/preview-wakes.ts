@@ -9,11 +9,11 @@ import { NO_SUCH_MESSAGE } from './message-access.ts'
 import { readAnswerable } from './reply-waits.ts'
 import { readRoom } from './rooms.ts'
 
-/** Determines whom a message would wake, for the composer (the input field for messages). */
+/** Determines which agents a message would wake, for the message input field. */
 export interface WakePreview {
   /**
-   * Returns the ids of the agents that a message of the viewer would wake now, in join order. Unknown ids among
-   * `mentionedIds` do not count.
+   * Returns the ids of the agents that a message of the viewer would wake now, in the order in which they joined.
+   * Ignores unknown ids in `mentionedIds`.
    * @throws NotFoundError; BadInputError for a reply to a deleted message
    */
   preview(viewer: Viewer, message: PreviewedMessage): Promise<string[]>
@@ -22,7 +22,7 @@ export interface WakePreview {
 interface PreviewedMessage {
   spaceId: string
   mentionedIds: readonly string[]
-  /** The message that it would reply to. */
+  /** The id of the message to which the new message replies. */
   replyToId: string | null
 }
 
@@ -40,7 +40,7 @@ export function createWakePreview(
         readAnswerable(db.prisma, { spaceId, senderId, threadRootId }),
       ])
       if (room === null) throw new NotFoundError(NO_SUCH_SPACE)
-      // A mentioned agent that waits for a reply gets the message as the answer, and is woken as well.
+      // A mentioned agent that waits for a reply receives the message as the reply and is also woken.
       for (const id of mentionedIds) answered.delete(id)
       const { wakes } = decideWakes({ senderId, senderKind: 'HUMAN', mentions: mentionedIds }, room, answered)
       return wakes.map(({ id }) => id)
@@ -48,7 +48,10 @@ export function createWakePreview(
   }
 }
 
-/** The thread that a reply to a message would join. @throws NotFoundError, BadInputError */
+/**
+ * Returns the thread to which a reply would belong.
+ * @throws NotFoundError, BadInputError
+ */
 async function threadOf(db: Platform['db'], spaceId: string, replyToId: string): Promise<string | null> {
   const found = await findReplied(db, { spaceId, replyToId })
   if (found.type === 'unknown') throw new NotFoundError(NO_SUCH_MESSAGE)

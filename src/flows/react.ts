@@ -12,19 +12,23 @@ import { type ChangingRun, lockReached, lockVisible, type ReachedMessage } from 
 export interface ReactInput {
   messageId: string
   emoji: string
-  /** False removes the reaction. */
+  /** False to remove the reaction. */
   on?: boolean | null
 }
 
-/** Reactions to messages. They wake nobody. */
+/** Adds and removes reactions to messages, which wake nobody. */
 export interface Reacting {
   /**
-   * Adds or removes the viewer's reaction; repeating the call changes nothing.
-   * @throws BadInputError if the reaction is not exactly one emoji; ForbiddenError for an admin token, and for a deleted message;
-   * NotFoundError; LimitExceededError if the message has the maximum of different emojis
+   * Adds or removes the viewer's reaction. Repeating the call changes nothing.
+   * @throws BadInputError if the reaction is not exactly one emoji; ForbiddenError for an admin token, and for a
+   * deleted message; NotFoundError; LimitExceededError if the message already has the maximum number of different
+   * emojis
    */
   react(viewer: Viewer, input: ReactInput): Promise<Message>
-  /** Adds a reaction of a run's agent, in the transaction of the call. @throws the same */
+  /**
+   * Adds a reaction of a run's agent, in the transaction of the call.
+   * @throws the same errors as `react`
+   */
   reactAs(
     tx: Tx,
     run: ChangingRun,

@@ -11,21 +11,23 @@ import type { Platform } from '../platform/platform.ts'
 import { saveWebhookUse } from '../stores/webhook-store.ts'
 import type { Triggers } from './trigger-agent.ts'
 
-/** The result of a delivery that has woken the agent, now or earlier. */
+/** The result of a delivery that has woken the agent, now or when it was first received. */
 export interface Delivery {
-  /** Null if a persistent agent received an inbox event. */
+  /** The run; null if a persistent agent received an inbox event instead. */
   runId: string | null
-  /** False for a repeated delivery. */
+  /** False if the delivery was received before. */
   isNew: boolean
 }
 
 /** Receives webhook deliveries. */
 export interface WebhookDeliveries {
   /**
-   * Receives a delivery; the names of its headers are in lower case. Repeated ids are ignored. The body is JSON or
-   * text. Resolves when the trigger is written. Calls `body` with the size limit after it has checked the headers.
-   * @throws NotFoundError for an unknown webhook, UnauthenticatedError for an invalid signature or an old timestamp,
-   * BadInputError for a payload that is not UTF-8, too large, or has inexact numbers.
+   * Receives a delivery, whose header names are in lower case. Repeated delivery ids have no effect. The body is
+   * JSON or text. Calls `body` with the size limit after checking the headers. Resolves when the trigger has been
+   * written.
+   * @throws NotFoundError for an unknown webhook; UnauthenticatedError for an invalid signature or an old timestamp;
+   * BadInputError for a payload that is not UTF-8, is too large, or contains numbers that JavaScript cannot
+   * represent exactly
    */
   receive(
     webhookId: string,
@@ -63,7 +65,7 @@ export function createWebhookDeliveries(
     async receive(webhookId, headers, body) {
       const [row] = await db.prisma.webhook.findMany({ where: { id: { in: wellFormedIds([webhookId]) } } })
       if (row === undefined) {
-        // Read the body first, so that the sender gets the response instead of a broken connection.
+        // Reads the body first, so that the sender receives the response instead of a closed connection.
         await body(MOST_BYTES_FOR_NOBODY)
         throw new NotFoundError(NO_SUCH_WEBHOOK)
       }
@@ -106,8 +108,8 @@ function readHeaders(headers: Record<string, string>, now: number): SignedHeader
 }
 
 /**
- * The library only signs. Timestamps are checked here because the clock is injected, and signatures are compared over
- * the raw bytes, which are UTF-8.
+ * Whether one of the signatures is valid. The library is only used for signing: timestamps are checked here because
+ * the clock is injected, and signatures are computed over the raw bytes, which are UTF-8.
  */
 function isSignedBy(secret: string, { deliveryId, sentAt, signatures }: SignedHeaders, rawBody: Buffer): boolean {
   const expected = Buffer.from(new StandardWebhook(secret).sign(deliveryId, sentAt, rawBody.toString()))
@@ -117,7 +119,10 @@ function isSignedBy(secret: string, { deliveryId, sentAt, signatures }: SignedHe
     .some((matches) => matches)
 }
 
-/** Parses the body as JSON, or else returns its text. @throws BadInputError */
+/**
+ * Parses the body as JSON; returns its text if it is not JSON.
+ * @throws BadInputError
+ */
 function readBody(text: string): Json {
   const value = parsed(text)
   checkJsonSize(value, 'body')

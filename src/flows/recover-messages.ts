@@ -16,33 +16,31 @@ import { cancelStreamingCallsSql, isJournaled, WAITS_OUTSIDE_RUN_SQL } from '../
 import { changeMessageSql, finishOpen, type MessageRow } from '../stores/message-store.ts'
 import { ENDED_RUNS_SQL, OPEN_MESSAGES_SQL } from '../stores/status-sql.ts'
 
-/** How long the events of an ended run are kept. */
+/** How long the events of a run are kept after its end. */
 const KEPT_AFTER_END_SECONDS = 3600
 
-/** Settles the messages and the log of a run that has ended or was taken over. */
+/** Cleans up the messages and the log of a run that has ended or was taken over. */
 export interface MessageRecovery {
   /**
-   * Seals the run's topic, so that its worker publishes nothing more; saves the streamed text of
-   * its unfinished messages as INTERRUPTED; publishes the end of each message; appends the run's
-   * one end event.
+   * Seals the run's topic, so that its worker can no longer publish; stores the streamed text of its unfinished
+   * messages as INTERRUPTED; publishes the end of each message; and appends the run's only end event.
    */
   settle(run: ClaimedRun, end: RunLogEvent): Promise<void>
   /**
-   * Cleans up after a takeover. If the dead worker was streaming a message from a generation that is not in
-   * the journal, the message becomes INTERRUPTED, and the call that it shows CANCELED; unless the run relays
-   * the answer of another server, and continues the message. If a journaled call has begun a message, that
-   * call will finish it. Announces messages that were committed and not announced.
-   * Stops if another worker takes the run over.
+   * Cleans up after a takeover. If the dead worker was streaming a message from a generation that is not in the
+   * journal, the message becomes INTERRUPTED and the call that it shows CANCELED, unless the run relays the answer
+   * of another server and continues the message. If a journaled call has begun a message, that call will finish the
+   * message. Announces messages that were committed but not announced. Stops if another worker takes over the run.
    */
   takeOver(run: ClaimedRun): Promise<void>
-  /** Settles ended runs whose messages are still open because their process died before it settled them. */
+  /** Cleans up after ended runs whose messages are still unfinished because their process died before the cleanup. */
   sweep(): Promise<void>
 }
 
 /** Returns the event for a run's end. */
 export function endEventOf(run: ClaimedRun): RunLogEvent {
   if (run.status === 'COMPLETED') return { type: 'RunCompleted' }
-  // Only admins see the error itself, on the run.
+  // Only admins can see the error itself, which is a field of the run.
   return run.status === 'FAILED' ? { type: 'RunFailed', error: errorForMembers(run) ?? '' } : { type: 'RunCanceled' }
 }
 
@@ -55,7 +53,7 @@ export async function readPartsSoFar(
   log: Platform['log'],
   { id, spaceId, parts, composite }: Pick<Message, 'id' | 'spaceId' | 'parts' | 'composite'>,
 ): Promise<MessagePart[]> {
-  // Without the event log, use the text that was saved last.
+  // If the event log is unavailable, uses the text that was stored last.
   const drafts = await log.drafts(spaceTopic(spaceId), [id]).then(
     (found) => found.get(id),
     () => undefined,
@@ -78,16 +76,16 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
 
   async function interrupt(row: MessageRow, run: ClaimedRun): Promise<void> {
     const parts = await partsSoFar(row)
-    // A text message that was only waiting for a reply is complete.
+    // A message of texts that was only waiting for a reply is complete.
     const isWhole = row.status === 'REQUIRES_ACTION' && parts.every(({ type }) => type === 'text')
-    // The run may have read more since the row was written, so both labels are merged.
+    // The labels are merged, because the run may have read more after the row was written.
     const marks = marksTogether([row, run])
     await finishOpen(db.prisma, row.id, { status: isWhole ? 'COMPLETE' : 'INTERRUPTED', parts, marks })
   }
 
   /**
-   * Interrupts a message of a run that continues under this claim; a later claim may already be writing. @throws
-   * RunLostError
+   * Interrupts a message of a run that continues under this claim. Throws if a later claim is already writing.
+   * @throws RunLostError
    */
   async function interruptHeld(row: MessageRow, run: ClaimedRun, hold: Hold): Promise<void> {
     const parts = await partsSoFar(row)
@@ -107,7 +105,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     }
   }
 
-  /** Publishes that messages exist and that they wait, even if both were already published. */
+  /** Publishes that messages exist and that they wait, whether or not this was published before. */
   async function announceOpen(rows: MessageRow[]): Promise<void> {
     for (const row of rows) {
       await announcer.announce(row)
@@ -132,7 +130,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     await log.append(spaceTopic(row.spaceId), changed, { once: `canceled:${id}` })
   }
 
-  /** Returns the messages that none of the open calls will continue. */
+  /** Returns the messages that none of the unsettled calls will continue. */
   async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
     const openCalls = new Set(calls.filter(({ settledAt }) => settledAt === null).map(({ id }) => id))
     const parts = await Promise.all(
@@ -141,7 +139,10 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     return rows.filter((row, index) => isOrphan({ ...row, parts: parts[index] ?? [] }, openCalls))
   }
 
-  /** Whether the run relays the answer of another server: it reads the answer again, and continues the message. */
+  /**
+   * Whether the run relays the answer of another server. Such a run reads the answer again and continues the
+   * message.
+   */
   async function isRelayed(runId: string): Promise<boolean> {
     const last = await db.prisma.step.findFirst({
       where: { runId },
@@ -151,7 +152,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     return last !== null && isForeignModel(last.model)
   }
 
-  /** Returns the ids of open messages with a call that can still get a result although its run has ended. */
+  /** Returns the ids of unfinished messages with a call that can still get a result although its run has ended. */
   async function waitedFor(rows: MessageRow[]): Promise<Set<string | null>> {
     const open = rows.filter(({ status }) => !isFinalMessage(status)).map(({ id }) => id)
     const calls = await db.prisma.toolCall.findMany({
@@ -164,7 +165,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
   async function tidyUp(run: ClaimedRun): Promise<void> {
     const rows = await db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } })
     const topic = runTopic(run.id)
-    // The run has ended, so it begins no further messages in these or other spaces.
+    // The run has ended, so it starts no more messages in these or other spaces.
     await log.seal(topic, [topic, ...new Set(rows.map(({ spaceId }) => spaceTopic(spaceId)))])
     const waited = await waitedFor(rows)
     const over = rows.filter(({ id }) => !waited.has(id))
@@ -175,7 +176,8 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
 
   async function settle(run: ClaimedRun, end: RunLogEvent): Promise<void> {
     const topic = runTopic(run.id)
-    // Seal first: a suspended worker may still publish events of the run, and none may follow its end.
+    // The topic is sealed first: a suspended worker may still publish events of the run, and none may follow the end
+    // event.
     if (run.status !== 'COMPLETED') await tidyUp(run)
     await Promise.all([
       ...(run.status === 'COMPLETED' ? [log.seal(topic, [topic])] : []),

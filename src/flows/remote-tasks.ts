@@ -4,8 +4,8 @@ import type { Platform } from '../platform/platform.ts'
 import { remoteCallsOf } from '../stores/call-store.ts'
 
 /**
- * Enqueues the cancellation of the tasks that a run has begun on other servers, because nobody reads more of their answers. Returns
- * whether there are any; then publish DUE_JOBS_CHANNEL after the commit.
+ * Enqueues the cancellation of the tasks that a run has started on other servers, because their answers are no
+ * longer needed. Returns whether there are any; if so, publish DUE_JOBS_CHANNEL after the commit.
  */
 export async function enqueueCancellations(tx: Tx, jobs: Platform['jobs'], runId: string): Promise<boolean> {
   const tasks = await remoteCallsOf(tx, runId)
@@ -17,7 +17,7 @@ export async function enqueueCancellations(tx: Tx, jobs: Platform['jobs'], runId
   return tasks.length > 0
 }
 
-/** Cancels the tasks that a run has begun on other servers. */
+/** Cancels the tasks that a run has started on other servers. */
 export async function cancelRemoteTasksOf({ db, jobs, signals }: Platform, runId: string): Promise<void> {
   if (await enqueueCancellations(db.prisma, jobs, runId)) await signals.publish(DUE_JOBS_CHANNEL, {})
 }

@@ -5,19 +5,22 @@ import { type Message, mentionsOf } from '../rules/message.ts'
 import { isMet, type Reply, type WaitCondition } from '../spaces/reply-search.ts'
 import { storeReplies } from '../stores/call-store.ts'
 
-/** The part of a waiting call's state that other modules use. */
+/** The fields of a waiting call's state that other modules use. */
 export interface WaitState {
-  /** A reply is posted after this message of the space, or is a later part of an unfinished message. */
+  /** The wait. A reply is a message after this one in the space, or a later part of a message that was unfinished. */
   wait: {
     messageId: string
-    /** The thread of the asking message, where the reply is expected; absent or null: outside of threads, or on it. */
+    /**
+     * The thread of the question, in which the reply is expected; absent or null if the question is outside of
+     * threads.
+     */
     threadRootId?: string | null
     afterSeq: number
     underWay: Record<string, number>
-    /** A human may answer. */
+    /** Whether humans may answer. */
     asksPeople: boolean
   }
-  /** The reply, once there is one. */
+  /** The reply; absent until there is one. */
   reply?: Reply
 }
 
@@ -29,7 +32,7 @@ interface OpenWait {
   conditions: WaitCondition[]
 }
 
-/** A finished message with its full text as agents read it. */
+/** A finished message, with its full text in the form in which agents read it. */
 export interface WholeMessage {
   message: Message
   sender: { name: string; kind: EntityKind }
@@ -37,9 +40,9 @@ export interface WholeMessage {
 }
 
 /**
- * Finds the waits that a message answers, in the transaction that posts it.
- * Returns, by agent, the waiting run, for agents that the message therefore does not wake; a
- * mentioned agent is both answered and woken
+ * Settles the waits that a message answers, in the transaction that posts the message. Returns the waiting runs by
+ * agent, for agents that the message does not wake because it has answered them. A mentioned agent is both answered
+ * and woken.
  */
 export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<string, string>> {
   const { message } = whole
@@ -48,7 +51,7 @@ export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<stri
     return reply === null ? [] : [{ id: wait.id, reply, agentId: wait.agentId, runId: wait.runId }]
   })
   if (met.length > 0) await storeReplies(tx, met)
-  // An earlier part of the message may have answered already.
+  // An earlier part of the message may already have answered the wait.
   const before = message.runId === null ? [] : await answeredBefore(tx, message.id)
   const answered = new Map([...before, ...met].map(({ agentId, runId }) => [agentId, runId ?? '']))
   for (const id of mentionsOf(message)) answered.delete(id)
@@ -58,8 +61,8 @@ export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<stri
 type InSpace = Pick<Message, 'id' | 'spaceId' | 'senderId' | 'runId' | 'threadRootId'>
 
 /**
- * Condition on a call: it waits for a reply in the message's space and thread (`isWhereAsked`), from somebody other than
- * itself, and its agent is still a member.
+ * Condition on a call: it waits for a reply in the message's space and thread (`isWhereAsked`), its agent is not the
+ * sender, and its agent is still a member.
  */
 const mayBeAnswered = ({ spaceId, senderId, threadRootId }: InSpace) => Prisma.sql`
   "spaceId" = ${spaceId} AND status = 'RUNNING' AND state->'wait' IS NOT NULL AND state->'reply' IS NULL
@@ -67,7 +70,7 @@ const mayBeAnswered = ({ spaceId, senderId, threadRootId }: InSpace) => Prisma.s
   AND (state#>>'{wait,threadRootId}' IS NOT DISTINCT FROM ${threadRootId} OR state#>>'{wait,messageId}' = ${threadRootId})
   AND EXISTS (SELECT 1 FROM "Membership" b WHERE b."spaceId" = "ToolCall"."spaceId" AND b."entityId" = "ToolCall"."agentId")`
 
-/** Locks in a fixed order, so that a call is answered once. */
+/** Locks the waiting calls in a fixed order, so that each call is answered only once. */
 function openWaits(tx: Tx, message: InSpace): Promise<OpenWait[]> {
   return tx.$queryRaw<OpenWait[]>`
     SELECT id, "agentId", "runId", state->'wait' AS wait, input#>'{wait,for}' AS conditions FROM "ToolCall"
@@ -81,7 +84,7 @@ export function isNoReply(message: InSpace): Prisma.Sql {
   return message.runId === null ? none : Prisma.sql`${none} AND ${before}`
 }
 
-/** Returns, by agent, the waiting run that a new message of a human would answer. Locks nothing. */
+/** Returns, by agent, the waiting runs that a new message of a human would answer, without locking anything. */
 export async function readAnswerable(
   tx: Tx,
   { spaceId, senderId, threadRootId }: Pick<Message, 'spaceId' | 'senderId' | 'threadRootId'>,

@@ -33,13 +33,13 @@ import { insertSpace } from '../stores/space-store.ts'
 import { copySpace } from './fork-space.ts'
 import { publishWoken, startRun } from './wake.ts'
 
-/** Runs that repeat a part of an earlier one. */
+/** Starts runs that repeat a part of an earlier run. */
 export interface Rerunning {
   /**
-   * Starts a run in a copy of the space, which continues an ended run from before one of its steps, with other instructions
-   * or another model. The original stays unchanged. For admins.
-   * @throws NotFoundError, ForbiddenError; BadInputError for a step that the run does not have; ConflictError if the run is
-   * active, its journal or its agent was deleted, or it is a think cycle
+   * Starts a run in a copy of the space that continues an ended run from just before one of its steps, with other
+   * instructions or another model. The original stays unchanged. For admins.
+   * @throws NotFoundError, ForbiddenError; BadInputError if the run does not have the step; ConflictError if the run
+   * is active or is a think cycle, or if its journal or its agent was deleted
    */
   rerun(viewer: Viewer, input: RerunStepInput): Promise<Run>
 }
@@ -58,7 +58,7 @@ interface RerunningParts {
   models: Pick<Models, 'check' | 'lookFor'>
 }
 
-/** A run to repeat from a step, and changes. */
+/** A run to repeat from one of its steps, and the changes for the repetition. */
 interface Repeat {
   run: Run
   step: number
@@ -128,7 +128,10 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
   return { again, spaceId: fork.intoId, memberIds }
 }
 
-/** Returns the parts that calls had added to a growing message: each call sends a text or a file, or is shown itself. */
+/**
+ * Returns the parts that calls had added to an unfinished composite message: each call sends a text or a file, or is
+ * shown itself.
+ */
 function partsBefore({ originalId, parts }: AdoptedMessage, calls: readonly ToolCall[], intoId: string): MessagePart[] {
   const shown = new Set(calls.map(({ id }) => copiedId(id, intoId)))
   const sent = calls.filter(({ output }) => isObject(output) && output['messageId'] === originalId).length
@@ -143,7 +146,10 @@ interface Scratch {
   change: Parameters<typeof copyAgents>[2]['change'] & object
 }
 
-/** Copies the space in which the run worked, as of a given time; if there is none, creates a space for the agent alone. */
+/**
+ * Copies the space in which the run worked, as it was at a given time. If the run worked in no space, creates a
+ * space for the agent alone.
+ */
 async function scratchCopy(tx: Tx, platform: Platform, viewer: Viewer, { run, at, change }: Scratch) {
   const spaceId = run.triggerSpaceId ?? run.activeSpaceId
   if ((await tx.agent.count({ where: { id: run.agentId } })) === 0) throw new ConflictError('The agent was deleted.')
@@ -175,8 +181,8 @@ async function scratchSpace(tx: Tx, platform: Platform, viewer: Viewer, { run, c
 }
 
 /**
- * The new run has the trigger of the original, in the copy, and works for the viewer. Its root is a new one, which shares the budget
- * of the original's.
+ * Creates the new run in the copy, with the trigger of the original. Its requester is the viewer. Its root is new
+ * and shares the budget of the original's root.
  */
 async function newRunOf(tx: Tx, fork: Fork, viewer: Viewer, run: Run) {
   const { triggerType, triggerName, triggerSummary, triggerSpaceId, triggerMessageId, triggerSenderId } = run
@@ -211,7 +217,7 @@ async function newRunOf(tx: Tx, fork: Fork, viewer: Viewer, run: Run) {
 const AN_ID = /\b(?:msg|fil)_[0-9a-f]{32}\b/g
 const COPIED_ID = /\b(?:spc|agt|run|tcl|stp|msg|fil)_[0-9a-f]{32}\b/g
 
-/** Returns the rows of a journal for the new run. Ids in prompts, calls and results become those of the copies. */
+/** Returns the rows of a journal for the new run. Replaces ids in prompts, calls and results by those of the copies. */
 async function copyOfJournal(
   tx: Tx,
   fork: Fork,

@@ -18,25 +18,35 @@ import type { Platform } from '../platform/platform.ts'
 import { addPart, clearParts, deleteUpload, finishUpload, insertUpload } from '../stores/file-store.ts'
 import type { Uploads } from './upload-file.ts'
 
-/** Uploads that can be resumed after an interruption, on any process. Only the human who began an upload sees it. */
+/**
+ * Manages uploads that clients can resume after an interruption, on any process. Only the human who began an upload
+ * can see it.
+ */
 export interface ResumableUploads {
   newId(): string
-  /** How long after its start an upload expires. */
+  /** The time after which an upload expires, from its start. */
   lifetimeMs: number
-  /** Begins an upload. The resulting file gets the id of the upload. @throws BadInputError, ForbiddenError, LimitExceededError, StorageUnavailableError */
+  /**
+   * Begins an upload. The resulting file will have the id of the upload.
+   * @throws BadInputError, ForbiddenError, LimitExceededError, StorageUnavailableError
+   */
   begin(viewer: Viewer, input: { id: string; name: string; size: number }): Promise<FileUpload>
   /** @throws NotFoundError, including for an expired upload */
   get(viewer: Viewer, id: string): Promise<FileUpload>
   /**
-   * Stores the next bytes; if the body is cut off, those that arrived. Returns the total number of bytes
-   * received. @throws NotFoundError; ConflictError unless the offset is the current one; StorageUnavailableError
+   * Stores the next bytes. If the body is interrupted, stores those that have arrived. Returns the total number of
+   * stored bytes.
+   * @throws NotFoundError; ConflictError unless the offset is the current one; StorageUnavailableError
    */
   append(viewer: Viewer, id: string, offset: number, body: Readable): Promise<number>
-  /** Creates the file of a complete upload, once. @throws as `Uploads.upload` */
+  /**
+   * Creates the file of a complete upload. Creates it only once.
+   * @throws the errors of `Uploads.upload`
+   */
   finish(viewer: Viewer, id: string): Promise<File>
   /** Cancels an upload. */
   cancel(viewer: Viewer, id: string): Promise<void>
-  /** Deletes expired uploads, a few at a time. */
+  /** Deletes a batch of expired uploads. */
   sweep(): Promise<void>
 }
 
@@ -71,7 +81,10 @@ export function createResumableUploads(
 
   const fileOf = (id: string) => db.prisma.file.findUnique({ where: { id } })
 
-  /** Creates the file of a complete upload from its parts. Another request or process may do so at the same time. */
+  /**
+   * Creates the file of a complete upload from its parts. Another request or process may do the same at the same
+   * time.
+   */
   async function create(viewer: Viewer, upload: FileUpload): Promise<File> {
     const { id, name, size: bytes } = upload
     const body = Readable.from(bytesOf(upload), { objectMode: false })
@@ -84,7 +97,7 @@ export function createResumableUploads(
     }
   }
 
-  /** Deletes the parts of an upload whose file exists. On failure, they stay until the upload expires. */
+  /** Deletes the parts of an upload whose file exists. If this fails, the parts stay until the upload expires. */
   async function deleteSpentParts(upload: FileUpload): Promise<void> {
     try {
       await deleteParts(upload)
@@ -131,7 +144,7 @@ export function createResumableUploads(
         throw new LimitExceededError(`An upload can have at most ${MOST_PARTS} parts: begin again with larger ones.`)
       const received = await receiveFile(files, body, { mostBytes: upload.size - offset, keepsBrokenOff: true }).catch(
         (error) => {
-          // Nothing came.
+          // No bytes have arrived.
           if (error instanceof BadInputError && !(error instanceof FileTooLargeError)) return null
           throw error
         },
@@ -150,7 +163,7 @@ export function createResumableUploads(
     },
     async finish(viewer, id) {
       const upload = await get(viewer, id)
-      // This also covers a process that died before it recorded that the file exists.
+      // The file may exist although this is not recorded, because a process died in between.
       const made = await fileOf(id)
       if (upload.fileId !== null) {
         if (made === null) throw new NotFoundError(NO_SUCH_UPLOAD)
@@ -177,6 +190,6 @@ export function createResumableUploads(
   }
 }
 
-/** The keys of the parts of an upload, in order. */
+/** Returns the keys of an upload's parts in order. */
 const keysOf = ({ id, parts, received }: FileUpload): string[] =>
   parts.map((from, index) => partKey(id, from, parts[index + 1] ?? received))

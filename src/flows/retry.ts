@@ -17,9 +17,9 @@ import { publishWoken, type Woken, wakeAgain } from './wake.ts'
 /** Retries failed runs. */
 export interface Retrying {
   /**
-   * Retries a FAILED run as a new run with the same trigger, root and depth. For a failed cycle,
-   * requeues its events in the inbox and returns null as `run`. Allowed for human members of the
-   * trigger's space, the service that triggered the run, and admins.
+   * Retries a FAILED run as a new run with the same trigger, root and depth. For a failed cycle, returns its events
+   * to the inbox, and returns null as `run`. For human members of the trigger's space, the service that triggered
+   * the run, and admins.
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
    */
   retryRun(viewer: Viewer, input: { runId: string }): Promise<{ run: Run | null }>
@@ -38,7 +38,7 @@ export function createRetrying(platform: Platform, { visibility, runs }: Retryin
     return triggerSpaceId !== null && visibility.isMember(triggerSpaceId, viewer.id)
   }
 
-  /** @returns the last message that the retry sees */
+  /** @returns the `seq` of the last message that the new run reads */
   async function checkRun(tx: Tx, run: Run): Promise<number | null> {
     if (run.triggerType === 'INBOX') return null
     if (await isRetried(tx, run.id)) throw new ConflictError(RETRIED.RUN)
@@ -101,8 +101,8 @@ async function isRetried(tx: Tx, retryOfId: string): Promise<boolean> {
 }
 
 /**
- * Returns the last message of the space, up to which the retry reads. @throws ConflictError if the agent is no longer a
- * member
+ * Returns the `seq` of the last message of the space, up to which the new run reads.
+ * @throws ConflictError if the agent is no longer a member
  */
 async function lastSeqFor(tx: Tx, { agentId, triggerSpaceId }: Run): Promise<number | null> {
   if (triggerSpaceId === null) return null
@@ -113,7 +113,10 @@ async function lastSeqFor(tx: Tx, { agentId, triggerSpaceId }: Run): Promise<num
   return space.lastSeq
 }
 
-/** Reopens a chain that ended with the run. @throws ConflictError if the chain has continued without the run */
+/**
+ * Reopens a chain that ended with the run.
+ * @throws ConflictError if the chain has continued without the run
+ */
 async function takeChainUp(tx: Tx, run: Run, chainId: string, holderRunId: string): Promise<void> {
   const [chain] = await tx.$queryRaw<{ isFree: boolean }[]>`
     SELECT "holderId" IS NULL AND NOT EXISTS (

@@ -1,5 +1,5 @@
-// The state of spaces that routing needs: read in a transaction (`readRoom`), or cached (`createRooms`). The cache belongs to the
-// stage for speed that post.ts describes, with its gain and how to remove it.
+// The state of spaces that routing needs: read in a transaction (`readRoom`), or cached (`createRooms`). The cache
+// belongs to the optimization that post.ts describes, including its gain and how to remove it.
 import { LRUCache } from 'lru-cache'
 import { type EntityKind, type Message, type Mind, Prisma, type Routing } from '../generated/prisma/client.ts'
 import type { OverBudget } from '../lib/budget.ts'
@@ -10,26 +10,26 @@ import type { NotifyLevel } from '../rules/notices.ts'
 import type { AgentMember, Room } from '../rules/routing.ts'
 import { lastPickedIn } from '../stores/thread-store.ts'
 
-/** A space with all its members, as routing sees it. */
+/** A space with all its members, for routing. */
 export interface FullRoom extends Room {
   spaceName: string
-  /** Incremented on each change; see the triggers on "Space" and "Membership". */
+  /** The version, which triggers on "Space" and "Membership" increment on each change. */
   version: number
   members: Map<string, { name: string; kind: EntityKind; level: NotifyLevel }>
 }
 
-/** A cache of spaces for routing. */
+/** Caches spaces for routing. */
 export interface Rooms {
   /**
-   * Returns the cached space, without budgets. The caller must check its `version` in the statement that writes the
-   * decision. Null if there is no such space.
+   * Returns the cached space without budgets; null if the space does not exist. The caller must check its `version`
+   * in the statement that writes the decision.
    */
   cached(spaceId: string): Promise<FullRoom | null>
   /** Drops a space from the cache. */
   forget(spaceId: string): void
 }
 
-/** Maximum number of cached members, over all spaces. */
+/** The maximum number of cached members in all spaces together. */
 const MOST_CACHED_MEMBERS = 200_000
 
 interface MemberRow {
@@ -69,8 +69,8 @@ export function createRooms({ db }: Pick<Platform, 'db'>): Rooms {
 }
 
 /**
- * Reads the space in this transaction, with the budgets that apply to runs of the message; for a message of a thread, with
- * the turns of the thread.
+ * Reads the space in this transaction, with the budgets that apply to runs of the message and, for a message in a
+ * thread, the turns of the thread.
  */
 export async function readRoom(
   tx: Tx,
@@ -83,7 +83,7 @@ export async function readRoom(
   return { ...room, lastPicked: await lastPickedIn(tx, threadRootId) }
 }
 
-/** Budget state changes with every generation, so it is not cached. */
+/** SQL that replaces the budget state, which is not cached because it changes with every generation. */
 const NO_BUDGET = Prisma.sql`NULL::text`
 
 const membersOf = (spaceId: string, over: Prisma.Sql) => Prisma.sql`
@@ -96,7 +96,7 @@ const membersOf = (spaceId: string, over: Prisma.Sql) => Prisma.sql`
   WHERE s.id = ${spaceId}
   ORDER BY m."joinedAt", e.id`
 
-/** The rows are in join order. */
+/** Builds a room from the rows of its members, which are in the order of joining. */
 function roomOf(rows: MemberRow[]): FullRoom | null {
   const [space] = rows
   if (space === undefined) return null

@@ -26,23 +26,24 @@ export interface SendMessageInput {
   spaceId: string
   text: string
   mentionedAgentId?: string | null
-  /** Members of the space, at most 20. */
+  /** The ids of mentioned members of the space, at most 20. */
   mentionedIds?: readonly string[] | null
   idempotencyKey?: string | null
-  /** Files that the sender has uploaded, at most 20. With files, the text may be empty. */
+  /** The ids of files that the sender has uploaded, at most 20. With files, the text may be empty. */
   fileIds?: readonly string[] | null
-  /** A message of the space, in whose thread the new one is posted. */
+  /** The id of a message of the space, in whose thread the new message is posted. */
   replyToId?: string | null
 }
 
 /** Sends messages for a viewer. */
 export interface Sending {
   /**
-   * Posts as the viewer in one of the viewer's spaces. A repeated idempotency key returns
-   * the first message and its runs.
-   * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned entity that
-   * the viewer cannot see, a message to reply to that is not in the space, and a file that is not theirs; BadInputError for an invalid text, a mention of an entity that is
-   * not a member, a reply to a deleted message, or a file that was sent before; ConflictError for a key that was used with other content
+   * Posts a message as the viewer in one of the viewer's spaces. If the idempotency key was used before, returns the
+   * first message and its runs.
+   * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned entity that the viewer cannot
+   * see, a message to reply to that is not in the space, and a file of another human; BadInputError for an invalid
+   * text, a mention of an entity that is not a member, a reply to a deleted message, or a file that was already
+   * sent; ConflictError if the key was used with other content
    */
   send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: Run[] }>
 }
@@ -101,7 +102,7 @@ export function createSending(platform: Platform, { visibility, announcer, post 
           needsLock: fileIds.length > 0,
         },
       ).catch(async (error) => {
-        // Apart from files, only mentions can make a post fail.
+        // Apart from files, only mentions can be invalid at this point.
         if (error instanceof BadInputError && error.field === null)
           throw new BadInputError(error.message, fieldOfMentions(input))
         return { message: await repeatOf(error, platform, given), routed: null }
@@ -139,8 +140,9 @@ function mentionsIn({ mentionedAgentId, mentionedIds }: Omit<SendMessageInput, '
 const REPLY_FIELD = 'input.replyToId'
 
 /**
- * Returns the place of a reply. If the message of a repeated request was removed since, the key decides before the place
- * matters. @throws NotFoundError, BadInputError
+ * Returns the thread of a reply. If the message was deleted since the first request, a repeated request still
+ * succeeds, because the key is compared before the thread matters.
+ * @throws NotFoundError, BadInputError
  */
 async function replyIn(
   { db }: Platform,
@@ -171,13 +173,19 @@ function fileIdsIn({ fileIds }: Pick<SendMessageInput, 'fileIds'>): readonly str
   return ids
 }
 
-/** Returns the part for the text; none if there are files and no text. @throws BadInputError */
+/**
+ * Returns the part for the text; no part if there are files and no text.
+ * @throws BadInputError
+ */
 function textIn({ text, fileIds }: Pick<SendMessageInput, 'text' | 'fileIds'>): MessagePart[] {
   const isLeftOut = (fileIds ?? []).length > 0 && text.trim() === ''
   return isLeftOut ? [] : [{ type: 'text', text: checkMessageText(text, 'input.text') }]
 }
 
-/** Returns the parts for files that the sender has uploaded, sent or not. @throws NotFoundError for any other id */
+/**
+ * Returns the parts for files that the sender has uploaded, whether or not they were sent.
+ * @throws NotFoundError for any other id
+ */
 async function readOwnFiles({ prisma }: Platform['db'], ownerId: string, ids: readonly string[]): Promise<FilePart[]> {
   if (ids.length === 0) return []
   const rows = await prisma.file.findMany({ where: { id: { in: wellFormedIds(ids) }, ownerId } })
@@ -187,7 +195,10 @@ async function readOwnFiles({ prisma }: Platform['db'], ownerId: string, ids: re
   })
 }
 
-/** Inserts the message with its number if the sender is a member. For an optimistic write, the version of the space covers this check. */
+/**
+ * Inserts the message with its number if the sender is a member. In an optimistic write, checking the space's
+ * version covers this condition.
+ */
 async function insertMessage(
   db: Platform['db'],
   given: NewMessage,
@@ -206,7 +217,7 @@ async function insertMessage(
   }
   const { version, isAsCached, turn, effects } = how.expected
   const counter = countMessageSql(spaceId, Prisma.sql`version = ${version} AND ${isAsCached}`, turn)
-  // The content is not read back, because it may be long.
+  // The content is not returned, because it may be long.
   const answer = Prisma.sql`
     SELECT routed.seq, routed."routedAt", routed."createdAt", routed.came, counter.version AS "spaceVersion" FROM routed CROSS JOIN counter`
   const changes: Changes = { counter, message: insertMessageSql(given), ...effects, answer }
@@ -216,12 +227,12 @@ async function insertMessage(
   return { message: { ...rowOf(given), ...added }, came, version: spaceVersion }
 }
 
-/** Columns set by the statement, and the effects of routing. */
+/** The columns that the statement sets, and the effects of routing. */
 type Inserted = Pick<MessageRow, 'seq' | 'routedAt' | 'createdAt'> & { came: unknown; spaceVersion: number }
 
 /**
- * Handles a violation of the unique key (space, sender, idempotency key): returns the first message
- * if it has the same content.
+ * Handles a violation of the unique key (space, sender, idempotency key). Returns the first message if it has the
+ * same content.
  */
 async function repeatOf(error: unknown, { db }: Platform, input: NewMessage): Promise<Message> {
   if (!isUniqueViolation(error) || input.idempotencyKey == null) throw error
@@ -229,7 +240,8 @@ async function repeatOf(error: unknown, { db }: Platform, input: NewMessage): Pr
   const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
   if (row === null) throw error
   const message = messageOfRow(row)
-  // The message was deleted or edited since. Its first content is no longer known, so the message must not be sent again.
+  // The message was deleted or edited since. Its first content can no longer be compared, so the message is not sent
+  // again.
   if (message.deletedAt !== null || message.editedAt !== null) return message
   const same =
     isDeepStrictEqual(message.parts, input.parts) &&

@@ -24,7 +24,7 @@ import { type LockedRun, lockRunOfCall, resumeRunOfCalls } from '../stores/run-s
 import type { Post } from './post.ts'
 import { deliver, publishWoken } from './wake.ts'
 
-/** The effects of a settled call, to be published after the commit. */
+/** The effects of settling a call, which are published after the commit. */
 export interface Settled {
   call: ToolCall
   partIndex: number | null
@@ -35,28 +35,29 @@ export interface Settled {
 
 export interface SettleOptions {
   audience: Audience | null
-  /** Set for a call that timed out, which is skipped for now if its run's row is locked. */
+  /** Set for a call that may have timed out. Such a call is skipped for now if the row of its run is locked. */
   isDue?: boolean
 }
 
 /**
- * Settles calls that their run does not execute itself: people or services answer or decide them, another worker executes
- * them, or they time out.
+ * Settles calls that their run does not execute itself: people or services answer them or decide on them, another
+ * worker executes them, or they time out.
  */
 export interface SettleCall {
   /**
-   * Submits the result of a call. Only the first result has an effect. The last missing result of a step resumes the run.
-   * A late result is refused, but a persistent agent receives it in its inbox.
+   * Submits the result of a call. Only the first result has an effect. The last missing result of a step resumes the
+   * run. A late result is refused, but a persistent agent receives it in its inbox.
    *
    * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError; RateLimitedError if too many results of the
-   * viewer wait to be validated
+   * viewer are waiting for validation
    */
   submitToolResult(viewer: Viewer, input: { toolCallId: string; result: unknown }): Promise<ToolCall>
-  /** Times out a call that waits for its result; does nothing if it is answered, not due yet, or locked. */
+  /** Times out a call that waits for its result. Does nothing if the call is answered, not due yet, or locked. */
   expireResult(call: Pick<ToolCall, 'id' | 'toolName'>): Promise<void>
   /**
-   * Opens a transaction that locks the run's row (which orders it against a pause or stop), changes the call by `change`,
-   * a compare-and-set, and applies the effects. Then publishes them. Null if there was nothing to change.
+   * Settles a call in a transaction: locks the run's row, so that a pause or stop comes before or after; changes the
+   * call by `change`, which is a compare-and-set; and applies the effects. Publishes the effects after the commit.
+   * Returns null if there was nothing to change.
    */
   settle(
     toolCallId: string,
@@ -64,15 +65,19 @@ export interface SettleCall {
     change: (tx: Tx, run: LockedRun) => Promise<ToolCall | null>,
   ): Promise<ToolCall | null>
   /**
-   * Applies the effects within the transaction: finishes the call's message if no other call in it waits, puts the
-   * result into a persistent agent's inbox, and makes the run claimable once none of its calls waits for somebody else.
+   * Applies the effects within the transaction: finishes the call's message if no other call in it waits, adds the
+   * result to the inbox of a persistent agent, and makes the run claimable once none of its calls waits for an
+   * answer from outside.
    */
   applySettled(tx: Tx, run: LockedRun, call: ToolCall, audience: Audience | null): Promise<Settled>
-  /** Applies the effects for calls whose run has ended and whose agent gets no result: only finishes their messages. */
+  /**
+   * Applies the effects for calls whose run has ended and whose agent gets no result, which means that only their
+   * messages are finished.
+   */
   applyAbandoned(tx: Tx, calls: ToolCall[]): Promise<Settled[]>
   /** Publishes the effects after the commit. */
   publishSettled(settled: Settled): Promise<void>
-  /** Publishes that the approval or claim of a call changed, wherever the call is shown. */
+  /** Publishes that the approval or claim of a call changed, to everybody who sees the call. */
   publishChanged(call: ToolCall, audience: Audience): Promise<void>
 }
 
@@ -86,7 +91,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
   const { db, log, signals } = platform
   const callPublisher = createCallPublisher(platform)
 
-  /** Finishes the message that shows a call once none of its calls waits. */
+  /** Finishes the message that shows a call, once none of the message's calls waits. */
   async function finishMessage(tx: Tx, call: ToolCall, audience: Audience | null): Promise<Settled> {
     const settled: Settled = { call, partIndex: null, audience, afterCommit: [] }
     const { messageId } = call
@@ -157,7 +162,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
     }
   }
 
-  /** Validates before anything is locked, because validating against users' schemas may be slow. */
+  /** Validates a result before anything is locked, because validation against a user's schema may be slow. */
   async function checkResult(call: ToolCall, result: Json, requester: Requester): Promise<void> {
     checkJsonSize(result, 'input.result')
     const { agentId, toolName: name, status } = call
@@ -168,7 +173,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
     if (fault !== null) throw new BadInputError(`The result does not match resultSchema: ${fault}`, 'input.result')
   }
 
-  /** Puts an answer that arrived after the call had timed out into the inbox, once. */
+  /** Adds an answer that arrived after the call timed out to the inbox, once. */
   async function deliverLate(toolCallId: string, result: Json): Promise<boolean> {
     const delivered = await db.transaction(async (tx) => {
       const call = await tx.toolCall.findUnique({ where: { id: toolCallId } })
@@ -240,15 +245,16 @@ function whoAnswers({ execution }: ToolCall): string {
   return 'The server executes this call itself: no result can be submitted.'
 }
 
-/** The result, for the model, of a call that timed out. */
+/** Returns the result that the model gets for a call that timed out. */
 function timedOutResult(toolName: string): Json {
   const message = `Nobody answered ${toolName} in time. Go on without its result, or ask again.`
   return { error: { code: 'TIMED_OUT', message } }
 }
 
 /**
- * Puts the result of a call into the inbox of its agent, in the transaction that settles or approves the call, and even
- * if the think cycle has ended. Null if the call does not belong to a think cycle, so its run waits for the result.
+ * Adds the result of a call to the inbox of its agent, in the transaction that settles or approves the call, even if
+ * the think cycle has ended. Returns null if the call does not belong to a think cycle: its run then waits for the
+ * result.
  */
 async function deliverResult(
   tx: Tx,
@@ -273,13 +279,13 @@ async function deliverResult(
       ...(decisions === undefined ? {} : { decisions: decisions.text }),
       ...(files.length === 0 ? {} : { files }),
     },
-    // The result of a call canceled because the agent left the space no longer belongs to that space.
+    // If a call was canceled because the agent left the space, its result no longer belongs to that space.
     spaceId: call.status === 'CANCELED' ? null : call.spaceId,
     rootId,
     depth,
     parentRunId,
     askers,
-    // The answer comes from the space where the call is visible, and from the sources of its run.
+    // The sources of the answer are the space that shows the call, and the sources of the call's run.
     places: union(call.places, call.spaceId === null ? [] : [call.spaceId]),
     label,
   })
@@ -287,8 +293,8 @@ async function deliverResult(
 }
 
 /**
- * Notifies a persistent agent that its call was approved and that a service has yet to submit the result. Runs in the
- * transaction that approves the call. Null if no notification is needed.
+ * Notifies a persistent agent that its call was approved, while a service still has to submit the result. Runs in
+ * the transaction that approves the call. Returns null if no notification is needed.
  */
 export async function deliverApproval(tx: Tx, platform: Pick<Platform, 'signals'>, call: ToolCall) {
   if (call.status !== 'WAITING') return null

@@ -29,18 +29,18 @@ export interface SettledWait {
   afterCommit(): Promise<void>
 }
 
-/** Waits for replies: their remaining time and their end. */
+/** Manages waits for replies: their remaining time and their end. */
 export interface ReplyWaits {
-  /** The remaining time of a wait, by the database's clock, when a run is resumed. */
+  /** Returns the remaining time of a wait when its run is resumed, by the clock of the database. */
   leftMs(callId: string): Promise<number>
   /**
-   * Determines the reply in the transaction that settles the call, unless a message posted in the meantime
-   * has already done so, and finishes the asking message. If `found` is null, the wait timed out.
+   * Determines the reply and finishes the asking message, in the transaction that settles the call. If a message
+   * posted in the meantime has already answered the wait, keeps that reply. If `found` is null, the wait timed out.
    */
   settle(tx: Tx, call: WaitingCall, found: Reply | null): Promise<SettledWait>
 }
 
-/** The flows that follow the end of a wait. */
+/** The flows that are called at the end of a wait. */
 export interface ReplyWaitParts {
   posting: Pick<Post, 'finishAnswered'>
   lifecycle: Pick<Lifecycle, 'stop'>
@@ -61,7 +61,7 @@ export function createReplyWaits(platform: Platform, { posting, lifecycle }: Rep
         SELECT state->'reply' AS reply, ${labelOfReply(call, found)} AS label FROM "ToolCall" WHERE id = ${call.callId} FOR NO KEY UPDATE`
       const posted = row?.reply ?? null
       const isFound = posted === null && found !== null
-      // A reply that was posted while the question was still streaming woke a run, which must be stopped.
+      // A reply that was posted while the question was still streaming has woken a run, which must be stopped.
       const unknowing =
         isFound && !found.mentionsWaiter
           ? await markAnsweredAfterWaking(tx, { ...call, messageId: found.messageId })
@@ -86,15 +86,18 @@ export function createReplyWaits(platform: Platform, { posting, lifecycle }: Rep
 }
 
 /**
- * Returns the confidential spaces from which the reply comes, including its own space. Takes them from the
- * reply that is stored with the call, or else from the one that was found.
+ * Returns SQL for the confidential spaces from which the reply comes, including its own space. Uses the reply that
+ * is stored with the call, or otherwise the reply that was found.
  */
 function labelOfReply({ spaceId }: WaitingCall, found: Reply | null): Prisma.Sql {
   const posted = Prisma.sql`ARRAY(SELECT jsonb_array_elements_text(coalesce(state#>'{reply,marks}', '[]')))`
   return confidentialAmong(Prisma.sql`${posted} || ${[spaceId, ...(found?.marks ?? [])]}::text[]`)
 }
 
-/** Uses the text of the shown tool calls if a message has no text of its own. */
+/**
+ * Returns the reply with a text. If the message has no text of its own, uses the text of the tool calls that it
+ * shows.
+ */
 async function withText(tx: Tx, reply: Reply): Promise<Reply> {
   if (reply.text !== '') return reply
   const row = await tx.message.findUniqueOrThrow({ where: { id: reply.messageId } })

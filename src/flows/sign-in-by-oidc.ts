@@ -37,7 +37,7 @@ import {
 import { deleteIdentities, markLoggedOut, saveIdentity, useLogoutToken } from '../stores/identity-store.ts'
 import { deleteSessions } from '../stores/session-store.ts'
 
-/** A sign-in that a browser has begun. The browser keeps it, sealed, in a cookie. */
+/** A sign-in that a browser has started. The browser stores its state, encrypted, in a cookie. */
 export interface BegunSignIn {
   type: 'begun'
   /** The URL to which the browser is redirected. */
@@ -49,16 +49,16 @@ export interface BegunSignIn {
 
 export type OidcOutcome =
   | { type: 'signed-in'; cookie: SessionCookie; to: string }
-  /** `attempt`: this browser has not begun such a sign-in, or began it too long ago. */
+  /** `attempt`: this browser has not started this sign-in, or started it too long ago. */
   | { type: 'failed'; reason: OidcFault | SignInRefusal | 'attempt'; to: string }
 
-/** Sign-in through identity providers with OpenID Connect: authorization code flow with PKCE. */
+/** Signs people in through identity providers by OpenID Connect (authorization code flow with PKCE). */
 export interface OidcSignIns {
   providers: readonly Pick<OidcProviderSettings, 'name' | 'label'>[]
-  /** The maximum time between the beginning and the end of a sign-in. */
+  /** The maximum time from the start to the end of a sign-in. */
   attemptSeconds: number
   /**
-   * Begins a sign-in at a provider.
+   * Starts a sign-in at a provider.
    * @param to the path of this server to which the browser returns at the end
    */
   begin(
@@ -66,19 +66,21 @@ export interface OidcSignIns {
     input: { redirectUri: string; to: string },
   ): Promise<BegunSignIn | { type: 'failed'; reason: OidcFault }>
   /**
-   * Ends a sign-in: verifies the response, decides whether the person may sign in, creates or updates the human, and opens a
-   * session.
-   * @param sealed what `begin` returned for the `state` in the query; null if the browser does not have it
+   * Completes a sign-in: verifies the response, decides whether the person may sign in, creates or updates the
+   * human, and opens a session.
+   * @param sealed the encrypted state that `begin` returned for the `state` in the query; null if the browser does
+   * not have it
    */
   finish(provider: string, input: { query: string; sealed: string | null } & OpenSessionInput): Promise<OidcOutcome>
   /**
-   * Ends the sessions that a logout token names, on every process. Returns false for a token that is not valid or was used before.
+   * Ends the sessions that a logout token names, on every process. Returns false if the token is invalid or was used
+   * before.
    * @throws OidcError if the keys of the provider cannot be read
    */
   logout(provider: string, token: string): Promise<boolean>
 }
 
-/** The content of the sealed cookie of a sign-in. */
+/** The content of the encrypted cookie of a sign-in. */
 interface Attempt extends OidcChecks {
   provider: string
   redirectUri: string
@@ -90,7 +92,7 @@ interface OidcParts {
   sessions: Pick<Sessions, 'openForHuman'>
   members: Pick<Members, 'spacesOf'>
   publisher: Pick<SpacePublisher, 'changed'>
-  /** Private addresses are allowed because the operator has chosen the issuers. */
+  /** This `fetch` allows private addresses, because the operator has chosen the issuers. */
   fetch: typeof globalThis.fetch
   adminToken: string
 }
@@ -134,7 +136,7 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
   async function link(account: OidcAccount): Promise<string> {
     const work = (tx: Tx) => linkAccount(tx, account, { now: new Date(clock.now()), config })
     const linked = await db.transaction(work).catch((error) => {
-      // Another sign-in of the same account has created the human in the meantime.
+      // In the meantime, another sign-in with the same account has created the human.
       if (isUniqueViolation(error)) return db.transaction(work)
       throw error
     })
@@ -231,7 +233,7 @@ async function humanOf(tx: Tx, issuer: string, subject: string): Promise<string>
 
 interface Linked {
   humanId: string
-  /** Whether the data that spaces show has changed. */
+  /** Whether fields have changed that spaces show. */
   isChanged: boolean
   roleChange: RoleChange | null
 }
@@ -278,8 +280,9 @@ async function linkAccount(
 }
 
 /**
- * Finds and locks an account that has signed in before. If the provider also issues the server's JWTs, an admin assigns the account to a human by
- * `externalId`: `isCurrent` is false if the account now belongs to another human. Removes the row of an erased human.
+ * Finds and locks an account that has signed in before. If the provider also issues the server's JWTs, an admin
+ * assigns accounts to humans by `externalId`; `isCurrent` is false if the account now belongs to another human.
+ * Deletes the row of an erased human.
  */
 async function findIdentity(
   tx: Tx,
@@ -297,13 +300,13 @@ async function findIdentity(
   return { identity, isCurrent: !isAuthIssuer || externalId === null || externalId === subject }
 }
 
-/** Whether no other human has the address, with which they sign in by mail. */
+/** Whether no other human has this address, because an address is a way to sign in. */
 async function isFree(tx: Tx, email: string, humanId: string | null): Promise<boolean> {
   const owner = await findHumanByEmail(tx, email)
   return owner === null || owner.id === humanId
 }
 
-/** Null for a subject that no human can have as `externalId`. */
+/** Returns the `externalId` for a subject; null if the subject cannot be one. */
 function externalIdOf(subject: string): string | null {
   try {
     return checkExternalId(subject)
@@ -312,7 +315,10 @@ function externalIdOf(subject: string): string | null {
   }
 }
 
-/** Grants or revokes the role ADMIN by the claim of PARLEY_OIDC_ADMIN. The role is only revoked if a claim has granted it. */
+/**
+ * Grants or revokes the role ADMIN according to the claim of PARLEY_OIDC_ADMIN. Revokes the role only if a claim
+ * granted it.
+ */
 async function decideRole(
   tx: Tx,
   {
@@ -327,7 +333,7 @@ async function decideRole(
   const isAdmin = hasClaim(claims, admin)
   if (!isAdmin && !hadGiven) return { gaveAdmin: false, roleChange: null }
   const role = isAdmin ? 'ADMIN' : 'MEMBER'
-  // A change locks the rows of all admins, but most sign-ins change nothing.
+  // A change of role locks the rows of all admins, but most sign-ins change no role.
   const isSame = (await tx.entity.count({ where: { id: humanId, role } })) > 0
   const roleChange = isSame ? null : await changeRole(tx, { humanId, role, by: null })
   if (roleChange !== null)
@@ -335,5 +341,5 @@ async function decideRole(
   return { gaveAdmin: isAdmin && (hadGiven || roleChange !== null), roleChange }
 }
 
-/** An action that the sign-in of a human performs on the human. */
+/** Returns the audited action of a human on themselves, which a sign-in performs. */
 const deedOf = (humanId: string) => ({ actorId: humanId, serviceName: null, targetId: humanId })

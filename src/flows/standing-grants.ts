@@ -40,19 +40,23 @@ export interface ProposeGrantInput extends GrantBoundsInput {
   approveCall: boolean
 }
 
-/** Standing grants: approvals in advance. */
+/** Manages standing grants, which are approvals in advance. */
 export interface StandingGrants {
   /**
-   * Proposes a grant for calls like one that waits for approval, and approves it as the proposer. It becomes active
-   * when as many approvers as the tool's policy requires have approved it.
-   * @throws NotFoundError, ForbiddenError; ConflictError if the call is already decided, if every call of its tool needs approval (`alwaysAsk`), or
-   * if the tool was changed; BadInputError; RateLimitedError if too many schemas of this human wait to be validated
+   * Proposes a grant for calls similar to one that waits for approval, and approves it as the proposer. The grant
+   * becomes active when as many approvers have approved it as the tool's policy requires.
+   * @throws NotFoundError, ForbiddenError; ConflictError if the call is already decided, if every call of its tool
+   * needs approval (`alwaysAsk`), or if the tool has changed; BadInputError; RateLimitedError if too many schemas of
+   * this human are waiting for validation
    */
   propose(viewer: Viewer, input: ProposeGrantInput): Promise<{ standingGrant: ReadGrant; toolCall: ToolCall }>
-  /** Approves or denies a grant; the first denial ends it. @throws NotFoundError, ForbiddenError, ConflictError, BadInputError */
+  /**
+   * Approves or denies a grant. The first denial ends it.
+   * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError
+   */
   decide(viewer: Viewer, input: { id: string; approve: boolean; reason?: string | null }): Promise<ReadGrant>
   /**
-   * Ends a grant at once: it approves no further calls. For the grant's approvers, and admins.
+   * Ends a grant immediately, so that it approves no further calls. For the grant's approvers and admins.
    * @throws NotFoundError, ForbiddenError, ConflictError
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<ReadGrant>
@@ -64,8 +68,8 @@ interface GrantParts {
 }
 
 /**
- * The maximum number of active or proposed grants for the calls of one tool in one space, because each call is compared with all of
- * them.
+ * The maximum number of active or proposed grants for one tool in one space, because each call is compared with all
+ * of them.
  */
 const MOST_LIVE = 20
 const LONGEST_REASON = 2000
@@ -86,7 +90,7 @@ export function createStandingGrants(platform: Platform, { decideCall, grantRead
     if (grant == null || !(await grantReading.visible(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_GRANT)
   }
 
-  /** Changes a grant under its lock. */
+  /** Locks a grant and changes it. */
   async function change(id: string, work: (tx: Tx, grant: ReadGrant) => Promise<void>): Promise<ReadGrant> {
     const changed = await db.transaction(async (tx) => {
       const grant = await lockGrant(tx, id)
@@ -148,7 +152,7 @@ interface Proposal {
   bounds: GrantBounds
 }
 
-/** Writes the proposed grant, in the transaction that has locked the call. */
+/** Writes a proposed grant, in the transaction that has locked the call. */
 async function proposeIn(tx: Tx, call: ToolCall, { id, humanId, bounds }: Proposal): Promise<ReadGrant> {
   const { agentId, toolName, spaceId, approverIds, places, label } = call
   const terms = termsOf(call)
@@ -170,7 +174,10 @@ async function proposeIn(tx: Tx, call: ToolCall, { id, humanId, bounds }: Propos
   return grant
 }
 
-/** Checks the schema before anything is locked, because checking users' schemas may be slow. @throws BadInputError */
+/**
+ * Checks the schema before anything is locked, because checking a user's schema may be slow.
+ * @throws BadInputError
+ */
 async function checkGrantSchema(bounds: GrantBounds, humanId: string): Promise<void> {
   const field = 'input.inputSchema'
   if (bounds.inputSchema === null) return

@@ -11,17 +11,20 @@ import { isPublicHttps } from '../rules/push-endpoint.ts'
 import type { TaskState } from '../rules/task-state.ts'
 import { deleteTaskPushes, saveTaskPush } from '../stores/task-push-store.ts'
 
-/** The push configuration of a task, as the client gives it. */
+/** A push notification configuration for a task, as the client sends it. */
 export interface TaskPushInput {
-  /** Null: the server derives the id from the task and the address, so that the same input has the same id. */
+  /**
+   * The id of the configuration. If null, the server derives it from the task and the URL, so that the same input
+   * has the same id.
+   */
   id: string | null
   url: string
-  /** Sent in the header X-A2A-Notification-Token. */
+  /** The token for the header X-A2A-Notification-Token. */
   token: string | null
   authentication: { scheme: string; credentials: string } | null
 }
 
-/** A configuration, as clients read it: without secrets. */
+/** A configuration in the form in which clients read it, without secrets. */
 export interface ShownTaskPush {
   id: string
   taskId: string
@@ -29,39 +32,46 @@ export interface ShownTaskPush {
   scheme: string | null
 }
 
-/** The address of a configuration. */
+/** The URL of a configuration, and the headers with which notifications are sent to it. */
 export interface TaskPushAddress {
   url: string
   headers: Record<string, string>
   scheme: string | null
 }
 
-/** Configurations by which A2A clients are notified of the state of tasks, as jobs. Each belongs to its viewer. */
+/**
+ * Manages the configurations by which A2A clients are notified of the state of tasks. Jobs send the notifications.
+ * Each configuration belongs to its viewer.
+ */
 export interface TaskPushes {
   /**
-   * Keeps room for the configuration of a message, before the message is posted: `create` or `release` must follow. Room that
-   * a dead process has kept is free again after 10 minutes. @throws BadInputError, ForbiddenError, LimitExceededError
+   * Reserves room for the configuration of a message before the message is posted. `create` or `release` must
+   * follow. If the process dies, its reservation expires after 10 minutes.
+   * @throws BadInputError, ForbiddenError, LimitExceededError
    */
   reserve(viewer: Viewer, input: TaskPushInput): Promise<TaskPushRoom>
   release(room: TaskPushRoom): Promise<void>
-  /** Stores a configuration, in the room that was kept for it, if any. @throws as `reserve` */
+  /**
+   * Stores a configuration, using the reserved room if there is any.
+   * @throws the errors of `reserve`
+   */
   create(viewer: Viewer, taskId: string, input: TaskPushInput, room?: TaskPushRoom): Promise<ShownTaskPush>
   /**
-   * Returns the viewer's configurations for the task, at most MOST_OF_TASK, ordered by id, without those whose secret
-   * cannot be decrypted.
+   * Returns the viewer's configurations for the task, at most MOST_OF_TASK, in the order of their ids. Leaves out
+   * configurations whose secrets cannot be decrypted.
    */
   list(viewer: Viewer, taskId: string): Promise<ShownTaskPush[]>
-  /** Deletes one, if there is one. */
+  /** Deletes a configuration if it exists. */
   delete(viewer: Viewer, taskId: string, id: string): Promise<void>
 }
 
-/** The row that keeps room for a configuration. */
+/** The key of the row that reserves room for a configuration. */
 export type TaskPushRoom = Pick<TaskPush, 'viewerId' | 'taskId' | 'id'>
 
-/** Begins the `taskId` of rows that keep room for configurations of messages that are not posted yet. */
+/** The prefix of `taskId` in rows that reserve room for configurations of messages that have not been posted yet. */
 export const ROOM_PREFIX = 'new:'
 
-/** The state of a task that its clients know without a notification. */
+/** The state of a new task. Clients need no notification of this state. */
 const UNTOLD: TaskState = 'TASK_STATE_WORKING'
 const MOST_OF_TASK = 10
 const MOST_OF_VIEWER = 100
@@ -78,7 +88,7 @@ export function createTaskPushes({
   secretBox,
   signals,
 }: Pick<Platform, 'db' | 'clock' | 'jobs' | 'secretBox' | 'signals'>): TaskPushes {
-  /** Returns what clients may read; nothing if the secret cannot be decrypted. */
+  /** Returns the configuration in the form for clients; an empty array if its secret cannot be decrypted. */
   function shown(push: TaskPush): ShownTaskPush[] {
     const address = addressOf(push, secretBox)
     if (address instanceof SealBrokenError) return []
@@ -103,7 +113,7 @@ export function createTaskPushes({
     }
   }
 
-  /** Stores a row if there is room. Requests of the viewer at the same time count one after the other. */
+  /** Stores a row if there is room. Concurrent requests of the same viewer wait for each other. */
   async function save(tx: Tx, row: TaskPush): Promise<void> {
     await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${`task-push:${row.viewerId}`}, 0))`
     await checkRoom(tx, row)
@@ -146,7 +156,7 @@ export function createTaskPushes({
 
 const contextOf = ({ viewerId, taskId, id }: TaskPushRoom) => `task-push:${viewerId}:${taskId}:${id}`
 
-/** Returns where a client is notified, and with which headers; the error if that cannot be decrypted. */
+/** Returns the URL and the headers for notifying a client; the error if they cannot be decrypted. */
 export function addressOf(push: TaskPush, secretBox: Platform['secretBox']): TaskPushAddress | SealBrokenError {
   try {
     return JSON.parse(secretBox.open(push.sealed, contextOf(push))) as TaskPushAddress
@@ -156,10 +166,10 @@ export function addressOf(push: TaskPush, secretBox: Platform['secretBox']): Tas
   }
 }
 
-/** The key of the job that checks the task of a configuration. */
+/** Returns the key of the job that checks the task of a configuration. */
 export const keyOf = ({ viewerId, taskId, id }: TaskPushRoom): string => `${viewerId}:${taskId}:${id}`
 
-/** Enqueues the next check of the task of a configuration; one that waits already is enough. */
+/** Enqueues a job that checks the task's state for a push configuration, unless such a job is already queued. */
 export async function enqueueTaskPush(
   tx: Tx,
   jobs: Platform['jobs'],
@@ -174,7 +184,10 @@ function idOf(taskId: string, { id, url }: TaskPushInput): string {
   return id ?? `psh_${createHash('sha256').update(`${taskId}\n${url}`).digest('hex').slice(0, 32)}`
 }
 
-/** Checks that a configuration may be added, or replace that with the same key. @throws LimitExceededError */
+/**
+ * Checks that another configuration may be added. A configuration with the same key is replaced.
+ * @throws LimitExceededError
+ */
 async function checkRoom(tx: Tx, { viewerId, taskId, id }: TaskPushRoom): Promise<void> {
   const others = { viewerId, NOT: { taskId, id } }
   if ((await tx.taskPush.count({ where: { ...others, taskId } })) >= MOST_OF_TASK)

@@ -16,10 +16,10 @@ import { findWoken, publishWoken, type WokenAgent, wake } from './wake.ts'
 
 export interface TriggerAgentInput {
   agentId: string
-  /** Required for an admin; a service uses the name of its token. */
+  /** The name of the service. Required for an admin; a service uses the name of its token. */
   serviceName?: string | null
   payload: unknown
-  /** Only for persistent agents. */
+  /** Whether the event is urgent; only for persistent agents. */
   urgent?: boolean | null
   idempotencyKey?: string | null
 }
@@ -32,21 +32,25 @@ export interface ServiceCall {
   serviceId: string | null
   payload: Json
   urgent: boolean
-  /** Deduplicates: the same key of a caller wakes an agent once. Null disables deduplication. */
+  /**
+   * The key for deduplication: the same key of the same caller wakes an agent only once. Null disables
+   * deduplication.
+   */
   key: { callerId: string; value: string } | null
 }
 
 /** Lets services trigger agents. */
 export interface Triggers {
   /**
-   * For admins, and for services that were granted the agent. `run` is null if a persistent agent received an inbox
-   * event. Repeating an idempotency key returns the same run and wakes nobody.
-   * @throws ForbiddenError for humans, NotFoundError, BadInputError, ConflictError if the agent is paused
+   * Triggers an agent; for admins, and for services to which the agent was granted. `run` is null if a persistent
+   * agent received an inbox event. Repeating an idempotency key returns the same run and wakes no agent.
+   * @throws ForbiddenError for humans, NotFoundError, BadInputError; ConflictError if the agent is paused
    */
   trigger(viewer: Viewer, input: TriggerAgentInput): Promise<{ run: Run | null }>
   /**
-   * Triggers an agent for a caller that is already authorized. Returns null if the agent does not exist; `run` may come
-   * from an earlier call with the same key. @throws ConflictError if the agent is paused
+   * Triggers an agent for a caller that has already been authorized. Returns null if the agent does not exist. `run`
+   * may come from an earlier call with the same key.
+   * @throws ConflictError if the agent is paused
    */
   call(call: ServiceCall): Promise<{ run: Run | null; isNew: boolean } | null>
 }
@@ -61,7 +65,7 @@ export function createTriggers(
     const dedupKey = key === null ? null : `${key.callerId}:${agentId}:${key.value}`
     const rootId = newId('trg')
     const called = await db.transaction(async (tx) => {
-      // The lock keeps the agent from being deleted or paused before the trigger is written.
+      // The lock prevents the agent from being deleted or paused before the trigger is written.
       const [agent] = await tx.$queryRaw<(WokenAgent & { paused: boolean; over: OverBudget | null })[]>`
         SELECT id, mind::text, paused, ${overBudget({ agentId, spaceId: null, rootId })} AS over FROM "Agent" WHERE id = ${agentId} FOR KEY SHARE`
       if (agent === undefined) return null

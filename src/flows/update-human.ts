@@ -21,33 +21,37 @@ import { changeRole, type HumanChanges, lockHuman, updateHuman } from '../stores
 import { recheckPostponed } from '../stores/inbox-store.ts'
 import type { MailLinks } from './mail-links.ts'
 
-/** Absent fields are unchanged. */
+/** The changes to a human. Absent fields stay unchanged. */
 export interface UpdateHumanInput {
   id: string
   name?: string | null
-  /** Null: none. */
+  /** Null removes the external id. */
   externalId?: string | null
   role?: HumanRole | null
-  /** IANA name. Null: none. */
+  /** An IANA time zone name; null removes the time zone. */
   timeZone?: string | null
   /** If false, others see the human as OFFLINE, and never as typing. */
   sharePresence?: boolean | null
-  /** For admins. Null: none. */
+  /** For admins only. Null removes the budget. */
   budget?: BudgetInput | null
-  /** Null removes the address, for admins only. The address of a human who changes it stays the same until they open the link that is emailed to the new one. */
+  /**
+   * Null removes the address, for admins only. If humans change their own address, the old one remains until they
+   * open the link that is emailed to the new one.
+   */
   email?: string | null
-  /** An image that the viewer has uploaded, of which a small copy is kept. Null: no picture. */
+  /** An image that the viewer has uploaded. The server stores a small copy. Null removes the picture. */
   pictureFileId?: string | null
 }
 
 /** Changes humans, publishes a new name in their spaces, and ends the sessions of humans whose role changes. */
 export interface HumanUpdates {
   /**
-   * Admins may change everything; people only their own name, picture, time zone and sharing of presence. Their own address
-   * changes when they open the link that is mailed to it. Changes everything or nothing.
-   * @throws ForbiddenError, NotFoundError for a human that is not visible, BadInputError; ConflictError if another human has
-   * the `externalId` or `email`; RateLimitedError for too many addresses. ForbiddenError also if a human takes the role ADMIN
-   * from the last person who has it.
+   * Updates a human. Admins may change everything; other people only their own name, picture, time zone and sharing
+   * of presence. Their own address changes when they open the link that is emailed to the new one. Makes either all
+   * changes or none.
+   * @throws ForbiddenError, NotFoundError for a human that is not visible, BadInputError; ConflictError if another
+   * human has the `externalId` or `email`; RateLimitedError for too many addresses. ForbiddenError also if a human
+   * revokes the role ADMIN of the last person who has it.
    */
   update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
 }
@@ -64,9 +68,12 @@ export function createHumanUpdates(
   { db, signals, logger }: Pick<Platform, 'db' | 'signals' | 'logger'>,
   { mailLinks, visibility, members, publisher, files }: UpdateParts,
 ): HumanUpdates {
-  /** Has a link mailed to the new address of a human. @throws ForbiddenError, RateLimitedError */
+  /**
+   * Enqueues an email with a confirmation link to the new address of a human.
+   * @throws ForbiddenError, RateLimitedError
+   */
   async function confirm(tx: Tx, humanId: string, { role }: Pick<Entity, 'role'>, email: string): Promise<void> {
-    // Sign-in by mail to the new address would give the role, which an access token does not have.
+    // Signing in by email with the new address would give the role, which an access token does not have.
     if (role === 'ADMIN')
       throw new ForbiddenError('An access token cannot change the address of an admin: sign in, or ask another admin.')
     await mailLinks.requestConfirmation(tx, humanId, email)
@@ -125,7 +132,7 @@ function checkRights(viewer: Viewer, { id, email, externalId, role, budget }: Up
 
 const NO_SUCH_HUMAN = 'There is no such human.'
 
-/** Returns the column with the changed limits, and makes events that waited for the old budget due. */
+/** Returns the budget column with the changed limits. Also makes events due that waited because of the old budget. */
 async function budgetOf(
   tx: Tx,
   { id, before, budget }: { id: string; before: Pick<Entity, 'budget'>; budget: BudgetInput | null | undefined },

@@ -20,7 +20,10 @@ import {
 } from './create-space.ts'
 import { NO_SUCH_ENTITY } from './join-space.ts'
 
-/** An absent field is unchanged. Null clears a nullable field, and is a BadInputError for any other. */
+/**
+ * The changes to a space. Absent fields stay unchanged. Null clears a nullable field, and is a BadInputError for
+ * other fields.
+ */
 export interface UpdateSpaceInput {
   id: string
   name?: string | null
@@ -30,13 +33,13 @@ export interface UpdateSpaceInput {
   mentionNarrows?: boolean | null
   /** Members may set it to true; only admins may set it to false. */
   confidential?: boolean | null
-  /** Admins only. */
+  /** For admins only. */
   budget?: BudgetInput | null
 }
 
 /** Changes the settings of spaces. */
 export interface SpaceUpdates {
-  /** Updates a space; for members and admins. Routing and admin agent are validated together if either is given. */
+  /** Updates a space; for members and admins. If routing or admin agent is given, validates both together. */
   update(viewer: Viewer, input: UpdateSpaceInput): Promise<Space>
 }
 
@@ -55,7 +58,7 @@ export function createSpaceUpdates({ db }: Pick<Platform, 'db'>, { visibility, p
       const changes = changesOf(input)
       const space = await db.transaction(async (tx) => {
         const changed = await changeSpace(tx, viewer, input, changes)
-        // Events that waited for the old budget may be due.
+        // Events that waited because of the old budget may be due now.
         if (input.budget !== undefined) await recheckPostponed(tx, { spaceId: input.id })
         return changed
       })
@@ -108,7 +111,8 @@ async function changeSpace(
       select: { entityId: true },
     })
     const agentIds = agents.map(({ entityId }) => entityId)
-    // If the admin agent has left the space, the space has none, unless the update names that agent again.
+    // If the configured admin agent has left the space, the space has no admin agent, unless the update names that
+    // agent again.
     const kept = before.adminAgentId !== null && agentIds.includes(before.adminAgentId) ? before.adminAgentId : null
     checkAdminAgent({ routing: before.routing, adminAgentId: kept, ...changes }, agentIds)
   }

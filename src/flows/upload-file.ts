@@ -22,17 +22,19 @@ export interface UploadInput {
   signal?: AbortSignal
 }
 
-/** Uploads of files by people. */
+/** Stores files that people upload or agents create. */
 export interface Uploads {
   /**
-   * Stores a file that the viewer can send with a message. Nothing is recorded unless the whole file was stored.
+   * Stores a file that the viewer can then send with a message. Records nothing unless the whole file was stored.
    * @throws ForbiddenError unless the viewer is a human; BadInputError for an empty file; FileTooLargeError;
-   * RateLimitedError over the bytes per day or the concurrent uploads; StorageUnavailableError; the error of `body`
+   * RateLimitedError if the viewer exceeds the bytes per day or the number of concurrent uploads;
+   * StorageUnavailableError; the error of `body`
    */
   upload(viewer: Viewer, input: UploadInput): Promise<File>
   /**
-   * Stores bytes that an agent or one of its tools has created, and counts them towards the agent's daily limit. The caller writes the row
-   * with the message or the call. @throws as `upload`; the reason of the signal
+   * Stores bytes that an agent or one of its tools has created, and counts them towards the agent's daily limit. The
+   * caller writes the row together with the message or the call.
+   * @throws the errors of `upload`; the reason of the signal
    */
   createBy(agentId: string, input: CreatedFile): Promise<NewFile>
 }
@@ -43,7 +45,10 @@ export interface CreatedFile {
   name: string
   bytes: Uint8Array
   signal?: AbortSignal
-  /** Set to extract the text when no upload needs to, until this aborts: the file then has no text. */
+  /**
+   * If set, the text is extracted only while no upload needs extraction. If this signal aborts before that, the file
+   * has no text.
+   */
   textInBackground?: AbortSignal
 }
 
@@ -56,7 +61,9 @@ interface Owner {
 
 type Received = Omit<UploadInput, 'id' | 'name'> & Pick<CreatedFile, 'textInBackground'>
 
-/** Each upload occupies a scratch file on this machine until it is stored. */
+/**
+ * The maximum number of concurrent uploads, because each occupies a scratch file on this machine until it is stored.
+ */
 const MOST_AT_ONCE = 64
 const MOST_OF_VIEWER_AT_ONCE = 24
 const DAY_MS = 86_400_000
@@ -94,7 +101,10 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
     )
   }
 
-  /** @throws RateLimitedError if this many more bytes would exceed the daily limit. The bytes are counted when the file is recorded. */
+  /**
+   * Checks the daily limit. The bytes are counted only when the file is recorded.
+   * @throws RateLimitedError if this number of bytes would exceed the limit
+   */
   async function checkDay(ownerId: string, bytes: number): Promise<void> {
     const row = await db.prisma.uploadedBytes.findUnique({
       where: { ownerId_day: { ownerId, day: new Date(today()) } },

@@ -11,21 +11,21 @@ import { holdOf } from '../runs/hold.ts'
 import { letThroughSql } from '../stores/call-store.ts'
 import { readActiveGrants, useGrantSql } from '../stores/grant-store.ts'
 
-/** A call that needs approval by people unless a grant covers it. */
+/** A call that needs approval by people, unless a grant covers it. */
 export interface AskingCall {
   id: string
   toolName: string
   input: JsonObject
   approval: AskedApproval
-  /** The space whose members would be asked for approval; null: the policy names the approvers. */
+  /** The space whose members would be asked for approval; null if the policy names the approvers. */
   spaceId: string | null
 }
 
 /** Checks whether people have approved a call in advance. */
 export interface UseGrant {
   /**
-   * Finds a standing grant that covers the call, and counts the call towards it. Each call is counted once, before it is
-   * executed, so it counts even if it fails.
+   * Finds a standing grant that covers the call, and counts the call towards it. Counts each call once, before its
+   * execution, so failed calls count too.
    * @returns false if no grant covers the call
    * @throws RunLostError
    */

@@ -16,8 +16,8 @@ import { insertEvents, insertEventsSql, type NewInboxEvent, requeueFailed } from
 import { insertRuns, insertRunsSql, type NewRun, runOfJson } from '../stores/run-store.ts'
 import type { OutcomeChanges } from './outcome-changes.ts'
 
-// The only way to wake an agent, for messages, chains, mentions, delegations, plans, services and retries: a run for a
-// stateless agent, an inbox event for a persistent one (rules/wake.ts).
+// The only module that wakes agents: for messages, chains, mentions, delegations, plans, services and retries. A
+// stateless agent gets a run, a persistent agent an inbox event (rules/wake.ts).
 
 /** Why an agent is woken. */
 export type Trigger = MessageTrigger | PlanTrigger | ServiceTrigger
@@ -28,22 +28,22 @@ export interface MessageTrigger {
   space: { id: string; name: string }
   /** The last message of the space that the agent sees when it wakes. */
   seq: number
-  /** Null if no message was posted. */
+  /** The id of the message; null if none was posted. */
   messageId: string | null
-  /** The thread in which it happened, named by its first message. */
+  /** The thread of the event, identified by its first message. */
   threadRootId: string | null
-  /** The message is not in that thread. */
+  /** Whether the message is outside that thread. */
   isElsewhere?: boolean
-  /** The text of the message; if it only shows tools, their text. */
+  /** The text of the message; if the message only shows tool calls, their text. */
   text: string
-  /** The full text of the message as agents read it, including the tool calls that it shows. */
+  /** The full text of the message in the form in which agents read it, including the tool calls that it shows. */
   content: string
   sender: { id: string; name: string; kind: EntityKind }
   /** The mentioned humans and agents. */
   mentioned: readonly { id: string; name: string }[]
-  /** The provenance of the message, apart from its space. `label` may contain spaces that are not confidential. */
+  /** The provenance of the message, without its own space. `label` may contain spaces that are not confidential. */
   provenance: Provenance
-  /** The agent has read the message before, with another text. */
+  /** Set if the agent has already read the message with another text. */
   edited?: { messageId: string; sentAt: string }
 }
 
@@ -53,7 +53,7 @@ export interface PlanTrigger {
   /** The name of the plan. */
   name: string
   instruction: Json
-  /** One line; if absent, made from the name and the instruction. */
+  /** A description in one line. If absent, it is derived from the name and the instruction. */
   summary?: string
   /** The marks and requesters of the plan. */
   provenance: Provenance
@@ -67,9 +67,11 @@ export interface ServiceTrigger {
   name: string
   payload: Json
   urgent?: boolean
-  /** One line; if absent, made from the name and the payload. */
+  /** A description in one line. If absent, it is derived from the name and the payload. */
   summary?: string
-  /** A service's payload has no source space and no requester, unless another agent delegates it. */
+  /**
+   * The provenance. A service's payload has no source space and no requester, unless another agent has delegated it.
+   */
   provenance: Provenance
 }
 
@@ -79,7 +81,7 @@ export interface Lineage {
   depth: number
   parentRunId: string | null
   chainId?: string | null
-  /** WokenBy: the chain turn or delegation. */
+  /** A WokenBy: the chain turn or delegation that wakes the agent. */
   wokenBy?: Json
 }
 
@@ -87,12 +89,12 @@ export interface Lineage {
 export interface WakeUp {
   trigger: Trigger
   /**
-   * The deduplication key: a message wakes each agent once; any other key is used once. Null: an event is deduplicated
-   * by its root, a run not at all.
+   * The deduplication key. A message wakes each agent only once; any other key can be used only once. Null: events
+   * are deduplicated by their root, and runs are not deduplicated.
    */
   key: { messageId: string } | { once: string } | null
   lineage: Lineage
-  /** The run that passes the turn, with its reason. */
+  /** The provenance of the run that passes the turn, including its reason. */
   by?: Provenance
   /** The space in which the run works if its trigger belongs to no space. */
   place?: Pick<NewRun, 'activeSpaceId' | 'enteredSeq'>
@@ -103,19 +105,22 @@ export interface WokenAgent {
   mind: Mind
 }
 
-/** The rows that a wake-up wrote: new runs, and the agents that received new events. */
+/** The rows that a wake-up wrote: new runs, and new inbox events by agent. */
 export interface Woken {
   runs: Run[]
   inboxes: string[]
 }
 
-/** Wakes an agent in the caller's transaction. Null if the key has already woken it. */
+/** Wakes an agent in the caller's transaction. Returns null if the key has already woken the agent. */
 export async function wake(tx: Tx, agent: WokenAgent, wakeUp: WakeUp): Promise<Woken | null> {
   if (wayToWake(agent) === 'INBOX') return deliver(tx, eventOf(agent, wakeUp))
   return startRun(tx, runOf(agent, wakeUp))
 }
 
-/** Wakes several agents, each by a wake-up of its own. Returns the rows of those that its key has not woken already. */
+/**
+ * Wakes several agents, each with its own wake-up. Returns the rows for agents that were not already woken with the
+ * same key.
+ */
 export async function wakeEach(tx: Tx, wakings: readonly { agent: WokenAgent; wakeUp: WakeUp }[]): Promise<Woken> {
   const by = (way: ReturnType<typeof wayToWake>) => wakings.filter(({ agent }) => wayToWake(agent) === way)
   const runs = await insertRuns(
@@ -129,21 +134,24 @@ export async function wakeEach(tx: Tx, wakings: readonly { agent: WokenAgent; wa
   return { runs, inboxes: [...inboxes] }
 }
 
-/** Adds an event to a persistent agent's inbox. Null if the agent has already received the event. */
+/** Adds an event to a persistent agent's inbox. Returns null if the agent has already received the event. */
 export async function deliver(tx: Tx, event: NewInboxEvent): Promise<Woken | null> {
   const agentIds = await insertEvents(tx, [event])
   return agentIds.size === 0 ? null : { runs: [], inboxes: [...agentIds] }
 }
 
-/** Writes a QUEUED run, for a caller that repeats a part of an earlier run; `wake` writes all others. Null if its key is used. */
+/**
+ * Writes a QUEUED run that repeats a part of an earlier run; `wake` writes all other runs. Returns null if its key
+ * is used.
+ */
 export async function startRun(tx: Tx, run: NewRun): Promise<Woken | null> {
   const runs = await insertRuns(tx, [run])
   return runs.length === 0 ? null : { runs, inboxes: [] }
 }
 
 /**
- * Wakes the agent of a failed run again: with a new run like it, or, after a cycle, with the cycle's events. Null if
- * that was already done.
+ * Wakes the agent of a failed run again: with a new run like it or, after a cycle, with the events of the cycle.
+ * Returns null if this was already done.
  */
 export async function wakeAgain(
   tx: Tx,
@@ -173,8 +181,9 @@ export async function findWoken(
 }
 
 /**
- * After the commit: wakes the workers, and publishes the runs and inboxes to viewers of the agents.
- * @param beside a topic to which the caller publishes at the same time; the signals keep their order relative to its events
+ * Wakes the workers, and publishes the new runs and events to viewers of the agents. Call this after the commit.
+ * @param beside a topic to which the caller publishes at the same time; the signals keep their order relative to its
+ * events
  */
 export async function publishWoken(
   { signals }: Pick<Platform, 'signals'>,
@@ -189,9 +198,12 @@ export async function publishWoken(
   ])
 }
 
-// Wake-ups within a larger statement.
+// Wake-ups as parts of a larger statement.
 
-/** Parts of a WITH clause that wake agents for its row `message`, and the expression that returns the rows they wrote (`wokenOf`). */
+/**
+ * Parts of a WITH clause that wake agents for its row `message`, and an expression that returns the written rows
+ * (read by `wokenOf`).
+ */
 export interface WakeSql {
   /** The new rows of "Run". */
   runs: Prisma.Sql
@@ -200,7 +212,7 @@ export interface WakeSql {
   woken: Prisma.Sql
 }
 
-/** @param enteredSeq the last message that the runs see */
+/** @param enteredSeq the `seq` of the last message that the runs read */
 export function wakeSql(agents: readonly WokenAgent[], wakeUp: WakeUp, enteredSeq: Prisma.Sql): WakeSql {
   const runs = agents.filter((agent) => wayToWake(agent) === 'RUN').map((agent) => runOf(agent, wakeUp))
   const events = agents.filter((agent) => wayToWake(agent) === 'INBOX').map((agent) => eventOf(agent, wakeUp))
@@ -212,18 +224,18 @@ export function wakeSql(agents: readonly WokenAgent[], wakeUp: WakeUp, enteredSe
   }
 }
 
-/** An empty set of runs or inbox events: PostgreSQL drops it, and everything joined to it, from the query plan. */
+/** An empty set of runs or inbox events. PostgreSQL removes it, and everything joined to it, from the query plan. */
 const NONE = Prisma.sql`SELECT NULL::text AS id, NULL::text AS "agentId" WHERE false`
 const NOBODY = Prisma.sql`'[]'::jsonb`
 const RUNS_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg(to_jsonb(runs) ORDER BY id), '[]') FROM runs)`
 const INBOXES_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg("agentId"), '[]') FROM arrived)`
 
-/** Reads the value of `woken`. */
+/** Converts the value of the expression `woken`. */
 export function wokenOf({ runs, inboxes }: Woken): Woken {
   return { runs: runs.map(runOfJson), inboxes }
 }
 
-// The rows.
+// Rows of runs and events.
 
 function runOf(agent: { id: string }, { trigger, key, lineage, by, place }: WakeUp): NewRun {
   return {
@@ -294,7 +306,7 @@ export function payloadOf(trigger: Trigger, agent: { id: string }): JsonObject {
 const mentionOf = (trigger: MessageTrigger, agent: { id: string }) =>
   mentionPayload({ ...trigger, senderKind: trigger.sender.kind }, agent.id)
 
-/** The provenance of a woken run: that of its trigger and of the run that passed it on. */
+/** Returns the provenance of a woken run: that of its trigger, combined with that of the run that passed the turn. */
 function handedProvenance(trigger: Provenance, by: Provenance | undefined): Provenance {
   if (by === undefined) return trigger
   return together([trigger, { places: [], label: marksOf(by), askers: by.askers }])
@@ -302,7 +314,7 @@ function handedProvenance(trigger: Provenance, by: Provenance | undefined): Prov
 
 const LONGEST_SUBJECT = 120
 
-/** Describes the source and subject of a trigger in one line. */
+/** Returns the source and subject of a trigger in one line. */
 function summaryOf(trigger: Trigger): string {
   if (trigger.type !== 'SPACE_MESSAGE' && trigger.summary !== undefined) return trigger.summary
   if (trigger.type === 'PLAN') return `The plan "${oneLine(trigger.name)}": "${subject(String(trigger.instruction))}"`
@@ -318,7 +330,7 @@ function subject(text: string): string {
   return cut(oneLine(cut(text, 10 * LONGEST_SUBJECT)), LONGEST_SUBJECT)
 }
 
-/** A retry of a failed run, which sees the messages of its space up to `enteredSeq`. */
+/** Returns the retry of a failed run, which reads the messages of its space up to `enteredSeq`. */
 function repeatOf(run: Run, enteredSeq: number | null): NewRun {
   const { agentId, triggerType, triggerName, triggerSpaceId, triggerMessageId, triggerSenderId, triggerServiceId } = run
   const { triggerSummary, triggerPayload, threadRootId, depth, rootId, parentRunId, chainId, wokenBy, askers } = run
@@ -348,7 +360,7 @@ function repeatOf(run: Run, enteredSeq: number | null): NewRun {
   }
 }
 
-// The facts of a wake-up.
+// Facts that wake-ups need.
 
 /** An agent that can be woken in a space. */
 export interface Wakeable extends WokenAgent {
@@ -357,7 +369,7 @@ export interface Wakeable extends WokenAgent {
   over: OverBudget | null
 }
 
-/** Null if no such agent is a member, or it is paused. */
+/** Reads an agent that is a member of the space. Returns null if it is not a member or is paused. */
 export async function agentMember(
   tx: Tx,
   { spaceId, agentId, rootId }: { spaceId: string; agentId: string; rootId: string },
@@ -369,7 +381,7 @@ export async function agentMember(
   return agent ?? null
 }
 
-/** Whether a budget prevents waking the agent; records it with the message, if there is one. */
+/** Whether a budget prevents waking the agent. If so, records the outcome of the message, if there is one. */
 export async function isOverBudget(
   outcomes: OutcomeChanges,
   agent: Wakeable,
@@ -385,14 +397,14 @@ export async function isOverBudget(
 interface TriggerSource {
   spaceId: string
   messageId: string | null
-  /** The thread in which the agent works. Absent: the one of the message. */
+  /** The thread in which the agent works; if absent, the thread of the message. */
   threadRootId?: string | null
   senderId: string
-  /** The last message that the agent sees when it wakes; null: the last one of the space. */
+  /** The `seq` of the last message that the agent reads; null for the last message of the space. */
   seq: number | null
 }
 
-/** Loads the trigger for an agent that is woken by a message, or by an agent that ended its turn without one. */
+/** Loads the trigger for an agent that is woken by a message, or by the turn of an agent that posted no message. */
 export async function loadMessageTrigger(
   tx: Tx,
   { spaceId, messageId, threadRootId: givenThreadId, senderId, seq }: TriggerSource,
@@ -427,7 +439,7 @@ export async function loadMessageTrigger(
   }
 }
 
-/** The provenance of a new message is in its row; that of a human's message is its sender. */
+/** Returns the provenance of a new message: from its row or, for a message of a human, the human as the requester. */
 export function provenanceOfMessage(
   { spaceId, senderId, ...marks }: Provenance & { spaceId: string; senderId: string },
   senderKind: EntityKind,

@@ -10,19 +10,19 @@ import type * as shapes from './shapes.ts'
 
 type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'toolset' | 'paused' | 'addableBy'>
 
-/** Loads the public fields of an agent. For a deleted agent, returns the fields that were kept. */
+/** Loads the public fields of an agent. For a deleted agent, returns the fields that its row still has. */
 async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<PublicFields> {
   const agent = await loaders.agents.load(id)
   if (agent !== null) return agent
-  // The agent may have been deleted since its name was read.
+  // The agent may have been deleted after its name was read.
   const formerly = (await loadExisting(loaders.entities, id)).formerly ?? (await loaders.entities.reload(id))?.formerly
   const was = formerly as Pick<PublicFields, 'model' | 'mind' | 'toolset'>
   return { description: null, paused: false, addableBy: 'ADMINS', ...was }
 }
 
 /**
- * Returns the agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. `told`: the
- * runs that an event contains; otherwise they are loaded.
+ * Returns the agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. `told`: the runs
+ * that an event contains; if absent, the runs are loaded.
  */
 export async function activeRunsOf(
   agentId: string,

@@ -157,10 +157,10 @@ const DecideToolCallsPayload = builder.objectRef<{ results: Decided[] }>('Decide
 })
 
 const MOST_DECIDED_AT_ONCE = 100
-/** How many decisions of one mutation count as one message. */
+/** The number of decisions in one mutation that count as one message. */
 const DECISIONS_A_MESSAGE = 10
 
-/** Decides on one of several calls, with a separate audit entry. Returns an expected failure. */
+/** Decides on one of several calls, and writes its own audit entry. Returns expected failures as results. */
 async function decideOne(
   context: Context,
   { toolCallId, approve, reason }: { toolCallId: string; approve: boolean; reason: string | null },
@@ -181,7 +181,7 @@ async function decideOne(
   }
 }
 
-/** A claim is audited and sends a notification to `notifyUrl`, so it counts as this many messages. */
+/** The number of messages that a claim counts as, because it is audited and sends a notification to `notifyUrl`. */
 const CLAIM_POINTS = 10
 
 builder.mutationFields((t) => ({

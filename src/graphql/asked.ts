@@ -2,8 +2,8 @@ import { type FieldNode, type GraphQLResolveInfo, getNamedType, isObjectType } f
 import { collectSubfields } from 'graphql/execution/collectFields.js'
 
 /**
- * Returns the names of the fields that the operation selects on the objects of the subfield `name`, without
- * aliases and with the variables applied.
+ * Returns the names of the fields that the operation selects on the objects of the subfield `name`, without aliases
+ * and after applying the variables.
  */
 export function askedOf(info: GraphQLResolveInfo, name: string): Set<string> {
   const { schema, fragments, variableValues, returnType, fieldNodes } = info

@@ -2,11 +2,11 @@ import DataLoader from 'dataloader'
 import { GoneError } from '../lib/errors.ts'
 import type { ResponseMeter } from './response-meter.ts'
 
-/** A DataLoader that is created on first use: loads each key once, and the keys of one tick together. */
+/** A DataLoader that is created on first use. Loads each key once, and the keys of one tick in one batch. */
 export class Loader<K, V> {
   readonly #load: DataLoader.BatchLoadFn<K, V>
   readonly #options: DataLoader.Options<K, V, string>
-  /** Created with the first key: an operation has some sixty loaders and uses a few. */
+  /** Created with the first key, because an operation has about sixty loaders and uses only a few. */
   #loader: DataLoader<K, V, string> | undefined
 
   constructor(load: DataLoader.BatchLoadFn<K, V>, options: DataLoader.Options<K, V, string>) {
@@ -18,7 +18,7 @@ export class Loader<K, V> {
     return this.#made().load(key)
   }
 
-  /** Loads a key again, since its value may have changed. */
+  /** Loads a key again, because its value may have changed. */
   reload(key: K): Promise<V> {
     return this.#made().clear(key).load(key)
   }
@@ -28,7 +28,7 @@ export class Loader<K, V> {
     this.#made().clear(key)
   }
 
-  /** Caches a value, unless the key has one already. */
+  /** Caches a value unless the cache already contains the key. */
   prime(key: K, value: V): void {
     this.#made().prime(key, value)
   }
@@ -43,12 +43,15 @@ export class Loader<K, V> {
 export type Loadable<K, V> = Pick<Loader<K, V>, 'load'>
 
 /**
- * The maximum number of keys in one batch: far more than an operation's limits allow, far fewer than the parameters of a
- * statement.
+ * The maximum number of keys in one batch: far more than an operation may load, and far fewer than the parameters
+ * that a statement may have.
  */
 const MOST_KEYS = 10_000
 
-/** `load` returns values in the order of the keys. An Error among them rejects only its own key. */
+/**
+ * Creates a loader. `load` returns values in the order of the keys. An Error among the values rejects only its own
+ * key.
+ */
 export function batched<K, V>(
   load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
   nameOf: (key: K) => string = String,
@@ -57,9 +60,9 @@ export function batched<K, V>(
 }
 
 /**
- * Like `batched`, for values that depend on the viewer when one event is executed for many viewers. The batch is
- * dispatched in a later phase of the event loop, so that the executions of all viewers, which take several ticks
- * to get here, share it.
+ * Like `batched`, for values that depend on the viewer, while one event is executed for many viewers. Dispatches the
+ * batch in a later phase of the event loop, because the executions for the viewers reach this field in different
+ * ticks.
  */
 export function batchedOverViewers<K, V>(
   load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
@@ -69,7 +72,7 @@ export function batchedOverViewers<K, V>(
   return new Loader(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS, batchScheduleFn })
 }
 
-/** Like `batched`, for a `load` that returns a map. Keys without an entry get `absent`. */
+/** Like `batched`, for a `load` that returns a map. Keys that the map does not contain get `absent`. */
 export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>>, absent: V): Loader<string, V> {
   return batched(async (keys) => {
     const found = await load([...keys])
@@ -77,14 +80,14 @@ export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>
   })
 }
 
-/** A field of a parent, with its arguments. */
+/** A parent, and the arguments of a field on it. */
 export interface Asked<A> {
   parentId: string
   request: A
 }
 
 /**
- * The response that a value is loaded for. Once the response has exceeded its limit, nothing more is loaded for
+ * The response for which a value is loaded. Once the response has exceeded its limit, no more values are loaded for
  * it.
  */
 export interface ForResponse {
@@ -92,8 +95,8 @@ export interface ForResponse {
 }
 
 /**
- * For values that may be long: loads them in chunks, one after the other. Once the response has exceeded its
- * limit, and will be discarded, the remaining values are null and are not cached.
+ * Like `batched`, for values that may be long: loads them in chunks, one after the other. Once a response has
+ * exceeded its limit and will be discarded, its remaining values are null and are not cached.
  */
 export function batchedInChunks<K extends ForResponse, V>(
   size: number,
@@ -119,7 +122,7 @@ export function batchedInChunks<K extends ForResponse, V>(
 const wayOf = ({ request }: Asked<unknown>) => JSON.stringify(request)
 const nameOfAsked = (asked: Asked<unknown>) => `${asked.parentId} ${wayOf(asked)}`
 
-/** For a field of many parents: one load for each distinct set of arguments, whatever the number of parents. */
+/** Like `batched`, for a field of many parents: calls `load` once for each distinct set of arguments. */
 export function batchedByRequest<A, V>(
   load: (parentIds: string[], request: A) => Promise<readonly V[]>,
 ): Loader<Asked<A>, Exclude<V, Error>> {
@@ -150,7 +153,10 @@ export async function loadAll<K, V>(loader: Loadable<K, V>, keys: readonly K[]):
   return Promise.all(keys.map((key) => loader.load(key)))
 }
 
-/** Returns a row that existed a moment ago. @throws GoneError if it has been deleted since */
+/**
+ * Returns the row. For rows that existed shortly before.
+ * @throws GoneError if the row has been deleted since
+ */
 export function existing<V>(found: V | null | undefined): V {
   if (found == null) throw new GoneError()
   return found

@@ -5,8 +5,8 @@ import { jsonOf, topLevelError } from './masking.ts'
 import { type EdgeCuts, NO_CUTS, planCuts, ResponseMeter } from './response-meter.ts'
 
 /**
- * Executes an operation once with a context whose meter counts the response; `fieldResolver` resolves fields
- * that have no resolver.
+ * Executes an operation once, with a context whose meter counts the response. `fieldResolver` resolves fields
+ * without their own resolver.
  */
 export type ExecuteOnce = (
   contextValue: Context,
@@ -18,26 +18,26 @@ type MaybePromise<T> = T | Promise<T>
 /** A result within the size limit. */
 export interface BoundedResult {
   result: ExecutionResult
-  /** The counted bytes of JSON of all executions. */
+  /** The number of bytes of JSON that all executions together produced. */
   bytes: number
-  /** The bytes of executions whose response did not fit. */
+  /** The number of bytes that executions produced whose response did not fit. */
   discardedBytes: number
 }
 
-/** The maximum number of further executions to find a response that fits. */
+/** The maximum number of additional executions to obtain a response that fits. */
 const MOST_ATTEMPTS = 6
-/** Share of the bytes of long values above which the request is refused for repeating them. */
+/** If a larger share of the bytes of long values is repeated content, the request is refused. */
 const REPEATED_SHARE = 0.25
-/** The count is an estimate: above this share of the limit, the response is measured exactly. */
+/** The count is an estimate. Above this share of the limit, the response is measured exactly. */
 const EXACT_FROM = 0.5
-/** A response with more errors is measured exactly too. */
+/** A response with more errors than this is measured exactly too. */
 const FEW_ERRORS = 100
 
 /**
- * Executes an operation so that its response has at most `limit` bytes of JSON: connections return fewer
- * edges if the response would be larger. The result is a QUERY_TOO_COMPLEX error if the request selects the
- * same content repeatedly, or a single object is too large. Synchronous if the execution is synchronous and
- * fits.
+ * Executes an operation so that its response has at most `limit` bytes of JSON: connections return fewer edges if
+ * the response would be too large. The result is a QUERY_TOO_COMPLEX error if the request selects the same content
+ * repeatedly, or if a single object is too large. Returns synchronously if the execution is synchronous and its
+ * response fits.
  */
 export function executeBounded(execute: ExecuteOnce, context: Context, limit: number): MaybePromise<BoundedResult> {
   const meter = new ResponseMeter({ limit })

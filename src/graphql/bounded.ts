@@ -22,17 +22,20 @@ import { instancePath } from './response-path.ts'
 type Resolver = GraphQLFieldResolver<unknown, Context>
 type ResolveInfo = Parameters<Resolver>[3]
 
-/** Counts a resolved value, and returns the value to serialize: a connection may lose edges. */
+/** Counts a resolved value and returns the value to serialize, which for a connection may have fewer edges. */
 type Account = (value: unknown, source: unknown, args: ResolveArgs, context: Context, info: ResolveInfo) => unknown
 type ResolveArgs = Record<string, unknown>
 
-/** Introspection types belong to graphql-js: all schemas of a process share their fields. */
+/**
+ * The fields that already count their values. Introspection types belong to graphql-js, so all schemas of a process
+ * share their fields.
+ */
 const countedFields = new WeakSet<object>()
 
 /**
- * Makes every field add its result to the context's meter before serialization: the bytes of leaves and of keys, and
- * the actual length of lists, including introspection. Connections drop edges if the response has to shrink. Fields
- * without a resolver are counted by `countedFieldResolver`, which must be passed to the execution.
+ * Makes every field, including introspection, add its result to the context's meter before serialization: the bytes
+ * of leaves and keys, and the actual length of lists. Connections drop edges if the response has to become smaller.
+ * `countedFieldResolver`, which must be passed to the execution, counts fields without their own resolver.
  */
 export function bounded(schema: GraphQLSchema): GraphQLSchema {
   const mutation = schema.getMutationType()
@@ -69,7 +72,7 @@ function accounted(account: Account, ...given: Parameters<Account>): unknown {
 
 function counted(resolve: Resolver, account: Account | null): Resolver {
   return (source, args, context, info) => {
-    // Without a context, somebody else introspects the schema.
+    // There is no context if other code introspects the schema.
     const meter = context?.meter
     if (meter === undefined) return resolve(source, args, context, info)
     if (meter.isExceeded) return meter.never
@@ -80,14 +83,14 @@ function counted(resolve: Resolver, account: Account | null): Resolver {
   }
 }
 
-/** Counts the keys of a field of the root and of the objects in it; keys in lists are counted for each item. */
+/** Counts the keys of a root field and of the objects in it. Keys in lists are counted per item. */
 function addRootKeys(meter: ResponseMeter, info: ResolveInfo): void {
   if (info.path.prev !== undefined) return
   const { bytes } = itemSizeOf(info)
   meter.addItems(info.path, 1, { bytes: bytes + String(info.path.key).length + PUNCTUATION, leaves: 0 })
 }
 
-/** Executes a mutation once, although its response may be built again with fewer edges. */
+/** Resolves a mutation only once, because its response may be built again with fewer edges. */
 function resolvedOnce(resolve: Resolver): Resolver {
   return (source, args, context, info) => {
     const { mutationResults } = context
@@ -113,7 +116,7 @@ function knownAccountOf(type: GraphQLOutputType): Account | null {
   return account
 }
 
-/** Null for objects, because their fields are counted. */
+/** Returns null for objects, because their fields are counted. */
 function accountOf(declared: GraphQLOutputType): Account | null {
   const type = getNullableType(declared)
   const named = getNamedType(type)
@@ -155,7 +158,10 @@ const accountForList: Account = (value, _source, _args, { meter }, info) => {
   return value
 }
 
-/** The number of leaves is not limited here: the length of the schema limits it, and they cost next to nothing. */
+/**
+ * Counts the bytes of introspection leaves. Their number is not limited here, because the size of the schema limits
+ * it and they are cheap.
+ */
 const accountForIntrospected: Account = (value, _source, _args, { meter }, info) => {
   if (Array.isArray(value) && value.length > 0)
     meter!.addItems(info.path, value.length, { bytes: itemSizeOf(info).bytes, leaves: 0 })
@@ -198,8 +204,8 @@ const anonymous = new WeakMap<object, number>()
 let nextAnonymous = 0
 
 /**
- * Returns a key of the field's content: the same for the same object, however often and under whatever aliases
- * it is selected.
+ * Returns a key that identifies the field's content: the key is the same for the same object, however often and
+ * under whatever aliases the content is selected.
  */
 function contentKeyOf(source: unknown, { parentType, fieldName }: ResolveInfo): string {
   const { id, messageId, index } = (source ?? {}) as { id?: unknown; messageId?: unknown; index?: unknown }
@@ -211,7 +217,7 @@ function contentKeyOf(source: unknown, { parentType, fieldName }: ResolveInfo): 
   return `#${known}.${fieldName}`
 }
 
-/** Size of a list item without its values: the keys of its fields and the punctuation. */
+/** The size of a list item without its values: the keys of its fields, and punctuation. */
 interface ItemSize {
   bytes: number
   leaves: number
@@ -220,7 +226,7 @@ interface ItemSize {
 const itemSizes = new WeakMap<FieldNode, ItemSize>()
 /** The punctuation of a field in JSON: quotation marks, a colon and a comma. */
 const PUNCTUATION = 4
-/** The name of a type, where `__typename` is selected. */
+/** An estimate of the length of a type's name, for `__typename`. */
 const TYPE_NAME_BYTES = 30
 
 function itemSizeOf({ fieldNodes, fragments }: ResolveInfo): ItemSize {
@@ -239,7 +245,7 @@ function itemSizeOf({ fieldNodes, fragments }: ResolveInfo): ItemSize {
 
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
-/** For a field of several types, the largest size counts. Nested lists are counted when they are resolved. */
+/** If a field can have several types, the largest size counts. Nested lists are counted when they are resolved. */
 function sizeOfSelection(set: SelectionSetNode | undefined, fragments: Fragments): ItemSize {
   const total: ItemSize = { bytes: 0, leaves: 0 }
   const byType = new Map<string, ItemSize>()

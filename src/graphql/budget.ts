@@ -65,7 +65,7 @@ builder.objectField(Space, 'budget', (t) =>
     type: Budget,
     nullable: true,
     description: 'Null unless the viewer is an admin or a human member.',
-    // Humans see only spaces of which they are members.
+    // Humans can see only spaces of which they are members, so this check is only about services.
     resolve: ({ id, budget }, _, { viewer }) => (viewer.scope === 'SERVICE' ? null : budgetOf(id, budget)),
   }),
 )

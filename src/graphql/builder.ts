@@ -23,9 +23,9 @@ export type SchemaTypes = {
 }
 
 /**
- * The schema builder to which every file of this folder adds its types. Only the connections of
- * the Relay plugin are used: ids are the database's own (see node.ts). Expected failures of a mutation are members of its result
- * union.
+ * The schema builder to which every file of this folder adds its types. The Relay plugin is used only for
+ * connections: ids are those of the database (see node.ts). Expected failures of a mutation are members of its
+ * result union.
  */
 export const builder = new SchemaBuilder<SchemaTypes>({
   plugins: [ErrorsPlugin, RelayPlugin, ComplexityPlugin, ACTING_PLUGIN],

@@ -17,7 +17,11 @@ export function connectionOf<T>(
   }
 }
 
-/** Converts the arguments of a page that is ordered by id; with `ofParent`, a page under one parent. @throws BadInputError */
+/**
+ * Converts the arguments of a page that is ordered by id. With `ofParent`, the cursors are valid only for this
+ * parent.
+ * @throws BadInputError
+ */
 export function idPageRequest(prefix: IdPrefix, page: PageArguments, ofParent = ''): PageRequest {
   return pageRequest(page, (cursor) => {
     const { id, parentId } = decodeIdCursor(prefix, cursor)
@@ -28,7 +32,7 @@ export function idPageRequest(prefix: IdPrefix, page: PageArguments, ofParent = 
 
 export const idCursor = ({ id }: { id: string }): string => encodeIdCursor(id)
 
-/** Cursors that are valid only for one parent; those of other parents are refused. */
+/** Creates cursors that are valid only for one parent, and refuses cursors of other parents. */
 export const idCursorWithin =
   (parentId: string) =>
   ({ id }: { id: string }): string =>
@@ -55,7 +59,7 @@ export function runsRequest(page: PageArguments): RunsRequest {
 
 export const runCursor = ({ id, agentId }: { id: string; agentId: string }): string => encodeIdCursor(id, agentId)
 
-/** Complexity of a connection: its fields count once for each item that may be returned. */
+/** Returns the complexity of a connection: its fields count once for each item that it may return. */
 export function sizeOfPage(fallback = 20) {
   return ({ first, last }: { first?: number | null; last?: number | null }) => {
     const size = first ?? last ?? fallback

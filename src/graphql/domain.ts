@@ -104,7 +104,7 @@ export interface Domain {
   forgetting: Forgetting
   minds: MindControl
   spaces: Spaces & SpaceCreation & SpaceUpdates
-  /** For the protocol endpoints: src/doors. */
+  /** Used by the protocol endpoints in src/doors. */
   conversations: Conversations
   taskPushes: TaskPushes
   forking: Forking & Rerunning

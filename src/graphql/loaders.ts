@@ -32,14 +32,14 @@ export interface CommonOptions {
 }
 
 /**
- * Loaders whose values do not depend on the viewer, and loaders that take the viewer as part of the key and
- * batch over viewers.
+ * Loaders that several viewers can share: their values do not depend on the viewer, or the viewer is part of the
+ * key.
  */
 export type CommonLoaders = ReturnType<typeof createCommonLoaders>
 
 /**
- * Creates loaders for everything that can repeat in an operation. The number of statements depends on the
- * selected fields, not on the number of rows or of viewers for whom one event is executed.
+ * Creates loaders for everything that may occur repeatedly in an operation. The number of statements depends on the
+ * selected fields, not on the number of rows, and not on the number of viewers for whom one event is executed.
  */
 export function createCommonLoaders(options: CommonOptions) {
   const rows = createRows(options)
@@ -53,14 +53,14 @@ export function createCommonLoaders(options: CommonOptions) {
 }
 
 /**
- * Loaders of rows by id, without a check of visibility. If the operation selects stream cursors, these are taken
- * first.
+ * Creates loaders of rows by id that do not check visibility. If the operation selects stream cursors, the loaders
+ * read the cursors first.
  */
 function createRows({ domain, streams, takesCursors }: CommonOptions) {
   const spaceCursors = batched((ids: readonly string[]) => streams.spaceCursors(ids))
   const runCursors = batched((ids: readonly string[]) => streams.runCursors(ids))
 
-  /** Reads the rows, takes the cursors of the streams that could change them, and reads again. */
+  /** Loads the rows, reads the cursors of the streams that could change them, and loads the rows again. */
   async function afterCursors<V>(
     read: () => Promise<V[]>,
     takeCursors: (found: V[]) => Promise<unknown>,
@@ -70,7 +70,10 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
     return read()
   }
 
-  /** Returns rows that another query returned, in their order. Loads them again if cursors must be taken first. */
+  /**
+   * Caches and returns rows that another query returned, in the same order. Loads them again if cursors must be read
+   * first.
+   */
   async function seen<V extends { id: string }>(loader: Loader<string, V | null>, found: readonly V[]): Promise<V[]> {
     if (!takesCursors) prime(loader, found)
     return present(await loadAll(loader, idsOf(found)))
@@ -142,7 +145,7 @@ type Rows = ReturnType<typeof createRows>
 export const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
 const present = <T>(rows: readonly (T | null)[]) => rows.filter((row) => row !== null)
 
-/** The text of STREAMING messages so far is in the event log. */
+/** Adds the text that STREAMING messages have so far, which is in the event log. */
 async function withDrafts(domain: Domain, found: (Message | null)[]): Promise<(Message | null)[]> {
   const whole = await domain.reading.withDraftText(present(found))
   const byId = new Map(whole.map((message) => [message.id, message]))
@@ -151,7 +154,7 @@ async function withDrafts(domain: Domain, found: (Message | null)[]): Promise<(M
 
 export const NOTHING_UNREAD = { messages: 0, mentions: 0 }
 
-/** Loaders of values that depend on the human, batched over many humans. */
+/** Creates loaders of values that depend on a human, batched over many humans. */
 function createOfHumans({ domain: { visibility, reading, notifications, changeReading } }: CommonOptions) {
   interface InSpace {
     humanId: string
@@ -222,7 +225,7 @@ function createOfAgents({ domain }: CommonOptions) {
     goals: batchedByKey((agentIds) => domain.goals.listMany(agentIds), []),
     plans: batchedByKey((agentIds) => domain.plans.listMany(agentIds), []),
     firingPages: batchedByRequest((planIds, request: PageRequest) => domain.firingReading.pageMany(planIds, request)),
-    /** The id of the run that each firing started. */
+    /** The ids of the runs that firings started. */
     firingRuns: batched(
       (firings: readonly PlanFiring[]) => domain.firingReading.runsOf(firings),
       ({ id }: PlanFiring) => id,
@@ -238,7 +241,7 @@ function createOfAgents({ domain }: CommonOptions) {
 }
 
 function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
-  /** Caches messages of a space whose cursor was taken together with the space. */
+  /** Caches messages of a space whose cursor was read together with the space. */
   async function seen(found: Message[]): Promise<Map<string, Message>> {
     const whole = await domain.reading.withDraftText(found)
     prime(messages, whole)
@@ -271,7 +274,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
       null,
     ),
     filePages: batchedByRequest((spaceIds, request: PageRequest) => domain.files.pageMany(spaceIds, request)),
-    /** Each has up to 32,000 characters, and a message up to twenty. */
+    /** A version has up to 32,000 characters, and a message up to twenty versions. */
     messageVersions: batchedInChunks(
       CONTENTS_A_CHUNK,
       async (asked: (ForResponse & { id: string })[]) => {
@@ -288,7 +291,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
   }
 }
 
-/** How many long inputs and outputs of calls are read at a time; each has up to 256 KiB. */
+/** The number of long inputs and outputs of calls that are read at a time. Each has up to 256 KiB. */
 const CONTENTS_A_CHUNK = 8
 
 function createOfRuns({ domain }: CommonOptions, { seenToolCalls }: Rows) {

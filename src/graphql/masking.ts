@@ -13,7 +13,7 @@ import { requestIdHere } from '../lib/log-context.ts'
 import { counter } from '../lib/metrics.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** Every `extensions.code` of a top-level error: the contract, "Errors and growth". */
+/** All values of `extensions.code` in top-level errors. They are part of the contract, section "Errors and growth". */
 export type TopLevelCode =
   | 'UNAUTHENTICATED'
   | 'FORBIDDEN'
@@ -51,13 +51,13 @@ const OWN_CODES: ReadonlySet<string> = new Set([
 ] satisfies TopLevelCode[])
 
 /**
- * Converts an error into one for clients: expected errors get their code, any other is logged and masked. An
- * error that is masked already is returned unchanged.
+ * Converts an error into an error for clients: an expected error gets its code; any other error is logged and
+ * masked. An error that is already masked is returned unchanged.
  */
 export type MaskError = (error: unknown) => GraphQLError
 
 /**
- * The HTTP response of a request that failed as a whole. `spec`: only for clients that accept
+ * The HTTP response to a request that failed as a whole. `spec`: the status for clients that accept
  * `application/graphql-response+json`.
  */
 interface HttpAnswer {
@@ -66,15 +66,15 @@ interface HttpAnswer {
   headers?: Record<string, string>
 }
 
-/** The header of a 401, which names the scheme. */
+/** The header of a 401 response, which names the authentication scheme. */
 export const CHALLENGE = { 'www-authenticate': 'Bearer realm="parley"' }
 
-/** Creates an error for clients. `http` sets the status if the whole request failed. */
+/** Creates an error for clients. `http` sets the response status if the whole request failed. */
 export function topLevelError(code: TopLevelCode, message: string, http?: HttpAnswer): GraphQLError {
   return new GraphQLError(message, { extensions: { code, ...(http ? { http } : {}) } })
 }
 
-/** The time after which a client may try again if the database is overloaded or does not answer. */
+/** The time after which a client may try again if the database is overloaded or does not respond. */
 const OVERLOAD_MS = 5000
 
 /** Returns the original error, without the GraphQLErrors that wrap it. */
@@ -100,8 +100,8 @@ function codeOf(root: unknown, error: unknown): TopLevelCode | null {
   const { code } = root.extensions
   if (typeof code === 'string' && OWN_CODES.has(code)) return code as TopLevelCode
   if (typeof code === 'string') return CODE_OF_SERVER_ERROR[code] ?? null
-  // Errors of graphql-js: about variables before the execution, without a path, and about arguments during
-  // it.
+  // graphql-js creates errors about variables before the execution, without a path, and errors about arguments
+  // during the execution.
   const isOfRequest = !(error instanceof GraphQLError) || error.path === undefined
   return isOfRequest || root.message.startsWith('Argument "') ? 'BAD_USER_INPUT' : null
 }
@@ -112,12 +112,12 @@ function detailsOf(root: unknown): Record<string, unknown> {
   return {}
 }
 
-/** A suggestion may reveal names that introspection does not show. */
+/** Removes suggestions, because they may contain names that introspection does not show. */
 function withoutSuggestion(message: string): string {
   return message.replace(/ Did you mean [\s\S]+\?$/, '')
 }
 
-/** `isOverload`: whether the database was too busy to begin. */
+/** `isOverload`: whether the error means that the database was too busy to start the statement. */
 export function createMasking(
   { logger, metrics }: Pick<Platform, 'logger' | 'metrics'>,
   isOverload: (error: unknown) => boolean,
@@ -168,7 +168,7 @@ export function createMasking(
   }
 }
 
-/** For a request that cannot be parsed, independent of its `Accept` header. */
+/** The response to a request that cannot be parsed, regardless of its `Accept` header. */
 const UNREADABLE: HttpAnswer = { status: 400 }
 
 function isUnreadable(root: unknown): boolean {
@@ -191,7 +191,7 @@ function httpOf(code: TopLevelCode, root: unknown): HttpAnswer {
   return { status: 400, spec: true }
 }
 
-/** Serializes a result. A subscription's result may be serialized already. */
+/** Serializes a result. The result of a subscription may have been serialized before. */
 export function jsonOf(result: ExecutionResult & { stringify?: () => string }): string {
   if (result.stringify !== undefined) return result.stringify()
   return JSON.stringify({ ...result, ...(result.errors ? { errors: result.errors.map(formatError) } : {}) })
@@ -202,7 +202,7 @@ export interface WireError {
   extensions: Record<string, unknown>
 }
 
-/** Converts an error for the response, without `extensions.http`, which is for the server only. */
+/** Converts an error for the response. Omits `extensions.http`, which only the server uses. */
 export function formatError(error: GraphQLError): WireError {
   const { http: _, ...extensions } = error.extensions
   return { ...error.toJSON(), extensions }

@@ -12,8 +12,6 @@ import { renewed, takeRate } from './context.ts'
 import { Entity, Message, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-// Edits, deletion and reactions.
-
 const MessageVersion = builder.objectRef<shapes.MessageVersion>('MessageVersion').implement({
   description: 'An earlier text of a message.',
   fields: (t) => ({

@@ -13,16 +13,19 @@ import { type Json, type JsonObject, storableText } from '../lib/json.ts'
 import type { Context } from './context.ts'
 
 /**
- * Mutations without an audit entry: they are too frequent and their rows are a sufficient record, they change nothing
- * that is stored, or they write an entry for each of their parts. Refusals are audited nevertheless.
+ * Mutations without an audit entry: they are too frequent and their rows are a sufficient record; or they change no
+ * stored data; or they write an entry for each part. Refusals are audited nevertheless.
  */
 const WITHOUT_ENTRY = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react', 'setTyping'])
 
-/** Mutations whose input field `name` is recorded: it names something without an id, and is neither content nor secret. */
+/**
+ * Mutations whose input field `name` is recorded, because it names an object without an id and is neither content
+ * nor secret.
+ */
 const NAMES_ITS_TARGET = new Set(['setModelProvider', 'deleteModelProvider', 'testModelProvider'])
 const LONGEST_NAME = 64
 
-/** Input fields that name the target of a mutation: the first one present counts. */
+/** Input fields that identify the target of a mutation. The first field that the input contains is used. */
 const TARGETS = [
   'id',
   'runId',
@@ -37,8 +40,9 @@ const TARGETS = [
 ]
 
 /**
- * Makes every mutation write an audit entry: actor, action, and those parts of the input that are neither
- * content nor secret. If an admin acts as the actor, `detail.actingAdminId` is the admin, null for the operator.
+ * Makes every mutation write an audit entry with the actor, the action, and the parts of the input that are neither
+ * content nor secret. If an admin acts as the actor, `detail.actingAdminId` is the id of the admin, or null for the
+ * operator.
  */
 export function recorded(schema: GraphQLSchema): GraphQLSchema {
   for (const field of Object.values(schema.getMutationType()?.getFields() ?? {})) {
@@ -60,7 +64,7 @@ export function recorded(schema: GraphQLSchema): GraphQLSchema {
         const targetId = action.startsWith('create') ? null : targetOf(input)
         return { ...actorOf(context.viewer), action, targetId, detail }
       }
-      // The mutations of an admin who acts as somebody else are all recorded, however frequent.
+      // If an admin acts as another human, all mutations are recorded, however frequent they are.
       const onlyRefusals = WITHOUT_ENTRY.has(action) && acting === undefined
       return context.domain.record.during(deedOf, carryOut, { onlyRefusals })
     }
@@ -85,8 +89,8 @@ function targetOf(input: JsonObject): string | null {
 const SAYS_NOTHING_PRIVATE = ['Boolean', 'Int', 'Float']
 
 /**
- * Returns the names of the input's fields (`fields`) and the values of ids, enums, booleans and numbers; for
- * texts and JSON, only the field names.
+ * Returns the names of the input's fields (`fields`), and the values of ids, enums, booleans and numbers, but not of
+ * texts and JSON.
  */
 function detailOf(type: GraphQLInputType, input: JsonObject): JsonObject {
   const named = getNamedType(type)

@@ -3,9 +3,9 @@ import { instancePath, isWithin, selectionPath } from './response-path.ts'
 
 /** The maximum number of leaves in one response, however short they are, because each takes time to resolve. */
 const MOST_LEAVES = 30_000
-/** A measuring execution continues up to this many times the limit, to find repetition and the size of each edge. */
+/** A measuring execution continues up to this multiple of the limit, to find repetition and the size of each edge. */
 const MEASURED_LIMITS = 4
-/** Shorter values are not checked for repetition. */
+/** Values shorter than this are not checked for repetition. */
 const LONG_VALUE_BYTES = 1024
 
 /** A connection that a measuring execution resolved. */
@@ -16,23 +16,26 @@ export interface MeasuredConnection {
   fromEnd: boolean
 }
 
-/** How many edges a connection keeps, by the path of its instance in the response (see `instancePath`). */
+/**
+ * The number of edges that each connection keeps, by the path of the connection in the response (see
+ * `instancePath`).
+ */
 export type EdgeCuts = ReadonlyMap<string, number>
 
 export const NO_CUTS: EdgeCuts = new Map()
 
 export interface ResponseMeterOptions {
-  /** Bytes. */
+  /** The limit in bytes. */
   limit: number
   isMeasuring?: boolean
   cuts?: EdgeCuts
 }
 
 /**
- * Counts what one execution of an operation adds to the response. Resolvers call it (see bounded.ts). Once the limit is exceeded
- * the execution is abandoned: every further resolver returns a promise that never settles. (Errors would be wrapped for thousands of
- * fields, and graphql-js leaves rejections of list items unhandled.) A measuring meter also records how much each list item holds, from
- * which `planCuts` decides how many edges fit.
+ * Counts the bytes that one execution of an operation adds to the response. Resolvers call it (see bounded.ts). Once
+ * the limit is exceeded, the execution is abandoned: every further resolver returns a promise that never settles.
+ * (Errors would be wrapped for thousands of fields, and graphql-js leaves rejections of list items unhandled.) A
+ * measuring meter also records the size of each list item, from which `planCuts` calculates how many edges fit.
  */
 export class ResponseMeter {
   readonly limit: number
@@ -41,18 +44,21 @@ export class ResponseMeter {
   isExceeded = false
   /** Resolves when the limit is exceeded. */
   readonly whenExceeded: Promise<void>
-  /** Bytes of JSON counted so far. */
+  /** The number of bytes of JSON counted so far. */
   bytes = 0
   leaves = 0
   /**
-   * Totals of a measuring execution in the unit of `costOf`: overall, for each list item's fields, and for each
-   * item of a list itself.
+   * The total cost that a measuring execution counts, in the unit of `costOf`. The fields below contain the cost of
+   * each list item's fields, and of each item itself.
    */
   cost = 0
   readonly items = new Map<ResponsePath, number>()
   readonly itemsOfList = new Map<ResponsePath, number>()
   readonly connections: MeasuredConnection[] = []
-  /** Bytes of long values, and of those that the request selects in at least two places. */
+  /**
+   * The number of bytes of long values. The field below counts only values that the request selects in at least two
+   * places.
+   */
   longBytes = 0
   repeatedBytes = 0
   readonly #mostBytes: number
@@ -98,12 +104,15 @@ export class ResponseMeter {
     this.#add(bytes)
   }
 
-  /** Bytes left for a leaf; sizes beyond need not be measured. */
+  /** The number of bytes left for a leaf. Larger sizes need not be measured exactly. */
   get remainingBytes(): number {
     return this.#mostBytes - this.bytes
   }
 
-  /** The unit for planning cuts: bytes, or, for many short leaves, their share of the allowed number of leaves. */
+  /**
+   * Returns the cost of values in the unit in which cuts are planned: bytes, or, for many short leaves, their share
+   * of the maximum number of leaves.
+   */
   costOf(bytes: number, leaves: number): number {
     return Math.max(bytes, leaves * (this.limit / MOST_LEAVES))
   }
@@ -131,12 +140,12 @@ export class ResponseMeter {
   }
 }
 
-/** The part of the limit that a shortened response aims at. The rest covers estimation errors. */
+/** The share of the limit that a shortened response should use. The rest allows for estimation errors. */
 const AIM = 0.95
 
 interface Sized {
   connection: MeasuredConnection
-  /** Size of each edge by index, including what is nested in it. */
+  /** The size of each edge by index, including nested content. */
   edges: number[]
   total: number
   /** Connections inside this connection's edges. */
@@ -144,9 +153,9 @@ interface Sized {
 }
 
 /**
- * Decides how many edges each connection keeps so that the response fits. Sibling connections share the available size.
- * Each keeps at least one edge; if that edge alone is too large, the connections nested in it are cut too. Returns
- * null if nothing can be cut.
+ * Decides how many edges each connection keeps so that the response fits. Sibling connections share the available
+ * size. Each connection keeps at least one edge; if that edge alone is too large, the connections nested in it are
+ * cut too. Returns null if nothing can be cut.
  */
 export function planCuts(meter: ResponseMeter): EdgeCuts | null {
   const cuts = new Map(meter.cuts)
@@ -160,7 +169,7 @@ export function planCuts(meter: ResponseMeter): EdgeCuts | null {
 function share(connections: readonly Sized[], available: number, cuts: Map<string, number>): boolean {
   let isCut = false
   let left = available
-  // The smallest comes first, so that the others can use the size that it does not need.
+  // The smallest connection comes first, so that the others can use the size that it leaves.
   const bySize = connections.toSorted((one, other) => one.total - other.total)
   for (const [index, sized] of bySize.entries()) {
     const part = left / (bySize.length - index)
@@ -188,12 +197,12 @@ function cut({ connection, edges, nested }: Sized, available: number, cuts: Map<
   const insideSize = inside.reduce((sum, { total }) => sum + total, 0)
   const inner = new Map<string, number>()
   const isInnerCut = share(inside, available - (kept - insideSize), inner)
-  // The one remaining edge has index 0 in the next execution.
+  // In the next execution, the only remaining edge has index 0.
   for (const [path, keep] of inner) cuts.set(atFirstEdge(path, instancePath(connection.path), only), keep)
   return { isCut: isCut || isInnerCut, kept }
 }
 
-/** Returns the path of a nested connection after its outer connection was cut to the edge `index`. */
+/** Returns the path that a nested connection has after the outer connection was cut to the edge `index`. */
 function atFirstEdge(path: string, ofConnection: string, index: number): string {
   const [, field = '', ...rest] = path.slice(ofConnection.length).split('.')
   return [ofConnection, field, ...(rest[0] === String(index) ? ['0', ...rest.slice(1)] : rest)].join('.')
@@ -203,7 +212,7 @@ function sizesOf(meter: ResponseMeter): Sized[] {
   const byConnection = new Map(
     meter.connections.map(({ path, edges }) => [path, Array.from({ length: edges }, () => 0)]),
   )
-  // Paths have the form connection → edges → index. `edges` may be selected more than once.
+  // Paths have the form connection → edges → index. An operation may select `edges` more than once.
   for (const [item, size] of meter.items) {
     const edges = item.prev?.prev && byConnection.get(item.prev.prev)
     if (edges !== undefined) edges[item.key as number]! += size
@@ -220,7 +229,7 @@ function sizesOf(meter: ResponseMeter): Sized[] {
   })
 }
 
-/** Puts each connection into the one whose edges contain it. Returns the outermost connections. */
+/** Nests each connection in the connection whose edges contain it. Returns the outermost connections. */
 function nest(all: readonly Sized[]): Sized[] {
   const byPath = new Map(all.map((sized) => [sized.connection.path, sized]))
   return all.filter((sized) => {

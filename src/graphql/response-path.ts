@@ -1,15 +1,18 @@
-/** Path of a value in a response, as graphql-js passes it to resolvers: a linked list from the value to the root. */
+/**
+ * The path of a value in a response, in the form that graphql-js passes to resolvers: a linked list from the value
+ * to the root.
+ */
 export interface ResponsePath {
   readonly prev: ResponsePath | undefined
   readonly key: string | number
 }
 
-/** Returns the path with the indexes of list items, `space.messages.edges.0.node`. */
+/** Returns the path with the indexes of list items, such as `space.messages.edges.0.node`. */
 export function instancePath(path: ResponsePath): string {
   return keysOf(path).join('.')
 }
 
-/** Returns the path without indexes: the selection, wherever it occurs. */
+/** Returns the path without indexes, which is the same for all occurrences of a selection. */
 export function selectionPath(path: ResponsePath): string {
   return keysOf(path)
     .filter((key) => typeof key === 'string')

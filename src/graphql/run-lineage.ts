@@ -6,7 +6,10 @@ import { MessageConnection, MessageEdge } from './message-connection.ts'
 import { Entity, Message, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 
-/** Why a run ended, which runs started it or were started by it, and what it posted; the query of all runs. */
+/**
+ * Fields for why a run ended, which runs started it or were started by it, and what it posted; and the query of all
+ * runs.
+ */
 builder.objectFields(Run, (t) => ({
   stopReason: t.expose('stopReason', {
     type: RunStopReasonType,

@@ -15,8 +15,8 @@ async function seesTrigger(run: shapes.Run, { domain, viewer, loaders, shownIn }
 }
 
 /**
- * Returns a run's trigger in one line. Viewers who may not read its content get only who or what triggered the
- * run.
+ * Returns a description of the run's trigger in one line. Viewers who may not read the trigger's content get only
+ * its sender or kind.
  */
 async function triggerSummaryFor(run: shapes.Run, context: Context): Promise<string> {
   if (await seesTrigger(run, context)) return run.triggerSummary
@@ -26,7 +26,7 @@ async function triggerSummaryFor(run: shapes.Run, context: Context): Promise<str
       return `${sender ? sender.name : 'Somebody'} in another space`
     }
     case 'PLAN':
-      // An agent may have derived the plan's name from a confidential space.
+      // The plan's name may come from a confidential space, because an agent may have chosen it.
       return (await mayHear([...run.places, ...run.label], context)) ? `The plan "${run.triggerName}"` : 'A plan'
     case 'SERVICE':
       return `The service "${run.triggerName}"`

@@ -39,8 +39,8 @@ export type Plan = Row<Domain['plans']['getMany']>
 export type PlanFiring = Row<Domain['firingReading']['getMany']>
 export type Run = Row<Domain['runs']['getMany']> & {
   /**
-   * Set if the viewer sees the run only because a policy names them as an approver of one of its calls. They see
-   * only such calls.
+   * Set if the viewer sees the run only because a policy names them as an approver of some of its calls. The viewer
+   * then sees only these calls.
    */
   onlyAsked?: true
 }
@@ -53,7 +53,7 @@ export type GrantStanding =
 export type Thread = Awaited<ReturnType<Domain['reading']['threadsMany']>> extends Map<string, infer One> ? One : never
 export type StepRecord = Awaited<ReturnType<Domain['stepRecords']['pageMany']>>[number]['items'][number]
 export type Tool = Item<Domain['customTools']['listMany']>
-/** The fields of a run that signals carry, so that no lookup is needed. */
+/** The fields of a run that signals contain, so that no lookup is needed. */
 export type ToldRun = Item<Domain['runs']['toldOf']>
 export type ToolCall = Row<Domain['toolCalls']['getBriefMany']>
 export type RootUsage = Awaited<ReturnType<Domain['usage']['ofRoots']>> extends Map<string, infer One> ? One : never
@@ -61,10 +61,10 @@ export type SpentToday = Awaited<ReturnType<Domain['usage']['today']>> extends M
 export type UsageRow = Awaited<ReturnType<Domain['usage']['query']>>[number]
 export type Webhook = Row<Domain['webhooks']['getMany']>
 
-/** The fields that humans and agents have in common; the others are loaded on demand. */
+/** The fields that humans and agents have in common. Other fields are loaded when they are selected. */
 export type Participant = Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
 
-/** Tokens of a run or of one of its steps. */
+/** Token usage of a run or of one of its steps. */
 export interface Usage {
   estimated: boolean
   inputTokens: number

@@ -3,15 +3,15 @@ import type { NoticeSignal, RunLogEvent, SpaceLogEvent } from '../broker/topics.
 import type { MemberPresence } from '../spaces/presence.ts'
 import type { Run, ToldRun, ToolCall } from './shapes.ts'
 
-/** Fields of every event of a stream with cursors. */
+/** The fields of every event in a stream with cursors. */
 interface AtCursor {
   cursor: string
   at: Date
 }
 
 /**
- * An event of `spaceMessages`. The objects that its ids refer to are loaded at delivery. MemberPresenceChanged is not stored;
- * its cursor is that of the last stored event.
+ * An event of `spaceMessages`. The objects to which its ids refer are loaded at delivery. MemberPresenceChanged is
+ * not stored, so its cursor is the one of the last stored event.
  */
 export type SpaceEvent = AtCursor & { spaceId: string } & (
     | SpaceLogEvent
@@ -21,7 +21,8 @@ export type SpaceEvent = AtCursor & { spaceId: string } & (
 
 /**
  * An event of `runEvents`. If a think cycle was rolled back, its row and its calls no longer exist when its last
- * events are delivered: these carry the last known state, and events about calls without one are not delivered.
+ * events are delivered. These events contain the last known state; events about calls without a known state are not
+ * delivered.
  */
 export type RunEvent = AtCursor & { runId: string; lastKnown?: Run; lastKnownCall?: ToolCall } & (
     | RunLogEvent
@@ -49,40 +50,44 @@ export type ViewerEvent = { at: Date } & (
   | ({ type: 'ViewerNotice' } & Omit<NoticeSignal, 'type'>)
 )
 
-/** The resolver of every subscription field: returns the event. plain-answers.ts relies on it. */
+/** The resolver of every subscription field, which returns the event unchanged. plain-answers.ts relies on this. */
 export const itself = <E>(event: E): E => event
 
-/** The viewer of a subscription, and the callback for one that cannot keep up. */
+/** The viewer of a subscription, and a callback for the case that its client cannot keep up. */
 export interface Watcher {
   viewer: Viewer
-  /** Called at most once, as soon as the subscription lags too far. */
+  /** Called at most once, when the subscription lags too far behind. */
   onSlow(): void
 }
 
 /**
- * The port through which subscriptions get their events, so that its implementation can serve many subscribers
- * at once. Each iteration ends with `return()`, even while it waits, and then releases everything. It rejects
- * with NotFoundError if the viewer may not see the object, and with ForbiddenError or UnauthenticatedError when
- * the viewer loses access.
+ * The port from which subscriptions get their events. It lets the implementation serve many subscribers together.
+ * Each iteration ends with `return()`, even while it waits, and then releases its resources. It rejects with
+ * NotFoundError if the viewer may not see the object, and with ForbiddenError or UnauthenticatedError when the
+ * viewer loses access.
  */
 export interface Streams {
   /**
-   * `selectsPresence`: the operation selects the content of MemberPresenceChanged; only then does it receive these events.
-   * @throws BadInputError for an invalid `after`
+   * `selectsPresence`: whether the operation selects fields of MemberPresenceChanged; otherwise it does not receive
+   * these events.
+   * @throws BadInputError if `after` is invalid
    */
   spaceMessages(
     watcher: Watcher,
     options: { spaceId: string; after: string | null; selectsPresence: boolean },
   ): Promise<AsyncIterable<SpaceEvent>>
-  /** Ends after the last event of the run. @throws BadInputError for an invalid `after` */
+  /**
+   * Ends after the last event of the run.
+   * @throws BadInputError if `after` is invalid
+   */
   runEvents(watcher: Watcher, options: { runId: string; after: string | null }): Promise<AsyncIterable<RunEvent>>
-  /** `asksMore`: the operation selects fields of runs that signals do not carry. */
+  /** `asksMore`: whether the operation selects fields of runs that signals do not contain. */
   agentActivity(
     watcher: Watcher,
     options: { spaceId: string; asksMore: boolean },
   ): Promise<AsyncIterable<AgentActivityEvent>>
   viewerEvents(watcher: Watcher): Promise<AsyncIterable<ViewerEvent>>
-  /** Returns for each space the cursor after which later events follow. */
+  /** Returns the current cursor of each space, from which a subscription continues with later events. */
   spaceCursors(spaceIds: readonly string[]): Promise<string[]>
   runCursors(runIds: readonly string[]): Promise<string[]>
 }

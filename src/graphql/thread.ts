@@ -40,7 +40,7 @@ const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
   }),
 })
 
-// A viewer who sees a message also sees the others of its space. Retention may have deleted them.
+// A viewer who sees a message may also see the other messages of its space. Retention may have deleted some of them.
 builder.objectFields(Message, (t) => ({
   replyTo: t.field({
     type: Message,

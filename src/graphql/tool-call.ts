@@ -32,7 +32,9 @@ const ToolCallWait = builder.enumType('ToolCallWait', {
   } as const,
 })
 
-/** Whether the call is part of a message that is shown in this response, or the viewer may read its content. */
+/**
+ * Whether the viewer may see the call: it is part of a message in this response, or the viewer may read its content.
+ */
 async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Promise<boolean> {
   const asksPeople = call.approvalState !== null || call.grantId !== null
   const isPart = (call.execution !== null || asksPeople) && call.messageId !== null
@@ -41,7 +43,7 @@ async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Pro
 
 type MaybePromise<T> = T | Promise<T>
 
-/** Returns a call's input or output. Loads it if it was too long to be loaded with the call. */
+/** Returns a call's input or output. Loads the value if it was too long to be loaded with the call. */
 async function contentOf(
   call: shapes.ToolCall,
   name: 'input' | 'output',
@@ -53,8 +55,8 @@ async function contentOf(
 }
 
 /**
- * Resolves the result of a call, for viewers who may read it. The output of a tool that is shown only because it
- * needs approval is private to its run.
+ * Resolves the result of a call for viewers who may read it. If a tool is visible only because it needs approval,
+ * its output is visible only to viewers of the run.
  */
 async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   const { hidesOutput = false } = (call.approval ?? {}) as { hidesOutput?: boolean }
@@ -63,8 +65,8 @@ async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, c
 }
 
 /**
- * Resolves a call's input and approval, for viewers who may read them. Includes approvers named by the policy,
- * if they may read the confidential spaces that the call draws on.
+ * Resolves a call's input and approval for viewers who may read them. These include approvers named by the policy,
+ * if they may read the confidential spaces from which the call's content comes.
  */
 async function intoIt<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   if (await isSeen(call, context)) return content()
@@ -72,7 +74,7 @@ async function intoIt<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, 
   return isAskedByName(call, context.viewer.id) && (await mayHear([...places, ...label], context)) ? content() : null
 }
 
-/** Whether the viewer may submit the result that the call waits for. */
+/** Whether the viewer may submit the result for which the call waits. */
 async function maySubmit(call: shapes.ToolCall, { domain, viewer, loaders }: Context): Promise<boolean> {
   if (isAdmin(viewer)) return mayAnswer(call, { scope: 'ADMIN' })
   if (waitsFor(call) !== 'RESULT' || !isAnsweredBy(call, viewer.scope)) return false

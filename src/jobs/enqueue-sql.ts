@@ -2,11 +2,11 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { optionsOf, policyOf, type Queue } from './queue-options.ts'
 
 /**
- * SQL that enqueues jobs of an ordered kind, for a statement that also writes their cause. Otherwise use `Jobs.enqueue`.
- * `source` selects `key`, `subject` and `data`, the input as jsonb. Writes the columns that pg-boss's own insert writes,
- * which test/jobs/enqueue-sql.test.ts compares.
+ * Returns SQL that enqueues jobs of an ordered kind, for a statement that also writes their cause. In other cases,
+ * use `Jobs.enqueue`. `source` selects `key`, `subject` and `data` (the input as jsonb). Writes the same columns as
+ * pg-boss's own insert; test/jobs/enqueue-sql.test.ts compares them.
  *
- * pg-boss orders the jobs of a key by `created_on`: a new job comes after the waiting ones with the same key, even
+ * pg-boss orders the jobs of a key by `created_on`. A new job comes after the waiting jobs with the same key, even
  * if the clock has been set back or has not advanced.
  */
 export function enqueueSql(queue: Queue, source: Prisma.Sql): Prisma.Sql {

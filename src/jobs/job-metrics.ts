@@ -15,8 +15,8 @@ interface Row {
 }
 
 /**
- * Registers the number of jobs by queue and state, read from the database when scraped: every process reports the same
- * values, so aggregate by maximum, not by sum.
+ * Reports the number of jobs by queue and state, read from the database when scraped. Every process reports the same
+ * values, so aggregate them by maximum, not by sum.
  */
 export function watchJobs({ db, metrics, logger }: Pick<Platform, 'db' | 'metrics' | 'logger'>): void {
   new Gauge({
@@ -36,7 +36,10 @@ export function watchJobs({ db, metrics, logger }: Pick<Platform, 'db' | 'metric
   })
 }
 
-/** Counts the jobs that have not been completed, without the originals of failed jobs that pg-boss keeps for some minutes. */
+/**
+ * Counts the jobs that are not completed. Excludes the originals of failed jobs, which pg-boss keeps for some
+ * minutes.
+ */
 function countJobs(db: Platform['db']): Promise<Row[]> {
   return db.prisma.$queryRaw<Row[]>`
     SELECT queue, state, count(*)::int AS jobs FROM (

@@ -3,7 +3,10 @@ import type { Tx } from '../platform/db.ts'
 
 /** How a failed job is retried. */
 export interface RetryPolicy {
-  /** The maximum number of retries after the first attempt. A job that fails once more becomes a failed job (a dead letter). */
+  /**
+   * The maximum number of retries after the first attempt. A job whose last retry fails becomes a failed job (a dead
+   * letter).
+   */
   limit: number
   /** The delay after the first failure. Each further failure doubles the delay, with jitter. */
   delaySeconds: number
@@ -17,7 +20,7 @@ export interface JobKind<Input extends object> {
   name: string
   /** Checks the stored input, which an earlier version may have written. */
   input: z.ZodType<Input>
-  /** Returns the id of the object that the job is about, which admins see. Null if there is none. */
+  /** Returns the id of the object that the job is about, for admins; null if there is none. */
   subject(input: Input): string | null
   retry: RetryPolicy
   /** Whether jobs with the same key run one after another, in the order in which they were enqueued. */
@@ -41,15 +44,15 @@ export function defineJob<Input extends object>(kind: {
   return { isOrdered: false, everySeconds: null, ...kind }
 }
 
-/** A handler receives the context in addition to the input. */
+/** The context that a handler receives in addition to the input. */
 export interface JobContext {
-  /** 1 for the first attempt. */
+  /** The number of the attempt, starting at 1. */
   attempt: number
   /** Aborts when this process shuts down, or when the job no longer belongs to this process. */
   signal: AbortSignal
   /**
-   * Completes the job in the transaction of its effect, so that the effect happens once. Without it, the job completes
-   * when the handler returns, and the effect is repeated if the process dies in between.
+   * Completes the job in the transaction of its effect, so that the effect happens exactly once. Otherwise the job
+   * is completed when the handler returns, and the effect is repeated if the process dies in between.
    * @throws JobLostError if the job no longer belongs to this process
    */
   complete(tx: Tx): Promise<void>
@@ -70,7 +73,7 @@ export function bindJob<Input extends object>(
   return { kind, handle: async (data, context) => handle(kind.input.parse(data), context) }
 }
 
-/** A handler throws this if further attempts cannot succeed: the job becomes a failed job at once. */
+/** A handler throws this if further attempts cannot succeed. The job then becomes a failed job immediately. */
 export class PermanentJobError extends Error {
   constructor(message: string) {
     super(message)
@@ -78,7 +81,7 @@ export class PermanentJobError extends Error {
   }
 }
 
-/** The job was completed, failed or claimed again since this process claimed it. */
+/** The job was completed, failed or claimed again after this process claimed it. */
 export class JobLostError extends Error {
   constructor() {
     super('The job no longer belongs to this process.')

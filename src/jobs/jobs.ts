@@ -11,13 +11,13 @@ export interface NewJob<Input> {
   /** The earliest start; now if absent. */
   at?: Date
   /**
-   * Identifies the work. While a job with the same key waits for its first attempt, another one is not enqueued; for an
+   * Identifies the work. Another job with the same key is not enqueued while one waits for its first attempt. For an
    * ordered kind, jobs with the same key run one after another. If absent, the subject is the key.
    */
   key?: string
 }
 
-/** One attempt of a job, which belongs to this process until the attempt is settled, or stops being renewed for 10 s. */
+/** An attempt of a job. It belongs to this process until the attempt is settled, or has not been renewed for 10 s. */
 export interface ClaimedJob {
   id: string
   /** Identifies the attempt: settling an earlier attempt has no effect. */
@@ -26,13 +26,16 @@ export interface ClaimedJob {
   data: unknown
 }
 
-/** The queue of jobs, in the same database and transactions as everything else. */
+/** The job queue, which uses the same database and transactions as all other data. */
 export interface Jobs {
   /** Enqueues jobs within a transaction. */
   enqueue<Input extends object>(tx: Tx, kind: JobKind<Input>, jobs: readonly NewJob<Input>[]): Promise<void>
   /** Makes a job that waits for its first attempt due now. Returns false if no such job has the key. */
   hasten(kind: Queue, key: string): Promise<boolean>
-  /** Enqueues the periodic job of the current period, unless a process has done so already or the last one still runs. */
+  /**
+   * Enqueues the periodic job of the current period, unless a process has already done so or the previous job is
+   * still running.
+   */
   enqueuePeriodic(kind: Queue): Promise<void>
   /** Claims up to `most` jobs that are due. */
   claim(kind: Queue, most: number): Promise<ClaimedJob[]>
@@ -41,11 +44,14 @@ export interface Jobs {
   /** Completes a job, in the given transaction if any. Returns false if the job no longer belongs to this process. */
   complete(kind: Queue, job: ClaimedJob, tx?: Tx): Promise<boolean>
   /**
-   * Fails the attempt: the job is retried later, or becomes a failed job after the last attempt or a PermanentJobError.
-   * Returns false if the job no longer belongs to this process.
+   * Fails the attempt. The job is retried later; after the last attempt or a PermanentJobError, it becomes a failed
+   * job. Returns false if the job no longer belongs to this process.
    */
   fail(kind: Queue, job: ClaimedJob, error: unknown): Promise<boolean>
-  /** Enqueues a failed job again, with all its retries. Returns false if there is no such failed job, or its key is taken. */
+  /**
+   * Enqueues a failed job again, with the full number of retries. Returns false if there is no such failed job, or
+   * if another job has its key.
+   */
   retryFailed(tx: Tx, id: string): Promise<boolean>
   /** Deletes a failed job. Returns false if there is none. */
   deleteFailed(tx: Tx, id: string): Promise<boolean>
@@ -53,20 +59,20 @@ export interface Jobs {
 }
 
 /**
- * The queue of versions before 0.3, whose jobs only named plans: RESTORE_JOBS replaces them. The queue itself stays for
- * processes of such a version that are still running.
+ * The queue of versions before 0.3, whose jobs contained only the ids of plans; RESTORE_JOBS replaces them. The
+ * queue remains for processes of such a version that are still running.
  */
 const FORMER_QUEUE = 'wake-ups'
-/** Higher than the priority of any job. */
+/** A priority higher than that of any job. */
 const NEVER = 2_000_000
 const FAILED_JOBS_KEPT_SECONDS = 30 * 86_400
-/** How often pg-boss looks for lapsed claims, in one of the processes. */
+/** The interval at which pg-boss checks for lapsed claims, in one of the processes. */
 const MONITOR_SECONDS = 10
 
 /**
- * Starts pg-boss on the database and creates the queues. `supervise`: this process also lets the claims of dead
- * processes lapse, which a worker does. docs/decisions/one-queue-for-jobs.md explains why pg-boss's own workers are not
- * used.
+ * Starts pg-boss on the database and creates the queues. `supervise`: whether this process also ends the claims of
+ * dead processes, which is done by workers. docs/decisions/one-queue-for-jobs.md explains why pg-boss's own workers
+ * are not used.
  */
 export async function openJobs(
   db: Database,
@@ -76,14 +82,14 @@ export async function openJobs(
   const boss = new PgBoss({
     ...db.bossOptions,
     migrate: db.jobOwner === null,
-    // Needs the owner of the tables.
+    // Only the owner of the tables may reindex them.
     reindex: db.jobOwner === null,
     supervise: options.supervise,
     schedule: false,
     superviseIntervalSeconds: MONITOR_SECONDS,
     monitorIntervalSeconds: MONITOR_SECONDS,
     maintenanceIntervalSeconds: 600,
-    // This is for jobs that depend on others, which Parley does not use.
+    // This concerns only jobs that depend on other jobs, which Parley does not use.
     flowIntervalSeconds: 600,
   })
   boss.on('error', options.onError)
@@ -128,7 +134,7 @@ export async function openJobs(
       const isLast = isPermanent || job.retryCount >= job.retryLimit
       if (!isPermanent && (!isLast || !isOrdered))
         return settled(await boss.fail(name, attemptOf(job), output)).length > 0
-      // pg-boss keeps the original of a failed job, which would hold back the later jobs with its key.
+      // pg-boss keeps the original of a failed job, which would delay later jobs with the same key.
       return db.transaction(async (tx) => {
         const within = { db: fromPrisma(tx) }
         if (isPermanent)
@@ -177,7 +183,7 @@ async function createTables(
 
 const attemptOf = ({ id, retryCount }: ClaimedJob) => ({ id, retryCount })
 
-/** The ids of the jobs that a command has changed. The type of pg-boss's answer does not name them. */
+/** Returns the ids of the jobs that a command has changed. pg-boss's type of the response does not contain them. */
 function settled(response: object): string[] {
   return (response as { settled?: string[] }).settled ?? []
 }
@@ -196,7 +202,7 @@ async function createQueues(boss: PgBoss, isWorker: boolean): Promise<void> {
   await ensure(FAILED_JOBS, 'standard', { retentionSeconds: FAILED_JOBS_KEPT_SECONDS })
   for (const kind of JOB_KINDS) await ensure(kind.name, policyOf(kind), optionsOf(kind))
   if (isWorker && present.has(FORMER_QUEUE)) await boss.deleteAllJobs(FORMER_QUEUE)
-  // Makes pg-boss look up these queues now: its first lookup within a transaction would wait forever for
+  // Makes pg-boss load these queues now. If it first did this within a transaction, it would wait forever for
   // PGlite's only connection.
   for (const name of changed) await boss.fetch(name, { batchSize: 1, minPriority: NEVER })
 }

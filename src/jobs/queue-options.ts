@@ -4,13 +4,13 @@ import type { JobKind } from './job.ts'
 export const FAILED_JOBS = 'failed-jobs'
 
 const DAY = 86_400
-/** A claim that is not renewed for this long lapses. This is the minimum that pg-boss allows. */
+/** The time after which a claim lapses if it is not renewed. This is the minimum that pg-boss allows. */
 const HEARTBEAT_SECONDS = 10
 
 /** A kind of job without its input. */
 export type Queue = Pick<JobKind<object>, 'name' | 'retry' | 'isOrdered' | 'everySeconds'>
 
-/** The options of a queue. The type of pg-boss has no null for `heartbeatSeconds`. */
+/** Returns the options of a queue. pg-boss's type does not allow null for `heartbeatSeconds`. */
 export function optionsOf({ retry, everySeconds }: Queue) {
   return {
     retryLimit: retry.limit,
@@ -18,7 +18,7 @@ export function optionsOf({ retry, everySeconds }: Queue) {
     retryBackoff: true,
     retryDelayMax: retry.maxDelaySeconds,
     heartbeatSeconds: HEARTBEAT_SECONDS,
-    // Longer than any handler takes: a dead process is detected by its missing heartbeats.
+    // Longer than any handler takes. Dead processes are detected earlier, by missing heartbeats.
     expireInSeconds: 600,
     retentionSeconds: 400 * DAY,
     // A completed periodic job marks its period as done.

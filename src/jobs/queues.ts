@@ -9,7 +9,7 @@ export const FIRE_PLAN = defineJob({
   name: 'fire-plan',
   input: z.object({ planId: z.string() }),
   subject: ({ planId }) => planId,
-  // About four hours.
+  // About four hours in total.
   retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 5,
 })
@@ -18,7 +18,7 @@ export const FIRE_PLAN = defineJob({
 export const SEND_NOTICE = defineJob({
   name: 'send-notice',
   input: z.object({
-    /** The webhook-id: the same in each attempt. */
+    /** The webhook-id, which is the same in each attempt. */
     id: z.string(),
     agentId: z.string(),
     toolCallId: z.string(),
@@ -27,12 +27,12 @@ export const SEND_NOTICE = defineJob({
   }),
   subject: ({ toolCallId }) => toolCallId,
   isOrdered: true,
-  // About a day.
+  // About a day in total.
   retry: { limit: 35, delaySeconds: 1, maxDelaySeconds: 3600 },
   concurrency: 20,
 })
 
-/** About a day. */
+/** About a day in total. */
 const MAIL_RETRY = { limit: 35, delaySeconds: 1, maxDelaySeconds: 3600 }
 
 /** Sends an email to a human, at the address that the human has at the time of sending. The key identifies the email. */
@@ -44,7 +44,7 @@ export const SEND_MAIL = defineJob({
     subject: z.string(),
     text: z.string(),
     link: z.object({ path: z.string(), label: z.string() }).nullable(),
-    /** When the email is outdated; null: never. */
+    /** When the email becomes outdated; null for never. */
     until: z.iso.datetime().nullable(),
   }),
   subject: ({ humanId }) => humanId,
@@ -69,7 +69,7 @@ export const SEND_LINK = defineJob({
   concurrency: 5,
 })
 
-/** The maximum number of attempts to execute an approved call, if earlier ones died or were interrupted. */
+/** The maximum number of attempts to execute an approved call after attempts that died or were interrupted. */
 export const MOST_EXECUTIONS = 5
 
 /** Executes a tool call that people have approved. The key is the call's id. */
@@ -78,7 +78,8 @@ export const EXECUTE_CALL = defineJob({
   input: z.object({ toolCallId: z.string() }),
   subject: ({ toolCallId }) => toolCallId,
   isOrdered: true,
-  // More than MOST_EXECUTIONS: the last attempts record that the call was given up, while the database may be unavailable.
+  // More than MOST_EXECUTIONS, because the last attempts record that the call was given up, while the database may
+  // be unavailable.
   retry: { limit: MOST_EXECUTIONS + 25, delaySeconds: 1, maxDelaySeconds: 60 },
   concurrency: 20,
 })
@@ -88,7 +89,7 @@ export const CANCEL_REMOTE_TASK = defineJob({
   name: 'cancel-remote-task',
   input: z.object({ toolCallId: z.string() }),
   subject: ({ toolCallId }) => toolCallId,
-  // About an hour.
+  // About an hour in total.
   retry: { limit: 12, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 5,
 })
@@ -99,7 +100,7 @@ export const NOTIFY = defineJob({
   input: z.object({ cause: z.enum(['message', 'decision', 'failed-run']), id: z.string() }),
   subject: ({ id }) => id,
   isOrdered: true,
-  // About four hours.
+  // About four hours in total.
   retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 5,
 })
@@ -116,24 +117,25 @@ export const SEND_PUSH = defineJob({
     messageId: z.string().nullable(),
     toolCallId: z.string().nullable(),
     runId: z.string().nullable(),
-    /** How often the push service has refused the notice. */
+    /** The number of times that the push service has refused the notice. */
     refusals: z.number(),
   }),
   subject: ({ noticeId }) => noticeId,
-  // For failures of the database: a refusal of the push service enqueues the next attempt.
+  // These retries are for failures of the database. After a refusal by the push service, the job enqueues the next
+  // attempt itself.
   retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 20,
 })
 
 /**
- * Notifies an A2A client of the state of a task if it has changed, and enqueues the next check. The key is the configuration,
- * whose row decides.
+ * Notifies an A2A client of the state of a task if the state has changed, and enqueues the next check. The key
+ * identifies the configuration. The job reads the configuration's row to decide what to do.
  */
 export const PUSH_TASK = defineJob({
   name: 'push-task',
   input: z.object({ viewerId: z.string(), taskId: z.string(), id: z.string() }),
   subject: ({ taskId }) => taskId,
-  // About an hour.
+  // About an hour in total.
   retry: { limit: 11, delaySeconds: 2, maxDelaySeconds: 1800 },
   concurrency: 20,
 })
@@ -152,7 +154,7 @@ export const INDEX_COPY = defineJob({
   name: 'index-copy',
   input: z.object({ spaceId: z.string() }),
   subject: ({ spaceId }) => spaceId,
-  // About four hours.
+  // About four hours in total.
   retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 1,
 })
@@ -162,7 +164,7 @@ export const DELETE_COPY = defineJob({
   name: 'delete-copy',
   input: z.object({ messageId: z.string() }),
   subject: ({ messageId }) => messageId,
-  // About six weeks: a repeated run that continues from the copy may wait for people for a month.
+  // About six weeks in total, because a repeated run that continues from the copy may wait for people for a month.
   retry: { limit: 1000, delaySeconds: 1, maxDelaySeconds: 3600 },
   concurrency: 2,
 })
@@ -170,7 +172,7 @@ export const DELETE_COPY = defineJob({
 const PERIODIC = {
   input: z.object({}),
   subject: () => null,
-  // About two hours.
+  // About two hours in total.
   retry: { limit: 20, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 1,
 }

@@ -13,11 +13,11 @@ export interface JobWorker {
   close(): Promise<void>
 }
 
-/** The maximum time between two polls; a signal, or a job whose time comes earlier, ends the wait. */
+/** The maximum time between two polls. A signal, or a job that becomes due earlier, ends the wait. */
 const POLL_MS = 1000
-/** How often the claims of running jobs are renewed. */
+/** The interval at which the claims of running jobs are renewed. */
 const RENEW_MS = 3000
-/** How long the completion of a job is retried while the database is unavailable. */
+/** The time for which completing a job is retried while the database is unavailable. */
 const SETTLE_MS = 8000
 const SETTLE_AGAIN_MS = 500
 
@@ -30,8 +30,8 @@ interface Running {
 }
 
 /**
- * Starts the worker. One statement a second finds the kinds of jobs that are due, by the database's clock, and when the
- * next job is due; only those kinds are requested from pg-boss.
+ * Starts the worker. One statement per second finds the kinds of jobs that are due, and when the next job is due, by
+ * the clock of the database. Only the due kinds are requested from pg-boss.
  */
 export async function startJobWorker(
   { db, jobs, signals, logger, metrics }: Pick<Platform, 'db' | 'jobs' | 'signals' | 'logger' | 'metrics'>,
@@ -131,7 +131,7 @@ export async function startJobWorker(
     else logger.warn(about, 'a job failed; it is retried')
   }
 
-  /** Repeats `work` for some seconds while it throws, because a finished job should not run again. */
+  /** Repeats `work` for some seconds while it throws, so that a finished job does not run again. */
   async function settle(work: () => Promise<boolean>): Promise<boolean> {
     const until = performance.now() + SETTLE_MS
     for (;;) {
@@ -185,7 +185,7 @@ export async function startJobWorker(
   }
 }
 
-/** Selects the kinds with jobs that are due within a second, and the milliseconds until the first is due. */
+/** Selects the kinds with jobs that are due within a second, and the milliseconds until the first job is due. */
 const selectNextJobsSql = (names: string[]) => Prisma.sql`
   SELECT name, (extract(epoch FROM min(start_after) - now()) * 1000)::float8 AS "inMs" FROM job
   WHERE name = ANY(${names}::text[]) AND state < 'active' AND NOT blocked AND start_after <= now() + interval '1 second'

@@ -27,7 +27,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** Returns the result of `work`, or null as soon as the signal aborts. Removes its listener from the signal. */
+/** Returns the result of `work`; null as soon as the signal aborts. Then removes its listener from the signal. */
 export function orNullIfAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const abort = () => resolve(null)
@@ -93,7 +93,10 @@ export function createLines(): <T>(key: string, task: () => Promise<T>) => Promi
   }
 }
 
-/** Runs `work`, which must not fail, at most once at a time. Callers during a run share the next run. */
+/**
+ * Returns a function that runs `work`, which must not fail, at most once at a time. Calls during a run share the
+ * next run.
+ */
 export function createShared<T>(work: () => Promise<T>): () => Promise<T> {
   let underWay: Promise<unknown> = Promise.resolve()
   let next: Promise<T> | null = null
@@ -123,7 +126,8 @@ export function createBell(): Bell {
       rung = true
       wake?.()
     },
-    // Not async, which takes more memory: each idle stream of a door waits here.
+    // This is not an async function, which would take more memory, because each idle stream of a protocol endpoint
+    // waits here.
     wait(timeoutMs, signal) {
       if (rung || signal.aborted) {
         rung = false

@@ -8,7 +8,7 @@ export interface BudgetLimits {
   usdPerRoot?: number
 }
 
-/** A change to a budget: absent fields are unchanged, null removes a limit. */
+/** A change to a budget. Absent fields stay unchanged; null removes a limit. */
 export type BudgetInput = { [Limit in keyof BudgetLimits]?: number | null }
 
 const LIMITS = ['tokensPerDay', 'tokensPerRoot', 'usdPerDay', 'usdPerRoot'] as const

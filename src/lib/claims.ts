@@ -14,7 +14,7 @@ export type SignInCondition =
   | { type: 'domain'; domains: readonly string[] }
   | { type: 'claim'; claim: ClaimCondition }
 
-/** Parses `name=value`; null for any other form. */
+/** Parses `name=value`. Returns null for any other form. */
 export function parseClaimCondition(text: string): ClaimCondition | null {
   const [, name, value] = /^([^=]+)=(.+)$/s.exec(text) ?? []
   return name === undefined || value === undefined ? null : { name: name.trim(), value: value.trim() }

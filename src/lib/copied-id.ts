@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto'
 
-/** The part of an id that a copy keeps: prefix, time and most of the counter, so that copies sort as their originals. */
+/**
+ * The number of characters of an id that a copy keeps: prefix, time and most of the counter, so that copies sort
+ * like their originals.
+ */
 const KEPT = 26
 
 /**

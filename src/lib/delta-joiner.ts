@@ -10,7 +10,7 @@ export interface DeltaJoiner {
 }
 
 interface DeltaJoinerOptions {
-  /** 0 sends every piece. */
+  /** The interval in ms; 0 to send every piece separately. */
   intervalMs: number
   /** The destination. All joiners of one destination send at the same time, so that subscribers get fewer batches. */
   place: string

@@ -1,6 +1,9 @@
 import { BadInputError } from './errors.ts'
 
-/** Fatal, because a replaced character would be stored as if the client had sent it. Drops a byte order mark. */
+/**
+ * Throws on invalid bytes, because a replaced character would be stored as if the client had sent it. Drops a byte
+ * order mark.
+ */
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** Decodes UTF-8, with or without a byte order mark. @throws BadInputError for any other bytes */

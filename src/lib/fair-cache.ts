@@ -24,7 +24,7 @@ export class FairCache<V> {
     return entry.value
   }
 
-  /** Reads a value without counting as a use. */
+  /** Reads a value without marking it as recently used. */
   peek(key: string): V | undefined {
     return this.#entries.get(key)?.value
   }

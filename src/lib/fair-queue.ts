@@ -18,7 +18,7 @@ export interface FairQueue {
 }
 
 export interface FairQueueOptions {
-  /** How many tasks of one requester may wait, not counting patient ones. */
+  /** The maximum number of waiting tasks of one requester, not counting patient requesters. */
   mostWaiting: number
   /** The message of the error for a refused requester. */
   refusal: string

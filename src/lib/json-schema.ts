@@ -53,7 +53,7 @@ export function checkInput(schema: JsonObject, input: unknown, origin?: SchemaOr
   return checkJson(schema, input, origin)
 }
 
-/** The same for any JSON value, such as the submitted result of a call. */
+/** Like `checkInput`, for any JSON value, such as the submitted result of a call. */
 export function checkJson(schema: JsonObject, value: unknown, origin?: SchemaOrigin): string | null {
   let validate: ValidateFunction
   try {

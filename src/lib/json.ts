@@ -15,7 +15,7 @@ export function jsonBytes(value: unknown): number {
 /** The maximum nesting of JSON from outside. PostgreSQL's jsonb and JSON.stringify fail at a few thousand levels. */
 export const DEEPEST_JSON = 200
 
-/** Whether JSON is nested more deeply than `most` levels. */
+/** Whether JSON has more than `most` levels of nesting. */
 export function isTooDeep(value: unknown, most = DEEPEST_JSON): boolean {
   if (typeof value !== 'object' || value === null) return false
   return most === 0 || Object.values(value).some((inner) => isTooDeep(inner, most - 1))
@@ -49,8 +49,8 @@ export function jsonbText(value: unknown): string {
 }
 
 /**
- * NUL and half pairs as JSON.stringify writes them. It also matches a text that contains these characters literally, so
- * it is only a fast first check.
+ * Matches NUL and lone surrogates in the form that JSON.stringify writes. Also matches a text that contains these
+ * characters literally, so this is only a fast first check.
  */
 const MAYBE_NOT_STORABLE = /\\u(0000|d[89a-f])/
 

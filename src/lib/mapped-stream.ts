@@ -7,8 +7,8 @@ export interface ChunkMapping<In, Out> {
 }
 
 /**
- * Returns a stream of the mapped chunks of `source`. It reads a chunk only when its reader asks for one. Unlike with
- * `pipeThrough` and a TransformStream, a chunk passes without a queue of its own and several promises.
+ * Returns a stream of the mapped chunks of `source`. Reads a chunk only when its reader requests one. Avoids the
+ * additional queue and promises per chunk of `pipeThrough` with a TransformStream.
  */
 export function mappedStream<In, Out>(
   source: ReadableStream<In>,

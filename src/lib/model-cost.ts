@@ -1,7 +1,7 @@
 /** The price of a model, in USD per million tokens. */
 export interface ModelPrice {
   input: number
-  /** For input that the provider had cached. */
+  /** The price of input that came from the provider's cache. */
   cachedInput: number
   output: number
 }
@@ -26,7 +26,7 @@ export function costOf(price: ModelPrice, { inputTokens, cachedInputTokens, outp
   return Math.round(usdPerMillion * NANOS_OF_A_TOKEN_AT_A_DOLLAR_A_MILLION)
 }
 
-/** Null, an unknown cost, stays null. */
+/** Converts a cost to USD. An unknown cost (null) stays null. */
 export function usdOf(nanos: number | null): number | null {
   return nanos === null ? null : nanos / NANOS_A_DOLLAR
 }

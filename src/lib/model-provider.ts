@@ -16,13 +16,13 @@ export interface ModelProviderSettings {
   name: string
   api: ModelApi
   package: ProviderPackage
-  /** With its version path; null for the default of the API. Must not contain a secret. */
+  /** The base URL with its version path; null for the default of the API. Must not contain a secret. */
   baseUrl: string | null
   apiKey: string | null
   headers: Record<string, string>
   /** Why no model of the provider can be used, as the end of a sentence; null if they can. */
   lacks: string | null
-  /** The provider is a preset for a self-hosted server, or has a loopback or private address. */
+  /** Whether the provider is a preset for a self-hosted server, or has a loopback or private address. */
   isLocal: boolean
   /** True for the usual name of a provider that is not set up: an admin may add one with this name. */
   isVacant?: boolean

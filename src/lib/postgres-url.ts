@@ -12,7 +12,7 @@ export interface PostgresUrl {
   sslMode: SslMode | null
   /** Files, or `system` as the root certificate. */
   tlsFiles: { rootCertificate?: string; certificate?: string; key?: string; keyPassword?: string }
-  /** The TLS handshake starts without a preceding SSLRequest. */
+  /** Whether the TLS handshake starts without a preceding SSLRequest. */
   isTlsDirect: boolean
   channelBinding: 'disable' | 'prefer' | 'require'
   /** The schema of the tables (Prisma's parameter `schema`). Null: the first schema in the search path. */
@@ -21,7 +21,7 @@ export interface PostgresUrl {
   settings: Record<string, string>
   /** The rest of `options`, for proxies that read it, such as Neon's and Supabase's. Null: nothing. */
   otherOptions: string | null
-  /** `pgbouncer=true`: a transaction pooler. */
+  /** Whether the URL has `pgbouncer=true`, which means a transaction pooler. */
   isPooler: boolean
   /** Parameters that have no effect. */
   ignored: string[]

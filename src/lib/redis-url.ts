@@ -1,4 +1,4 @@
-// REDIS_URL: one server, the nodes of a cluster, or Sentinels that know the current master.
+// Parses REDIS_URL, which names one server, the nodes of a cluster, or Sentinels that know the current master.
 
 export interface RedisNode {
   host: string

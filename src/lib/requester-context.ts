@@ -16,7 +16,7 @@ export const isBoundedHere = (): boolean => requesters.getStore()?.isRun !== fal
 /** Runs `work`, and everything asynchronous that it starts, for a requester: a viewer's id, or the requester of a run. */
 export function forRequester<T>(id: string, work: () => T, { isRun = false } = {}): T {
   const here = requesters.getStore()
-  // A context takes memory as long as anything of its work waits.
+  // A context stays in memory as long as any part of its work waits, so an equal context is reused.
   return here?.id === id && here.isRun === isRun ? work() : requesters.run({ id, isRun }, work)
 }
 

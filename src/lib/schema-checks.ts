@@ -15,7 +15,7 @@ import { LARGEST_JSON_BYTES } from './validate.ts'
 const LONGEST_CHECK_MS = 500
 /** The wall-clock time that a check may take, for any reason. */
 const LONGEST_WAIT_MS = 10_000
-/** How long a requester's slow check is not repeated. */
+/** The time for which a requester's slow check is not repeated. */
 const PAUSE_MS = 60_000
 const TOO_SLOW = 'Checking this against the schema takes too long'
 /** The maximum number of waiting checks per requester, each with up to 256 KiB of input. */
@@ -30,7 +30,7 @@ export async function checkInputSchema(schema: unknown, requester: Requester): P
   return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'input' }, requester)
 }
 
-/** The same for the schema of a call's result: any JSON Schema that compiles. */
+/** Like `checkInputSchema`, for the schema of a call's result, which may be any JSON Schema that compiles. */
 export async function checkSchema(schema: unknown, requester: Requester): Promise<string | null> {
   return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'result' }, requester)
 }
@@ -43,7 +43,7 @@ export async function checkJson(schema: JsonObject, value: unknown, requester: R
 /** A tool whose inputs are checked. */
 interface CheckedTool {
   inputSchema: JsonObject
-  /** The schema is not ours and therefore not trusted: a check may take long. */
+  /** Whether the schema is untrusted, so that a check may take long. */
   isForeign?: boolean
 }
 
@@ -61,7 +61,7 @@ export async function checkInput(
   return checkValue({ schema: JSON.stringify(inputSchema), of: 'input', value: input }, requester)
 }
 
-/** The same for a built-in tool, whose schema is trusted and fast. */
+/** Like `checkInput`, for a built-in tool, whose schema is trusted and fast to check. */
 export function checkOurs(inputSchema: JsonObject, input: unknown): string | null {
   return here.checkInput(inputSchema, input, { isOurs: true })
 }
@@ -75,7 +75,7 @@ export async function withoutNulls(tool: CheckedTool, input: Json, requester: Re
   return dropNulls(tool.inputSchema, input)
 }
 
-/** The same for a built-in tool. */
+/** Like `withoutNulls`, for a built-in tool. */
 export function withoutOurNulls(inputSchema: JsonObject, input: Json): Json {
   if (!hasNull(input) || checkOurs(inputSchema, input) === null) return input
   return dropNulls(inputSchema, input)
@@ -145,7 +145,10 @@ async function ask(question: SchemaQuestion, requester: Requester): Promise<Answ
   return isPaused(key, bytes) ? { type: 'slow' } : queue.run(requester, work)
 }
 
-/** Much smaller values are still checked. Each slow check halves the size limit, so that there are few of them. */
+/**
+ * Whether a check is skipped because a similar one was slow. Much smaller values are still checked. Each slow check
+ * halves the size limit, so that few slow checks occur.
+ */
 function isPaused(key: string, bytes: number): boolean {
   const slowBytes = slow.get(key)
   return slowBytes !== undefined && 2 * bytes >= slowBytes
@@ -153,7 +156,7 @@ function isPaused(key: string, bytes: number): boolean {
 
 const digestOf = (text: string) => createHash('sha256').update(text).digest('base64url')
 
-/** Never rejects. */
+/** Sends a question to the thread. Never rejects. */
 async function askThread(question: SchemaQuestion): Promise<Answer> {
   const deadline = new AbortController()
   const over = new AbortController()

@@ -27,7 +27,7 @@ export interface FileNote {
 /** An entry in the row of a call about a file of its result. */
 export type ResultFile = ToolFile | KeptFile | FileNote
 
-/** The number of files of one result that are stored. */
+/** The maximum number of files of one result that are stored. */
 export const MOST_KEPT_FILES = 20
 
 /** The maximum total size of the files in one result. */

@@ -8,7 +8,7 @@ export interface Turns {
 }
 
 export interface TurnsOptions {
-  /** How many callers continue per turn. */
+  /** The number of callers that continue per turn. */
   few: number
   /**
    * Raises the limit to this share of the waiting callers (one in `crowdShare`), so that many callers finish soon.

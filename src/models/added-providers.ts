@@ -14,7 +14,7 @@ export interface AddedProvider {
   name: string
   api: string
   baseUrl: string | null
-  /** Encrypted. */
+  /** The encrypted API key. */
   keySealed: string | null
 }
 
@@ -24,7 +24,7 @@ export function readAddedProviders({ db }: Pick<Platform, 'db'>): Promise<AddedP
     SELECT name, api, "baseUrl", "keySealed" FROM "ModelProvider" ORDER BY "createdAt", name`
 }
 
-/** Returns the settings of a stored provider. If it cannot be used, `lacks` has the reason. */
+/** Returns the settings of a stored provider. If the provider cannot be used, `lacks` has the reason. */
 export function settingsOfAdded(
   row: AddedProvider,
   { secretBox, logger }: Pick<Platform, 'secretBox' | 'logger'>,

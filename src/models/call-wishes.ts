@@ -3,19 +3,22 @@ import type { CallOptions, LanguageModelV4 } from './language-model.ts'
 
 /** Options of a model call that each provider names differently or does not have. */
 export interface CallWishes {
-  /** Calls with the same key share a prefix. */
+  /** A key for the provider's prompt cache. Calls with the same key share a prefix. */
   cacheKey: string
   serviceTier?: string
 }
 
 const KEY = 'parley'
 
-/** Returns the options in the form in which the SDK passes them on. A model that does not know them ignores them. */
+/**
+ * Returns the options in the form in which the SDK passes them to the model. A model ignores options that it does not
+ * know.
+ */
 export function wishing(wishes: CallWishes): NonNullable<CallOptions['providerOptions']> {
   return { [KEY]: { ...wishes } }
 }
 
-/** Wraps a model so that each call uses the provider's own options. */
+/** Wraps a model so that the options of each call become the provider's own options. */
 export function granting(
   model: LanguageModelV4,
   grant: (call: CallOptions, wishes: CallWishes) => CallOptions,

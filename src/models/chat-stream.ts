@@ -1,5 +1,5 @@
-// Corrects a stream of Chat Completions (https://platform.openai.com/docs/api-reference/chat-streaming) where compatible
-// servers are known to deviate from OpenAI's format, so that the SDK accepts it.
+// Corrects known deviations of compatible servers from OpenAI's stream of Chat Completions, so that the SDK accepts it
+// (https://platform.openai.com/docs/api-reference/chat-streaming).
 
 import { type ChunkMapping, mappedStream } from '../lib/mapped-stream.ts'
 
@@ -10,7 +10,7 @@ export function withCorrectedEvents(response: Response): Response {
   return new Response(mappedStream(response.body, createCorrection()), response)
 }
 
-/** Works on whole lines, and leaves all bytes unchanged if no line needs a correction. */
+/** Creates a correction that works on whole lines, and leaves all bytes unchanged if no line needs a correction. */
 function createCorrection(): ChunkMapping<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder()
   const encoder = new TextEncoder()
@@ -42,7 +42,7 @@ function createLineCorrection(): (lines: string) => string {
   let hasFinished = false
 
   function corrected(line: string): string {
-    // A server that reports the end of the stream has finished, even if it gives no finish reason.
+    // Some servers report the end of the stream without a finish reason.
     if (IS_DONE.test(line) && hasOutput && !hasFinished) return `${finishChunk(hasCalls)}${line}`
     return MAY_NEED_CORRECTION.test(line) ? `${line.slice(0, line.indexOf('{'))}${withStringArguments(line)}` : line
   }
@@ -51,7 +51,7 @@ function createLineCorrection(): (lines: string) => string {
     hasOutput ||= HAS_OUTPUT.test(lines)
     hasCalls ||= lines.includes('"tool_calls"')
     hasFinished ||= HAS_FINISHED.test(lines)
-    // Almost all chunks: nothing to correct.
+    // Almost no chunk needs a correction.
     if (!lines.includes('[DONE]') && !MAY_NEED_CORRECTION.test(lines)) return lines
     return lines
       .split(/(?<=\n)/)
@@ -65,7 +65,7 @@ function finishChunk(hasCalls: boolean): string {
   return `data: ${JSON.stringify({ object: 'chat.completion.chunk', choices: [choice] })}\n\n`
 }
 
-/** Returns the line's JSON, corrected, and what follows it. A line that is not JSON stays unchanged. */
+/** Returns the JSON of a line with corrected values, and the rest of the line. A line that is not JSON stays unchanged. */
 function withStringArguments(line: string): string {
   const [json = '', end = ''] = [line.slice(line.indexOf('{')).trimEnd(), /\s*$/.exec(line)?.[0]]
   try {

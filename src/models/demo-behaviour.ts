@@ -8,11 +8,11 @@ import { isCue, sceneCalls, sceneText, silenceOf } from './demo-scene.ts'
 export type DemoStep = { type: 'calls'; calls: { toolName: string; input: object }[] } | { type: 'text'; text: string }
 
 /**
- * Decides the next step from the prompt alone, so that a run continues in the same way if another process takes it over.
+ * Decides the next step from the prompt alone, so that a run continues in the same way if another process resumes it.
  *
- * For each event that calls for an answer, in order: enters its space if that is not the active one, calls the tools that
- * the message asks for, and posts a message. Then it ends. Another agent's message calls for an answer only when it is addressed
- * to this agent; otherwise several demo agents would never stop talking.
+ * For each event that needs an answer, in order, the model enters the event's space unless it is active, calls the
+ * tools that the message asks for, and posts a message. Then it ends. A message of another agent needs an answer only
+ * if it is addressed to this agent; otherwise, several demo agents would reply to each other forever.
  */
 export function decideDemoStep(reading: DemoReading): DemoStep {
   const { events, calls, tools, toolChoice } = reading
@@ -36,7 +36,7 @@ export function decideDemoStep(reading: DemoReading): DemoStep {
   return closing(reading)
 }
 
-/** Returns the calls that handle one event; null if nothing can be done for it. */
+/** Returns the calls that handle one event; null if the model cannot handle it. */
 function stepFor(
   event: DemoEvent,
   reading: DemoReading,
@@ -65,7 +65,7 @@ function wantsAnswer(event: DemoEvent, { name, spaces, tools, role }: DemoReadin
   if (event.type !== 'message') return true
   const { message, mentioned, spaceId } = event
   if (mentioned || isAddressed(message.text, name)) return true
-  // A person who addresses another agent does not mean this one. Without the tool `skip`, the model answers anyway.
+  // Skip a message in which a person addresses another agent. Without the tool `skip`, the model answers anyway.
   const others = spaces.find(({ id }) => id === spaceId)?.members ?? []
   const meansAnother = others.some((member) => member.kind === 'agent' && isAddressed(message.text, member.name))
   if (role !== null) return isCue(role, event, meansAnother)
@@ -73,7 +73,7 @@ function wantsAnswer(event: DemoEvent, { name, spaces, tools, role }: DemoReadin
   return !(tools.has('skip') && meansAnother)
 }
 
-/** Whether a text addresses somebody by name: `@Ada`, or "Ada" at the beginning of a sentence or after a greeting. */
+/** Whether a text addresses the name: `@Ada`, or "Ada" at the beginning of a sentence or after a greeting. */
 function isAddressed(text: string, name: string): boolean {
   const escaped = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
   return new RegExp(
@@ -92,7 +92,7 @@ function firstSpace(spaces: DemoSpace[]): DemoSpace | undefined {
   return spaces.find(({ active }) => active) ?? spaces[0]
 }
 
-/** Returns the space entered last, or else the active space of the instructions. */
+/** Returns the space that the run entered last, else the active space that the instructions name. */
 function activeSpaceOf({ calls, spaces }: DemoReading): string | null {
   const entered = calls.findLast(
     (call) => call.toolName === 'enter_space' && call.output !== undefined && !isFailure(call),
@@ -129,17 +129,17 @@ function askedCalls(event: DemoEvent, spaceId: string, reading: DemoReading): { 
   ]
 }
 
-/** Built-in tools that only read; they are called when a message names them. */
+/** Built-in tools that only read, and that are called when a message names them. */
 const LOOKING = new Set(['get_my_runs', 'getMyRuns', 'read_messages', 'readSpaceMessages', 'get_plans', 'getPlans'])
 
 function isAskedFor(toolName: string, text: string): boolean {
   if (BUILT_IN.has(toolName) && !LOOKING.has(toolName)) return false
   const said = ` ${words(text)} `
-  // The tool of an MCP server is named `<server>__<tool>`; people write only the second part.
+  // The tool of an MCP server is named `<server>__<tool>`, but people write only the second part.
   return [toolName, toolName.split('__').at(-1) ?? toolName].some((name) => said.includes(` ${words(name)} `))
 }
 
-/** `get_weather`, `getWeather` and "Get weather" all become "get weather". */
+/** Returns the words of a name: `get_weather`, `getWeather` and "Get weather" all become "get weather". */
 function words(text: string): string {
   return text
     .replace(/(\p{Ll})(\p{Lu})/gu, '$1 $2')
@@ -148,7 +148,7 @@ function words(text: string): string {
     .trim()
 }
 
-/** Returns a call for a step that requires one when no call is needed: preferably of a tool that only reads. */
+/** Returns a call for a step that must make one although no call is needed, preferably of a tool that only reads. */
 function forcedCall({ tools, spaces }: DemoReading): { toolName: string; input: object } {
   const toolName = [...LOOKING].find((name) => tools.has(name)) ?? [...tools.keys()][0] ?? 'skip'
   const spaceId = firstSpace(spaces)?.id ?? null

@@ -1,7 +1,7 @@
 import { type DemoCall, type DemoEvent, type DemoReading, isFailure } from './demo-reading.ts'
 
-// On request, the demo model shows a file, a search, an answer in a thread, and an edit of its answer. Each uses a built-in
-// tool, if the agent has it.
+// On request, the demo model sends a file, searches, answers in a thread, and edits its answer. Each action uses a
+// built-in tool, if the agent has it.
 
 type Call = Pick<DemoCall, 'toolName' | 'input'>
 type MessageEvent = Extract<DemoEvent, { type: 'message' }>
@@ -13,7 +13,7 @@ const EDIT = /\b(edit|correct|change)\b[^.?!\n]{0,20}\b(your|that) (answer|messa
 
 const named = (reading: DemoReading, names: readonly string[]) => names.find((name) => reading.tools.has(name))
 
-/** Returns the calls that a person's message asks for before the answer. */
+/** Returns the calls to make before the answer, if a person's message asks for them. */
 export function gestureCalls({ message }: MessageEvent, spaceId: string, reading: DemoReading): Call[] {
   if (message.kind === 'agent') return []
   const place = (toolName: string) => (/[A-Z]/.test(toolName) ? { spaceId } : {})
@@ -29,13 +29,13 @@ export function gestureCalls({ message }: MessageEvent, spaceId: string, reading
   return calls
 }
 
-/** Returns the `replyTo` of an answer that was asked for in a thread. */
+/** Returns the `replyTo` for an answer that the message wants in a thread. */
 export function threadOfAnswer({ message }: MessageEvent): { replyTo?: string } {
   const isAsked = message.kind === 'human' && THREAD.test(message.text)
   return isAsked && message.id !== null ? { replyTo: message.id } : {}
 }
 
-/** Returns the call that edits the answer, once it is sent, if the message asks for that. */
+/** Returns the call that edits the answer after it was sent; null if the message does not ask for an edit. */
 export function editOfAnswer(event: DemoEvent, reading: DemoReading): Call | null {
   const edit = named(reading, ['edit_message', 'editMessage'])
   const isAsked = event.type === 'message' && event.message.kind === 'human' && EDIT.test(event.message.text)

@@ -6,7 +6,7 @@ export interface DemoReading {
   /** The name of the agent. */
   name: string
   spaces: DemoSpace[]
-  /** The events that woke the agent, oldest first; several for a persistent agent. */
+  /** The events that woke the agent, oldest first. A persistent agent may have several. */
   events: DemoEvent[]
   /** The messages in the prompt, oldest first. */
   recent: DemoMessage[]
@@ -17,7 +17,7 @@ export interface DemoReading {
   /** The available tools, with their input schemas. */
   tools: Map<string, InputSchema>
   toolChoice: 'auto' | 'required' | 'none'
-  /** The role of the agent in the scene of the console's *Try it*; null for every other agent. */
+  /** The role of the agent in the scene of the console's *Try it*; null if it has none. */
   role: DemoRole | null
 }
 
@@ -28,7 +28,7 @@ export interface DemoSpace {
   id: string
   name: string
   active: boolean
-  /** Does not include the agent itself. */
+  /** The members, without the agent itself. */
   members: { name: string; kind: 'human' | 'agent' }[]
 }
 
@@ -48,7 +48,7 @@ export type DemoEvent =
 export interface DemoCall {
   toolName: string
   input: Record<string, unknown>
-  /** Undefined until the call has a result. */
+  /** The result of the call; undefined until there is one. */
   output: unknown
 }
 
@@ -101,7 +101,7 @@ function textOf(message: PromptMessage): string {
   return message.content.map((part) => (part.type === 'text' ? part.text : '')).join('\n')
 }
 
-/** Returns the lines from a heading in capitals up to the next heading, including the rest of the heading's line. */
+/** Returns the text from a heading in capitals up to the next heading, including the rest of the heading's line. */
 function block(text: string, heading: string): string | null {
   const start = new RegExp(`^#* ?${heading}\\b[^\\n:]*:?`, 'm').exec(text)
   if (start === null) return null
@@ -142,10 +142,10 @@ function readEvents(text: string, spaces: DemoSpace[]): DemoEvent[] {
   return readBullets(text).flatMap((line) => readInboxLine(line) ?? [])
 }
 
-/** The sender of a message whose text is not shown. */
+/** Matches the sender of a message whose text is not shown. */
 const SENDER = /\bmessage from (.+) \((human|agent)\)/i
 
-/** `plan "Report" is due: {"instruction":"…"}`, `service "jira" sent (quoted as data): {…}`, and the like. */
+/** Matches `plan "Report" is due: {"instruction":"…"}`, `service "jira" sent (quoted as data): {…}`, and the like. */
 const CALLER = /\b(plan|service) ["“](.*?)["”][^:\n]*:?\s*([\s\S]*)$/i
 
 function readTrigger(text: string, spaces: DemoSpace[]): DemoEvent {
@@ -163,7 +163,7 @@ function readTrigger(text: string, spaces: DemoSpace[]): DemoEvent {
   return { type: isPlan ? 'plan' : 'service', name: name ?? 'unknown', text: readPayload(payload ?? text) }
 }
 
-/** Returns the instruction of a plan if the payload has one, or else the payload. */
+/** Returns the plan's instruction if the payload has one, else the payload. */
 function readPayload(text: string): string {
   try {
     const value = JSON.parse(text)

@@ -16,12 +16,12 @@ type ReportedEvent = Exclude<DemoEvent, MessageEvent>
 /** Returns the answer to a message, from the prompt and the results of the agent's calls. */
 export function answerTo(event: MessageEvent, reading: DemoReading): string {
   const { message } = event
-  // A reply to an agent names no other agent and quotes nobody, so that it does not address the next one.
+  // A reply to an agent names no other agent and quotes nobody, so that it does not address another agent.
   if (message.kind === 'agent') return `I am here. ${ofResults(reading.calls)}${selfDescription(reading)}`.trim()
   const asked = QUESTIONS.filter(({ pattern }) => pattern.test(message.text)).map(({ answer }) =>
     answer(event, reading),
   )
-  // An agent of the scene leaves the setup instructions to the page that plays the scene.
+  // An agent with a role in the scene does not explain the setup, because the console's page does.
   const isFirstContact = reading.role === null && !reading.recent.some(({ from }) => from === reading.name)
   const results = ofResults(reading.calls)
   const shown = resultsOfGestures(reading)
@@ -120,7 +120,7 @@ function whatIsRemembered({ message }: MessageEvent, { calls, memories }: DemoRe
 /** The tools that store memories, in both toolsets. */
 export const SET_MEMORIES = ['set_memories', 'setMemories']
 
-/** Returns the fact that a message asks to remember; null if it only asks what is remembered. */
+/** Returns the fact that a message asks the agent to remember; null if there is none. */
 export function factToRemember(text: string): string | null {
   const match = /(?:^|[.!?,;:]\s*|\bplease\s+|\band\s+)remember(?:\s+that)?[:,]?\s+([^\n]+)/i.exec(text)
   return match?.[1]?.trim() || null
@@ -140,7 +140,7 @@ function outcomeOf(call: DemoCall): string {
   return `${isFailure(call) ? 'failed' : 'answered'}: ${shortened(JSON.stringify(output), 300)}.`
 }
 
-/** Built-in tools, whose results the answer does not mention. */
+/** The names of built-in tools, whose results the answer does not mention. */
 export const BUILT_IN: ReadonlySet<string> = new Set([
   ...[
     'enter_space',
@@ -167,7 +167,7 @@ export const BUILT_IN: ReadonlySet<string> = new Set([
   ...['Memories', 'Goals', 'Plans'].flatMap((noun) => [`set${noun}`, `get${noun}`, `delete${noun}`]),
 ])
 
-/** Returns the visible messages: those in the prompt, or those that were returned on entering the space. */
+/** Returns the messages that the model can see: those in the prompt, or those that entering the space returned. */
 function historyOf(reading: DemoReading): DemoMessage[] {
   const { history } = entered(reading) ?? {}
   if (!Array.isArray(history) || history.length <= reading.recent.length) return reading.recent
@@ -195,8 +195,8 @@ export function nameOfSpace(spaces: DemoSpace[], id: string | null): string {
 }
 
 /**
- * Returns a quotation of a text after `before`; nothing for a text that names another agent of the space, because that agent would
- * take the quotation as addressed to it.
+ * Returns `before` and a quotation of a text. Returns an empty text if the text names another agent of the space,
+ * because that agent would treat the quotation as addressed to it.
  */
 function quotation(before: string, { spaceId }: MessageEvent, text: string, { spaces }: DemoReading): string {
   const agents = spaces.find(({ id }) => id === spaceId)?.members.filter(({ kind }) => kind === 'agent') ?? []
@@ -205,10 +205,10 @@ function quotation(before: string, { spaceId }: MessageEvent, text: string, { sp
   return isCall ? '' : before + quoted(text)
 }
 
-/** A file as the prompt shows it (`describeFile` in spaces/readable-text.ts). */
+/** Matches a file as the prompt shows it (`describeFile` in spaces/readable-text.ts). */
 const FILE_MARK = /\[file "((?:[^"\\]|\\.)*)", [^\s\]]+, fil_\w+\]/g
 
-/** Quotes a text. Its files follow by their names. */
+/** Quotes a text, followed by the names of its files. */
 function quoted(text: string): string {
   const files = [...text.matchAll(FILE_MARK)].map(([, name = '']) => `the file ${name.replaceAll(/\\(.)/g, '$1')}`)
   const words = text.replaceAll(FILE_MARK, '').trim()

@@ -2,8 +2,8 @@ import { type DemoCall, type DemoEvent, type DemoReading, type DemoRole, isFailu
 
 /**
  * The scene that the console's *Try it* plays with the demo model: a forecast with a table, the question that it leaves
- * open, an order that people approve, and a closing sentence. Agents take part by the roles that their instructions
- * name; without a role the demo model answers as `demo-behaviour.ts` describes.
+ * open, an order that people approve, and a closing sentence. An agent's instructions name its role. Without a role,
+ * the demo model answers as `demo-behaviour.ts` describes.
  */
 
 type MessageEvent = Extract<DemoEvent, { type: 'message' }>

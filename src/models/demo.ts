@@ -52,7 +52,10 @@ function generate(options: CallOptions): Generation {
   }
 }
 
-/** Derives the ids of calls from the prompt, so that they are the same for the same prompt and differ between steps. */
+/**
+ * Returns the content of a step. The ids of calls are derived from the prompt, so they are the same for the same prompt
+ * and differ between steps.
+ */
 function contentOf(step: DemoStep, prompt: string): Generated['content'] {
   if (step.type === 'text') return [{ type: 'text', text: step.text }]
   const hash = createHash('sha256').update(prompt).digest('hex').slice(0, 16)
@@ -65,7 +68,8 @@ function contentOf(step: DemoStep, prompt: string): Generated['content'] {
 }
 
 /**
- * Streams the parts as the consumer pulls them, with a delay per token. Errors with the signal's reason when it aborts.
+ * Streams the parts as the consumer pulls them, with a delay per token. The stream fails with the signal's reason when
+ * the signal aborts.
  */
 function streamOf(
   generation: Generation,
@@ -116,8 +120,8 @@ function* partsOf({ content, finishReason, usage }: Generation): Generator<Strea
 }
 
 /**
- * Splits a text into pieces about as long as a real model's tokens: the beginning of a word with the space before it,
- * or up to six further characters.
+ * Splits a text into pieces about as long as a real model's tokens: each is the beginning of a word with the space
+ * before it, or up to six further characters.
  */
 function tokensOf(text: string): string[] {
   return text.match(/\s*[^\s]{1,6}|\s+/gu) ?? []

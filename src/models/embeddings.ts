@@ -8,12 +8,12 @@ import { modelFetch } from './model-fetch.ts'
 import { NO_KEY, type ProviderSettings } from './provider.ts'
 import { readProviderError } from './provider-error.ts'
 
-/** A model of the AI SDK. The type's own package is only a transitive dependency. */
+/** An embedding model of the AI SDK. The type is derived, because its own package is only a transitive dependency. */
 type EmbeddingModel = ReturnType<ReturnType<typeof import('@ai-sdk/openai')['createOpenAI']>['embeddingModel']>
 
 const NAMESPACE = 'compatible'
 
-/** Anthropic has no such models, which the check of the settings reports. */
+/** The packages by API. Anthropic has no embedding models, which the check of the settings reports. */
 const PACKAGES: Record<string, (settings: ProviderSettings, modelId: string) => Promise<EmbeddingModel>> = {
   async '@ai-sdk/openai'({ baseUrl, apiKey, headers }, modelId) {
     const { createOpenAI } = await import('@ai-sdk/openai')
@@ -36,8 +36,8 @@ const PACKAGES: Record<string, (settings: ProviderSettings, modelId: string) => 
 const REFUSALS: readonly ModelFault[] = ['REFUSED', 'TOO_LONG', 'FILTERED']
 
 /**
- * Creates the embedder of PARLEY_EMBEDDINGS, whose provider the environment sets up. Loads the provider's package when it is first
- * used. `redact` removes secrets from messages of providers.
+ * Creates the embedder for the model of PARLEY_EMBEDDINGS, whose provider the environment must configure. Loads the
+ * provider's package at the first use. `redact` removes secrets from messages of providers.
  */
 export function createEmbedder(
   { metrics }: Pick<Platform, 'metrics'>,

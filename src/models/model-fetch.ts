@@ -3,12 +3,12 @@ import { cut } from '../lib/json.ts'
 import { mappedStream } from '../lib/mapped-stream.ts'
 import { errorWordsIn, pageWordsIn } from './provider-error.ts'
 
-/** Far more than any response needs; bounds the memory for an endless body. */
+/** Far more than any response needs. Limits the memory for an endless body. */
 const LARGEST_ANSWER_BYTES = 64 * 1024 * 1024
 
 /**
- * A `fetch` for providers. Does not follow redirects, because a custom header with a key would reach another host, and
- * aborts responses larger than 64 MiB.
+ * A `fetch` for providers. Does not follow redirects, because they would send a custom header with a key to another
+ * host. Aborts responses larger than 64 MiB.
  * @throws APICallError if the request is for a stream of events and the response is another document
  */
 export async function modelFetch(...[input, init]: Parameters<typeof fetch>): Promise<Response> {
@@ -37,7 +37,10 @@ function isForStream(input: Parameters<typeof fetch>[0], init: RequestInit | und
 
 const LONGEST_SHOWN = 300
 
-/** Throws the content of the document as the provider's error. Some servers label a stream of events as JSON, so such a stream passes. */
+/**
+ * Returns the response if it is a stream of events, even if the server labels it as JSON. Throws the content of any
+ * other document as the provider's error.
+ */
 async function unlessDocument(response: Response, url: string): Promise<Response> {
   const reader = (response.body as ReadableStream<Uint8Array>).getReader()
   const { value: first = new Uint8Array() } = await reader.read()

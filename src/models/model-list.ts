@@ -7,15 +7,18 @@ import { errorWordsIn, pageWordsIn } from './provider-error.ts'
 
 /** The result of a request for a provider's list of models. */
 export type ModelList =
-  /** `models`: the provider's own names, sorted. Empty if it cannot list them. */
+  /** `models`: the provider's own names, sorted; empty if the provider cannot list them. */
   | { type: 'reached'; models: string[] }
-  /** The key is refused, or the provider is down. `words`: the provider's own message, if it sent one, as a sentence. */
+  /**
+   * The key is refused, or the provider is down. `words`: a sentence, which is the provider's own message if it sent
+   * one.
+   */
   | { type: 'failed'; words: string }
 
 const MOST_MODELS = 1000
 /** The longest known list has about 1 MB. */
 const LARGEST_LIST_BYTES = 8 * 1024 * 1024
-/** The rest is neither read nor redacted. */
+/** How much of a text is read and redacted. */
 const LONGEST_WORDS = 20_000
 
 /** Requests a provider's list of models. Never throws. */
@@ -58,7 +61,7 @@ function requestOf({ api, baseUrl, apiKey }: ProviderSettings): { url: string; h
   return { url: `${base}/models`, headers: apiKey === null ? {} : { authorization: `Bearer ${apiKey}` } }
 }
 
-/** Null for a longer text. */
+/** Reads a body as text; returns null if it is too long. */
 async function boundedText({ body }: Response): Promise<string | null> {
   if (body === null) return ''
   const chunks: Uint8Array[] = []
@@ -72,8 +75,8 @@ async function boundedText({ body }: Response): Promise<string | null> {
 }
 
 /**
- * With a refused key or a failing server, model calls would fail too. Any other error only means that the provider
- * does not list its models, or not for this key: some keys allow only generation.
+ * If the key is refused or the server fails, model calls would fail too. Any other error only means that the provider
+ * does not list its models, or not for this key, because some keys allow only generation.
  */
 function failureOf(status: number, text: string): ModelList {
   if (status !== 401 && status < 500 && !isKeyRefusal(status, text)) return { type: 'reached', models: [] }
@@ -81,7 +84,7 @@ function failureOf(status: number, text: string): ModelList {
   return { type: 'failed', words: words.slice(0, LONGEST_WORDS) }
 }
 
-/** Google refuses a wrong key with status 400. */
+/** Whether the response means that the key is refused. Google refuses a wrong key with status 400. */
 function isKeyRefusal(status: number, text: string): boolean {
   return status === 400 && /api[ _]key/i.test(text)
 }
@@ -109,7 +112,7 @@ function namesIn(text: string): string[] {
   return [...new Set(names as string[])].sort().slice(0, MOST_MODELS)
 }
 
-/** Google names its models `models/…`, and also lists models that do not generate text. */
+/** Returns the name of a listed model; null if the model does not generate text. Google prefixes names with `models/`. */
 function nameIn(row: unknown): string | null {
   if (typeof row !== 'object' || row === null) return null
   const { id, name, supportedGenerationMethods: methods } = row as Record<string, unknown>
@@ -118,7 +121,10 @@ function nameIn(row: unknown): string | null {
   return typeof name === 'string' ? name.replace(/^models\//, '') : null
 }
 
-/** `fetch` hides the reason in `cause`; if it tried several addresses, there is only a code. */
+/**
+ * Returns the reason of a failed `fetch`, which is in `cause`. If `fetch` tried several addresses, there is only a
+ * code.
+ */
 function causeOf(error: unknown): string {
   const { cause } = error as { cause?: { code?: unknown; message?: unknown } }
   const found = [cause?.message, cause?.code].find((part) => typeof part === 'string' && part !== '')

@@ -22,9 +22,15 @@ import {
 
 /** A provider as admins see it. */
 export interface ModelProvider extends RegisteredProvider {
-  /** Set after too many failures: the provider is skipped until this time if there is a fallback. */
+  /**
+   * The time until which the provider is skipped, if there is a fallback, because it has failed too often; null if it
+   * is not skipped.
+   */
   restsUntil: Date | null
-  /** Checks whether a model can be called now, and lists the models: one request to the provider, cached and bounded in time. */
+  /**
+   * Checks whether a model can be called now, and lists the models, with one request to the provider. The result is
+   * cached, and the request has a time limit.
+   */
   status(): Promise<ProviderStatus>
 }
 
@@ -35,43 +41,43 @@ export interface RunModels extends Pick<ModelRegistry, 'resolve' | 'takesFile' |
    * s.
    */
   failed(name: string): Promise<void>
-  /** Returns which of the models have a provider that is currently skipped, and until when. */
+  /** Returns the models whose provider is currently skipped, with the time until which it is. */
   resting(names: readonly string[]): Promise<Map<string, Date>>
 }
 
 /** The models of this server, and the health of their providers across processes. */
 export interface Models extends Pick<ModelRegistry, 'check' | 'isLocal' | 'takesFile' | 'redact'> {
-  /**
-   * Returns the models for a run. They do not change: a provider that is changed or deleted later does
-   * not affect the run.
-   */
+  /** Returns the models for a run. A provider that is changed or deleted later does not affect the run. */
   forRun(): RunModels
   /** The model of an agent that is created without one. */
   defaultModel(): string
-  /** Loads the providers again if one of the models is unknown: another process may just have added its provider. */
+  /**
+   * Loads the providers again if one of the models is unknown, because another process may just have added its
+   * provider.
+   */
   lookFor(names: readonly string[]): Promise<void>
   /** Loads the providers that admins added. */
   reload(): Promise<void>
-  /** Called when a provider has changed: loads the providers, and resets its failures. */
+  /** Call it when a provider has changed. Loads the providers again, and resets the provider's failures. */
   changed(provider: string): Promise<void>
   listProviders(): Promise<ModelProvider[]>
-  /** Calls a model of a provider once. Null if there is no such provider. */
+  /** Calls a model of a provider once, as a test. Returns null if there is no such provider. */
   test(provider: string, modelId: string): Promise<ProviderTest | null>
   /** Logs which models of agents cannot be called, and why. */
   warnOfMissing(): Promise<void>
-  /** Begins to watch for changes by other processes: by the signals of a channel, and by rechecks. */
+  /** Begins to watch for changes by other processes, with the signals of a channel and with periodic rechecks. */
   watch(channel: string): void
   close(): Promise<void>
 }
 
 export interface ModelsOptions extends ModelRegistryOptions {
-  /** The default from the settings; null if there is none. */
+  /** The default model from the settings; null if there is none. */
   defaultModel?: string | null
 }
 
 /** The maximum length of the text of a test call. */
 const LONGEST_TEXT = 2000
-/** How often a process looks for changes whose signal was lost. */
+/** How often a process checks for changes whose signal was lost. */
 const RECHECK_MS = 30_000
 
 type Needed = Pick<Platform, 'db' | 'logger' | 'metrics' | 'secretBox' | 'signals'>
@@ -81,7 +87,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
   let registry = createModelRegistry(options)
   let added: ModelProviderSettings[] = []
   let rows: readonly AddedProvider[] = []
-  /** Responses to earlier requests may still contain keys that were replaced. */
+  /** The keys to redact. Replaced keys stay in the set, because responses to earlier requests may contain them. */
   const keys = new Set<string>()
   let redactKeys = createRedaction([])
   const redact = (text: string) => redactKeys(registry.redact(text))
@@ -159,7 +165,10 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
     redact,
     forRun() {
       const begun = registry
-      /** Models whose provider was added, by another process, after this one last checked. */
+      /**
+       * Returns the registry for a model. Reloads the providers if another process may have added the model's provider
+       * since.
+       */
       const registryFor = async (name: string) => {
         if (begun.check(name) === null) return begun
         await tryToReload()
@@ -170,7 +179,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
           const found = await registryFor(name)
           const provider = providerOf(name)
           const isMissing = found.check(name) !== null && found.settingsOf(provider) === undefined
-          // For a well-known provider, the check has already reported this.
+          // For a well-known provider, the message of the check already says how to add it.
           if (isMissing && settingOfPreset(provider) === null)
             throw new ModelNotSetUpError(`${found.check(name)} An admin can also add the provider "${provider}" again.`)
           return found.resolve(name)
@@ -226,7 +235,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
     },
     watch(channel) {
       const subscribed = signals.subscribe(channel, () => void tryToReload())
-      // While Redis is unreachable, the subscription stays pending; the rechecks continue.
+      // While Redis is unreachable, the subscription stays pending, but the rechecks continue.
       subscribed.then(
         (stop) => (ended.signal.aborted ? stop() : stops.push(stop)),
         () => {},
@@ -247,7 +256,8 @@ const BUILT_IN: ProviderStatus = { ready: true, notReadyReason: null, models: ['
 const MOST_WARNINGS = 1000
 
 /**
- * The SDK prints a warning to stderr for each generation whose model ignores a setting. This logs each warning once.
+ * Logs each warning of the SDK once. By default, the SDK prints a warning to stderr for each generation whose model
+ * ignores a setting.
  */
 function sayWarningsOnce(logger: Platform['logger'], redact: (text: string) => string): void {
   const said = new Set<string>()
@@ -262,7 +272,7 @@ function sayWarningsOnce(logger: Platform['logger'], redact: (text: string) => s
   }
 }
 
-/** Each agent on another server is a separate provider. */
+/** Returns the provider of a model name. Each agent on another server is a separate provider. */
 function providerOf(name: string): string {
   if (isForeignModel(name)) return name
   return parseModelName(name)?.provider ?? name

@@ -7,8 +7,8 @@ import type { CreateModel, ProviderSettings } from './provider.ts'
 const NAMESPACE = 'compatible'
 
 /**
- * Creates models of a server with a Chat Completions API: Ollama, LM Studio, vLLM, OpenRouter and others. Keeps their
- * reasoning.
+ * Creates models of a server with a Chat Completions API: Ollama, LM Studio, vLLM, OpenRouter and others. Keeps the
+ * reasoning of the models.
  */
 export async function openCompatible({ name, baseUrl, apiKey, headers }: ProviderSettings): Promise<CreateModel> {
   const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
@@ -21,8 +21,8 @@ export async function openCompatible({ name, baseUrl, apiKey, headers }: Provide
     includeUsage: true,
   })
   return (modelId) => {
-    // OpenRouter (https://openrouter.ai/docs): Anthropic models cache up to a mark; a top-level mark is placed at the
-    // end of the request.
+    // On OpenRouter, Anthropic models cache up to a mark. A top-level mark stands for one at the end of the request
+    // (https://openrouter.ai/docs).
     const isMarked = name === 'openrouter' && modelId.startsWith('anthropic/')
     const marks = isMarked ? { cache_control: { type: 'ephemeral' } } : {}
     return granting(provider.chatModel(modelId), (call, { serviceTier }) =>

@@ -18,7 +18,7 @@ export async function openOpenAI({ api, baseUrl, apiKey, headers }: ProviderSett
     fetch: api === 'openai-chat' ? chatFetch : modelFetch,
   })
   const grant = (call: CallOptions, wishes: CallWishes) =>
-    // Compatible servers may refuse unknown options.
+    // Omit the cache key for compatible servers, which may refuse unknown options.
     tiered(baseUrl === null ? withOptions(call, 'openai', { promptCacheKey: wishes.cacheKey }) : call, wishes)
   if (api === 'openai-chat') return (modelId) => granting(provider.chat(modelId), grant)
   return (modelId) => granting(provider.responses(modelId), (call, wishes) => selfContained(grant(call, wishes)))
@@ -29,10 +29,10 @@ function tiered(call: CallOptions, { serviceTier = '' }: CallWishes): CallOption
 }
 
 /**
- * Makes requests independent of stored responses. By default the Responses API stores each response and the SDK sends
- * references to its items, which breaks when Parley shortens or repairs the history, or another process continues years
- * later. With `store: false` the SDK sends complete items, and requests encrypted reasoning, which the history keeps in
- * the part's `providerOptions` and sends back.
+ * Makes requests independent of stored responses. By default, the Responses API stores each response and the SDK sends
+ * references to its items. This fails when Parley shortens or repairs the history, or when a run continues after the
+ * responses were deleted. With `store: false` the SDK sends complete items, and requests encrypted reasoning, which the
+ * history keeps in the part's `providerOptions` and sends back.
  */
 function selfContained(call: CallOptions): CallOptions {
   return withOptions(call, 'openai', { store: false })

@@ -1,4 +1,4 @@
-// Reads the errors of providers, in all the forms in which they arrive.
+// Reads the errors of providers in all their formats.
 import { APICallError, InvalidResponseDataError, JSONParseError, RetryError, TypeValidationError } from 'ai'
 import { messageOf } from '../lib/errors.ts'
 import { cut } from '../lib/json.ts'
@@ -9,13 +9,13 @@ export interface ProviderError {
   /** The provider's own message, if it sent one. It may contain secrets. */
   words: string
   fault: ModelFault
-  /** The HTTP status; null if there was none. */
+  /** The HTTP status; null if there was no response. */
   status: number | null
   /** Whether the same request may succeed if it is sent again. */
   isRetryable: boolean
 }
 
-/** Returns the content of a thrown error, or of the error part of a stream. */
+/** Reads a thrown error, or the error part of a stream. */
 export function readProviderError(error: unknown): ProviderError {
   if (error instanceof ModelNotSetUpError)
     return { words: error.message, fault: 'NOT_SET_UP', status: null, isRetryable: false }
@@ -33,7 +33,7 @@ export function errorWordsIn(value: unknown): string | null {
   return sentError(value)?.words ?? null
 }
 
-/** Returns the title, or else the beginning of the text, of an HTML page; null if the text is not a page. */
+/** Returns the title of an HTML page, else the beginning of its text; null if the text is not a page. */
 export function pageWordsIn(text: string): string | null {
   if (!/^\s*(<!doctype html|<html|<head|<body)/i.test(text)) return null
   const body = text.replace(/<(script|style|head)\b.*?<\/\1>/gis, ' ')
@@ -44,7 +44,7 @@ export function pageWordsIn(text: string): string | null {
 const LONGEST_PAGE_WORDS = 300
 const LONGEST_SHOWN = 300
 
-/** The content of an error. `codes`: the provider's names for its kind, in lower case. */
+/** The content of an error. `codes`: the provider's names for the kind of error, in lower case. */
 interface Report {
   words: string
   codes: string
@@ -77,7 +77,7 @@ function reportOf(error: unknown): Report {
 
 const STREAM_ENDED = "The provider's stream ended before the answer was complete."
 
-/** Reads an error object, a string, or a value that contains one. Null if there is no message in it. */
+/** Reads an error object, a string, or a value that contains one of these. Returns null if there is no message in it. */
 function sentError(value: unknown, depth = 0): Report | null {
   if (typeof value === 'string' && value.trim() !== '') return { words: value, codes: '', status: null }
   if (typeof value !== 'object' || value === null || depth > 3) return null
@@ -94,7 +94,7 @@ function sentError(value: unknown, depth = 0): Report | null {
   return sentError(detail ?? errors, depth + 1)
 }
 
-/** A gateway that passes on another provider's error puts the message into `metadata.raw`. */
+/** Returns the message of another provider that a gateway has passed on in `metadata.raw`. */
 function upstreamWords(value: object): string {
   const { metadata } = value as { metadata?: { raw?: unknown } | null }
   const raw = metadata?.raw
@@ -111,7 +111,7 @@ function codesOf({ code, type, status, error_type, reason }: Record<string, unkn
 
 const RETRYABLE: ReadonlySet<ModelFault> = new Set(['RATE', 'UNAVAILABLE', 'BROKEN_OFF'])
 
-/** Names of errors; the first match decides. */
+/** The fault for each name of an error. The first match decides. */
 const BY_CODE: readonly [RegExp, ModelFault][] = [
   [/api_?key|authentication|unauthenticated|unauthorized|permission|forbidden/, 'KEY'],
   [/context_length|string_above_max|request_too_large/, 'TOO_LONG'],

@@ -5,7 +5,7 @@ import { listModels, type ModelList } from './model-list.ts'
 /** Whether a model of a provider can be called now, and which models it has. */
 export interface ProviderStatus {
   ready: boolean
-  /** Why not, as a sentence; null if ready. */
+  /** Why no model can be called, as a sentence; null if one can be. */
   notReadyReason: string | null
   models: string[]
 }
@@ -13,12 +13,12 @@ export interface ProviderStatus {
 const LONGEST_REASON = 500
 const LIST_TIMEOUT_MS = 5000
 const REACHED_FOR_MS = 60_000
-/** A failure is checked again soon: an admin may just have fixed it. */
+/** How long a failure is cached. Short, because an admin may just have fixed it. */
 const FAILED_FOR_MS = 5000
 
 interface Checked {
   list: Promise<ModelList>
-  /** Infinity while the request is in progress. */
+  /** The time until which the result is cached; Infinity while the request is in progress. */
   validUntil: number
 }
 
@@ -50,7 +50,7 @@ export function createProviderChecks(redact: (text: string) => string) {
       const notReadyReason = `Five calls failed within a minute: until ${restsUntil.toISOString()}, agents with a fallback model skip this provider.`
       return { ready: false, notReadyReason, models }
     },
-    /** The next request for the status is a new one. */
+    /** Drops the cached result of a provider. */
     forget: (settings: ModelProviderSettings): void => void checked.delete(settings),
   }
 }

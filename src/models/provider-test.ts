@@ -11,15 +11,15 @@ export interface ProviderTest {
 }
 
 const TIMEOUT_MS = 20_000
-/** The rest is neither read nor redacted. */
+/** How much of a text is read and redacted. */
 const LONGEST_READ = 20_000
 /** Enough for a short answer after some reasoning. */
 const MOST_TOKENS = 1024
 const PROMPT = 'Answer with one short sentence: say hello, and which model you are.'
 
 /**
- * Calls a model once, as agents do, without retries. `baseUrl`: the provider's address, if it is not the usual one. Never
- * throws.
+ * Calls a model once, as agents do, without retries. `baseUrl`: the provider's address; null for the default address.
+ * Never throws.
  */
 export async function testModel(open: () => Promise<LanguageModelV4>, baseUrl: string | null): Promise<ProviderTest> {
   const signal = AbortSignal.timeout(TIMEOUT_MS)

@@ -1,6 +1,6 @@
 /**
  * Matches keys that providers repeat in errors: `sk-…` and similar, keys masked with stars, bearer tokens, keys in
- * query strings, and any long word of letters and digits. This also removes request ids and UUIDs, which nobody needs.
+ * query strings, and any long word of letters and digits. The latter also matches request ids and UUIDs.
  */
 const KEY_LIKE =
   /\b(sk|pk|rk|key)-[\w*.-]{4,}|\bAIza[\w-]{10,}|(?<![\w*-])[\w-]*\*{3,}[\w*-]*|Bearer\s+[\w.~+/=-]+|(?<![\w-])(?!req_|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\b)(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{32,}|(?<=[?&](?:api[-_]?key|key|token)=)[^&\s]+/gi

@@ -17,8 +17,8 @@ import { textCalls } from './text-calls.ts'
 /** The models that agents may use, by name. */
 export interface ModelRegistry {
   /**
-   * Returns the model with this name after loading its provider's package. @throws ModelNotSetUpError with the message of `check`
-   * for an unusable name
+   * Returns the model with this name, after loading its provider's package.
+   * @throws ModelNotSetUpError with the message of `check` if the name cannot be used
    */
   resolve(name: string): Promise<LanguageModel>
   /** Returns why the name cannot be used, as a sentence; null if it can. */
@@ -27,9 +27,9 @@ export interface ModelRegistry {
   isLocal(name: string): boolean
   /** Whether the model accepts files of this type in tool results. */
   takesFile(name: string, mediaType: string): boolean
-  /** The providers in the order of `PARLEY_PROVIDERS`, the built-in one last. */
+  /** The providers in the order of `PARLEY_PROVIDERS`, with the built-in provider last. */
   providers: RegisteredProvider[]
-  /** The settings of a provider; undefined for an unknown one, and for the built-in one. */
+  /** Returns the settings of a provider; undefined for an unknown provider and for the built-in provider. */
   settingsOf(provider: string): ModelProviderSettings | undefined
   /** Removes the configured keys, and text that looks like a key, from a provider's text. */
   redact(text: string): string
@@ -152,7 +152,10 @@ function joined(given: readonly ModelProviderSettings[], added: readonly ModelPr
   return { providers, isAdded: (provider: ModelProviderSettings) => others.has(provider) }
 }
 
-/** Self-hosted servers may pass on reasoning and calls as the model wrote them: as text between tags. */
+/**
+ * Wraps a model of a self-hosted server, which may return reasoning and calls as text between tags, as the model wrote
+ * them.
+ */
 function corrected(model: LanguageModel): LanguageModel {
   const middleware = [textCalls, extractReasoningMiddleware({ tagName: 'think' })]
   return wrapLanguageModel({ model: model as LanguageModelV4, middleware })

@@ -7,8 +7,9 @@ import type { StreamPart } from './language-model.ts'
 const { opening: OPENING, closing: CLOSING } = TEXT_CALL
 
 /**
- * Turns `<tool_call>{"name": …, "arguments": …}</tool_call>` in a model's text into calls of its tools. Small local models
- * write this if their server does not recognize their calls. A call that names no offered tool, or is not JSON, stays text.
+ * Turns `<tool_call>{"name": …, "arguments": …}</tool_call>` in a model's text into calls of its tools. Small local
+ * models write such text, and some servers do not recognize the calls in it. Text that is not JSON, or names no offered
+ * tool, stays text.
  */
 export const textCalls: LanguageModelMiddleware = {
   specificationVersion: 'v4',
@@ -55,7 +56,7 @@ function createTextBlock(names: ReadonlySet<string>): TextBlock {
   let held = ''
   let isInside = false
 
-  /** Ends the call in `held`, up to `end`, and returns its text if it is not a call. */
+  /** Ends the call in `held`, up to `end`. Returns the text if it is not a call, else an empty text. */
   function endCall(end: number): string {
     const body = held.slice(OPENING.length, end)
     const whole = held.slice(0, end + CLOSING.length)
@@ -92,7 +93,7 @@ function createTextBlock(names: ReadonlySet<string>): TextBlock {
   }
 }
 
-/** How many characters at the end of the text may be the beginning of the tag. */
+/** Returns how many characters at the end of the text may be the beginning of the tag. */
 function beginningOf(tag: string, text: string): number {
   for (let length = Math.min(tag.length - 1, text.length); length > 0; length--)
     if (text.endsWith(tag.slice(0, length))) return length

@@ -1,9 +1,9 @@
-/** The longest row of an export is a step with its complete input. */
+/** The maximum number of characters in a line of an export. The longest lines are steps with their complete input. */
 const LONGEST_LINE = 16 * 1024 * 1024
 
 /**
- * Yields the lines of a UTF-8 stream without line breaks. Holds one line in memory at a time. @throws Error for a line
- * that is too long
+ * Yields the lines of a UTF-8 stream without their line breaks. Holds one line in memory at a time.
+ * @throws Error if a line is too long
  */
 export async function* boundedLines(
   stream: AsyncIterable<Buffer | string>,

@@ -1,20 +1,20 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import { oneLine } from '../lib/json.ts'
 
-/** The name of erased humans. */
+/** The name that replaces the name of an erased human. */
 export const ERASED = 'Erased'
 
-/** A human whose erasure is in progress, with the former name. */
+/** A human who is being erased, with the name before the erasure. */
 export interface ErasedHuman {
   id: string
   name: string
-  /** Whether the human's messages are erased too, with their quotations. */
+  /** Whether the human's messages are erased too, including quotations of them. */
   messages: boolean
 }
 
 /**
- * Condition: a JSON or text column contains the name, in any encoding, or the human's id. Matching rows are then checked
- * value by value. A name in JSON within a string is encoded twice.
+ * Condition: a JSON or text column contains the human's id, or the name in any encoding. The caller then checks the
+ * matching rows value by value. A name in JSON within a string is encoded twice.
  */
 export function holds({ id, name }: ErasedHuman, column: Prisma.Sql): Prisma.Sql {
   const encoded = (text: string) => JSON.stringify(text).slice(1, -1)

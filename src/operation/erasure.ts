@@ -36,7 +36,6 @@ import { deleteInvitations, revokeTokensOf } from '../stores/token-store.ts'
 import { ERASED } from './erased-human.ts'
 import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction.ts'
 
-/** Erasure of humans. */
 export interface Erasure {
   /**
    * Erases a human; for admins only. One transaction ends the human's tokens and memberships and renames the row to
@@ -62,25 +61,28 @@ interface ErasureParts {
 interface Task {
   name: string
   messages: boolean
-  /** Messages up to this id are emptied; null once all are; absent if messages are kept. */
+  /** All messages up to this id have been emptied; null once all messages have been; absent if messages are kept. */
   emptiedTo?: string | null
   /** Spaces whose subscribers get a snapshot once all messages have been emptied. */
   emptiedIn?: string[]
-  /** Null: every row has been checked, except rows that active runs may still write. */
+  /** The position of the pass; null once every row has been checked, except rows that active runs may still write. */
   place: Place | null
   /** Runs that were active when the erasure started. */
   living: string[]
-  /** Whether the current pass covers only the rows of these runs. */
+  /** Whether the current pass covers only the rows of the runs in `living`. */
   isLastPass: boolean
   /** Whether a row of the current pass failed. */
   hasFailed?: boolean
-  /** Set after failures: no pass starts before this time. */
+  /** Set after failures: the next pass starts at this time or later. */
   retryAt?: number
 }
 
-/** The pause that lets other statements proceed that wait for the same rows, or for the only connection of an embedded database. */
+/**
+ * The pause between batches, for statements that wait for the same rows or for the only connection of an embedded
+ * database.
+ */
 const PAUSE_MS = 5
-/** The maximum time before the mutation returns, and in one sweep. */
+/** The maximum duration of the erasure within the mutation. The constant below applies to a sweep. */
 const AT_ONCE_MS = 5000
 const A_SWEEP_MS = 30_000
 /** The pause after a pass with failed rows. */
@@ -100,8 +102,8 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
   }
 
   /**
-   * Processes some rows. Other processes may process the same rows, because the work is idempotent. @returns true if
-   * nothing more can be done now
+   * Processes the next batch of rows. Several processes may process the same batch, because the work is idempotent.
+   * @returns true if no more work can be done now
    */
   async function goOn(id: string): Promise<boolean> {
     const task = await taskOf(db.prisma, id)
@@ -116,7 +118,9 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
     return endPass(id, { ...task, isLastPass, living, hasFailed }, task)
   }
 
-  /** Ends a pass: failed rows get another pass later; then the rows of active runs get the last pass. */
+  /**
+   * Ends a pass. If rows failed, schedules another full pass; otherwise schedules the last pass if runs were active.
+   */
   async function endPass(id: string, task: Task, stored: Task): Promise<boolean> {
     if (task.hasFailed === true) {
       const anew = { place: FIRST_PLACE, hasFailed: false, ...(task.messages ? { emptiedTo: '' } : {}) }
@@ -128,14 +132,20 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
     return isOver
   }
 
-  /** Starts the last pass, over the rows of the runs that were active, once all of these have ended. */
+  /**
+   * Starts the last pass, over the rows of the runs that were active when the erasure started, once all of them have
+   * ended.
+   */
   async function beginLastPass(id: string, task: Task): Promise<boolean> {
     const where = { id: { in: task.living }, status: { in: [...ACTIVE_RUN_STATUSES] } }
     if ((await db.prisma.run.count({ where })) > 0) return true
     return replaceTask(id, task, { ...task, place: FIRST_PLACE, isLastPass: true })
   }
 
-  /** Empties some of the human's messages. After the last of them, publishes a snapshot to subscribers of their spaces. */
+  /**
+   * Empties the next batch of the human's messages. After the last batch, publishes a snapshot to subscribers of
+   * their spaces.
+   */
   async function emptySome(id: string, task: Task, after: string): Promise<boolean> {
     const { last, spaceIds, failed } = await emptyMessagesOf(db.prisma, id, after)
     report(id, failed)
@@ -150,7 +160,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
     })
   }
 
-  /** Writes the task only if no other process has changed it. Returns false, which means that there is more to do. */
+  /** Stores the task unless another process has changed it. Always returns false, because the task has more work. */
   async function replaceTask(id: string, before: Task, task: Task | null): Promise<false> {
     const [old, left] = [jsonbText(before), task === null ? null : jsonbText(task)]
     await replaceErasureTask(db.prisma, id, { before: old, task: left })
@@ -199,7 +209,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         publishRoleChange({ signals, logger }, roleChange),
       ])
       await left.afterCommit()
-      // A named approver need not be a member of any space.
+      // The human may be a named approver without being a member of any space.
       await decideCall.recheck()
       try {
         await finish(id, AT_ONCE_MS)
@@ -235,7 +245,7 @@ async function deleteMailOf(tx: Tx, id: string): Promise<void> {
   await deleteInvitationsOf(tx, whose)
 }
 
-/** Renames the human. Keeps the former name until it is removed everywhere, because the rows are found by this name. */
+/** Renames the human. The row keeps the former name until the erasure has removed that name from all other rows. */
 async function rename(tx: Tx, id: string, { messages, goneAt }: { messages: boolean; goneAt: Date }): Promise<void> {
   const [human] = await tx.$queryRaw<{ name: string }[]>`
     SELECT name FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`
@@ -261,7 +271,7 @@ async function taskOf(tx: Tx, id: string): Promise<Task | null> {
   return entity?.formerly ?? null
 }
 
-/** @returns the last of these messages, null if no others follow; and the spaces with any of them */
+/** @returns the id of the last emptied message, null if no messages follow; and the spaces of the emptied messages */
 async function emptyMessagesOf(
   tx: Tx,
   humanId: string,

@@ -10,13 +10,13 @@ import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { requireAdmin } from '../rules/permissions.ts'
 
-/** A job that failed at its last attempt. */
+/** A job whose last attempt has failed. */
 export interface FailedJob {
   /** `job_…`. */
   id: string
   /** The name of the queue, such as `send-notice`. */
   name: string
-  /** The object that the job is about: a plan, or a tool call. */
+  /** The id of the plan or tool call that the job is about. */
   subjectId: string | null
   attempts: number
   /** The error of the last attempt. */
@@ -25,20 +25,20 @@ export interface FailedJob {
   failedAt: Date
 }
 
-/** Failed jobs, for admins. They are deleted after 30 days. */
+/** Reads, retries and deletes failed jobs, for admins. The server deletes failed jobs after 30 days. */
 export interface FailedJobs {
-  /** Newest first. */
+  /** Returns failed jobs, newest first. */
   page(request: PageRequest): Promise<Page<FailedJob>>
   /**
-   * Enqueues the job again, with all its attempts.
-   * @throws ForbiddenError, NotFoundError, ConflictError if the same job is queued already
+   * Enqueues the job again with the full number of attempts.
+   * @throws ForbiddenError, NotFoundError, ConflictError if an equal job is already queued
    */
   retry(viewer: Viewer, input: { id: string }): Promise<{ retriedJobId: string }>
   /** @throws ForbiddenError, NotFoundError */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedJobId: string }>
 }
 
-/** Ids of failed jobs sort by the time of the failure, unlike pg-boss's own ids. */
+/** An id made from the time of the failure, so that ids sort by time; pg-boss's own ids do not. */
 const ID = Prisma.sql`(
   'job_' || lpad(to_hex((extract(epoch FROM created_on) * 1000)::bigint), 12, '0') || left(replace(id::text, '-', ''), 20)) COLLATE "C"`
 const NO_SUCH_JOB = 'There is no such failed job.'

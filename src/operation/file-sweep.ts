@@ -4,14 +4,20 @@ import type { ResumableUploads } from '../flows/resumable-uploads.ts'
 import type { Platform } from '../platform/platform.ts'
 import { deleteOldCounts, deleteUnneededObject, deleteUnsentFiles, unneededObjectsSql } from '../stores/file-store.ts'
 
-/** Deletes data that no message uses: unsent files, stored bytes, unfinished uploads, scratch files of processes that died. */
+/**
+ * Deletes files that no message uses: unsent files, stored bytes, unfinished uploads, and scratch files of processes
+ * that died.
+ */
 export interface FileSweep {
-  /** Deletes some of each; the next sweep continues. @throws StorageUnavailableError */
+  /**
+   * Deletes a limited number of each; the next sweep continues.
+   * @throws StorageUnavailableError
+   */
   sweep(signal?: AbortSignal): Promise<void>
 }
 
 const UNSENT_FOR_MS = 24 * 3_600_000
-/** Longer than a request or a part of an upload takes. */
+/** The age at which a scratch file is deleted: longer than any request or any part of an upload takes. */
 const SCRATCH_FOR_MS = 6 * 3_600_000
 const AT_ONCE = 200
 
@@ -27,17 +33,19 @@ export function createFileSweep(
       await deleteUnsentFiles(db.prisma, new Date(clock.now() - UNSENT_FOR_MS), AT_ONCE)
       await deleteOldCounts(db.prisma, new Date(clock.now()))
       const unneeded = await db.query<{ hash: string }>(unneededObjectsSql(AT_ONCE))
-      // Objects and parts in another storage cannot be deleted from here.
+      // A process cannot delete objects and parts from a storage that is not its own, so it checks first that the
+      // storage is shared.
       await sharedStorage.check()
       for (const { hash } of unneeded) {
         if (signal?.aborted) return
-        // All in one transaction. An upload of the same bytes waits for its lock, and stores the bytes again afterwards.
+        // One transaction: an upload of the same bytes waits for the lock of this transaction and then stores the
+        // bytes again.
         await db.transaction(async (tx) => {
           if (await deleteUnneededObject(tx, hash)) await files.delete(keyOfHash(hash))
         })
       }
       await resumable.sweep()
-      // File systems have the clock of the machine.
+      // The ages of scratch files depend on the clock of the machine, not on the clock of the platform.
       await files.sweepScratch(new Date(Date.now() - SCRATCH_FOR_MS))
     },
   }

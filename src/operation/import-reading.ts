@@ -10,12 +10,12 @@ import { FORMAT, FORMAT_VERSION } from './moving.ts'
 
 const ROWS_AT_ONCE = 200
 const CHARACTERS_AT_ONCE = 1024 * 1024
-/** The maximum number of reasons that are counted separately: reasons contain column names from the file. */
+/** The maximum number of reasons that are counted separately, because reasons contain column names from the file. */
 const MOST_REASONS = 200
 
 export const NO_EXPORT = 'The file is not a space export: it has no heading.'
 
-/** Counts rows that are left out, by table and reason. */
+/** Counts the rows that the import leaves out, by table and reason. */
 function createLeftOut() {
   const byReason = new Map<string, LeftOut>()
   return {
@@ -46,8 +46,8 @@ interface Heading {
 }
 
 /**
- * Stages every row that is valid on its own, and stores the bytes of files. @throws Error if the file is not one complete export;
- * StorageUnavailableError
+ * Stages every row that is valid on its own, and stores the bytes of files.
+ * @throws Error if the file is not one complete export; StorageUnavailableError
  */
 export async function readAll(
   tx: Tx,
@@ -58,7 +58,10 @@ export async function readAll(
   const batch = createBatch(tx, leftOut)
   const lines = linesOf(source)
 
-  /** The row of a line, with what is found in the bytes that follow a file; null if it is left out. */
+  /**
+   * Returns the row of a line; null if the row is left out. The row of a file includes properties computed from the
+   * bytes that follow.
+   */
   async function rowOf(read: Record<string, unknown>, line: number): Promise<StagedRow | null> {
     const staged = stagedRowOf(read, line, leftOut)
     if (staged === null || staged.table !== 'File') return staged
@@ -74,11 +77,11 @@ export async function readAll(
   for (let line = await lines.take(); line !== null; line = await lines.take()) {
     const { number } = lines
     if (heading === null) {
-      // npm may print the name of its script before the heading.
+      // npm may print the name of its script before the heading of the export.
       if (line.startsWith('{')) heading = await begin(tx, objectOf(line, NO_EXPORT))
       continue
     }
-    // Bytes of a file that is left out.
+    // Lines with bytes belong to a file that was left out.
     if (line.trim() === '' || hasBytes(line)) continue
     const read = objectOf(
       line,
@@ -101,7 +104,7 @@ export async function readAll(
 
 export const EXPORT_AGAIN = 'Export the space again.'
 
-/** @throws Error if the end of the file is missing */
+/** @throws Error if the end of the export is missing */
 function checkWhole({ version }: Heading, { rows, promised }: { rows: number; promised: number | null }): void {
   if (version === 1) return
   if (promised === null) throw new Error(`The file is incomplete: its last line is missing. ${EXPORT_AGAIN}`)

@@ -3,7 +3,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
-/** A row of the file that is valid in itself. */
+/** A row of the file that is valid on its own. */
 export interface StagedRow {
   /** The row's line in the file. */
   line: number
@@ -20,8 +20,8 @@ export interface LeftOut {
 }
 
 /**
- * Creates a temporary table for the rows of the file, where they are compared with each other and with existing
- * rows, in any number and order. PostgreSQL drops the table at the end of the transaction.
+ * Creates a temporary table for the rows of the file, in which statements compare any number of rows with each other
+ * and with existing rows. PostgreSQL drops the table at the end of the transaction.
  */
 export async function createStaging(tx: Tx): Promise<void> {
   await tx.$executeRaw`
@@ -36,7 +36,7 @@ const keyOf = ({ table, row }: StagedRow) =>
     .key.map((column) => String(row[column]))
     .join(' ')
 
-/** @returns how many rows repeat a staged one */
+/** @returns the number of rows that were already staged */
 export async function stage(tx: Tx, rows: readonly StagedRow[]): Promise<number> {
   const staged = rows.map((row) => ({ ...row, key: keyOf(row) }))
   const count = await tx.$executeRaw`
@@ -46,11 +46,14 @@ export async function stage(tx: Tx, rows: readonly StagedRow[]): Promise<number>
   return rows.length - count
 }
 
-/** The number of statements whose parameters Prisma keeps for debugging. */
+/** The number of recent statements whose parameters Prisma keeps in memory for debugging. */
 const REMEMBERED_STATEMENTS = 100
 const MOST_REMEMBERED_CHARACTERS = 8 * 1024 * 1024
 
-/** Makes Prisma drop large parameters, which would otherwise fill the memory. Call it with the length of each. */
+/**
+ * Returns a function to call with the number of characters of each large parameter. Once the total is large, the
+ * function executes small statements, so that Prisma releases the parameters that it keeps in memory.
+ */
 export function createForgetting(tx: Tx): (characters: number) => Promise<void> {
   let remembered = 0
   return async (characters) => {
@@ -61,9 +64,9 @@ export function createForgetting(tx: Tx): (characters: number) => Promise<void> 
   }
 }
 
-/** The tables whose rows may already exist here under the same id. */
+/** The tables whose rows may already exist on this server under the same id. */
 const WITH_IDS: MovedTable[] = ['Entity', 'Chain', 'Run', 'Step', 'ToolCall', 'Message', 'File']
-/** The tables in an order in which each row is settled after all rows that it refers to. */
+/** The tables in an order in which `settle` handles each row after all rows that the row refers to. */
 const BY_DEPENDENCY: MovedTable[] = [
   'Entity',
   'Agent',
@@ -85,18 +88,19 @@ const BY_DEPENDENCY: MovedTable[] = [
   'RootUsage',
   'Membership',
 ]
-/** Columns that may also refer to an existing run of the same space: runs are kept when a space is deleted. */
+/** Columns that may also refer to an existing run of the same space, because runs remain when a space is deleted. */
 const RUNS_HERE_TOO = ['RunSpace.runId', 'Message.runId', 'Outcome.runId', 'Run.parentRunId', 'Run.retryOfId']
 
 const HERE = 'already exists'
 const NOT_BROUGHT = 'belongs to a row that the file does not contain'
 
 /**
- * Leaves out rows of other spaces, existing rows, and rows that refer to rows which this import does not contain;
- * clears nullable columns with such references. The remaining rows can be written without a change to existing rows.
+ * Leaves out rows of other spaces, rows that already exist, and rows that refer to rows which this import does not
+ * contain; clears nullable columns with such references. The import can then write the remaining rows without
+ * changing existing rows.
  */
 export async function settle(tx: Tx, spaceId: string): Promise<LeftOut[]> {
-  // Gives the planner the size of the table for the key lookups that follow.
+  // Gives the planner statistics about the table for the key lookups that follow.
   await tx.$executeRaw`ANALYZE "ImportedRow"`
   const leftOut: LeftOut[] = []
   const leave = async (table: MovedTable, where: Prisma.Sql, reason: string) => {
@@ -135,7 +139,7 @@ type Leave = (table: MovedTable, where: Prisma.Sql, reason: string) => Promise<v
 
 /**
  * Leaves out the settings, tools and MCP servers of agents that already exist or were deleted, and agents without
- * settings. So only agents that this import creates get settings, and this is decided before anything is written.
+ * settings. Thus only agents that this import creates get settings, and nothing is written before this decision.
  */
 async function leaveAgents(leave: Leave): Promise<void> {
   const agentHere = Prisma.sql`EXISTS (
@@ -151,7 +155,8 @@ async function leaveAgents(leave: Leave): Promise<void> {
 }
 
 /**
- * Leaves out people and agents without a relation to the space, because an imported agent would be offered to everybody on this server.
+ * Leaves out people and agents without a relation to the space, because everybody on this server could use an
+ * imported agent.
  */
 async function leaveUnnamed(leave: Leave): Promise<void> {
   const isUnnamed = Prisma.sql`NOT t."isHere" AND t.key NOT IN (
@@ -171,7 +176,7 @@ interface Reference {
   refersTo: MovedTable
 }
 
-/** Condition: the row to which the column of the staged row `t` refers is imported too. */
+/** Condition: the import contains the row to which the column of the staged row `t` refers. */
 function broughtSql(spaceId: string, { table, column, refersTo }: Reference): Prisma.Sql {
   const value = Prisma.sql`t.row->>${column}`
   if (refersTo === 'Space') return Prisma.sql`(${value} = ${spaceId})`
@@ -180,7 +185,10 @@ function broughtSql(spaceId: string, { table, column, refersTo }: Reference): Pr
   return Prisma.sql`(${staged} OR EXISTS (SELECT 1 FROM "Run" h WHERE h.id = ${value} AND h."triggerSpaceId" = ${spaceId}))`
 }
 
-/** Condition: the call belongs to an imported run, or a message shows the call and its run does not exist here. */
+/**
+ * Condition: the call belongs to an imported run, or a message shows the call and the call's run does not exist on
+ * this server.
+ */
 const isCallOfSpace = Prisma.sql`(
   EXISTS (SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Run' AND b.key = t.row->>'runId')
   OR (EXISTS (SELECT 1 FROM "ImportedRow" m WHERE m."table" = 'Message' AND m.key = t.row->>'messageId')
@@ -190,7 +198,7 @@ const isMember = Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "Entity" h WHERE h.id = t.row->>'entityId' AND h."goneAt" IS NOT NULL)
   AND EXISTS (SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>'entityId' AND (e."isHere" OR e.row->>'goneAt' IS NULL)))`
 
-/** Clears columns that refer to rows which are not imported, and keys that other rows may need. */
+/** Clears references to rows that are not imported, and unique keys that other rows may need. */
 async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
   for (const table of Object.keys(MOVED_TABLES) as MovedTable[]) {
     for (const [column, { refersTo, listsOnly }] of Object.entries(specOf(table).columns)) {
@@ -210,7 +218,8 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || '{"replyToId": null}'
     WHERE t."table" = 'Message' AND t.row->>'replyToId' IS NOT NULL AND t.row->>'threadRootId' IS NULL`
-  // Keeps a `dedupKey` only if it consists of the agent and a message of this space, so that no other trigger can use it.
+  // Keeps a `dedupKey` only if the key consists of the agent and a message of this space, so that no other trigger
+  // can use it.
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || '{"dedupKey": null}' WHERE t."table" = 'Run' AND t.row->>'dedupKey' IS NOT NULL AND (
       t.row->>'triggerMessageId' IS NULL OR t.row->>'dedupKey' <> (t.row->>'agentId') || ':' || (t.row->>'triggerMessageId')
@@ -219,7 +228,8 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
     UPDATE "ImportedRow" t SET row = t.row || '{"retryOfId": null}' WHERE t."table" = 'Run' AND (
       EXISTS (SELECT 1 FROM "Run" h WHERE h."retryOfId" = t.row->>'retryOfId')
       OR EXISTS (SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Run' AND b.row->>'retryOfId' = t.row->>'retryOfId' AND b.line < t.line))`
-  // Replaces roots that rows here already use: otherwise the usage of the existing and the imported rows would be added up.
+  // Replaces roots that existing rows already use: otherwise the usage of existing and imported rows would be added
+  // up.
   const isForeignRoot = Prisma.sql`NOT EXISTS (SELECT 1 FROM "ImportedRow" m WHERE m."table" = 'Message' AND m.key = t.row->>'rootId') AND (
     EXISTS (SELECT 1 FROM "Run" h WHERE h."rootId" = t.row->>'rootId')
     OR EXISTS (SELECT 1 FROM "RootUsage" h WHERE h."rootId" = t.row->>'rootId')
@@ -235,7 +245,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
       WHERE part->>'type' <> 'tool' OR EXISTS (SELECT 1 FROM "ImportedRow" c WHERE c."table" = 'ToolCall' AND c.key = part->>'toolCallId')
         OR EXISTS (SELECT 1 FROM "ToolCall" h WHERE h.id = part->>'toolCallId' AND h."messageId" = t.key AND h."spaceId" = ${spaceId})))
     WHERE t."table" = 'Message' AND t.row->'parts' @? '$[*] ? (@.type == "tool")'`
-  // For a file that is not imported, its name remains.
+  // A part that shows a file which is not imported keeps the name of the file.
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || jsonb_build_object('parts', (
       SELECT jsonb_agg(CASE
@@ -248,8 +258,8 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
 }
 
 /**
- * Sets the counter of the space to a number above that of its last message. A space that was confidential here before its deletion stays
- * confidential.
+ * Sets the space's message counter to a number above its last message. If the space was confidential on this server
+ * before it was deleted, it stays confidential.
  */
 async function settleSpace(tx: Tx, spaceId: string): Promise<void> {
   await tx.$executeRaw`
@@ -263,7 +273,7 @@ async function settleSpace(tx: Tx, spaceId: string): Promise<void> {
     WHERE t."table" = 'Space'`
 }
 
-/** Returns the spaces in labels that do not exist here; they must count as confidential. */
+/** Returns the spaces in labels that do not exist on this server. The server must treat them as confidential. */
 export async function missingLabels(tx: Tx, spaceId: string): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     SELECT DISTINCT marked.id FROM "ImportedRow" t, jsonb_array_elements_text(coalesce(t.row->'label', '[]')) AS marked (id)
@@ -271,7 +281,7 @@ export async function missingLabels(tx: Tx, spaceId: string): Promise<string[]> 
   return rows.map(({ id }) => id)
 }
 
-/** Yields the staged rows of a table in order, page by page. */
+/** Yields the staged rows of a table in order, in pages. */
 export async function* stagedRows(tx: Tx, table: MovedTable, most: number): AsyncGenerator<StagedRow[]> {
   for (let after = -1; ; ) {
     const rows = await tx.$queryRaw<StagedRow[]>`

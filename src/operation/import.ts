@@ -14,9 +14,9 @@ export interface ImportOptions {
   /** Reads and validates everything but writes nothing. */
   dryRun?: boolean
   /**
-   * Trusts the identities in the file: an imported human with the `externalId` of an existing human becomes that human,
-   * and all others get their `externalId`. Without this option, an import with such a human fails, and no `externalId` is
-   * imported.
+   * Trusts the external ids in the file: an imported human with the `externalId` of an existing human becomes that
+   * human, and all other humans get their `externalId`. Without this option, no `externalId` is imported, and the
+   * import fails if the file contains an existing human's `externalId`.
    */
   trustExternalIds?: boolean
 }
@@ -28,7 +28,7 @@ export interface Imported {
   agents: NewAgent[]
   /** Existing people and agents that the space refers to, as members, senders or deciders. */
   here: { id: string; name: string }[]
-  /** Written rows by table. */
+  /** The number of written rows by table. */
   counts: Partial<Record<MovedTable, number>>
   leftOut: LeftOut[]
 }
@@ -38,7 +38,7 @@ export interface NewAgent {
   name: string
   tools: { name: string; execution: string; url: string | null; mayReceiveConfidential: boolean }[]
   mcpServers: { name: string; url: string; mayReceiveConfidential: boolean }[]
-  /** The agent on another server that it represents. */
+  /** The agent on another server that this agent represents. */
   remote: { cardUrl: string; mayReceiveConfidential: boolean } | null
 }
 
@@ -51,14 +51,15 @@ const LONGEST_IMPORT_MS = 12 * 3_600_000
 const IMPORT_LOCK = 7_275_541
 
 /**
- * Writes a space from the lines of an export, in one transaction: a refused or interrupted import changes nothing and
- * can be repeated. Writes the rows of the space that the heading names, and the people and agents that the file contains;
- * people and agents that already exist are not changed. Runs that were active at the time of the export become CANCELED
- * with the reason GONE, and unfinished messages become INTERRUPTED. If labels name a confidential space that does not
- * exist here, the import writes a row without a name for it, like the row that remains of a deleted space, so that the
- * labels still restrict who may read. Holds one batch of rows in memory at a time.
- * Bytes of files that a failed import has stored are deleted by the server after an hour.
- * @throws Error with one readable line if the lines are not an export, or if the space already exists; StorageUnavailableError
+ * Imports a space from the lines of an export, in one transaction: an import that is refused or interrupted changes
+ * nothing and can be repeated. Writes the rows of the space that the heading names, and the people and agents in the
+ * file; does not change people and agents that already exist. Runs that were active at the time of the export become
+ * CANCELED with the reason GONE, and unfinished messages become INTERRUPTED. If labels name a confidential space
+ * that does not exist on this server, the import writes a row without a name for that space, like the row that
+ * remains of a deleted space, so that the labels still restrict who may read. Holds one batch of rows in memory at a
+ * time. If an import fails, the server deletes the stored bytes of its files after an hour.
+ * @throws Error with a one-line message if the lines are not an export, or if the space already exists;
+ * StorageUnavailableError
  */
 export async function importSpace(
   { db, ...platform }: { db: Pick<Database, 'prisma'> } & Pick<Platform, 'files' | 'config'>,
@@ -100,8 +101,8 @@ interface People {
 }
 
 /**
- * Finds people in the file who exist on this server under another id, by their `externalId`. @throws Error if there is one and
- * the file is not trusted
+ * Finds people in the file who exist on this server under another id, by their `externalId`.
+ * @throws Error if there is such a person and the file is not trusted
  */
 async function findPeople(tx: Tx, trustExternalIds: boolean): Promise<People> {
   const same = await tx.$queryRaw<{ from: string; to: string; name: string }[]>`
@@ -209,7 +210,7 @@ async function writeAll(
 ): Promise<Imported['counts']> {
   const counts: Imported['counts'] = {}
   const missing = await missingLabels(tx, spaceId)
-  // Replaces the row that remained if the space was deleted here.
+  // If the space was deleted on this server, the imported row replaces the row that remained.
   await deleteRemains(tx, spaceId)
   const forget = createForgetting(tx)
   await insertRemains(tx, missing, new Date())
@@ -233,7 +234,7 @@ async function writeAll(
   return counts
 }
 
-/** Rows that are left out because a row that they depend on is left out. */
+/** By table, the parent row without which a row is left out. */
 const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>> = {
   Agent: { table: 'Entity', column: 'id' },
   AgentTool: { table: 'Agent', column: 'agentId' },
@@ -244,7 +245,10 @@ const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>
   Decision: { table: 'ToolCall', column: 'toolCallId' },
 }
 
-/** Inserts rows with the same columns together. A column that an older export does not contain gets its default. */
+/**
+ * Inserts rows with the same columns in one statement. Columns that an older export does not contain get their
+ * default.
+ */
 async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, unknown>[]): Promise<number> {
   const { columns, fixed } = specOf(table)
   const known = [...Object.keys(columns), ...Object.keys(fixed)]
@@ -270,7 +274,7 @@ async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, u
   return written
 }
 
-/** Returns the value with every string that equals one of these ids replaced. */
+/** Returns the value with every id in `names` replaced by its new id. */
 function renamed(value: unknown, names: ReadonlyMap<string, string>): unknown {
   if (names.size === 0) return value
   if (typeof value === 'string') return names.get(value) ?? value

@@ -14,7 +14,7 @@ export interface LeftOutColumn {
   reason: string
 }
 
-/** A valid row, or why it is refused. */
+/** A valid row, or the reason why the row is refused. */
 export type CheckedRow = { type: 'row'; row: Row; leftOut: LeftOutColumn[] } | { type: 'refused'; reason: string }
 
 export const isMovedTable = (table: unknown): table is MovedTable =>
@@ -24,8 +24,8 @@ const UNKNOWN_COLUMN = 'the column is unknown in this version'
 const SECRET_COLUMN = 'a secret is never imported'
 
 /**
- * Checks the types of the columns and the rules of single tables; keeps only columns that are imported. Reads nothing
- * from the database.
+ * Checks the types of the columns and the rules of the table, and keeps only columns that are imported. Does not
+ * read from the database.
  */
 export function checkRow(table: MovedTable, given: unknown): CheckedRow {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return refused('the row is not an object')
@@ -48,7 +48,7 @@ function faultOfColumns(columns: Record<string, Column>, row: Row): string | nul
   return null
 }
 
-/** Returns the columns that hold a value but are not imported. Columns with a fixed value are not worth reporting. */
+/** Returns the columns that contain a value but are not imported, except columns with a fixed value. */
 function leftOutOf(table: MovedTable, given: object): LeftOutColumn[] {
   const { columns, fixed, secret } = specOf(table)
   return Object.entries(given)
@@ -63,7 +63,7 @@ const RULES: Partial<Record<MovedTable, (row: Row) => string | null>> = {
   Entity: ({ id, kind, name, formerly, externalId }) => {
     if (String(id).startsWith('agt_') !== (kind === 'AGENT')) return 'the id does not match the kind'
     if (kind === 'AGENT' && externalId != null) return 'an agent has no externalId'
-    // A human with `formerly` is being erased.
+    // The column `formerly` is set while a human is being erased.
     if (kind === 'HUMAN' && formerly != null) return 'a human whose erasure is in progress is not imported'
     return faultIn(() => checkName(String(name), 'name'))
   },
@@ -90,7 +90,7 @@ function faultIn(check: () => unknown): string | null {
 
 const isOver = (status: unknown, over: readonly string[]) => over.includes(String(status))
 
-/** Changes rows that were active at the time of the export to their ended state. */
+/** Changes rows that were active at the time of the export to an ended state. */
 const ENDED: Partial<Record<MovedTable, (row: Row) => Row>> = {
   Run: (row) =>
     isOver(row['status'], ENDED_RUN_STATUSES)
@@ -105,7 +105,7 @@ const ENDED: Partial<Record<MovedTable, (row: Row) => Row>> = {
           settledAt: new Date().toISOString(),
           ...(row['approvalState'] === 'PENDING' ? { approvalState: 'CANCELED' } : {}),
         },
-  // Decisions by people of another server do not count here.
+  // Decisions by people of another server are not valid on this server.
   StandingGrant: (row) => (row['revokedAt'] == null ? { ...row, revokedAt: new Date().toISOString() } : row),
   Message: (row) => (isOver(row['status'], FINAL_MESSAGE_STATUSES) ? row : { ...row, status: 'INTERRUPTED' }),
 }

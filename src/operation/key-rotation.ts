@@ -9,7 +9,9 @@ const OF_AGENT = Prisma.sql`"agentId" || ':' || name`
 
 const OF_PUSH = Prisma.sql`"viewerId" || ':' || "taskId" || ':' || id`
 
-/** The encrypted columns, each with SQL for the key of the row and for the context to which the value is bound. */
+/**
+ * The encrypted columns, each with SQL for the key of the row and for the context that the encryption authenticates.
+ */
 export const SEALED = [
   { table: 'Agent', column: 'notifySecretSealed', id: ID, context: Prisma.sql`'notify:' || id` },
   {
@@ -71,12 +73,12 @@ export interface UnrotatedSecret {
   table: string
   column: string
   id: string
-  /** A single line without any part of the secret. */
+  /** One line that contains no part of the secret. */
   reason: string
 }
 
 export interface Rotation {
-  /** How many secrets are now encrypted with the current key. */
+  /** The number of secrets that are now encrypted with the current key. */
   rotated: number
   failed: UnrotatedSecret[]
 }
@@ -85,9 +87,9 @@ const ROWS_AT_ONCE = 500
 
 /**
  * Re-encrypts with the current key everything that the current or the previous key can decrypt, each row in its own
- * statement. The rotation may be interrupted and run again, because one of the two keys can decrypt each row at any time.
- * A row that cannot be decrypted or written is reported and left unchanged. A row that is written at the same time is
- * left as its writer encrypted it.
+ * statement. A rotation that was interrupted can be started again, because at any time one of the two keys decrypts
+ * each row. Rows that cannot be decrypted or written are reported and stay unchanged. If another process writes a
+ * row at the same time, that write remains.
  */
 export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: SecretBox): Promise<Rotation> {
   const rotation: Rotation = { rotated: 0, failed: [] }

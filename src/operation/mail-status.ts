@@ -9,13 +9,13 @@ export interface MailStatus {
   configured: boolean
   /** When the mail server last accepted an email; null if it has accepted none in the last 30 days. */
   lastSentAt: Date | null
-  /** For emails that were not sent: when the last attempt began that failed, or that follows a failed one. */
+  /** When the latest attempt began, counting only unsent emails with a failed attempt. */
   lastFailedAt: Date | null
   /** The error of the last failed attempt. */
   lastError: string | null
-  /** The number of emails that failed and are attempted again. */
+  /** The number of emails that failed and will be sent again. */
   retrying: number
-  /** The number of emails that were given up: failed jobs. */
+  /** The number of emails whose last attempt failed. */
   failed: number
 }
 

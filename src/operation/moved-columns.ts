@@ -32,22 +32,23 @@ export interface Column {
   /** PostgreSQL's name of the type, with `[]` for a list. */
   type: 'text' | 'int4' | 'float8' | 'bool' | 'timestamptz' | 'jsonb' | 'text[]'
   isNullable: boolean
-  /** The column has a default, so a row of an older export may omit it. */
+  /** Whether the column has a default, so that a row of an older export may omit the column. */
   hasDefault: boolean
-  /** Returns the error in a value that is not null; null if the value is valid. */
+  /** Returns what is wrong with a value that is not null; null if the value is valid. */
   faultOf(value: unknown): string | null
   /**
-   * The column refers to a row of the export. If that row is missing, the value becomes null or the row is left out.
+   * The table of the row to which the column refers. If the export does not contain that row, the import sets the
+   * column to null or leaves the row out.
    */
   refersTo?: { table: MovedTable; otherwise: 'null' | 'leave out' }
-  /** For a list: ids of rows that the export does not contain are removed. */
+  /** For a list of ids: the table of their rows. The import removes ids whose rows the export does not contain. */
   listsOnly?: MovedTable
 }
 
-/** How a table is exported and imported. Every column of the data model is in one of the three groups. */
+/** How a table is exported and imported. Every column is in exactly one of the three groups. */
 export interface MovedTableSpec {
   columns: Record<string, Column>
-  /** Columns that are always imported with this value. */
+  /** Columns that always get this value on import. */
   fixed: Record<string, null | number | boolean | string | []>
   /** Columns that are neither exported nor imported: secrets, and values encrypted with this server's key. */
   secret: readonly string[]
@@ -137,7 +138,7 @@ export function isPart(part: unknown): boolean {
   if (part['type'] === 'tool') return isId(part['toolCallId'], ['tcl'])
   return isId(part['fileId'], ['fil']) && isText(part['name']) && isText(part['mediaType'])
 }
-/** MessagePart (src/rules/message.ts). */
+/** The fields of each type of MessagePart (src/rules/message.ts). */
 const PART_FIELDS: Record<string, string[]> = {
   text: ['text'],
   tool: ['toolCallId'],
@@ -168,7 +169,7 @@ export const formerly = json((value) =>
 )
 
 export const POLICY = ['quorum', 'approverIds', 'expiresInSeconds', 'escalateAfterSeconds', 'escalateToIds', 'patient']
-/** ApprovalPolicy (src/agents/approval-policy.ts). */
+/** An ApprovalPolicy (src/agents/approval-policy.ts). */
 export const policy = json((value) => {
   if (!isObject(value) || Object.keys(value).some((key) => !POLICY.includes(key)) || !isNatural(value['quorum']))
     return 'must be an approval policy'

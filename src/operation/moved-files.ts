@@ -7,7 +7,8 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { touchObjectSql } from '../stores/file-store.ts'
 
-// In an export, lines with the bytes of a file follow its row: `{ "fileId": "fil_…", "data": "<base64>" }`.
+// In an export, the row of a file precedes the lines with the bytes of the file: `{ "fileId": "fil_…", "data":
+// "<base64>" }`.
 
 /** A line with bytes of a file. */
 export interface FileBytes {
@@ -15,10 +16,16 @@ export interface FileBytes {
   data: string
 }
 
-/** A multiple of three, so that no piece but the last is padded; its line is shorter than the longest of an import. */
+/**
+ * The number of bytes in a line: a multiple of three, so that only the last line has base64 padding. The line stays
+ * below the maximum length of an import.
+ */
 const PIECE_BYTES = 3 * 1024 * 1024
 
-/** Yields the bytes of a file in lines; nothing if the storage does not have them. @throws StorageUnavailableError */
+/**
+ * Yields the lines with the bytes of a file; yields nothing if the storage does not contain the bytes.
+ * @throws StorageUnavailableError
+ */
 export async function* bytesOfFile(
   files: Pick<Platform['files'], 'read'>,
   { id, hash }: { id: string; hash: string },
@@ -34,11 +41,11 @@ export async function* bytesOfFile(
   if (waiting.length > 0) yield lineOf(waiting)
 }
 
-/** Lines of an import, with a lookahead of one. */
+/** The lines of an import. The reader can look at the next line without consuming it. */
 export interface Lines {
   /** The number of the last line that was read. */
   readonly number: number
-  /** Null at the end. */
+  /** Returns the next line without consuming it; null at the end. */
   peek(): Promise<string | null>
   take(): Promise<string | null>
 }
@@ -64,7 +71,7 @@ export function linesOf(source: AsyncIterable<string> | Iterable<string>): Lines
 
 const BEGINNING = '{"fileId":'
 
-/** Whether a line has bytes of a file. */
+/** Whether a line contains bytes of a file. */
 export const hasBytes = (line: string): boolean => line.startsWith(BEGINNING)
 
 async function* takeBytes(lines: Lines): AsyncGenerator<Uint8Array> {
@@ -81,8 +88,9 @@ async function* takeBytes(lines: Lines): AsyncGenerator<Uint8Array> {
 export type FileRow = Record<string, unknown>
 
 /**
- * Takes the bytes that follow a file's row, stores them, and returns the row with the properties found in them; or why the file is left
- * out. The row is not trusted about the bytes: with only a hash, an import could claim files of others.
+ * Reads the lines with bytes that follow the row of a file, stores the bytes, and returns the row with properties
+ * computed from the bytes; or the reason why the file is left out. Hash and size in the row are not trusted: with
+ * only a hash, an import could claim files of others.
  * @throws StorageUnavailableError
  */
 export async function receiveMovedFile(

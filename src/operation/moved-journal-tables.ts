@@ -77,7 +77,7 @@ export const JOURNAL_TABLES = {
     },
     fixed: {
       agentVersion: 0,
-      // An imported run is never claimed.
+      // Workers never claim an imported run.
       requesterId: '',
       fruitlessAttempts: 0,
       reservedTokens: 0,
@@ -87,7 +87,8 @@ export const JOURNAL_TABLES = {
       worker: null,
       setbacks: 0,
       deadlineAt: null,
-      // The exporting server has already counted the usage, and the triggering service does not exist here.
+      // The exporting server has already counted the usage, and the service that triggered the run does not exist on
+      // this server.
       timeLeftMs: null,
       usageDay: null,
       usageSpaceId: null,

@@ -5,22 +5,22 @@ import type { Platform } from '../platform/platform.ts'
 import { bytesOfFile } from './moved-files.ts'
 import { type MovedTable, specOf } from './moved-tables.ts'
 
-/** The name of the format, which the first line of an export contains together with the version. */
+/** The name of the format. The first line of an export contains it together with the version. */
 export const FORMAT = 'parley-space'
-/** Version 1 has no last line, so a truncated file cannot be detected. */
+/** Exports of version 1 have no last line, so an import cannot detect that such a file was truncated. */
 export const FORMAT_VERSION = 2
 
-/** A row of an export: its table, and its columns as PostgreSQL writes them in JSON. */
+/** A row of an export: its table, and its columns in the JSON form of PostgreSQL. */
 export interface MovedRow {
   table: MovedTable
   row: Record<string, unknown>
 }
 
-/** The batch size for rows with journals and tool results, which may have megabytes each. */
+/** The batch size for rows with journals and tool results, each of which may have several megabytes. */
 const LARGE_ROWS_AT_ONCE = 20
 const ROWS_AT_ONCE = 200
 
-/** A row, and the other confidential spaces that it comes from, according to its current marks. */
+/** A row, and the other confidential spaces that its current marks name as sources. */
 interface FoundRow {
   row: Record<string, unknown>
   foreign: string[]
@@ -29,12 +29,14 @@ interface FoundRow {
 const idOf = ({ row }: FoundRow) => String(row['id'])
 
 /**
- * Yields a space as JSON lines: a heading, rows, and a last line with the number of rows. The export contains the space's
- * current and former members, senders and deciders; the settings of agents but not their knowledge; the messages; and the
- * runs that the space triggered, with their journals. For other runs that posted in the space, it contains only the visible calls.
- * Files follow their messages, with their bytes. If a run has content of another confidential space, the export leaves out its journal, its
- * invisible calls and all its texts. Concurrent changes may or may not be included. Holds one batch of rows in memory at a time.
- * @throws Error with one readable line if the space does not exist; StorageUnavailableError
+ * Yields a space as JSON lines: a heading, rows, and a last line with the number of rows. The export contains the
+ * space's current and former members, senders and deciders; the settings of agents but not their knowledge; the
+ * messages; and the runs that the space triggered, with their journals. For other runs that posted in the space, the
+ * export contains only the calls that members could see. The row of a file, with its bytes, follows the message that
+ * shows the file. If a run has content of another confidential space, the export leaves out its journal, all its
+ * texts, and the calls that members could not see. Concurrent changes may or may not be included. Holds one batch of
+ * rows in memory at a time.
+ * @throws Error with a one-line message if the space does not exist; StorageUnavailableError
  */
 export async function* exportSpace(
   { db, files }: { db: Pick<Database, 'prisma'>; files: Pick<Platform['files'], 'read'> },
@@ -54,10 +56,10 @@ export async function* exportSpace(
   yield JSON.stringify({ end: true, rows })
 }
 
-/** A condition on a run `t`: the space triggered it. */
+/** Condition on a run `t`: the space triggered the run. */
 const ofTriggers = (spaceId: string) => Prisma.sql`t."triggerSpaceId" = ${spaceId}`
 
-/** Yields the rows of a space as an export contains them, without secrets. `ofSpaceRuns`: a condition on its runs `t`. */
+/** Yields the rows of a space in the form of an export, without secrets. `ofSpaceRuns`: a condition on its runs `t`. */
 export async function* readMovedRows(
   { prisma }: Pick<Database, 'prisma'>,
   spaceId: string,
@@ -86,7 +88,7 @@ async function* rowsOf(prisma: Database['prisma'], spaceId: string, ofSpaceRuns:
   for await (const page of read('Chain', ofSpace))
     for (const { row } of page) yield { table: 'Chain', row: { ...row, replyStack: [] } }
 
-  // Instructions have no label, because a separate rule decides which other spaces of the agent they list.
+  // Instructions have no label: they may list other spaces of the agent, for which a separate rule applies.
   const hasOthers = (await prisma.space.count({ where: { confidential: true, id: { not: spaceId } } })) > 0
   const runs = read('Run', ofSpaceRuns, { most: LARGE_ROWS_AT_ONCE })
   for await (const page of runs) {
@@ -148,7 +150,7 @@ interface PageOptions {
   most?: number
 }
 
-/** The columns with the sources of a row, for tables that have them. */
+/** By table, the columns with the sources of a row. */
 const MARKS: Partial<Record<MovedTable, Prisma.Sql>> = {
   Run: Prisma.sql`t.places || t.label`,
   ToolCall: Prisma.sql`t.places || t.label`,
@@ -158,9 +160,7 @@ const MARKS: Partial<Record<MovedTable, Prisma.Sql>> = {
   StandingGrant: Prisma.sql`t.places || t.label`,
 }
 
-/**
- * Yields pages of rows, each with its current label. Marks of spaces that are no longer confidential are not exported.
- */
+/** Yields pages of rows, each with its current label. A label leaves out spaces that are no longer confidential. */
 async function* pagesOf(
   prisma: Database['prisma'],
   { table, where, spaceId }: { table: MovedTable; where: Prisma.Sql; spaceId: string },
@@ -185,7 +185,7 @@ async function* pagesOf(
   }
 }
 
-/** Returns members, former members, senders, deciders, and the agents of runs, calls and grants. */
+/** Returns the ids of members, former members, senders and deciders, and of the agents of runs, calls and grants. */
 async function peopleOf(prisma: Database['prisma'], spaceId: string): Promise<string[]> {
   const rows = await prisma.$queryRaw<{ id: string | null }[]>`
     SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
@@ -222,7 +222,7 @@ function exportedRun({ row, foreign }: FoundRow, spaceId: string): Record<string
 
 const LEFT_OUT = 'Omitted from the export: the content may come from another confidential space.'
 
-/** Keeps the message, but removes its origin if the origin is in another space. */
+/** Removes the origin of the message if the origin is in another space. */
 function exportedMessage({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> {
   const origin = row['origin'] as Record<string, unknown> | null
   if (origin === null || (origin['triggerSpaceId'] === spaceId && foreign.length === 0)) return row
@@ -232,7 +232,10 @@ function exportedMessage({ row, foreign }: FoundRow, spaceId: string): Record<st
   return { ...row, origin: { triggerType, triggerName, ...unknown } }
 }
 
-/** Returns what members saw of a call that comes from another confidential space; null if nothing is visible. */
+/**
+ * Returns the parts of a call that members of the space could see, if the call comes from another confidential
+ * space; null if they could see nothing.
+ */
 function exportedCall({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> | null {
   const named = row['spaceId'] === spaceId ? row : { ...row, spaceId: null }
   if (foreign.length === 0) return named
@@ -259,7 +262,7 @@ async function outcomesOf(
   })
 }
 
-/** Outcomes with a reason that an agent or a provider wrote. */
+/** Outcomes whose reason an agent or a model provider wrote. */
 const WORDS_OF_AGENTS = ['SKIPPED', 'FAILED']
 
 /** Removes secrets, and the former name of a human who is being erased. */

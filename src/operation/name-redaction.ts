@@ -2,25 +2,26 @@ import { isBuiltInTool } from '../agents/tool-names.ts'
 import { isObject, nameIn, oneLine } from '../lib/json.ts'
 import { ERASED, type ErasedHuman } from './erased-human.ts'
 
-/** A string to replace within a JSON value. */
+/** A string within a JSON value, and its replacement. */
 export interface Edit {
-  /** Keys and indexes from the root; empty for the value itself. */
+  /** The keys and indexes from the root to the string; empty if the value itself is the string. */
   path: string[]
   text: string
 }
 
-/** Facts about the context of a row. */
+/** Facts that show whether a name in a row belongs to the erased human or to a namesake. */
 export interface Surroundings {
-  /** Whether a name without an id means the erased human in this row. */
+  /** Whether a name without an id refers to the erased human in this row. */
   isByName: boolean
-  /** Whether a name in a line about this space means the erased human. */
+  /** Whether a name in a line about this space refers to the erased human. */
   isHere(spaceId: string): boolean
 }
 
 /**
- * Finds the places where the server wrote an erased human's name, and the reasons of the human's decisions if the messages
- * are erased too. Each function takes a decoded value and returns the strings to replace. Text by people, agents, services
- * and external tools is never changed: it is in separate fields, and is quoted as JSON in prompts.
+ * Finds where the server wrote the name of an erased human, and, if the human's messages are erased too, the reasons
+ * of the human's decisions. Each function takes a decoded value and returns the strings to replace. Text by people,
+ * agents, services and external tools stays unchanged: it is stored in separate fields, and prompts quote it as
+ * JSON.
  */
 export interface NameRedaction {
   /** `Message.origin`. */
@@ -31,7 +32,7 @@ export interface NameRedaction {
   cycleState(value: unknown): Edit[]
   /** `Cycle.messages`. */
   modelMessages(value: unknown): Edit[]
-  /** `ToolCall.output`, and tool results stored elsewhere. */
+  /** `ToolCall.output`, and copies of tool results in other columns. */
   toolOutput(toolName: string, value: unknown): Edit[]
   /** `ToolCall.state`. */
   toolState(value: unknown): Edit[]
@@ -41,14 +42,14 @@ export interface NameRedaction {
 
 type JsonRecord = Record<string, unknown>
 
-/** Fields with the name of the entity whose id is in another field. */
+/** Fields with the name of an entity, each with the field that contains the entity's id. */
 const NAMES_BESIDE_IDS = [
   ['senderId', 'sender'],
   ['senderId', 'senderName'],
   ['entityId', 'entityName'],
   ['id', 'name'],
 ] as const
-/** Fields of built-in tools' results that contain a sentence of the server. */
+/** Fields in results of built-in tools that contain a sentence written by the server. */
 const SENTENCES = ['message', 'error', 'decisions', 'triggerSummary', 'about']
 
 const JSON_STRING = String.raw`"(?:[^"\\]|\\.)*"`
@@ -59,20 +60,20 @@ const RESULT_LINE = /^- \[TOOL_RESULT ([^\s()[\]]+) \(id: tcl_[0-9a-f]{32}\)\] /
 const BEFORE_DECIDERS = /^(?: {2}It was )?(?:approved by |denied by |expired, approved only by |Only |Denied by )/
 const STRING_HERE = new RegExp(JSON_STRING, 'y')
 const REASON_HERE = new RegExp(String.raw` \(${JSON_STRING}\)`, 'y')
-/** The reason of a denial by a single decider. */
+/** The reason with which a single decider denied a call. */
 const DENIAL_REASON_HERE = new RegExp(`: ${JSON_STRING}`, 'y')
 /** `a message from "<name>" (human) in `, as src/agents/inbox-source.ts writes it. */
 const SOURCE = new RegExp(
   String.raw`(a message from )(${JSON_STRING})( \(human\) in ${JSON_STRING} \(id: (spc_[0-9a-f]{32})\))`,
   'g',
 )
-/** A refusal by `src/confidentiality/discretion.ts`, up to the name. */
+/** A refusal by `src/confidentiality/discretion.ts`, up to the name of the person. */
 const NOT_HEARD = new RegExp(`^what you know comes from ${JSON_STRING}; `)
 
 export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Surroundings): NameRedaction {
   const line = oneLine(human.name)
   const quoted = JSON.stringify(line)
-  /** The forms in which the name may occur in a line: bare, or in quotes. */
+  /** The forms in which a line may contain the name: with or without quotes. */
   const forms = [...new Set([nameIn(human.name), line, quoted])]
   const isName = (value: unknown) => value === human.name || value === line
 
@@ -95,7 +96,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     return kept.join('') + text.slice(at)
   }
 
-  /** Replaces the name in a sentence of the server; returns the text unchanged if it has no place for a name. */
+  /** Replaces the name in a sentence written by the server. Returns other sentences unchanged. */
   function sentence(text: string): string {
     if (!isByName) return sources(text)
     const before = BEFORE_DECIDERS.exec(text)?.[0]
@@ -126,7 +127,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     return after(text, '  It is addressed to ', forms, [` (id: ${human.id}).`])
   }
 
-  /** Replaces the name in the result of a call, which is JSON text on a line. */
+  /** Replaces the name in a call's result that a line quotes as JSON. */
   function resultText(toolName: string, text: string): string {
     const value = parsed(text)
     const edits = value === undefined ? [] : toolOutput(toolName, value)
@@ -151,7 +152,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     for (const [key, change] of texts) edits.push(...editOf(value[key], [...path, key], change))
   }
 
-  /** Returns the edits of all objects in a value that the server created. */
+  /** Returns the edits for a value that the server created, including all nested objects. */
   function walk(value: unknown, path: string[] = []): Edit[] {
     const edits: Edit[] = []
     const waiting: [unknown, string[]][] = [[value, path]]
@@ -166,7 +167,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
 
   function toolOutput(toolName: string, value: unknown): Edit[] {
     if (isBuiltInTool(toolName)) return walk(value)
-    // In results of other tools, the server writes only refusals and timeouts.
+    // In results of other tools, the server writes only errors for refusals and timeouts.
     const error = isObject(value) ? value['error'] : undefined
     if (!isObject(error) || !BEFORE_DECIDERS.test(String(error['message']))) return []
     return editOf(error['message'], ['error', 'message'], sentence)
@@ -206,7 +207,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
   }
 }
 
-/** Returns the edits of a model message: user messages that the server wrote, and tool results. */
+/** Returns the edits for a model message: for user messages that the server wrote, and for tool results. */
 function messageEdits(
   { role, content }: JsonRecord,
   { promptText, toolOutput }: { promptText(text: string): string } & Pick<NameRedaction, 'toolOutput'>,
@@ -238,7 +239,7 @@ function shallow(value: JsonRecord, edit: (value: JsonRecord, path: string[], ed
   return edits
 }
 
-/** Replaces the name in `<before><name><following>…` by "Erased"; returns other texts unchanged. */
+/** Replaces the name in `<before><name><following>…` by "Erased". Returns other texts unchanged. */
 function after(text: string, before: string, names: readonly string[], following: readonly string[]): string {
   if (!text.startsWith(before)) return text
   for (const name of names)

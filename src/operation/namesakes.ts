@@ -2,13 +2,13 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { ErasedHuman } from './erased-human.ts'
 
-/** The existing spaces of which the human is or was a member. */
+/** Selects the existing spaces of which the human is or was a member. */
 const SPACES_OF = (humanId: string) => Prisma.sql`
   SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId} UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId}`
 
 /**
- * The facts that decide which of several people with the same name is meant: the spaces where the human was, and the agents
- * and runs that have dealt with the human.
+ * Facts that show which of several people with the same name a text refers to: the spaces of which the human is or
+ * was a member, and the agents in those spaces or with runs that the human triggered.
  */
 export interface Near {
   humanId: string
@@ -16,7 +16,7 @@ export interface Near {
   agentIds: string[]
 }
 
-/** Returns null if nobody else has the name, so that every occurrence means this human. */
+/** Returns null if nobody else has the name: then every occurrence refers to this human. */
 export async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise<Near | null> {
   const namesakes = await tx.entity.count({ where: { name, goneAt: null, id: { not: id } } })
   if (namesakes === 0) return null
@@ -33,8 +33,9 @@ export async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise
 }
 
 /**
- * Whether a name means the erased human. If two people with the name were in the same space, the answer is yes for both:
- * it is better to replace too many names than to keep one. The same applies where the human decided on a call.
+ * Condition: the name in a row `t` may refer to the erased human. If two people with the name were in the same
+ * space, the condition holds for both, because it is better to replace too many names than too few. The same applies
+ * to rows about calls on which the human decided.
  */
 export function isNear(
   { humanId, spaceIds, agentIds }: Near,

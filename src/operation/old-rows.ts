@@ -9,20 +9,20 @@ import { ENDED_RUNS_SQL, FINAL_MESSAGES_SQL } from '../stores/status-sql.ts'
 import { deleteThreadsSql } from '../stores/thread-store.ts'
 import { deleteRootUsageSql } from '../stores/usage-store.ts'
 
-// Finds and deletes old rows. Ids are ordered by time, so the primary key finds them.
+// Finds and deletes old rows. Ids are ordered by time, so the index of the primary key finds old rows.
 
-/** A kind of row with a maximum age. */
+/** A kind of row that retention deletes at a certain age. */
 export interface OldRows {
   prefix: IdPrefix
   table: Prisma.Sql
   key: Prisma.Sql
-  /** A condition on a row `t`. */
+  /** Returns a condition on a row `t`. */
   isOld(before: Date): Prisma.Sql
-  /** A column of `t` by which rows are batched separately. */
+  /** A column of `t`: a batch contains only rows with the same value. */
   shared?: Prisma.Sql
-  /** The deletions of rows that depend on the rows `few`. */
+  /** Deletions of rows that depend on the rows of the subquery `few`. */
   belongings: Prisma.Sql[]
-  /** Returns an update of a row that others use concurrently, to be run after the deletion. */
+  /** Returns an update of a row that other transactions often change. The update comes after the deletions. */
   told?: (shared: string) => Prisma.Sql
 }
 
@@ -35,8 +35,8 @@ export interface OldRow {
 const FEW = Prisma.sql`SELECT id FROM few`
 
 /**
- * Completed messages, with their outcomes and the calls that they show. Their space stores where its messages now
- * begin.
+ * Completed messages, with their outcomes and the calls that they show. The row of the space stores which of its
+ * messages is now the first.
  */
 export const MESSAGES: OldRows = {
   prefix: 'msg',
@@ -68,7 +68,10 @@ export const RUNS: OldRows = {
   belongings: [deleteCallsOfRunsSql(FEW), deleteSpacesOfRunsSql(FEW), deleteEventsOfRunsSql(FEW)],
 }
 
-/** Inbox events without a cycle: removed, dropped, already answered, or belonging to a cycle that was rolled back. */
+/**
+ * Inbox events without a cycle: events that were removed, dropped or already answered, or whose cycle was rolled
+ * back.
+ */
 export const EVENTS: OldRows = {
   prefix: 'inb',
   table: Prisma.sql`"InboxEvent"`,
@@ -95,7 +98,7 @@ export const ROOTS: OldRows = {
   belongings: [],
 }
 
-/** Standing grants that have ended and that no call refers to any more. Every grant expires eventually. */
+/** Standing grants that have ended and to which no call refers any more. Every grant expires eventually. */
 export const GRANTS: OldRows = {
   prefix: 'grt',
   table: Prisma.sql`"StandingGrant"`,
@@ -106,8 +109,8 @@ export const GRANTS: OldRows = {
 }
 
 /**
- * Entries of the audit log. A database trigger forbids deletions unless the transaction declares that age is the reason,
- * as every `removal` does.
+ * Entries of the audit log. A database trigger rejects deletions unless the transaction declares that it deletes old
+ * rows, as each statement of `removal` does.
  */
 export const ENTRIES: OldRows = {
   prefix: 'aud',
@@ -117,7 +120,7 @@ export const ENTRIES: OldRows = {
   belongings: [],
 }
 
-/** The statement that finds at most `limit` rows to delete after an id. Returns `OldRow`s. */
+/** Returns the statement that finds at most `limit` old rows after an id, as `OldRow`s. */
 export function search(
   kind: OldRows,
   { before, after, most }: { before: Date; after: string; most: number },
@@ -129,22 +132,22 @@ export function search(
     ORDER BY t.${key} LIMIT ${most}`
 }
 
-/** Ids are ordered by the clocks of the processes that created them. */
+/** Tolerance for differences between the clocks of the processes that created the ids. */
 const CLOCK_SLACK_MS = 3_600_000
 
-/** Returns the first id that is not old; all old rows have smaller ids. */
+/** Returns an id that is greater than the ids of all old rows. */
 function idAt(prefix: IdPrefix, before: Date): string {
   return `${prefix}_${(before.getTime() + CLOCK_SLACK_MS).toString(16).padStart(12, '0')}${'0'.repeat(20)}`
 }
 
-/** Lets one process at a time delete a batch. */
+/** The key of the advisory lock that lets only one process at a time delete a batch. */
 const RETENTION_LOCK = 7_275_540
 
 /**
- * The statement that deletes found rows, if they may still be deleted. The statement is a transaction of its own, so that
- * this process holds no lock while it does other work. It does not wait for the disk, because rows that return after a
- * crash are found again. It skips locked rows. Returns whether this process had the retention lock (`mine`), and the
- * number of deleted rows (`done`).
+ * Returns the statement that deletes the found rows, unless they have changed and must be kept. Each statement is
+ * its own transaction, so that the process holds no lock between batches. The commit does not wait for the disk,
+ * because rows that reappear after a crash are found again. Locked rows are skipped. The statement returns whether
+ * this process had the retention lock (`mine`), and the number of deleted rows (`done`).
  */
 export function removal(
   { table, key, isOld, belongings, told }: OldRows,
@@ -152,7 +155,8 @@ export function removal(
 ): Prisma.Sql {
   const parts = belongings.map((part, index) => Prisma.sql`${partOf(index)} AS (${part} RETURNING 1)`)
   const counts = belongings.map((_, index) => Prisma.sql`(SELECT count(*) FROM ${partOf(index)})`)
-  // A part of a statement runs after the parts from which it reads. Others use this row, so its update comes last.
+  // PostgreSQL executes a part of the statement after the parts from which it reads. Other transactions often change
+  // this row, so its update comes last and holds the lock only briefly.
   const last =
     told &&
     Prisma.sql`told AS (${told(shared)} AND ${Prisma.join([Prisma.sql`(SELECT count(*) FROM gone)`, ...counts], ' + ')} > 0)`

@@ -11,7 +11,7 @@ import { withoutQueryValues } from '../rules/http-request.ts'
 import { bytesOfFile } from './moved-files.ts'
 import { readMovedRows } from './moving.ts'
 
-/** The name of the format, which the first line of a recording contains together with the version. */
+/** The name of the format. The first line of a recording contains it together with the version. */
 export const RECORDING_FORMAT = 'parley-recording'
 export const RECORDING_VERSION = 1
 
@@ -19,23 +19,26 @@ export const RECORDING_VERSION = 1
 export interface RecordingHeading {
   format: typeof RECORDING_FORMAT
   version: number
-  /** The release of Parley that created the recording. */
+  /** The version of Parley that created the recording. */
   release: string
   spaceId: string
-  /** When it was created, by this process's clock. */
+  /** When the recording was created, by this process's clock. */
   at: string
   limits: RecordedLimits
-  /** Whether steps and old versions lack their instructions, because other spaces of the server are confidential. */
+  /**
+   * Whether the server has other confidential spaces. If so, the recording omits the instructions of steps and of
+   * earlier agent versions.
+   */
   hasOtherConfidential: boolean
-  /** Why the recording cannot be replayed: missing data that influenced the course of the space, as sentences. */
+  /** Why the recording cannot be replayed: one sentence for each kind of missing data that influenced the space. */
   lacks?: string[]
-  /** The tables with knowledge of the agents that comes from other spaces, which is left out. */
+  /** The tables from which the recording omits knowledge that the agents have from other spaces. */
   omitted?: KnowledgeTable[]
-  /** USD per million tokens, of the models that the recorded agents use. */
+  /** The prices of the models that the recorded agents use, in USD per million tokens. */
   prices: Record<string, { input: number; cachedInput: number; output: number }>
 }
 
-/** The settings on which the course of a space depends. */
+/** The limits that influence what happens in a space. */
 export type RecordedLimits = Pick<
   Config['limits'],
   | 'maxRunSeconds'
@@ -48,8 +51,9 @@ export type RecordedLimits = Pick<
 >
 
 /**
- * The tables of a recording in addition to the rows of an export: versions and notes of the agents, plans and their firings, events
- * of inboxes, changes by people, and, as `RunVersion`, the version of its agent with which a run began.
+ * The tables that a recording contains in addition to the rows of an export: versions and notes of the agents, plans
+ * and their firings, inbox events, and changes by people. `RunVersion` is the version of the agent with which a run
+ * began.
  */
 export const RECORDED_TABLES = [
   'AgentVersion',
@@ -74,12 +78,15 @@ interface RecordOptions {
   embeddingModel?: string | null
 }
 
-/** Changes that people make without leaving another row that says when. */
+/** Actions of people whose time only the audit log contains. */
 const RECORDED_ACTIONS = [
   ...(['createSpace', 'updateSpace', 'addMember', 'removeMember', 'leaveSpace'] as const),
   ...(['stopRun', 'retryRun'] as const),
 ]
-/** Changes of an agent that make no version of it. Of these, neither who made them nor for which other space is recorded. */
+/**
+ * Actions on an agent that do not create a version of the agent. A recording contains neither the person who
+ * performed them nor the other space that they concern.
+ */
 const AGENT_ACTIONS = [
   ...(['updateAgent', 'setMemories', 'deleteMemories', 'setGoals', 'deleteGoals', 'updatePlan', 'deletePlan'] as const),
   ...(['forgetCycle', 'forgetSpace', 'resetConsciousness', 'removeInboxEvent'] as const),
@@ -87,11 +94,12 @@ const AGENT_ACTIONS = [
 const ROWS_AT_ONCE = 200
 
 /**
- * Yields a recording of a space as JSON lines: a heading, the rows of an export with the runs that plans, services and inboxes
- * started for this space only, the tables of RECORDED_TABLES, and a last line with the number of lines and their checksum.
- * Like an export it contains no secrets, addresses or external ids, nothing from other confidential spaces, and no query values
- * of URLs. It contains only knowledge of the agents that comes from this space or no space, or that a recorded run read.
- * @throws Error with one readable line if the space does not exist; StorageUnavailableError
+ * Yields a recording of a space as JSON lines: a heading; the rows of an export; the runs that plans, services and
+ * inboxes started for this space only; the tables of RECORDED_TABLES; and a last line with the number of lines and
+ * their checksum. Like an export, the recording contains no secrets, email addresses or external ids, and nothing
+ * from other confidential spaces. Query values are removed from URLs. The agents' knowledge is included only if it
+ * comes from this space or from no space, or if a recorded run read it.
+ * @throws Error with a one-line message if the space does not exist; StorageUnavailableError
  */
 export async function* recordSpace(
   { db, files }: { db: Pick<Database, 'prisma'>; files: Pick<Platform['files'], 'read'> },
@@ -146,11 +154,11 @@ async function* valuesOf(
   yield* furtherRows(prisma, spaceId, agentIds)
 }
 
-/** The columns with a URL, or with the name of a model. */
+/** Columns that contain a URL or the name of a model. */
 const URL_COLUMNS = ['url', 'model', 'usageModel']
 const TABLES_WITH_URLS = new Set(['Agent', 'AgentTool', 'McpServer', 'Run', 'Step'])
 
-/** Removes external ids, and the values in queries of URLs. */
+/** Removes external ids, and the query values of URLs. */
 function recordedRow(table: string, row: Record<string, unknown>): Record<string, unknown> {
   if (table === 'Entity') return { ...row, externalId: null }
   if (!TABLES_WITH_URLS.has(table)) return row
@@ -162,13 +170,14 @@ function recordedRow(table: string, row: Record<string, unknown>): Record<string
   )
 }
 
-/** Names of models are changed only if they contain a URL. */
+/** Removes the query values of a URL. The name of a model may be a URL too; other names stay unchanged. */
 const withoutValues = (name: string, value: string): string =>
   name === 'url' || isForeignModel(value) ? withoutQueryValues(value) : value
 
 /**
- * A condition on a run `t`: the space triggered it; or a plan, a service or an inbox did, and the run has read and posted nowhere
- * else. A run that did neither anywhere belongs to the only space of which its agent was ever a member.
+ * Condition on a run `t`: the space triggered the run; or a plan, a service or an inbox triggered it, and the run
+ * read and posted in no other space. If such a run read and posted in no space at all, it belongs to the only space
+ * of which its agent was ever a member.
  */
 export const runsOfSpace = (
   spaceId: string,
@@ -185,7 +194,7 @@ export const runsOfSpace = (
       AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."entityId" = t."agentId" AND m."spaceId" <> ${spaceId})
       AND NOT EXISTS (SELECT 1 FROM "FormerMember" m WHERE m."entityId" = t."agentId" AND m."spaceId" <> ${spaceId})))))`
 
-/** Returns the ids of the recorded runs, as a subquery. */
+/** Subquery that selects the ids of the recorded runs. */
 const recordedRuns = (spaceId: string) => Prisma.sql`(SELECT t.id FROM "Run" t WHERE ${runsOfSpace(spaceId)})`
 
 async function agentsOf(prisma: Database['prisma'], spaceId: string): Promise<string[]> {
@@ -215,7 +224,7 @@ async function pricesOf(
   )
 }
 
-/** Returns what the recorded runs depended on and a recording does not contain, as sentences. */
+/** Returns sentences about data on which the recorded runs depended and which the recording does not contain. */
 async function lacksOf(
   prisma: Database['prisma'],
   spaceId: string,
@@ -250,8 +259,8 @@ async function lacksOf(
 const SEARCHES = ['search_messages', 'searchMessages']
 
 /**
- * A condition on a row `t` with knowledge of an agent: it is not confidential in another space, and it comes from this space or
- * from none, or a recorded run read it in its instructions or in a result.
+ * Condition on a row `t` with knowledge of an agent: the row is not confidential in another space; and it comes from
+ * this space or from none, or a recorded run read it in its instructions or in a tool result.
  */
 function isKnownHere(table: KnowledgeTable, spaceId: string): Prisma.Sql {
   const runs = recordedRuns(spaceId)
@@ -265,7 +274,7 @@ function isKnownHere(table: KnowledgeTable, spaceId: string): Prisma.Sql {
         WHERE c."agentId" = t."agentId" AND c."runId" IN ${runs} AND position(t.id IN c.output::text) > 0) END)`
 }
 
-/** Returns the tables with knowledge of the agents that is not recorded. */
+/** Returns the tables of which the recording omits rows with the agents' knowledge. */
 async function omittedOf(prisma: Database['prisma'], spaceId: string, agentIds: string[]): Promise<KnowledgeTable[]> {
   const omitted: KnowledgeTable[] = []
   for (const table of KNOWLEDGE_TABLES) {
@@ -290,12 +299,13 @@ async function* furtherRows(
     table,
     Prisma.sql`SELECT t.id, to_jsonb(t) AS row FROM ${Prisma.raw(`"${table}"`)} t WHERE ${ofAgents} AND ${isKnownHere(table, spaceId)}`,
   ]
-  // A copied or moved space has messages that are older than itself.
+  // A copied or imported space has messages that are older than the space.
   const begun = Prisma.sql`(SELECT least(s."createdAt", (SELECT min(m."createdAt") FROM "Message" m WHERE m."spaceId" = s.id))
     FROM "Space" s WHERE s.id = ${spaceId})`
   const inForce = Prisma.sql`(t."createdAt" >= ${begun} OR t.number =
     (SELECT max(v.number) FROM "AgentVersion" v WHERE v."agentId" = t."agentId" AND v."createdAt" < ${begun}))`
-  // Instructions that were built for another space may quote it, so the current ones of the agent's row replace them.
+  // Instructions that were generated for another space may quote that space, so the recording contains the agent's
+  // current instructions instead.
   const hasOthers = Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.confidential AND s.id <> ${spaceId})`
   const definition = Prisma.sql`CASE WHEN ${hasOthers}
     THEN jsonb_set(t.definition, '{instructions}', to_jsonb(a.instructions)) ELSE t.definition END`
@@ -340,7 +350,7 @@ async function* furtherRows(
   }
 }
 
-/** Removes the values in queries of the URLs of a definition. */
+/** Removes the query values of the URLs in an agent's definition. */
 function recordedVersion(row: object): object {
   const { definition } = row as { definition: AgentDefinition }
   const { model, tools, mcpServers } = definition

@@ -8,10 +8,10 @@ import { ERASED, type ErasedHuman, holds } from './erased-human.ts'
 import { createNameRedaction, type Edit, type NameRedaction } from './name-redaction.ts'
 import { isNear, type Near, surroundingsOf } from './namesakes.ts'
 
-/** Where to continue removing the name. */
+/** The position from which the redaction continues. */
 export interface Place {
   table: string
-  /** All rows up to this id are done. */
+  /** The id of the last row that has been processed. */
   after: string
 }
 
@@ -22,17 +22,17 @@ export interface FailedRow {
   error: unknown
 }
 
-/** The result for some rows. */
+/** The result of redacting a batch of rows. */
 export interface Redacted {
-  /** Null: no rows are left. */
+  /** The position of the next batch; null if no rows are left. */
   next: Place | null
   failed: FailedRow[]
 }
 
-/** A row before the change: the columns of its table, and further values that were read. */
+/** A row before the change: the columns of its table, and other values that were read together with them. */
 type Row = Record<string, Json>
 
-/** A change to a row: new values of columns, and edits within JSON columns. */
+/** A change to a row: new values of columns, and edits to strings in JSON columns. */
 interface Change {
   set?: Record<string, string | null>
   clear?: string[]
@@ -47,13 +47,13 @@ interface Table {
   agent: string
   runs: string[]
   condition?: Prisma.Sql
-  /** Returns a condition for further rows that are about the human. */
+  /** Returns a condition for other rows that are about the human. */
   about?(human: ErasedHuman): Prisma.Sql
   change(row: Row, names: NameRedaction, human: ErasedHuman): Change
 }
 
 const ROWS_AT_ONCE = 500
-/** Limits the edits per statement, because each `jsonb_set` copies the whole value. */
+/** The maximum number of edits in one statement, because each `jsonb_set` copies the whole value. */
 const EDITS_AT_ONCE = 50
 
 const TABLES: Record<string, Table> = {
@@ -85,7 +85,7 @@ const TABLES: Record<string, Table> = {
     named: ['origin'],
     agent: 'senderId',
     runs: ['runId'],
-    // The human's message that the run answers.
+    // The run answers a message of the human.
     about: ({ id, messages }) => Prisma.sql`(${messages} AND t.origin->>'triggerMessage' IS NOT NULL AND EXISTS (
       SELECT 1 FROM "Run" r WHERE r.id = t."runId" AND r."triggerSenderId" = ${id}))`,
     change: (row, names, human) => ({
@@ -134,17 +134,17 @@ const TABLES: Record<string, Table> = {
   },
 }
 
-/** This table is processed last, because its reasons are needed to recognise them in other rows. */
+/** Decisions come last, because their reasons are needed to recognise the same text in other rows. */
 const DECISIONS = 'Decision'
 
 export const FIRST_PLACE: Place = { table: 'Run', after: '' }
 const PLACES = [...Object.keys(TABLES), DECISIONS]
 
 /**
- * Removes the name from text that the server wrote, in some rows, each in its own transaction: origins of messages,
- * inbox events, the consciousness, results of built-in tools, and decisions. With `runIds`, only in rows of those runs.
- * Does not change text by agents and people, or journaled steps. A row that fails is reported and skipped. A second
- * call for the same rows changes nothing.
+ * Removes the name from text that the server wrote in a batch of rows, each in its own transaction: in origins of
+ * messages, inbox events, the consciousness, results of built-in tools, and decisions. With `runIds`, only in rows
+ * of those runs. Does not change text by agents and people, or journaled steps. Reports and skips rows that fail. A
+ * second call for the same rows changes nothing.
  */
 export async function redactSome(
   db: Database,
@@ -152,7 +152,7 @@ export async function redactSome(
   { table, after }: Place,
   runIds: string[] | null = null,
 ): Promise<Redacted> {
-  // A position of an earlier version starts from the beginning.
+  // An earlier version stored positions in another form, so the pass starts again.
   if (!PLACES.includes(table)) return { next: FIRST_PLACE, failed: [] }
   const page =
     table === DECISIONS ? await forgetReasons(db, human, after) : await redactTable(db, human, { table, after }, runIds)
@@ -162,7 +162,7 @@ export async function redactSome(
 }
 
 interface Page {
-  /** The last checked row, if others may follow. */
+  /** The id of the last checked row; null if no rows follow. */
   last: string | null
   failed: FailedRow[]
 }
@@ -192,7 +192,8 @@ interface Search {
 }
 
 /**
- * Returns the rows of the next page that may contain the name. If reading the page fails, reads its rows one by one.
+ * Returns the rows of the next page that may contain the name. If the page cannot be read, reads its rows one by
+ * one.
  */
 async function findNamed(
   { prisma }: Database,
@@ -249,8 +250,8 @@ async function redactRow(
 }
 
 /**
- * Returns the SET clauses of the statements for a change. They replace only the given strings; the rest of the JSON
- * keeps its stored form.
+ * Returns the SET clauses of the statements for a change. They replace only the given strings, so that the rest of
+ * the JSON value stays as it is stored.
  */
 function statementsOf({ set = {}, clear = [], edit = {} }: Change): Prisma.Sql[][] {
   const column = (name: string) => Prisma.raw(`"${name}"`)
@@ -282,7 +283,7 @@ function chunks<T>(items: readonly T[], size: number): T[][] {
   )
 }
 
-/** Removes the reasons of some of the human's decisions. */
+/** Removes the reasons from a batch of the human's decisions. */
 async function forgetReasons(db: Database, human: ErasedHuman, after: string): Promise<Page> {
   if (!human.messages) return { last: null, failed: [] }
   const calls = await db.prisma.$queryRaw<{ id: string }[]>`

@@ -9,10 +9,13 @@ import { firingKey } from './slots.ts'
 /** Reads the firings of plans, for admins. */
 export interface FiringReading {
   getMany(ids: readonly string[]): Promise<(PlanFiring | null)[]>
-  /** A page of each plan's firings, newest first, in the order of the ids. Two statements for any number of plans. */
+  /**
+   * Returns a page of each plan's firings, newest first, in the order of the ids. Takes two statements for any
+   * number of plans.
+   */
   pageMany(planIds: readonly string[], request: PageRequest): Promise<Page<PlanFiring>[]>
   /**
-   * Returns the run of each firing, in their order; for a persistent agent the cycle that claimed the event. Null if
+   * Returns, in order, the run of each firing, or, for a persistent agent, the cycle that claimed the event; null if
    * there is none.
    */
   runsOf(firings: readonly PlanFiring[]): Promise<(string | null)[]>

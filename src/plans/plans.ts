@@ -21,7 +21,7 @@ export interface CreatePlanInput {
   timeZone?: string | null
 }
 
-/** Absent fields are unchanged. */
+/** The changes to a plan. Absent fields stay unchanged. */
 export interface UpdatePlanInput {
   id: string
   instruction?: string | null
@@ -43,38 +43,43 @@ export interface PlanInput extends ScheduleInput {
  */
 export interface Plans {
   /**
-   * Admins only. The name of a finished plan may be used again.
-   * @throws ForbiddenError, NotFoundError for an unknown agent, BadInputError, LimitExceededError over 100
-   * enabled plans.
+   * Creates a plan; for admins only. The name of a finished plan may be used again.
+   * @throws ForbiddenError; NotFoundError for an unknown agent; BadInputError; LimitExceededError above 100 enabled
+   * plans
    */
   create(viewer: Viewer, input: CreatePlanInput): Promise<Plan>
   /**
-   * Admins only. A changed schedule or time zone takes effect from now on. Enabling a plan skips the slots in between.
-   * @throws ForbiddenError, NotFoundError, BadInputError, including for enabling a finished plan without a new schedule.
+   * Updates a plan; for admins only. A changed schedule or time zone takes effect from now on. Enabling a plan skips
+   * the slots in between.
+   * @throws ForbiddenError, NotFoundError; BadInputError, including for enabling a finished plan without a new
+   * schedule
    */
   update(viewer: Viewer, input: UpdatePlanInput): Promise<Plan>
-  /** Admins only: deletes the plan and all its slots. @throws ForbiddenError, NotFoundError */
+  /**
+   * Deletes a plan and all its slots; for admins only.
+   * @throws ForbiddenError, NotFoundError
+   */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedPlanId: string }>
   /** Returns the next times, at most five, of a plan that would be created now. @throws BadInputError */
   timesOf(schedule: ScheduleInput, timeZone: string | null): Date[]
   /** Returns the next times, at most five; none if the plan is disabled. */
   nextTimesOf(plan: Pick<Plan, 'cron' | 'timeZone' | 'enabled' | 'nextRunAt'>): Date[]
-  /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
+  /** Returns plans in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Plan | null)[]>
-  /** The plans of each agent, oldest first; agents without plans are left out. */
+  /** Returns the plans of each agent, oldest first. The map has no entry for an agent without plans. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Plan[]>>
   /**
-   * Sets plans on behalf of the agent itself, all of them or none, and returns them. A plan with an existing name replaces that
-   * plan and keeps its id; the last of a repeated name wins. `rootId` and `provenance` are those of the run. If the
-   * root is a plan's, the new plans are due a minute later at the earliest.
-   * @throws NotFoundError, BadInputError with `plans.<index>.<field>`, LimitExceededError over 100 enabled plans.
+   * Writes plans for the agent itself, all of them or none, and returns them. A plan with an existing name replaces
+   * that plan and keeps its id. If a name is repeated, the last plan wins. `rootId` and `provenance`: those of the
+   * run. If a plan started the root, the new plans are due a minute later at the earliest.
+   * @throws NotFoundError; BadInputError with `plans.<index>.<field>`; LimitExceededError above 100 enabled plans
    */
   setOwn(
     agentId: string,
     plans: readonly PlanInput[],
     by?: { tx?: Tx; rootId?: string; provenance?: Provenance },
   ): Promise<Plan[]>
-  /** Deletes plans by name or id on behalf of the agent itself. Returns the deleted plans. */
+  /** Deletes plans of the agent itself, by name or id. Returns the deleted plans. */
   deleteOwn(agentId: string, namesOrIds: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<Plan[]>
   /** Returns the plans of an agent that its run may see, oldest first. */
   listKnown(agentId: string, marks: Marks): Promise<Plan[]>
@@ -254,7 +259,10 @@ function lastOfEachName(plans: NewPlan[]): Iterable<NewPlan> {
   return new Map(plans.map((plan) => [plan.name, plan])).values()
 }
 
-/** Serialises writers of an agent's plans, so that their number is exact. Other rows of the agent are not locked. */
+/**
+ * Serializes transactions that write an agent's plans, so that the number of plans is exact. Does not lock other
+ * rows of the agent.
+ */
 async function lockPlans(tx: Tx, agentId: string): Promise<void> {
   const id = prefixOf(agentId) === 'agt' ? agentId : ''
   const [agent] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Agent" WHERE id = ${id} FOR NO KEY UPDATE`
@@ -268,7 +276,10 @@ async function namesakeOf(tx: Tx, agentId: string, { name, places, label }: NewP
   return plan ?? null
 }
 
-/** Writes the plan and the job of its first slot. The job of a replaced schedule will find nothing due. */
+/**
+ * Writes the plan and the job of its first slot. If the schedule was replaced, the job of the old schedule has no
+ * effect.
+ */
 async function write(
   tx: Tx,
   { jobs, clock }: Pick<Platform, 'jobs' | 'clock'>,

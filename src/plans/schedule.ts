@@ -15,7 +15,7 @@ export interface ScheduleInput {
 
 /** A validated schedule with its first slot. */
 export interface Schedule {
-  /** Null for a plan that fires once. */
+  /** The cron expression; null for a plan that fires once. */
   cron: string | null
   nextRunAt: Date
 }
@@ -66,7 +66,7 @@ export function nextSlot(recurrence: Recurrence, afterMs: number): Date | null {
 /** The maximum number of times that `nextTimes` returns. */
 export const MOST_NEXT_TIMES = 5
 
-/** Returns the next times of a plan from its next slot on: one for a plan that fires once. */
+/** Returns the next times of a plan, beginning with its next slot; only one for a plan that fires once. */
 export function nextTimes({ cron, nextRunAt }: Schedule, timeZone: string): Date[] {
   const times = [nextRunAt]
   while (cron !== null && times.length < MOST_NEXT_TIMES) {

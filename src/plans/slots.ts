@@ -9,7 +9,7 @@ export function firingKey({ planId, slot }: { planId: string; slot: Date }): str
   return `${planId}:${slot.toISOString()}`
 }
 
-/** Enqueues the jobs of plans' next slots; a job of the same slot that waits already is enough. */
+/** Enqueues the jobs for the plans' next slots, unless a job for the same slot is already waiting. */
 export async function enqueueSlots(
   tx: Tx,
   jobs: Platform['jobs'],

@@ -3,11 +3,14 @@ import type { OverBudget } from '../lib/budget.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Tx } from './db.ts'
 
-/** The budgets that apply to a generation: those of its agent, of the space that it counts for, of its root, and of the human at the root. */
+/**
+ * The state of the budgets that apply to a generation: those of its agent, its space, its root, and the human at the
+ * root.
+ */
 export interface BudgetState {
-  /** Null: none is exhausted. */
+  /** An exhausted budget; null if no budget is exhausted. */
   over: OverBudget | null
-  /** A limit in USD applies, so a model without a known price must not run. */
+  /** Whether a limit in USD applies, so that a model without a known price must not be called. */
   inUsd: boolean
 }
 
@@ -15,37 +18,43 @@ interface Payer {
   agentId: Prisma.Sql | string
   spaceId: Prisma.Sql | string | null
   rootId: Prisma.Sql | string
-  /** The human at the root, if the root has no row yet. If absent, the human is looked up by the root. */
+  /** The human at the root, if the root has no row yet. If absent, the human is read from the root's row. */
   humanId?: Prisma.Sql | string | null
-  /** The requesters of the run: if the root's message was deleted and there is only one, that one counts. */
+  /**
+   * The requesters of the run. If the root's message was deleted, a single requester counts as the human at the
+   * root.
+   */
   requesters?: Prisma.Sql | readonly string[]
 }
 
 /**
- * A column with the BudgetState as of this statement; null if no budget applies. Costs a few index lookups, and nearly
- * nothing without budgets.
+ * Returns SQL for a column with the current BudgetState; null if no budget applies. Takes a few index lookups, and
+ * almost no time without budgets.
  */
 export function budgetState({ agentId, spaceId, rootId, humanId = null, requesters = [] }: Payer): Prisma.Sql {
   const ids = requesters instanceof Prisma.Sql ? requesters : [...requesters]
   return Prisma.sql`"budgetState"(${agentId}, ${spaceId}, ${rootId}, ${humanId}::text, ${ids}::text[])`
 }
 
-/** Returns the budgets that the next generation of a run counts against. A cycle counts against the space of its deepest event. */
+/**
+ * Returns the budgets to which the next generation of a run counts. A think cycle counts to the space of its deepest
+ * event.
+ */
 export function payerOf(run: Pick<Run, 'agentId' | 'deepestSpaceId' | 'triggerSpaceId' | 'rootId' | 'askers'>): Payer {
   const { agentId, deepestSpaceId, triggerSpaceId, rootId, askers } = run
   return { agentId, spaceId: deepestSpaceId ?? triggerSpaceId, rootId, requesters: askers }
 }
 
-/** Returns the root of the runs that a message starts; the message may have no row yet. */
+/** Returns the root of the runs that a message starts. The message may not have a row yet. */
 export function rootOfMessage({ rootId, senderId }: Pick<Message, 'rootId' | 'senderId'>) {
   return { rootId, humanId: prefixOf(senderId) === 'hum' ? senderId : null }
 }
 
-/** The id of the human at the root of a run with these columns; null if there is none. */
+/** SQL for the id of the human at the root of a run with these columns; null if there is none. */
 export const rootHuman = (rootId: Prisma.Sql, askers: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`"rootHuman"(${rootId}, ${askers})`
 
-/** Only `over` of the budget state. */
+/** SQL for the field `over` of the budget state. */
 export function overBudget(payer: Payer): Prisma.Sql {
   return Prisma.sql`${budgetState(payer)}->>'over'`
 }
@@ -55,21 +64,24 @@ export type Reservation =
   | { type: 'reserved' }
   /** The budget is exhausted. */
   | { type: 'over'; whose: OverBudget }
-  /** The budget would be exceeded if all reservations were used, so others must settle first. Nothing was reserved. */
+  /**
+   * The budget would be exceeded if all reservations were used up, so this run must wait for others. Nothing was
+   * reserved.
+   */
   | { type: 'waits'; whose: OverBudget }
   /** The run no longer belongs to this attempt. */
   | { type: 'lost' }
 
-/** The maximum that a generation may use, in tokens and nano-dollars. */
+/** The maximum usage of a generation, in tokens and nano-dollars. */
 export interface Estimate {
   tokens: number
   nanos: number
 }
 
 /**
- * Reserves the estimate of a run's next generation in place of the run's earlier reservation, in one statement that
- * locks all budgets that apply. Recording the usage (stores/usage-store.ts) and claiming the run end a reservation; a dead
- * worker's reservation expires with its lease.
+ * Reserves the estimate of a run's next generation, replacing an earlier reservation of the run, in one statement
+ * that locks all applicable budgets. A reservation ends when the usage is recorded (stores/usage-store.ts) or the
+ * run is claimed again; if the worker dies, it expires with the lease.
  */
 export async function reserve(
   tx: Tx,

@@ -1,4 +1,4 @@
-/** The time; tests replace it. */
+/** The source of the current time, which tests replace. */
 export interface Clock {
   /** Milliseconds since 1970 (UTC). */
   now(): number

@@ -3,8 +3,9 @@ import path from 'node:path'
 import { messageOf } from '../lib/errors.ts'
 
 /**
- * Creates DATA_DIR, readable only by this user, if it does not exist. Returns a function that removes the directories
- * that were created, as long as they are empty. @throws Error with one readable line if it cannot be used
+ * Creates DATA_DIR, readable only by this user, if it does not exist. Returns a function that removes the created
+ * directories, as long as they are empty.
+ * @throws Error with a one-line message if the directory cannot be used
  */
 export function makeDataDirectory(directory: string): () => void {
   try {
@@ -16,14 +17,14 @@ export function makeDataDirectory(directory: string): () => void {
   }
 }
 
-/** Removes empty directories, from `directory` up to `first`. */
+/** Removes empty directories from `directory` up to its ancestor `first`. */
 function removeEmpty(directory: string, first: string | undefined): void {
   if (first === undefined) return
   const top = path.resolve(first)
   try {
     for (let at = directory; at.startsWith(top); at = path.dirname(at)) rmdirSync(at)
   } catch {
-    // Another process has written into the directory.
+    // The directory is not empty, because another process has written to it.
   }
 }
 

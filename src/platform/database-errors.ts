@@ -1,8 +1,8 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * A fault of a Prisma driver adapter: with PostgreSQL's code if PostgreSQL reported it, or else one of the adapter's
- * own names.
+ * An error of a Prisma driver adapter. It has PostgreSQL's code if PostgreSQL reported the error; otherwise one of
+ * the adapter's own names.
  */
 interface DriverFault {
   originalCode?: string
@@ -11,8 +11,8 @@ interface DriverFault {
 }
 
 /**
- * Returns the SQLSTATE of an error of Prisma (P2010 of a raw statement has the driver's error in `meta`), its driver
- * adapters, `pg` or PGlite. Null if PostgreSQL did not report the error.
+ * Returns the SQLSTATE of an error from Prisma (for P2010 of a raw statement, `meta` contains the driver's error),
+ * its driver adapters, `pg` or PGlite. Returns null if PostgreSQL did not report the error.
  */
 export function sqlStateOf(error: unknown): string | null {
   const { originalCode } = driverFaultOf(error)
@@ -33,7 +33,7 @@ function driverFaultOf(error: unknown): DriverFault {
  * idle for too long.
  */
 const OUTAGE_STATES = /^(08|53|57P|25P03)/
-/** Kinds of driver adapters for errors that PostgreSQL did not report. */
+/** The names that driver adapters use for errors that PostgreSQL did not report. */
 const OUTAGE_KINDS = new Set([
   'DatabaseNotReachable',
   'ConnectionClosed',
@@ -43,22 +43,23 @@ const OUTAGE_KINDS = new Set([
   'TransactionAlreadyClosed',
 ])
 /**
- * Prisma's codes: unreachable, timed out, closed by the server, no free connection or no time for a transaction, too
- * many connections.
+ * Prisma's codes for: server unreachable, timeout, connection closed by the server, no free connection or no time
+ * for a transaction, and too many connections.
  */
 const OUTAGE_CODES = new Set(['P1001', 'P1002', 'P1008', 'P1011', 'P1017', 'P1018', 'P2024', 'P2028', 'P2037'])
-/** Codes of Node's sockets. */
+/** Error codes of Node's sockets. */
 const SOCKET_CODES = new Set([
   ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT'],
   ...['ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
 ])
-/** Messages without a code, of `pg`, its pool, PGlite and ioredis. */
+/** Error messages without a code, from `pg`, its pool, PGlite and ioredis. */
 const OUTAGE_WORDS =
   /^(Connection terminated|Connection is closed|timeout e(xpired|xceeded when trying to connect)|Query read timeout|Client (has encountered a connection error|was closed) and is not queryable|Cannot use a pool after calling end on the pool|PGlite is clos)/
 
 /**
- * Whether the database rather than the statement is at fault, so that a retry may succeed. If PostgreSQL reported a
- * code, the code decides: any other error, such as a number out of range or a duplicate key, would occur again.
+ * Whether the database, not the statement, caused the error, so that a retry may succeed. If PostgreSQL reported a
+ * code, only the code decides, because other errors, such as a number out of range or a duplicate key, would occur
+ * again.
  */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
@@ -70,10 +71,10 @@ export function isOutage(error: unknown): boolean {
   return OUTAGE_KINDS.has(driverFaultOf(error).kind ?? '') || OUTAGE_WORDS.test(message)
 }
 
-/** No connection became free in time: of the pool, and of Prisma for a transaction. */
+/** Messages for: no connection became free in time, in the pool or for a transaction of Prisma. */
 const NO_CONNECTION = /(timeout exceeded when trying to connect|Unable to start a transaction in the given time)/
 
-/** Whether the statement or transaction waited too long for a connection, and was not begun. */
+/** Whether the statement or transaction waited too long for a connection and did not start. */
 export function isOverload(error: unknown): boolean {
   return error instanceof Error && sqlStateOf(error) === null && NO_CONNECTION.test(error.message)
 }
@@ -86,8 +87,8 @@ export function isWriteConflict(error: unknown): boolean {
 }
 
 /**
- * Whether a prepared statement has become invalid because another process migrated and its result columns changed.
- * Under the same name it would keep failing.
+ * Whether a prepared statement has become invalid because a migration by another process changed its result columns.
+ * Under the same name, the statement would fail again.
  */
 export function isStalePlan(error: unknown): boolean {
   return sqlStateOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')
@@ -98,7 +99,7 @@ export function isUniqueViolation(error: unknown): boolean {
   return sqlStateOf(error) === '23505'
 }
 
-/** Whether this unique index rejected a row. */
+/** Whether the unique index with this name rejected a row. */
 export function isViolationOf(index: string, error: unknown): boolean {
   if (!isUniqueViolation(error)) return false
   const { originalMessage } = driverFaultOf(error)

@@ -35,53 +35,56 @@ import {
 } from './postgres-connection.ts'
 import { grantTablesSql } from './table-rights.ts'
 
-/** The client for queries: the database, or a transaction in it. */
+/** A client for queries: that of the database, or that of a transaction. */
 export type Tx = Prisma.TransactionClient
 
 /** The database: PostgreSQL, or PGlite in this process. */
 export interface Database {
   prisma: PrismaClient
   kind: 'postgres' | 'pglite'
-  /** The options with which pg-boss uses the same database, in a schema of its own. */
+  /** The options with which pg-boss uses the same database, in its own schema. */
   bossOptions: Pick<ConstructorOptions, 'db' | 'backend' | 'schema' | 'createSchema'>
-  /** The user who creates the tables of jobs, if that is not the user of DATABASE_URL. */
+  /** The user who creates the tables of jobs, if different from the user of DATABASE_URL. */
   jobOwner: JobOwner | null
-  /** Connections outside the pool; null for PGlite, which has only one. */
+  /** Opens connections outside the pool; null for PGlite, which has only one connection. */
   beside: ConnectionsBeside | null
   /**
    * Runs `work` in a transaction. Repeats it after a serialization failure, a deadlock, or a migration by another
-   * process, at most 5 times, with jitter. Inside, use `tx` for every query, and make no network calls.
+   * process, up to 5 times, with jitter. `work` must use `tx` for every query, and must not make network calls.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   /**
-   * Executes one statement as its own transaction and returns its rows; repeats it after a serialization failure or
-   * deadlock. Bypasses Prisma and is prepared once per connection, for the dozen statements of every message and run.
-   * Times are Dates and JSON is parsed; int8 and numeric are returned as the driver does, so cast them in the
-   * statement.
+   * Executes one statement as its own transaction and returns its rows. Repeats it after a serialization failure or
+   * deadlock. Bypasses Prisma, and prepares the statement once per connection; for the dozen statements that every
+   * message and run needs. Times are Dates, and JSON is parsed. int8 and numeric values have the form that the
+   * driver returns, so cast them in the statement.
    */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
   /**
-   * Returns why the database cannot serve; null if it has written a row within 2 s, or, while that write waits
-   * for a connection, has answered other queries of this process.
+   * Returns why the database cannot serve. Returns null if the database has written a row within 2 s, or, while that
+   * write waits for a connection, has executed other queries of this process.
    */
   fault(): Promise<string | null>
   close(): Promise<void>
 }
 
-/** The user of PARLEY_DIRECT_DATABASE_URL, if DATABASE_URL has another one. */
+/** The user of PARLEY_DIRECT_DATABASE_URL, if different from the user of DATABASE_URL. */
 export interface JobOwner {
   openPool(options: ConnectionOptions): pg.Pool
-  /** Grants the user of DATABASE_URL all that performing jobs needs. */
+  /** Grants the user of DATABASE_URL all rights that are needed to perform jobs. */
   grantTables(pool: pg.Pool): Promise<void>
 }
 
-/** Opens connections to PostgreSQL outside the pool: to the server itself if a setting names it. */
+/** Opens connections to PostgreSQL outside the pool, directly to the server if PARLEY_DIRECT_DATABASE_URL is set. */
 export interface ConnectionsBeside {
-  /** Whether the pool goes through a transaction pooler, and these connections by PARLEY_DIRECT_DATABASE_URL. */
+  /** Whether the pool connects through a transaction pooler, and these connections use PARLEY_DIRECT_DATABASE_URL. */
   isPooled: boolean
   isDirect: boolean
   openPool(options: ConnectionOptions): pg.Pool
-  /** Creates a connection that keeps a session. Null if the server can be reached only through a transaction pooler, which does not keep sessions. */
+  /**
+   * Creates a connection with its own session. Null if the server can be reached only through a transaction pooler,
+   * which does not keep sessions.
+   */
   createSession: ((options: ConnectionOptions) => pg.Client) | null
 }
 
@@ -90,7 +93,7 @@ export function inTransaction<T>(db: Database, tx: Tx | undefined, work: (tx: Tx
   return tx === undefined ? db.transaction(work) : work(tx)
 }
 
-/** Executes one statement in the given transaction, or else with `Database.query`, and returns its rows. */
+/** Executes one statement in the given transaction, or with `Database.query` if none is given, and returns its rows. */
 export function queryWithin<Row extends object>(
   db: Pick<Database, 'query'>,
   tx: Tx | undefined,
@@ -102,9 +105,9 @@ export function queryWithin<Row extends object>(
 export interface DatabaseOptions {
   /** The URL of PostgreSQL; null for PGlite under `dataDirectory`. */
   url: string | null
-  /** The URL of the server itself, if `url` points to a transaction pooler. */
+  /** The URL that bypasses the transaction pooler, if `url` points to one. */
   directUrl?: string | null
-  /** The results of the checks of both URLs at the start. */
+  /** The results of checking both URLs at the start. */
   inspected?: InspectedPostgres
   dataDirectory: string
   /** Whether the embedded database can create the extension `vector`. */
@@ -116,8 +119,8 @@ export interface DatabaseOptions {
 }
 
 /**
- * PGlite keeps its shared buffers (128 MB by default) in this process, while the operating system already caches the
- * files. The search path is that of connections to PostgreSQL.
+ * Settings for PGlite. It keeps its shared buffers (128 MB by default) in this process, although the operating
+ * system already caches the files. The search path is the same as for connections to PostgreSQL.
  */
 const START_PARAMETERS = [
   ...PGlite.defaultStartParams,
@@ -125,17 +128,17 @@ const START_PARAMETERS = [
   ...['-c', `search_path=${searchPathOf('public')}`],
 ]
 
-/** Objects that migrations create with these extensions need the extensions' code at every start. */
+/** The extensions that migrations use. PGlite needs their code at every start. */
 const EXTENSIONS = { pg_trgm, unaccent }
 
 /**
- * Keeps PGlite's WebAssembly in the baseline compiler. The optimizing compiler takes half a gigabyte and a core for the
- * first seconds and leaves a hundred megabytes behind, but does not speed up the statements of an embedded server: 3000
- * transactions took 5.1 s without it and 9.4 s with it, on two busy cores.
+ * Keeps PGlite's WebAssembly in V8's baseline compiler. The optimizing compiler uses half a gigabyte and a core for
+ * the first seconds and leaves a hundred megabytes allocated, but does not speed up the statements of an embedded
+ * server: 3000 transactions took 5.1 s without it and 9.4 s with it, on two busy cores.
  */
 const WEB_ASSEMBLY_FLAGS = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']
 
-/** How long statements of the embedded database may block other events of this process. */
+/** The maximum time for which statements of the embedded database block other events of this process. */
 const YIELD_AFTER_MS = 5
 
 /** The timeout of the connection for migrations. */
@@ -143,13 +146,14 @@ const CONNECT_TIMEOUT_MS = 5000
 /** The maximum wait for a connection of the pool during a burst. */
 const LONGEST_WAIT_MS = 20_000
 /**
- * A new connection plans each statement six times, which takes tens of milliseconds for the statements of a run, so
- * idle connections are kept between messages.
+ * The time for which idle connections are kept. A new connection plans each statement six times, which takes tens of
+ * milliseconds for the statements of a run, so connections are kept between messages.
  */
 const LONGEST_IDLE_MS = 10 * 60_000
 
 /**
- * Opens the database and applies all migrations. @throws Error with one readable line if the database cannot be reached
+ * Opens the database and applies all migrations.
+ * @throws Error with a one-line message if the database cannot be reached
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   return options.url === null ? openEmbedded(options) : openPostgres(options.url, options)
@@ -160,23 +164,23 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
   try {
     const directory = path.join(dataDirectory, 'database')
     if (!existsSync(path.join(directory, 'PG_VERSION'))) await initialise(directory)
-    // An existing DATA_DIR may be readable by others.
+    // An existing DATA_DIR may be readable by other users.
     chmodSync(directory, 0o700)
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
-    // Nothing that a migration creates depends on it.
+    // The extension `vector` is optional, because nothing that a migration creates depends on it.
     const extensions: Extensions = { ...EXTENSIONS }
     if (hasVectors) extensions['vector'] = (await import('@electric-sql/pglite/vector')).vector
     const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS, extensions })
     exitOnCrash(pglite)
-    // PGlite reads the array types at its start. Without this, arrays of enums that were created just now would fail
-    // until the next start.
+    // PGlite reads the array types when it starts. Without this call, arrays of enums that a migration has just
+    // created would fail until the next start.
     if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: YIELD_AFTER_MS })
-    // All statements and transactions pass through here, including those of Prisma and pg-boss.
+    // All statements and transactions use this method, including those of Prisma and pg-boss.
     pglite._runExclusiveTransaction = (work) => {
       const isBounded = isBoundedHere()
       const task = () => {
-        // PGlite checks this only before the statement's turn.
+        // PGlite itself checks this only before the statement waits for its turn.
         if (pglite.closed) throw new Error('The database is closed.')
         return work()
       }
@@ -184,7 +188,8 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
     }
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
     const queryNamed = createEmbeddedQueries(pglite)
-    // Loads Prisma's query compiler now, so that its temporary memory is released together with the rest (memory.ts).
+    // Loads Prisma's query compiler now, so that its temporary memory is released together with other memory of the
+    // start (memory.ts).
     await prisma.entity.findFirst({ select: { id: true } })
     return {
       prisma,
@@ -199,7 +204,8 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
         return fault === undefined ? SILENT : fault
       }),
       async close() {
-        // Closes after the running transaction, whose next statement would crash a closed PGlite.
+        // Closes PGlite after the running transaction, because the transaction's next statement would crash a closed
+        // PGlite.
         await turns.run(undefined, () => pglite.close())
         await prisma.$disconnect()
         unlock()
@@ -212,8 +218,8 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
 }
 
 /**
- * Creates the new database in another directory and renames that, so that an interrupted start leaves nothing
- * incomplete.
+ * Creates the new database in another directory and then renames that directory, so that an interrupted start does
+ * not leave an incomplete database.
  */
 async function initialise(directory: string): Promise<void> {
   const draft = `${directory}.new`
@@ -245,7 +251,7 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
   pool.on('error', onError)
   // Any number of health checks may run at the same time.
   pool.setMaxListeners(0)
-  // The names of prepared statements depend only on their texts. Poolers drop them or mix them up.
+  // The names of prepared statements depend only on their texts. Poolers lose prepared statements or confuse them.
   const names = main.keepsSession ? createStatementNames() : NO_NAMES
   const prisma = new PrismaClient({
     adapter: new PrismaPg(pool, {
@@ -292,21 +298,21 @@ function jobOwnerOf({ main, direct, grantee, isJobOwnerDirect }: InspectedPostgr
 }
 
 /**
- * Applies missing migrations, on one connection, and grants another user of DATABASE_URL the rights to the tables. Other
- * processes wait for each of them.
+ * Applies missing migrations over one connection, and grants another user of DATABASE_URL the rights to the tables.
+ * Other processes that migrate wait for each migration.
  */
 async function migratePostgres(inspected: InspectedPostgres): Promise<void> {
   const { main, direct, migrationVariable, pending, grantee, isJobOwnerDirect } = inspected
   if (pending.length === 0 && grantee === null) return
   const { schema } = main
   const client = createClient(direct ?? main, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
-  // An error of the connection is also thrown by the running query.
+  // The running query also rejects with an error of the connection.
   client.on('error', () => {})
   try {
     await client.connect()
     await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) }, { schema })
     if (grantee !== null) await client.query(grantTablesSql(schema, grantee))
-    // An earlier start may have ended before it granted these.
+    // An earlier start may have ended before it granted these rights.
     if (grantee !== null && isJobOwnerDirect)
       await client.query(grantTablesSql(jobSchemaOf(schema), grantee, { isJobs: true }))
   } catch (error) {
@@ -320,8 +326,8 @@ const TRANSACTION = { maxWait: LONGEST_WAIT_MS, timeout: 20_000 }
 const MOST_ATTEMPTS = 5
 
 /**
- * Repeats `work` after a write conflict, and after a migration by another process, for which it first calls
- * `onStalePlan`.
+ * Repeats `work` after a write conflict. Also repeats it after a migration by another process, and calls
+ * `onStalePlan` first.
  */
 async function withRetries<T>(work: () => Promise<T>, onStalePlan = () => {}): Promise<T> {
   for (let attempt = 1; ; attempt++) {
@@ -337,11 +343,11 @@ async function withRetries<T>(work: () => Promise<T>, onStalePlan = () => {}): P
 }
 
 const HEALTH_TIMEOUT_MS = 2000
-/** For how long a good result is shared, so that requests to /health/ready cannot cause many writes. */
+/** How long a positive result is shared, so that requests to /health/ready cannot cause many writes. */
 const HEALTHY_FOR_MS = 1000
 const SILENT = 'The database does not respond.'
 
-/** Writes a row, and returns why that failed; null if it did not. */
+/** Writes a row. Returns why the write failed; null if it succeeded. */
 async function writeFault(prisma: PrismaClient): Promise<string | null> {
   try {
     await prisma.$executeRaw`
@@ -354,14 +360,14 @@ async function writeFault(prisma: PrismaClient): Promise<string | null> {
   }
 }
 
-/** Returns undefined if the time is over first. */
+/** Returns the result of `fault`; undefined after `timeoutMs`. */
 async function within(timeoutMs: number, fault: Promise<string | null>): Promise<string | null | undefined> {
   return Promise.race([fault, sleep(timeoutMs).then(() => undefined)])
 }
 
 /**
- * A pool exhausted by a burst does not mean that PostgreSQL is unavailable, as long as connections are returned:
- * their statements then count in place of the waiting one.
+ * Returns a fault unless the pool is only busy. If a burst exhausts the pool, PostgreSQL still counts as available
+ * as long as connections are returned, because their statements have succeeded.
  */
 async function faultUnlessBusy(pool: pg.Pool, prisma: PrismaClient): Promise<string | null> {
   let returned = 0
@@ -378,7 +384,7 @@ async function faultUnlessBusy(pool: pg.Pool, prisma: PrismaClient): Promise<str
   }
 }
 
-/** Makes concurrent calls share one check; calls shortly after a successful one get its result. */
+/** Makes concurrent calls share one check. Calls shortly after a successful check get its result. */
 function shareForAMoment(check: () => Promise<string | null>): () => Promise<string | null> {
   let checking: Promise<string | null> | null = null
   let healthyUntil = 0

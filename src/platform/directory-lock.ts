@@ -3,7 +3,10 @@ import { DatabaseSync } from 'node:sqlite'
 import { messageOf } from '../lib/errors.ts'
 import { makeDataDirectory } from './data-directory.ts'
 
-/** After a kill, the parent learns of the end of the process before the kernel has released its locks. */
+/**
+ * The time to wait for the lock: after a process is killed, its parent may learn of its end before the kernel has
+ * released its locks.
+ */
 const WAIT_MS = 1000
 /** SQLITE_BUSY */
 const BUSY = 5
@@ -17,12 +20,13 @@ export class DirectoryBusyError extends Error {
 }
 
 /**
- * Locks a directory for this process, because two PGlites on one directory destroy it. Uses the kernel's lock of the
- * file `lock.db` through an SQLite transaction, since Node cannot lock files itself. The lock ends with the process,
- * however that ends, and also holds between containers that share the directory. The file stays empty. Nothing else in
- * this process may open it: closing a file once releases all of the process's locks on it.
- * @returns a function that releases the directory.
- * @throws DirectoryBusyError while another process holds the lock.
+ * Locks a directory for this process, because two PGlite instances would destroy the same directory. Node cannot
+ * lock files, so an SQLite transaction on the file `lock.db` takes the kernel's file lock. The lock ends with the
+ * process, however the process ends, and also works between containers that share the directory. The file stays
+ * empty. Nothing else in this process may open the file, because closing it once would release all locks of the
+ * process on it.
+ * @returns a function that releases the directory
+ * @throws DirectoryBusyError while another process holds the lock
  */
 export function lockDirectory(directory: string): () => void {
   makeDataDirectory(directory)

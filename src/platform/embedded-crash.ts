@@ -8,9 +8,9 @@ interface Internals {
 }
 
 /**
- * Ends this process if the WebAssembly of the embedded database crashes. PGlite 0.4.6 ignores such an error and sends the
- * same message to the dead database again, forever and without returning to the event loop (electric-sql/pglite#1058). The next
- * start recovers the database from its write-ahead log.
+ * Ends this process if the WebAssembly of the embedded database crashes. PGlite 0.4.6 ignores such an error and
+ * sends the same message to the crashed database forever, without returning to the event loop
+ * (electric-sql/pglite#1058). The next start recovers the database from its write-ahead log.
  */
 export function exitOnCrash(pglite: PGlite): void {
   const { Module: module, POSTGRES_MAIN_LONGJMP } = pglite as unknown as Internals
@@ -19,7 +19,7 @@ export function exitOnCrash(pglite: PGlite): void {
     try {
       loopOnce()
     } catch (error) {
-      // The form in which PostgreSQL reports the error of a statement.
+      // PostgreSQL reports errors of statements in this form, which is not a crash.
       if ((error as { status?: unknown }).status === POSTGRES_MAIN_LONGJMP) throw error
       writeSync(
         process.stderr.fd,
@@ -28,7 +28,7 @@ export function exitOnCrash(pglite: PGlite): void {
       try {
         process.exit(1)
       } finally {
-        // Reached only if something has replaced `exit`, as Vitest does.
+        // Executed only if `process.exit` was replaced, as Vitest does.
         process.kill(process.pid, 'SIGKILL')
       }
     }

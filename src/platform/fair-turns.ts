@@ -1,41 +1,46 @@
 /** Shares database connections among requesters. */
 export interface FairTurns {
   /**
-   * Waits for a connection's turn. Returns a function to call once when the turn is over.
-   * `requesterId`: undefined for the server's own work.
-   * `isBounded`: whether something else bounds the amount of such work, so that the turn is none of `unboundedPlaces`; by
-   * default only for the server's own.
-   * @throws Error if the turn has not come after `longestWaitMs`, like the one of a pool without a free connection
+   * Waits until the requester may use a connection. Returns a function to call once when the turn is over.
+   * `requesterId`: undefined for the server's own work. `isBounded`: whether the amount of such work is already
+   * limited elsewhere, so that the turn does not count towards `unboundedPlaces`; by default true only for the
+   * server's own work.
+   * @throws Error if the turn has not begun after `longestWaitMs`: the same error as from a pool without a free
+   * connection
    */
   take(requesterId: string | undefined, how?: Wait): Promise<() => void>
   /** Like `take`, but returns null instead of waiting. */
   takeNow(requesterId: string | undefined, how?: { isBounded?: boolean }): (() => void) | null
-  /** Runs a task in a turn, and returns what it returns. @throws the error of the task, and like `take` */
+  /**
+   * Runs a task during a turn, and returns its result.
+   * @throws the error of the task, and the errors of `take`
+   */
   run<T>(requesterId: string | undefined, task: () => Promise<T>, how?: Wait): Promise<T>
-  /** How many wait. */
+  /** Returns the number of waiting turns. */
   waitingCount(): number
-  /** Whether all connections are taken, so that the next turn has to wait. */
+  /** Whether all connections are in use, so that the next turn has to wait. */
   isFull(): boolean
 }
 
 interface Wait {
   isBounded?: boolean
-  /** No limit by default. */
+  /** The maximum wait; unlimited by default. */
   longestWaitMs?: number
 }
 
 export interface FairTurnsOptions {
-  /** Returns the number of concurrent turns, which is the number of connections. The number may change. */
+  /** Returns the maximum number of concurrent turns, which is the number of connections. This number may change. */
   places: () => number
   /**
-   * How many of them may be taken together by turns that are not bounded; all by default. The number may change. One such
-   * turn of each requester is always allowed: the limit must not make a requester that uses little wait for the long transactions of
-   * those that use much.
+   * Returns the maximum number of concurrent turns that are not bounded; all by default. This number may change.
+   * Each requester may always have one such turn, because a requester that uses little must not wait for the long
+   * transactions of requesters that use much.
    */
   unboundedPlaces?: () => number
   /**
-   * Waits for the next turn of the event loop once tasks have taken this long in one. The statements of PGlite run in
-   * this process and never wait for I/O: a queue of them would block every other event until the queue is empty.
+   * The time after which tasks in the same turn of the event loop make the next task wait for the next turn of the
+   * loop. The statements of PGlite run in this process and never wait for I/O, so a queue of them would block all
+   * other events.
    */
   yieldAfterMs?: number
   /** Monotonic time in ms; `performance.now` by default. */
@@ -43,31 +48,34 @@ export interface FairTurnsOptions {
 }
 
 /**
- * Everybody depends on claims, deliveries and upkeep, so the server's own work may use as much
- * time as this many requesters.
+ * The server's own work may use as much time as this many requesters, because all requesters depend on claims,
+ * deliveries and upkeep.
  */
 const SHARE_OF_OWN_WORK = 4
-/** How often the number of places is checked while no turn begins or ends. */
+/** The interval at which the number of places is checked while no turn begins or ends. */
 const LOOK_AGAIN_MS = 100
 
-/** The message of the `pg` pool's error, which isOverload recognizes. */
+/** The message of the `pg` pool's own error, which `isOverload` recognizes. */
 const NO_CONNECTION_IN_TIME = 'timeout exceeded when trying to connect'
 
 interface Line {
   share: number
-  /** The time that the requester has used, in ms per share, counted from the `served` of its first turn. */
+  /**
+   * The time that the requester has used, in ms per share. It starts at `servedMs` when the requester's first turn
+   * arrives.
+   */
   usedMs: number
   /** The number of running turns that are not bounded. */
   runningUnbounded: number
   waiting: { bounded: (() => void)[]; unbounded: (() => void)[] }
-  /** Whether its last turn was bounded. If both kinds wait, they alternate. */
+  /** Whether the requester's last turn was bounded. If turns of both kinds wait, they alternate. */
   wasBounded: boolean
 }
 
 /**
- * Serves the requester first that has recently used the least database time: a member's statement waits for
- * running statements, but not for the queued statements of other requesters. Nobody starves, because each turn counts
- * towards its requester, and a requester that returns gets no credit for its absence.
+ * Gives the next turn to the requester that has recently used the least database time: a member's statement waits
+ * for running statements, but not for queued statements of other requesters. No requester starves, because each turn
+ * counts towards its requester, and a returning requester gets no credit for its absence.
  */
 export function createFairTurns({
   places,
@@ -75,14 +83,14 @@ export function createFairTurns({
   yieldAfterMs = Number.POSITIVE_INFINITY,
   now = () => performance.now(),
 }: FairTurnsOptions): FairTurns {
-  /** The requesters with running or waiting turns; emptied when nobody waits. */
+  /** The requesters with running or waiting turns. The map is cleared when no turn waits. */
   const lines = new Map<string | undefined, Line>()
-  /** The used time of the requester that was served last. */
+  /** The used time of the requester that got the last turn. */
   let servedMs = 0
   let waiting = 0
   let taken = 0
   let takenUnbounded = 0
-  /** When the first turn in this turn of the event loop began; null if none has. */
+  /** When the first task of the current turn of the event loop began; null if none has begun. */
   let loopTurnAt: number | null = null
   let isYielding = false
   let isLookingAgain = false
@@ -131,7 +139,10 @@ export function createFairTurns({
     if (waiting > 0) serveSoon()
   }
 
-  /** Turns may be long, and the number of places may grow before a turn ends. */
+  /**
+   * Checks for free places at intervals, because turns may be long, and the number of places may grow before a turn
+   * ends.
+   */
   function serveSoon(): void {
     if (isLookingAgain) return
     isLookingAgain = true

@@ -1,5 +1,5 @@
-// Creates a new embedded database in the given directory and exits. db.ts runs it as a separate process, because
-// initdb leaves hundreds of megabytes of WebAssembly memory behind for the life of the process.
+// Creates a new embedded database in the given directory and exits. db.ts runs this script as a separate process,
+// because initdb would leave hundreds of megabytes of WebAssembly memory allocated in the server's process.
 import { PGlite } from '@electric-sql/pglite'
 
 const [directory] = process.argv.slice(2)

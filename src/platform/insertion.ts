@@ -2,17 +2,17 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 
 interface InsertionOptions {
-  /** Computed columns; `r` is the row as given, `e` the same as JSON. */
+  /** Computed columns. Their SQL may use `r`, the given row, and `e`, the same row as JSON. */
   computed?: Record<string, Prisma.Sql>
-  /** Fields that computed columns use and that are not columns themselves. */
+  /** Fields of the given rows that computed columns use and that are not columns of the table. */
   beside?: readonly string[]
-  /** A part of the same WITH clause: the rows are inserted once for each of its rows. */
+  /** The name of another part of the same WITH clause. The rows are inserted once for each row of that part. */
   from?: string
 }
 
 /**
- * Returns the INSERT of rows given as objects by column, in their order. A column that no object has gets its default;
- * null stays null. Skips rows whose key exists; returns the inserted rows.
+ * Returns an INSERT of rows, given as objects by column, in this order. A column that is in no object gets its
+ * default; null stays null. Skips rows whose key already exists. The statement returns the inserted rows.
  */
 export function insertionOf(
   table: Prisma.ModelName,

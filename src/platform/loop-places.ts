@@ -1,9 +1,9 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 
 export interface LoopPlacesOptions {
-  /** The number of concurrent statements while the event loop has time to spare. */
+  /** The number of concurrent statements while the event loop is not busy. */
   most: number
-  /** The number of concurrent statements when it has none. */
+  /** The number of concurrent statements while the event loop is busy. */
   least?: number
   /** Monotonic time in ms; `performance.now` by default. */
   now?: () => number
@@ -18,11 +18,12 @@ const BUSY = 0.9
 const IDLE_ENOUGH = 0.75
 
 /**
- * Returns how many statements of requests to execute concurrently now. A statement's result is handled in the next turn of the event
- * loop, together with all others that have arrived: when the loop is busy, each further statement makes the turns
- * longer for everybody and finishes nothing sooner. The remaining statements wait in the queue of fair turns instead, where
- * requesters that use little go first. Runs and the server's own work are not limited so: the number of concurrent runs bounds
- * them, and with few places their writes to sockets would not be joined, which costs a run 2 ms.
+ * Returns how many statements of requests may run concurrently at the moment. The event loop handles the result of a
+ * statement in its next turn, together with all other results that have arrived. While the loop is busy, each
+ * additional statement only makes the turns longer for everybody. The remaining statements therefore wait in the
+ * queue of fair turns, where requesters that use little go first. Runs and the server's own work do not count: the
+ * number of concurrent runs limits them, and with few places their writes to sockets would not be batched, which
+ * costs a run 2 ms.
  */
 export function createLoopPlaces({
   most,

@@ -4,28 +4,28 @@ import type { Config } from '../config.ts'
 
 /** An email to send. */
 export interface OutgoingMail {
-  /** One address. */
+  /** The recipient's address. */
   to: string
   subject: string
   text: string
   html: string
-  /** Identifies the email in its Message-ID, so that receivers can recognize a duplicate. */
+  /** Identifies the email in its Message-ID, so that mail servers can recognize duplicates. */
   key: string
 }
 
 /** Sends emails through the SMTP server of PARLEY_SMTP_URL. */
 export interface Mailer {
   /**
-   * Sends one email over its own connection, within a minute. Resolves once the server has accepted the email.
+   * Sends one email over its own connection, within one minute. Resolves once the server has accepted the email.
    * @throws MailError
    */
   send(mail: OutgoingMail, signal: AbortSignal): Promise<void>
 }
 
 /**
- * An email was not accepted. `refused`: a retry is useless, because the server permanently refused the
- * recipient or the content. `unsent`: the server has certainly not accepted the email. `unknown`: the connection ended after
- * the email was transmitted and before the server replied.
+ * The server did not accept an email. `refused`: the server has permanently refused the recipient or the content, so
+ * a retry is useless. `unsent`: the server has certainly not accepted the email. `unknown`: the connection ended
+ * after the email was transmitted and before the server replied.
  */
 export class MailError extends Error {
   readonly outcome: 'refused' | 'unsent' | 'unknown'
@@ -43,7 +43,7 @@ const LONGEST_REPLY = 300
 
 /** An error of nodemailer. */
 interface SmtpFault extends Error {
-  /** The code of the reply; absent if there was none. */
+  /** The code of the server's reply; absent without a reply. */
   responseCode?: number
   response?: string
   /** The command to which the server replied. */
@@ -55,7 +55,7 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
   if (settings === null) return null
   const { host, port, secure, requireTls, ignoreTls, verifiesCertificate, auth, from } = settings
 
-  /** The message as it is transmitted. */
+  /** Returns the message in the form in which it is transmitted. */
   async function composed({ to, subject, text, html, key }: OutgoingMail): Promise<Buffer> {
     const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
     const domain = from.address.split('@')[1] ?? 'localhost'
@@ -66,7 +66,7 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
       text,
       html,
       messageId: `<${key.replace(/[^\w-]/g, '.') || randomUUID()}@${domain}>`,
-      // Keeps vacation notices and ticket systems from replying (RFC 3834).
+      // These headers prevent vacation notices and replies of ticket systems (RFC 3834).
       headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
       disableFileAccess: true,
       disableUrlAccess: true,
@@ -87,7 +87,7 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
         socketTimeout: SILENCE_MS,
         maxResponseSize: 64 * 1024,
       })
-      /** The stream is not read before the server has accepted the sender and the recipient. */
+      /** nodemailer reads the stream only after the server has accepted the sender and the recipient. */
       const content = Readable.from([message])
       let isTransmitted = false
       content.once('end', () => {
@@ -121,7 +121,10 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
   }
 }
 
-/** Classifies an error. Its message is one line without credentials: a server's reply to them is left out. */
+/**
+ * Classifies an error. The resulting message is one line without credentials: it omits the server's reply to the
+ * credentials.
+ */
 function mailErrorOf({ responseCode, response, command = '', message }: SmtpFault, isTransmitted: boolean): MailError {
   const about = command.startsWith('AUTH') ? 'The mail server refused the user or password of PARLEY_SMTP_URL.' : ''
   const reply = (response ?? message).replace(/\s+/g, ' ').slice(0, LONGEST_REPLY)

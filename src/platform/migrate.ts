@@ -6,17 +6,17 @@ import { quoteName } from './postgres-connection.ts'
 
 const MIGRATIONS_DIRECTORY = path.resolve(import.meta.dirname, '../../prisma/migrations')
 
-/** One process at a time migrates a database. */
+/** The key of the advisory lock that lets one process at a time migrate a database. */
 const MIGRATION_LOCK = 7_275_539
 
-/** The same table as Prisma's schema engine creates, for compatibility with `prisma migrate`. */
+/** Creates the same table as Prisma's schema engine does, for compatibility with `prisma migrate`. */
 const CREATE_TABLE = `
   CREATE TABLE IF NOT EXISTS _prisma_migrations (
     id VARCHAR(36) PRIMARY KEY NOT NULL, checksum VARCHAR(64) NOT NULL, finished_at TIMESTAMPTZ,
     migration_name VARCHAR(255) NOT NULL, logs TEXT, rolled_back_at TIMESTAMPTZ, started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     applied_steps_count INTEGER NOT NULL DEFAULT 0)`
 
-/** Concurrent grants by two processes would fail. Started in a transaction. */
+/** The first statement of each transaction that migrates or grants rights, because concurrent grants would fail. */
 export const LOCK_MIGRATIONS_SQL = `SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`
 
 /** The single connection for migrations: PGlite, or a connection to PostgreSQL. */
@@ -27,17 +27,18 @@ export interface MigrationConnection {
 }
 
 export interface MigrationOptions {
-  /** The schema of the tables, which is created if it is missing. */
+  /** The schema of the tables, which is created if it does not exist. */
   schema?: string
   directory?: string
 }
 
 /**
  * Applies all missing migrations and returns their names. Each migration is one transaction, which also records the
- * migration in `_prisma_migrations` with Prisma's checksum. Prisma's own engine would keep tens of megabytes for the life of the
- * process, so only the scripts that write and check migrations use it. Several processes may do this at the same time:
- * a lock in each transaction makes them wait for one another, so a transaction pooler is enough.
- * @throws Error with the name of the migration that failed, which is rolled back
+ * migration in `_prisma_migrations` with Prisma's checksum. Prisma's own engine would keep tens of megabytes
+ * allocated in the process, so only the scripts that write and check migrations use it. Several processes may
+ * migrate at the same time: a lock in each transaction makes them wait for each other, so a connection through a
+ * transaction pooler is sufficient.
+ * @throws Error with the name of the failed migration, which is rolled back
  */
 export async function applyMigrations(
   connection: MigrationConnection,
@@ -52,7 +53,7 @@ export async function applyMigrations(
   return applied
 }
 
-/** Returns the names of the missing migrations, in their order. */
+/** Returns the names of the missing migrations in order. */
 export async function pendingMigrations(
   connection: Pick<MigrationConnection, 'query'>,
   { schema = 'public', directory = MIGRATIONS_DIRECTORY }: MigrationOptions = {},
@@ -62,7 +63,7 @@ export async function pendingMigrations(
   return entries.flatMap((entry) => (entry.isDirectory() && !applied.has(entry.name) ? [entry.name] : [])).sort()
 }
 
-/** Returns false if another process has applied the migration in the meantime. */
+/** Applies a migration. Returns false if another process has applied it in the meantime. */
 async function apply(
   connection: MigrationConnection,
   { schema, name, sql }: { schema: string; name: string; sql: string },
@@ -86,12 +87,15 @@ async function apply(
 }
 
 /**
- * Prisma wrote this into the first migration, whose text and checksum stay. The schema exists by then, and may be another
- * one.
+ * Prisma wrote this statement into the first migration, whose text and checksum must not change. The schema already
+ * exists at that point, and may have another name.
  */
 const CREATE_PUBLIC = /^CREATE SCHEMA IF NOT EXISTS "public";$/m
 
-/** CREATE SCHEMA IF NOT EXISTS needs the right to create schemas even if the schema exists. */
+/**
+ * Creates the schema only if it does not exist: CREATE SCHEMA IF NOT EXISTS needs the right to create schemas in
+ * both cases.
+ */
 const createSchemaSql = (schema: string) => `
   DO $do$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = '${schema.replaceAll("'", "''")}') THEN
@@ -108,7 +112,7 @@ async function namesOf(connection: Pick<MigrationConnection, 'query'>, schema: s
   return new Set((rows as { migration_name: string }[]).map((row) => row.migration_name))
 }
 
-/** No escaping is needed: the name consists of digits, letters and underscores. */
+/** The name needs no escaping, because it consists of digits, letters and underscores. */
 function recordOf(name: string, sql: string): string {
   const checksum = createHash('sha256').update(sql).digest('hex')
   return `INSERT INTO _prisma_migrations (id, checksum, finished_at, migration_name, applied_steps_count)

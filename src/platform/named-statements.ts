@@ -5,10 +5,11 @@ import type pg from 'pg'
 const LARGEST_STATEMENT_CACHE = 500
 
 /**
- * Names of prepared statements, so that PostgreSQL keeps their plans. Over a limit, further statements stay unnamed.
+ * Names prepared statements, so that PostgreSQL keeps their plans. Above a limit, additional statements stay
+ * unnamed.
  */
 export interface StatementNames {
-  /** Undefined for a statement that stays unnamed. */
+  /** Returns the name; undefined for a statement that stays unnamed. */
   of(statement: { sql: string }): string | undefined
   /** Changes all names, so that every statement is prepared again on each connection. */
   renew(): void
@@ -36,8 +37,8 @@ export function createStatementNames(): StatementNames {
 }
 
 /**
- * Names the statements that are long and constant, including those of pg-boss: PostgreSQL then plans each once per
- * connection.
+ * Names statements that are long and constant, including those of pg-boss, so that PostgreSQL plans each of them
+ * only once per connection.
  */
 export function createNamedQueries(pool: pg.Pool, names: StatementNames) {
   return <Row extends object = object>(text: string, values?: unknown[]): Promise<pg.QueryResult<Row>> =>
@@ -50,8 +51,8 @@ export function createNamedQueries(pool: pg.Pool, names: StatementNames) {
 const { serialize } = protocol
 
 /**
- * The equivalent for PGlite, whose own `query` parses and plans a statement each time, which is nearly the whole
- * cost of a long statement. Executes one statement at a time, and none within another caller's transaction.
+ * Does the same for PGlite, whose own `query` parses and plans a statement each time, which is almost the whole cost
+ * of a long statement. Executes one statement at a time, and never within another caller's transaction.
  * @throws PostgreSQL's error, with the SQLSTATE as `code`
  */
 export function createEmbeddedQueries(pglite: PGlite) {
@@ -89,7 +90,7 @@ export function createEmbeddedQueries(pglite: PGlite) {
   }
 }
 
-/** Sends protocol messages together with the Sync that ends them, whether they failed or not. */
+/** Sends protocol messages followed by a Sync, which ends them whether they succeeded or not. */
 function send(pglite: PGlite, ...messages: Uint8Array[]) {
   return pglite.execProtocolStream(Buffer.concat([...messages, serialize.sync()]))
 }

@@ -1,12 +1,12 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
-/** The numbers of parameters of short lists: few, so that each statement has few forms to prepare. */
+/** The numbers of parameters of short lists. There are few, so that each statement is prepared in few variants. */
 const SIZES = [1, 4, 16]
 
 /**
- * A condition that a column has one of these values. PostgreSQL does not know the length of an array, and would therefore plan
- * a named statement again each time, which takes longer than executing it. So a short list has a parameter for each value,
- * filled up with the last one.
+ * Condition: a column has one of these values. PostgreSQL does not know the length of an array parameter, and would
+ * therefore plan a named statement again each time, which takes longer than executing it. A short list therefore has
+ * one parameter per value, and repeats the last value to fill the remaining parameters.
  */
 export function isOneOf(column: Prisma.Sql, values: readonly string[]): Prisma.Sql {
   const size = SIZES.find((size) => size >= values.length)

@@ -3,17 +3,17 @@ import type { Platform } from './platform.ts'
 
 /** A connection outside the pool, for statements that must succeed while the pool is exhausted. */
 export interface OwnConnection {
-  /** Returns the rows. @throws after 3 s without an answer */
+  /**
+   * Executes a statement and returns the rows.
+   * @throws Error after 3 s without a result
+   */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
   close(): Promise<void>
 }
 
 const LONGEST_WAIT_MS = 3000
 
-/**
- * Opens the connection at the first use, and again after an error. PGlite has only one connection, which is used
- * instead.
- */
+/** Opens the connection on first use, and again after an error. For PGlite, uses the only connection. */
 export function openOwnConnection({ db, logger }: Pick<Platform, 'db' | 'logger'>): OwnConnection {
   if (db.beside === null) return { query: (statement) => db.prisma.$queryRaw(statement), async close() {} }
   const pool = db.beside.openPool({

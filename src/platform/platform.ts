@@ -13,12 +13,12 @@ import type { Mailer } from './mailer.ts'
 import type { PublicUrl } from './public-url.ts'
 import type { SecretBox } from './secret-box.ts'
 
-/** The external services, opened once by app.ts and passed to every part. */
+/** External services and other shared parts, which app.ts opens once and passes to every module. */
 export interface Platform {
   config: Config
   db: Database
   jobs: Jobs
-  /** The number of this process, which rows name as their worker. */
+  /** The number of this process. Rows refer to it as their worker. */
   worker: number
   log: EventLog
   signals: Signals
@@ -27,20 +27,21 @@ export interface Platform {
   /** Null if email is not set up. */
   mailer: Mailer | null
   logger: Logger
-  /** The metrics of this process; each part registers its own. */
+  /** The metrics of this process. Each module registers its own. */
   metrics: Registry
   secretBox: SecretBox
-  /** PARLEY_FILES. */
+  /** The storage of PARLEY_FILES. */
   files: FileStorage
   /** Joins streamed text for the same destination. */
   deltas: DeltaJoiners
   racepoint: Racepoint
-  /** Set in a replay only. */
+  /** Set only in a replay. */
   conductor?: Conductor
 }
 
 /**
- * A point at which a test can pause this process, to control what other processes do in the meantime. Does nothing otherwise.
- * `claimed`: the database has assigned runs to this worker, and the worker has not yet received them.
+ * Called at a point where a test can pause this process to control what other processes do in the meantime.
+ * Otherwise does nothing. `claimed`: the database has assigned runs to this worker, and the worker has not received
+ * them yet.
  */
 export type Racepoint = (point: 'claimed') => Promise<void>

@@ -48,14 +48,14 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
 }
 
 /**
- * Gives connections to requesters in turn: the pool's own queue does not distinguish requesters, and one member's
- * queries would block everybody else's.
+ * Gives connections to requesters in fair turns. The pool's own queue does not distinguish requesters, so the
+ * queries of one member would block those of everybody else.
  */
 function takeTurns(pool: pg.Pool, { places, longestWaitMs }: { places: number; longestWaitMs: number }): FairTurns {
   const turns = createFairTurns({ places: () => places, unboundedPlaces: createLoopPlaces({ most: places }) })
   const connect: (callback: Callback) => void = pool.connect.bind(pool)
 
-  /** Calls back as the pool's own method does; the connection's release also ends the turn. */
+  /** Calls back in the same way as the pool's own method. Releasing the connection also ends the turn. */
   function connectIn(end: () => void, callback: Callback): void {
     connect((error, client) => {
       if (client === undefined) {

@@ -7,7 +7,8 @@ import { createClient, jobSchemaOf, type PostgresAccess, quoteName, tlsAttempts 
 import { connectionFault, isEncryptionRefusal, isStartupRefusal, isWithoutTls } from './postgres-faults.ts'
 import { StartFaults } from './start-faults.ts'
 
-// Checks once at startup that a database has everything that the code relies on and cannot set itself.
+// Checks once at startup that a database has everything on which the code relies and which the code cannot set
+// itself.
 
 const MAIN = 'DATABASE_URL'
 const DIRECT = 'PARLEY_DIRECT_DATABASE_URL'
@@ -15,29 +16,35 @@ const OLDEST_VERSION = 14
 const CONNECT_TIMEOUT_MS = 5000
 /** A custom setting that shows whether a session accepted its startup settings. */
 const MARKER = 'parley.start'
-/** The order in which two connections are queried for their sessions. No pooler that rotates sessions matches this order. */
+/** The order in which two connections query their session ids. No pooler that rotates sessions produces this order. */
 const ASKED = [0, 0, 1, 0, 1, 1, 0, 1, 0, 0] as const
-/** Versions before the second migration ignored the parameter `schema`. */
+/** The versions before this migration ignored the parameter `schema`. */
 const FIRST_MIGRATION = '20261122000000_init'
 const SCHEMAS_SINCE = '20261126160000_bytewise_ids'
 
 /** The database as this process reaches it. */
 export interface InspectedPostgres {
-  /** For statements. */
+  /** The connection for statements. */
   main: PostgresAccess & { schema: string }
-  /** The connection for work that needs a session: presence and migrations. Null if there is only a transaction pooler. */
+  /**
+   * The connection for work that needs a session: presence and migrations. Null if the server can be reached only
+   * through a transaction pooler.
+   */
   direct: (PostgresAccess & { schema: string }) | null
-  /** The variable with the URL by which migrations are applied. */
+  /** The environment variable with the URL that migrations use. */
   migrationVariable: string
-  /** The user of `main` if `direct` has another one, who grants that user the rights to what it creates; else null. */
+  /**
+   * The user of `main`, if `direct` has another user, who must grant that user the rights to the objects it creates;
+   * otherwise null.
+   */
   grantee: string | null
-  /** Whether the user of `direct` creates the tables of jobs. If not, the user of `main` does. */
+  /** Whether the user of `direct` creates the tables of jobs; otherwise the user of `main` does. */
   isJobOwnerDirect: boolean
-  /** Whether the schema of jobs exists; creating it would need rights even then. */
+  /** Whether the schema of jobs exists. CREATE SCHEMA IF NOT EXISTS would need rights even then. */
   hasJobSchema: boolean
-  /** Names of the migrations that are missing. */
+  /** The names of the missing migrations. */
   pending: string[]
-  /** For the log, one line each. */
+  /** Warnings for the log, one line each. */
   warnings: string[]
 }
 
@@ -70,13 +77,16 @@ interface Rights {
   mayCreate: boolean
   hasJobSchema: boolean
   mayUseJobs: boolean
-  /** Whether the role may create tables of jobs, and owns those that exist. */
+  /** Whether the role may create tables of jobs and owns the existing ones. */
   ownsJobs: boolean
   mayCreateSchemas: boolean
-  /** Whether there are tables or sequences that the role may not use, and tables that belong to another role. */
+  /**
+   * Whether there are tables or sequences that the role may not use. The field below is about tables of another
+   * role.
+   */
   hasClosedTables: boolean
   hasForeignTables: boolean
-  /** True if there is no table of migrations yet. */
+  /** Whether the role may read the table of migrations; true if that table does not exist yet. */
   mayReadMigrations: boolean
 }
 
@@ -106,7 +116,7 @@ const RIGHTS = `
     coalesce((SELECT has_table_privilege(oid, 'SELECT') FROM pg_class
       WHERE relname = '_prisma_migrations' AND relnamespace = (SELECT oid FROM own)), true) AS "mayReadMigrations"`
 
-/** One URL, and the properties that its server reports. */
+/** A URL, and the properties that the server at this URL reports. */
 interface Reached {
   variable: string
   access: PostgresAccess
@@ -117,7 +127,10 @@ interface Reached {
 type Asked = Pick<Reached, 'variable' | 'access'>
 type WithRole = { facts: Pick<Facts, 'role'> }
 
-/** Tries both URLs. Writes nothing. @throws StartFaults with all faults */
+/**
+ * Connects to both URLs without writing anything.
+ * @throws StartFaults with all faults
+ */
 export async function inspectPostgres(urls: { url: string; directUrl: string | null }): Promise<InspectedPostgres> {
   const reaching = [reach(MAIN, urls.url), ...(urls.directUrl === null ? [] : [reach(DIRECT, urls.directUrl)])]
   const reached = await Promise.allSettled(reaching)
@@ -164,7 +177,7 @@ async function firstThatWorks(url: PostgresUrl, attempts: ReturnType<typeof tlsA
     try {
       return await examine({ url, tls, settings, keepsSession: !url.isPooler, schema: null })
     } catch (error) {
-      // A server without TLS is not the reason if TLS was only the second attempt.
+      // If TLS was only the second attempt, the missing TLS of the server is not the cause of the failure.
       if (failure === undefined || !isWithoutTls(error)) failure = error
       if (!isEncryptionRefusal(error)) break
     }
@@ -172,7 +185,7 @@ async function firstThatWorks(url: PostgresUrl, attempts: ReturnType<typeof tlsA
   throw failure
 }
 
-/** Connects, and detects whether there is a pooler between this process and PostgreSQL, and of which kind. */
+/** Connects, and detects whether a pooler is between this process and PostgreSQL, and its kind. */
 async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess; facts: Facts }> {
   const marker = randomUUID()
   const inTransactions: PostgresAccess = { ...access, settings: 'transaction' }
@@ -184,7 +197,7 @@ async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess
         await client.query('COMMIT')
         return { access, facts }
       }
-      // PostgreSQL identifies the session by its process id; poolers send another value.
+      // PostgreSQL identifies the session by its process id, whereas poolers send another value.
       const isDirect = (client as unknown as { processID: number }).processID === facts.pid
       if (isDirect) return { access, facts }
       const keepsSession = await isSessionKept(access)
@@ -197,7 +210,7 @@ async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess
     return { access: { ...inTransactions, keepsSession: await isSessionKept(inTransactions) }, facts }
   }
 
-  /** The server's settings after the settings of the URL have been applied. */
+  /** Returns the server's settings after the settings of the URL were applied. */
   async function again(): Promise<Facts> {
     return withClient(inTransactions, {}, factsOf)
   }
@@ -209,8 +222,8 @@ async function factsOf(client: pg.Client): Promise<Facts> {
 }
 
 /**
- * Whether each connection has its own session. Two connections that query in turn get the same
- * session from a transaction pooler that is idle, or changing sessions from one that is busy.
+ * Whether each connection has its own session. Two connections that query alternately get the same session from an
+ * idle transaction pooler, or changing sessions from a busy one.
  */
 async function isSessionKept(access: PostgresAccess): Promise<boolean> {
   return withClient(access, {}, (one) =>
@@ -233,7 +246,7 @@ async function withClient<T>(
 ): Promise<T> {
   const connectionTimeoutMillis = access.url.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
   const client = createClient(access, { settings, connectionTimeoutMillis, query_timeout: 4 * CONNECT_TIMEOUT_MS })
-  // An error of the connection is also thrown by the running query.
+  // The running query also rejects with an error of the connection.
   client.on('error', () => {})
   try {
     await client.connect()
@@ -285,12 +298,13 @@ function faultsOfPair(main: Reached, direct: Reached): string[] {
   return faults.map((fault) => `${DIRECT}: ${fault}`)
 }
 
-/** Only called if there are no faults, so the value exists. */
+/** Returns the schema. Called only if there are no faults, so the value exists. */
 const schemaOf = ({ access, facts }: Reached): string => access.url.schema ?? facts.schema ?? 'public'
 
 /**
- * Checks what the roles may do: `main` runs statements and performs jobs, `migrating` creates tables. Returns the names of
- * the migrations that are missing, and who creates the tables of jobs. @throws StartFaults
+ * Checks the rights of the roles: `main` executes statements and performs jobs; `migrating` creates tables. Returns
+ * the names of the missing migrations, and which user creates the tables of jobs.
+ * @throws StartFaults
  */
 async function checkRights(
   main: Reached,
@@ -300,12 +314,12 @@ async function checkRights(
   const isSame = main.facts.role === migrating.facts.role
   const rights = await rightsOf(main, schema)
   const migrationRights = isSame ? rights : await rightsOf(migrating, schema)
-  // A schema that the user of the other URL created stays that user's.
+  // If the user of the other URL has created the schema, that user keeps creating the tables.
   const isJobOwnerDirect = !isSame && (!rights.hasJobSchema || migrationRights.ownsJobs)
   const faults: string[] = []
   const report = ({ variable }: Reached, found: string[]) =>
     faults.push(...found.map((fault) => `${variable}: ${fault}`))
-  // The owner of the tables grants another user of DATABASE_URL what is missing, after the migrations.
+  // After the migrations, the owner of the tables grants another user of DATABASE_URL the missing rights.
   if (isSame || migrationRights.hasForeignTables) report(main, faultsOfUse(main, rights, schema))
   if (isJobOwnerDirect) report(migrating, faultsOfJobs(migrating, migrationRights, schema))
   else report(main, faultsOfJobs(main, rights, schema))
@@ -321,7 +335,10 @@ async function checkRights(
   return found
 }
 
-/** Checks again, after the migrations, that the user of DATABASE_URL may use all tables. @throws StartFaults */
+/**
+ * Checks after the migrations that the user of DATABASE_URL may use all tables.
+ * @throws StartFaults
+ */
 export async function checkTableRights({ main, grantee }: InspectedPostgres): Promise<void> {
   if (grantee === null) return
   const reached = { variable: MAIN, access: main, facts: { role: grantee } }
@@ -338,7 +355,10 @@ const rightsOf = (reached: Asked, schema: string) =>
 const pendingIn = (reached: Asked, schema: string) =>
   ask(reached, (client) => pendingMigrations({ query: (sql) => client.query(sql) }, { schema }))
 
-/** Uses a connection of its own. @throws StartFaults if it cannot be opened, or a query fails */
+/**
+ * Opens a separate connection and passes it to `use`.
+ * @throws StartFaults if the connection cannot be opened, or if a query fails
+ */
 async function ask<T>({ variable, access }: Asked, use: (client: pg.Client) => Promise<T>): Promise<T> {
   try {
     return await withClient(access, {}, use)
@@ -403,7 +423,10 @@ function faultsOfMigrating({ facts: { role } }: Reached, rights: Rights, schema:
   return []
 }
 
-/** Before 0.3 the parameter was ignored: then the rows are in the first schema of the search path. */
+/**
+ * Returns faults if an earlier version ignored the parameter `schema`. Versions before 0.3 did: their rows are in
+ * the first schema of the search path.
+ */
 async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {
   const { variable, access, facts } = main
   const { schema } = access.url

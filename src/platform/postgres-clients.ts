@@ -1,8 +1,8 @@
 import pg from 'pg'
 
-// Clients of `pg` with additional behaviour.
+// Clients of `pg` with additional behavior.
 
-/** The methods that `pg` calls on a query, beyond its types. */
+/** The methods of a query that `pg` calls but does not declare in its types. */
 interface QueryInternals {
   text: string
   requiresPreparation(): boolean
@@ -26,12 +26,16 @@ const WithStartup = pg.Client as unknown as new (
 
 const Query = pg.Query as unknown as new (config: unknown, values?: unknown, callback?: unknown) => QueryInternals
 
-/** These refuse to run in a transaction; pg-boss names everything in them with its schema. */
+/**
+ * Statements that refuse to run in a transaction. They need no search path, because pg-boss qualifies all names in
+ * them with its schema.
+ */
 const OUTSIDE_TRANSACTIONS = /\b(CONCURRENTLY|VACUUM)\b/
 
 /**
- * Makes a client for connections behind a transaction pooler, where each transaction may run in a different session. Each
- * transaction sets the settings for itself, in the same message as its first statement, which costs no round trip.
+ * Creates a client class for connections through a transaction pooler, which may execute each transaction in a
+ * different session. Each transaction sets the settings for itself, in the same message as its first statement, so
+ * this costs no round trip.
  */
 export function createLocalClient(settings: Readonly<Record<string, string>>): typeof pg.Client {
   const calls = Object.entries(settings).map(([name, value]) => `set_config(${literal(name)}, ${literal(value)}, true)`)
@@ -51,14 +55,14 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
     submit(connection: ConnectionInternals): Error | null {
       this.#isSetting = this.#client.getTransactionStatus() === 'I' && !OUTSIDE_TRANSACTIONS.test(this.text)
       if (!this.requiresPreparation()) {
-        // One message with several statements is one transaction, which a BEGIN within it continues.
+        // One message with several statements is one transaction, which a BEGIN among the statements continues.
         connection.query(this.#isSetting ? `${settingsSql}; ${this.text}` : this.text)
         return null
       }
       connection.stream.cork()
       try {
         if (this.#isSetting) {
-          // Everything up to the Sync that ends the query is one transaction.
+          // All messages up to the query's Sync are one transaction.
           connection.parse({ text: settingsSql })
           connection.bind({})
           connection.execute({})
@@ -85,7 +89,10 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
   }
 
   class LocalClient extends WithStartup {
-    /** Poolers refuse `options`, which are empty here unless a proxy reads them. */
+    /**
+     * Removes `options` if they are empty, because poolers refuse them. They are not empty only if a proxy reads
+     * them.
+     */
     override getStartupConf(): Record<string, string> {
       const { options = '', ...others } = super.getStartupConf()
       return options.trim() === '' ? others : { ...others, options }
@@ -107,7 +114,10 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
 
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
-/** Makes a client that refuses servers that do not bind the authentication to the TLS channel (`channel_binding=require`). */
+/**
+ * Creates a client class that refuses servers which do not bind the authentication to the TLS channel
+ * (`channel_binding=require`).
+ */
 export function channelBound(Client: typeof pg.Client): typeof pg.Client {
   return class extends Client {
     constructor(config?: string | pg.ClientConfig) {

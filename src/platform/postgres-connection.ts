@@ -4,11 +4,13 @@ import { messageOf } from '../lib/errors.ts'
 import { optionsOf, type PostgresUrl, type SslMode } from '../lib/postgres-url.ts'
 import { channelBound, createLocalClient } from './postgres-clients.ts'
 
-// The settings of every connection to PostgreSQL: the pool, Prisma's adapter, pg-boss, migrations, leases and presence.
+// The settings of every connection to PostgreSQL: for the pool, Prisma's adapter, pg-boss, migrations, leases and
+// presence.
 
 /**
- * Settings that the code relies on. They override the settings of the role, the database and the URL. Prisma's adapter writes times
- * without an offset and reads them as UTC; `pg` parses times and intervals in these styles only, and all text as UTF8.
+ * Settings on which the code relies. They override the settings of the role, the database and the URL. Prisma's
+ * adapter writes times without an offset and reads them as UTC. `pg` parses times and intervals only in these
+ * styles, and all text as UTF-8.
  */
 const REQUIRED = {
   TimeZone: 'UTC',
@@ -19,24 +21,24 @@ const REQUIRED = {
   standard_conforming_strings: 'on',
 }
 
-/** Defaults, which `options` of the URL may change. */
+/** Default timeouts, which `options` in the URL may change. */
 const TIMEOUTS = { statement_timeout: '30000', idle_in_transaction_session_timeout: '30000' }
 
-/** The `ssl` of `pg`. */
+/** The type of the option `ssl` of `pg`. */
 export type Tls = Exclude<pg.ClientConfig['ssl'], undefined>
 
-/** How this process reaches a server, as `inspectPostgres` detects. */
+/** How this process connects to a server, as detected by `inspectPostgres`. */
 export interface PostgresAccess {
   url: PostgresUrl
   tls: Tls
   /**
-   * `session`: a connection has its own session, and the server accepts settings at its start. `transaction`: a
-   * pooler refuses or forgets them, so every transaction sets them for itself.
+   * `session`: a connection has its own session, and the server accepts settings when the session starts.
+   * `transaction`: a pooler refuses or loses the settings, so each transaction sets them for itself.
    */
   settings: 'session' | 'transaction'
-  /** Whether the state of a session stays with its connection: advisory locks and prepared statements. */
+  /** Whether the session's state stays with the connection, which advisory locks and prepared statements need. */
   keepsSession: boolean
-  /** Null until it has been detected. */
+  /** The schema; null until it has been detected. */
   schema: string | null
 }
 
@@ -46,19 +48,19 @@ export interface ConnectionOptions extends Omit<pg.PoolConfig, 'connectionString
 }
 
 /**
- * Returns the schemas in which names are looked up. The job queue's comes first: its names are in lower case, and ours
- * are not, so neither hides a table of the other, and no other schema hides a table of either.
+ * Returns the search path. The schema of the job queue comes first: its names are in lower case and Parley's are
+ * not, so neither schema hides tables of the other, and no other schema hides tables of either.
  */
 export function searchPathOf(schema: string): string {
   return `${quoteName(jobSchemaOf(schema))}, ${quoteName(schema)}`
 }
 
-/** Returns the name of the schema of the job queue that belongs to our schema. */
+/** Returns the name of the job queue's schema that belongs to Parley's schema. */
 export const jobSchemaOf = (schema: string) => (schema === 'public' ? 'pgboss' : `pgboss_${schema}`)
 
 export const quoteName = (name: string) => `"${name.replaceAll('"', '""')}"`
 
-/** All settings of a connection; later ones replace earlier ones. */
+/** Returns all settings of a connection. Later settings override earlier ones. */
 export function settingsOf({ url, schema }: PostgresAccess, settings: Readonly<Record<string, string>> = {}) {
   const { search_path, ...others }: Record<string, string> = { ...TIMEOUTS, ...url.settings, ...settings }
   const path = schema === null ? search_path : searchPathOf(schema)
@@ -67,7 +69,7 @@ export function settingsOf({ url, schema }: PostgresAccess, settings: Readonly<R
   return { ...free, ...(path === undefined ? {} : { search_path: path }), ...REQUIRED }
 }
 
-/** Returns what `pg` needs to open a connection or a pool. */
+/** Returns the configuration with which `pg` opens a connection or a pool. */
 export function configOf(access: PostgresAccess, options: ConnectionOptions = {}): pg.PoolConfig {
   const { url, tls } = access
   const { settings: own, ...others } = options
@@ -83,7 +85,8 @@ export function configOf(access: PostgresAccess, options: ConnectionOptions = {}
     ...(url.isTlsDirect ? { sslnegotiation: 'direct' } : {}),
     enableChannelBinding: url.channelBinding !== 'disable',
     ssl: tls,
-    // A space, because an empty text would make `pg` read PGOPTIONS, which the URL parser has already read.
+    // A space instead of an empty text, for which `pg` would read PGOPTIONS. The URL parser has already read
+    // PGOPTIONS.
     options: startup.filter((part) => part !== null).join(' ') || ' ',
     keepAlive: true,
     ...others,
@@ -104,7 +107,7 @@ export function createClient(access: PostgresAccess, options: ConnectionOptions 
 }
 
 /**
- * Returns the encryption modes to try one after another, according to `sslmode`. Without `sslmode`, connections to this
+ * Returns the encryption modes to try in this order, according to `sslmode`. Without `sslmode`, connections to this
  * machine are encrypted only if the server requires it, and other connections whenever the server supports it.
  * @throws Error if a certificate cannot be read
  */
@@ -121,7 +124,7 @@ const isThisMachine = (host: string) => /^(localhost|127(\.\d+){3}|::1)$/i.test(
 
 function encryptionOf(mode: SslMode, { rootCertificate, certificate, key, keyPassword }: PostgresUrl['tlsFiles']): Tls {
   const root = rootCertificate === 'system' ? undefined : rootCertificate
-  // With a root certificate, libpq also verifies for `require`.
+  // With a root certificate, libpq verifies the server also for `require`.
   const isVerified = mode.startsWith('verify') || (mode === 'require' && root !== undefined)
   return {
     rejectUnauthorized: isVerified,

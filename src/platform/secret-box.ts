@@ -1,21 +1,27 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
 
-/** Encrypts values that must not be readable in the database: headers of tools and MCP servers, webhook secrets. */
+/**
+ * Encrypts values that must not be readable in the database, such as headers of tools and MCP servers, and webhook
+ * secrets.
+ */
 export interface SecretBox {
   /**
-   * Encrypts and authenticates a text; the result differs each time. `context` names what the text belongs to, e.g. a
-   * row's id.
+   * Encrypts and authenticates a text. The result differs each time. `context` identifies the object to which the
+   * text belongs, such as the id of a row.
    */
   seal(text: string, context?: string): string
-  /** Decrypts a text that was encrypted with the same key and context. @throws SealBrokenError for anything else */
+  /**
+   * Decrypts a text that was encrypted with the same key and context.
+   * @throws SealBrokenError for any other text
+   */
   open(sealed: string, context?: string): string
-  /** Returns an HMAC of a text, with a key derived from the same one, in base64url. */
+  /** Returns an HMAC of a text in base64url. The HMAC's key is derived from the same secret. */
   sign(text: string): string
-  /** Whether `sign` returned the signature for the text, with this key or the previous one. */
+  /** Whether `sign` returned this signature for the text, with the current or the previous key. */
   isSigned(text: string, signature: string): boolean
 }
 
-/** The value was encrypted with another key or context, or changed since. */
+/** Thrown if a value was encrypted with another key or context, or was changed afterwards. */
 export class SealBrokenError extends Error {
   constructor() {
     super('A stored secret cannot be decrypted: PARLEY_SECRET_KEY is not the one that it was encrypted with.')
@@ -23,16 +29,19 @@ export class SealBrokenError extends Error {
   }
 }
 
-/** The version of the format `v1.<nonce><tag><ciphertext>` in base64url, which allows another algorithm later. */
+/**
+ * The version of the format `v1.<nonce><tag><ciphertext>` (in base64url), so that another algorithm can be
+ * introduced later.
+ */
 const VERSION = 'v1'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /**
- * Creates a box whose key is derived from a string by HKDF-SHA-256. The string must be hard to guess: HKDF does not
- * strengthen a weak one. (Generated keys have 32 random bytes; the log warns of configured ones under 32 characters.)
- * AES-256-GCM with random nonces is safe for four billion encryptions per key (NIST SP 800-38D, 8.3). `keyBefore` is
- * only used to decrypt, while keys are rotated.
+ * Creates a box whose key is derived from a string by HKDF-SHA-256. The string must be hard to guess, because HKDF
+ * does not strengthen a weak string. (Generated keys have 32 random bytes; the log warns if a configured key has
+ * fewer than 32 characters.) AES-256-GCM with random nonces is safe for four billion encryptions per key (NIST SP
+ * 800-38D, 8.3). `keyBefore` is used only for decryption, during a key rotation.
  */
 export function createSecretBox(secretKey: string, keyBefore: string | null = null): SecretBox {
   if (secretKey === '') throw new Error('The secret key is empty.')
@@ -76,7 +85,7 @@ const isEqual = (one: string, other: string) => {
 
 const keyOf = (secretKey: string) => Buffer.from(hkdfSync('sha256', secretKey, 'parley', 'secret-box v1', 32))
 
-/** Returns null if the value was encrypted with another key or context. */
+/** Returns the decrypted text; null if the value was encrypted with another key or context. */
 function opened(bytes: Buffer, key: Buffer, context: string): string | null {
   const tag = bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES)
   try {

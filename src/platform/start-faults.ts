@@ -1,6 +1,6 @@
 import { messageOf } from '../lib/errors.ts'
 
-/** Settings that were checked at startup and cannot be used. Each fault names its variable and what to write. */
+/** Thrown at startup for settings that cannot be used. Each fault names the variable and what to set. */
 export class StartFaults extends Error {
   readonly faults: string[]
   constructor(faults: string[]) {

@@ -3,9 +3,9 @@ import { LOCK_MIGRATIONS_SQL } from './migrate.ts'
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
 /**
- * Returns statements by which the owner of Parley's tables in a schema grants another user the rights to use them. They
- * change nothing if that user has the rights, and skip objects of other owners. `isJobs`: the schema has only tables
- * of jobs, whose names are in lower case.
+ * Returns statements with which the owner of Parley's tables in a schema grants another user the rights to use them.
+ * The statements change nothing if the user already has the rights, and skip objects of other owners. `isJobs`:
+ * whether the schema contains only tables of jobs, whose names are in lower case.
  */
 export function grantTablesSql(schema: string, user: string, { isJobs = false } = {}): string {
   return `BEGIN;

@@ -3,31 +3,31 @@ import type { TelemetrySettings } from '../config.ts'
 
 /** A span of a trace. */
 export interface TelemetrySpan {
-  /** Starts a child span at `startedAt`, by default now. */
+  /** Starts a child span at `startedAt`; by default now. */
   child(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
   set(attributes: Attributes): void
   fail(message: string): void
-  /** Ends the span at the given time; by default now. Only the first call counts. */
+  /** Ends the span at the given time; by default now. Only the first call has an effect. */
   end(at?: Date): void
 }
 
-/** Exports traces by OTLP. Never throws or waits for the collector; drops what cannot be delivered. */
+/** Exports traces by OTLP. Never throws, and never waits for the collector. Drops traces that cannot be delivered. */
 export interface Telemetry {
   capturesContent: boolean
   /** Starts a trace. */
   trace(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
-  /** Exports the remaining spans, for at most 5 s. */
+  /** Exports the remaining spans, within 5 s at most. */
   close(): Promise<void>
 }
 
 const NO_SPAN: TelemetrySpan = { child: () => NO_SPAN, set() {}, fail() {}, end() {} }
 
-/** No traces; does not load OpenTelemetry. */
+/** Exports no traces, and does not load OpenTelemetry. */
 export const NO_TELEMETRY: Telemetry = { capturesContent: false, trace: () => NO_SPAN, async close() {} }
 
 const CLOSE_WITHIN_MS = 5000
 
-/** Loads OpenTelemetry and exports by OTLP over HTTP; without settings returns NO_TELEMETRY. */
+/** Loads OpenTelemetry and exports by OTLP over HTTP. Returns NO_TELEMETRY without settings. */
 export async function openTelemetry(settings: TelemetrySettings | null): Promise<Telemetry> {
   if (settings === null) return NO_TELEMETRY
   const [{ context, SpanStatusCode, trace }, sdk, { OTLPTraceExporter }, resources] = await Promise.all([

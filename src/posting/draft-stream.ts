@@ -7,11 +7,11 @@ import type { Platform } from '../platform/platform.ts'
 /** Streams the text part of a message to its space while it is written, in deltas joined over `PARLEY_DELTA_MS`. */
 export interface DraftStream {
   /**
-   * Adds text from the model. Returns whether the new text replaced some of the earlier text, because after `restart`
-   * it differs from it.
+   * Adds text from the model. Returns whether it replaced some of the earlier text, because the text since `restart`
+   * differs.
    */
   push(text: string): boolean
-  /** The model writes the text again from its beginning. Repeated text is not streamed again. */
+  /** Call it when the model writes the text again from its beginning. Repeated text is not streamed again. */
   restart(): void
   /** Streams the rest of the complete text. Resolves when the whole text is in the log, or was dropped. */
   complete(whole: string): Promise<void>
@@ -23,14 +23,14 @@ interface DraftPlace {
   spaceId: string
   partIndex: number
   runId: string
-  /** Called when text was sent. */
+  /** Called after text was appended to the log. */
   onDelta?: () => void
 }
 
 /**
- * Streams to the space's topic, until the run's topic is sealed. `ready` resolves with the id of
- * the message once it exists; text pushed before that waits. `known` is the text that an earlier attempt of the run has
- * streamed: the model writes it again from its beginning.
+ * Streams a text to the space's topic until the run's topic is sealed. `ready` resolves with the id of the message once
+ * it exists; until then, pushed text waits. `known` is the text that an earlier attempt of the run has streamed, and
+ * that the model now writes again from its beginning.
  */
 export function createDraftStream(
   { log, logger, config, deltas }: Platform,
@@ -47,7 +47,7 @@ export function createDraftStream(
   let messageId: string | null = null
   let appended: Promise<unknown> = Promise.resolve()
 
-  /** Appends need not wait for each other: the log keeps the order of the calls. */
+  /** Sends the new text. Appends need not wait for each other, because the log keeps the order of the calls. */
   function send(): void {
     if (messageId === null || sent === text.length) return
     const delta = { messageId, partIndex, offset: sent, delta: text.slice(sent) }
@@ -63,7 +63,7 @@ export function createDraftStream(
     appended = Promise.all([appended, settled])
   }
 
-  /** Replaces the text from the first difference on. */
+  /** Replaces the text from its first difference on. */
   function rewrite(whole: string): void {
     const offset = commonLength(text, whole)
     text = whole
@@ -124,7 +124,7 @@ export function createDraftStream(
   }
 }
 
-/** The length of the beginning that two texts share. It does not end within a surrogate pair. */
+/** Returns the length of the beginning that two texts share, without a half surrogate pair at its end. */
 function commonLength(one: string, other: string): number {
   const shorter = Math.min(one.length, other.length)
   let length = 0

@@ -6,13 +6,13 @@ import { ToolFailure } from '../tools/tool.ts'
 
 /** Confidentiality guard: allows a run to post in a space only while all members may read the run's content. */
 export interface Guard {
-  /** Condition on a row of "Space", for a statement that begins something in it. */
+  /** Returns the guard's condition for a statement on the space's own row. */
   onSpace(spaceId: string): Prisma.Sql
-  /** The same for any other row. */
+  /** Returns the guard's condition for a statement on any other row. */
   inSpace(spaceId: string): Prisma.Sql
   /** Checks the current members. @throws ToolFailure with CONFIDENTIAL */
   clear(spaceId: string): Promise<void>
-  /** The same, but only if the run has confidential content. */
+  /** Checks the current members if the run has confidential content. @throws ToolFailure with CONFIDENTIAL */
   clearIfMarked(spaceId: string): Promise<void>
 }
 

@@ -20,12 +20,12 @@ import {
 /** A message of a run that may still grow. */
 export interface OpenMessage {
   spaceId: string
-  /** The `replyTo` of its calls. */
+  /** The `replyTo` of the message's calls. */
   replyTo?: string
   postKey: string
   /** The finished parts. */
   parts: MessagePart[]
-  /** Null until its first part begins. */
+  /** The message; null until its first part begins. */
   message: Promise<Message> | null
 }
 
@@ -38,41 +38,50 @@ export interface Place {
   mention: string | null
 }
 
-/** Decides which message each part of a run belongs to, and when a message ends. */
+/** Decides to which message each part of a run belongs, and when a message ends. */
 export interface MessagePolicy {
-  /** True: messages grow by parts until something ends them. False: each part is a separate message. */
+  /** Whether a message has several parts. If false, each part is a separate message. */
   composite: boolean
-  /** The target of a text, from the input fields that precede it; null if it is known only when the input is complete. */
+  /**
+   * Returns the target of a text, from the input fields that precede it; null if it is known only when the input is
+   * complete.
+   */
   placeOfText(before: JsonObject): Place | null
-  /** The target of a call, from its state; null if the call is not shown. @throws ToolFailure */
+  /** Returns the target of a call, from its state; null if the call is not shown. @throws ToolFailure */
   placeOfCall(state: JsonObject): Place | null
   /**
-   * The space in which approval of a call is requested: where the call is shown, else the active space,
+   * Returns the space in which approval of a call is requested: the space that shows the call, else the active space,
    * else the trigger's space; null if there is none.
    */
   placeOfQuestion(state: JsonObject): Place | null
-  /** The target of a call whose input is streaming; null if not known yet. */
+  /** Returns the target of a call whose input is streaming; null if it is not known yet. */
   placeOfBegunCall(written: JsonObject): Place | null
   /**
-   * @returns the last message of the space, if the policy needs it
+   * @returns the `seq` of the space's last message, if the policy needs it
    * @throws ToolFailure if the agent may not post there
    */
   check(place: Place): Promise<number | null>
-  /** The message for the call's part: the open one, or a new one. */
+  /** Returns the message for the call's part: the open message, or a new one. */
   at(callId: string, place: Pick<Place, 'spaceId' | 'replyTo'>): OpenMessage
-  /** Whether an open message can move to another thread of its space: it has no finished part, and none is open there. */
+  /**
+   * Whether an open message can move to another thread of its space, because it has no finished part and no message is
+   * open there.
+   */
   mayMove(open: OpenMessage, replyTo: string | undefined): boolean
-  /** Sets the thread of an open message; its next step writes it. */
+  /** Sets the thread of an open message. The message's next step writes the change. */
   move(open: OpenMessage, replyTo: string | undefined): void
-  /** Ends a message: the next part begins another one. */
+  /** Closes a message, so that the next part begins another one. */
   close(open: OpenMessage): void
-  /** The messages that are open when the run pauses or ends. */
+  /** Returns the open messages, which must be finished when the run pauses or ends. */
   open(): OpenMessage[]
-  /** The messages that an earlier attempt began and this one continues, by the call that they show or stream. */
+  /**
+   * Returns the messages that an earlier attempt began and this attempt continues, each with the call that it shows or
+   * streams.
+   */
   shownBefore(): [callId: string, open: OpenMessage][]
   /**
-   * The message whose text an earlier attempt has left unfinished, by the call that continues it; null if there is none.
-   * Recovery ends such messages, unless the run relays the answer of another server.
+   * Returns the message whose text an earlier attempt has left unfinished, with the call that continues it; null if
+   * there is none. Crash recovery ends such messages, unless the run relays the answer of another server.
    */
   textBefore(): { callId: string; open: OpenMessage } | null
 }
@@ -129,7 +138,7 @@ export function eachPartAMessage(
   }
 }
 
-/** The target that the model named for a call, under SPACE_TOOLS. */
+/** Returns the target that the model named for a call, under SPACE_TOOLS. */
 const placeOfCall = (state: JsonObject): Place | null => placeIn(placementOf(state))
 
 function activePlace({ context }: Pick<RunExecution, 'context'>): Place | null {
@@ -146,13 +155,13 @@ const NO_AGENT_MEMBER = 'Only an agent that is a member of that space can be men
 
 const PAUSED = 'That agent is paused: nothing wakes it now. Mention another one, or none.'
 
-/** The error for a mention of an entity that is not, or no longer, an agent member. */
+/** Returns the error for a mention of an entity that is not an agent member, or no longer one. */
 export const noAgentMember = (): ToolFailure => new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
 
 /**
- * The policy of SPACE_TOOLS: one message per space and thread, with everything that the run posts and shows there as
- * parts, in order. A mention, a wait, a pause or the run's end finishes it; the next part begins
- * another one.
+ * The policy of SPACE_TOOLS: one message per space and thread, whose parts are the texts, calls and files that the run
+ * posts there, in order. A mention, a wait, a pause or the run's end finishes the message; the next part begins another
+ * one.
  */
 export function composites(
   run: Pick<RunExecution, 'context'>,
@@ -224,7 +233,7 @@ export function composites(
   }
 }
 
-/** A space and a thread in it, as the key of a map. */
+/** Returns the map key for a space and a thread. */
 const keyOf = ({ spaceId, replyTo }: Pick<Place, 'spaceId' | 'replyTo'>) =>
   replyTo === undefined ? spaceId : `${spaceId} ${replyTo}`
 
@@ -233,12 +242,18 @@ function setReply(open: OpenMessage, replyTo: string | undefined): void {
   else open.replyTo = replyTo
 }
 
-/** The `replyTo` among the fields of a call; some models write empty strings for omitted fields. */
+/**
+ * Returns the `replyTo` of a call's fields. An empty string counts as absent, because some models write one for omitted
+ * fields.
+ */
 export function replyIn({ replyTo }: JsonObject): Pick<Place, 'replyTo'> {
   return isId(replyTo) ? { replyTo } : {}
 }
 
-/** The `replyTo` that an earlier attempt of the run must have named for a message; none if it went to the default thread. */
+/**
+ * Returns the `replyTo` that an earlier attempt of the run must have named for a message; none if the message is in the
+ * default thread.
+ */
 function replyOf({ replyToId }: Message, byDefault: ReplyPlace): Pick<Place, 'replyTo'> {
   return replyToId === byDefault.replyToId ? {} : { replyTo: replyToId ?? OUTSIDE_OF_THREADS }
 }
@@ -250,22 +265,24 @@ function placeIn(placement: Placement | null): Place | null {
   return { spaceId: placement.spaceId, mention: placement.mention }
 }
 
-/** Begins and extends a run's open messages, by the message policy. */
+/** Begins and extends a run's open messages according to the message policy. */
 export interface MessageGrowth {
   /**
-   * Begins a message, with a call that it shows or without parts; returns the existing one if it
-   * was already begun.
+   * Begins a message without parts, or with a call that it shows. Returns the existing message if it was already begun.
    * @throws ToolFailure
    */
   begin(open: OpenMessage, call?: ShownCall): Promise<Message>
   /** Shows a call whose input is streaming as the next part; begins the message if necessary. @throws ToolFailure */
   beginPart(open: OpenMessage, call: ShownCall): Promise<Message>
-  /** Applies a step to the message; closes it if the step, or somebody else, has ended it. @throws ToolFailure */
+  /**
+   * Applies a step to the message, and closes the message if the step or somebody else has ended it. @throws
+   * ToolFailure
+   */
   grow(open: OpenMessage, message: Message, parts: MessagePart[], step: Step): Promise<void>
 }
 
 export function createMessageGrowth(posting: RunMessages, policy: MessagePolicy): MessageGrowth {
-  /** The key makes repeated calls return the same message. */
+  /** Posts a message, or returns the one that was posted with the same key. */
   async function post({ spaceId, postKey, replyTo }: OpenMessage, call?: ShownCall): Promise<Message> {
     const { composite } = policy
     const replying = replyTo === undefined ? {} : { replyTo }
@@ -289,7 +306,7 @@ export function createMessageGrowth(posting: RunMessages, policy: MessagePolicy)
       await posting.grow(message, parts, step)
     } catch (error) {
       if (isMessageEnded(error)) policy.close(open)
-      // The message is routed here, and the mentioned agent may have left since the mention was checked.
+      // This write routes the message, and the mentioned agent may have left since the mention was checked.
       throw error instanceof BadInputError ? noAgentMember() : error
     }
   }

@@ -29,17 +29,17 @@ import { ToolFailure } from '../tools/tool.ts'
 import type { Guard } from './guard.ts'
 
 /**
- * A new message: without parts, or with a call as its first part; for a composite one, the input of
- * that call is still streaming.
+ * A new message, without parts or with a call as its first part. In a composite message, the input of that call is
+ * still streaming.
  */
 export interface Beginning {
   spaceId: string
   /** Idempotency key within the run. */
   postKey: string
   composite: boolean
-  /** The `replyTo` of the call; absent: the message goes to the default thread of the run in the space. */
+  /** The `replyTo` of the call. If absent, the message goes to the run's default thread in the space. */
   replyTo?: string
-  /** It is the run's closing text. */
+  /** Whether the message is the run's final plain text. */
   fromPlainText?: boolean
   shown?: calls.ShownCall
 }
@@ -49,14 +49,14 @@ type Begun = Pick<Message, 'id' | 'spaceId'>
 /** The messages of one run, from their first character on, written under its hold. All methods throw RunLostError. */
 export interface RunMessages {
   /**
-   * Begins a message: assigns its `seq`, and status STREAMING, or REQUIRES_ACTION if its call
-   * waits. Null: the agent is not a member.
+   * Begins a message and assigns its `seq`. Its status is STREAMING, or REQUIRES_ACTION if its call waits. Returns null
+   * if the agent is not a member.
    * @throws ToolFailure if the message to reply to does not exist
    */
   begin(beginning: Beginning): Promise<Message | null>
   /**
-   * Saves the draft, which is otherwise only in the event log, in case this process dies. Returns
-   * false if the message has ended, or the guard refuses.
+   * Saves the draft in case this process dies, because the draft is otherwise only in the event log. Returns false if
+   * the message has ended, or the guard refuses.
    */
   save(message: Begun, parts: MessagePart[]): Promise<boolean>
   /** Applies a step to a message. @throws MESSAGE_ENDED; BadInputError if the mentioned agent has left */
@@ -66,21 +66,29 @@ export interface RunMessages {
   /** Stores the result of a shown call in a message that continues. With null, only publishes that the call changed. */
   callChanged(message: Begun, partIndex: number, result: ToolResult | null): Promise<void>
   /**
-   * Ends a message as INTERRUPTED, with the text written so far. Settles its call, even if somebody
-   * else has ended the message.
+   * Ends a message as INTERRUPTED, with the text so far. Settles its call, even if somebody else has ended the message.
    */
   interrupt(message: Begun, parts: MessagePart[], result: ToolResult | null): Promise<void>
-  /** The same for a call that members may not see: its content is removed from the message. */
+  /** Ends a message as INTERRUPTED and removes the content of its call, which members may not see. */
   withdraw(message: Begun, parts: MessagePart[], result: ToolResult): Promise<void>
   /** All messages that the run has begun, oldest first. */
   begun(): Promise<Message[]>
-  /** Whether the run has begun a message other than its closing text, here or as `begun` has read. */
+  /**
+   * Whether the run has begun a message other than its closing text, in this attempt or among those that `begun` has
+   * read.
+   */
   hasPosted(): boolean
-  /** Whether the agent may post in a space, and mention another one there; with the last message of the space. */
+  /**
+   * Returns whether the agent may post in a space and mention another agent there, with the `seq` of the space's last
+   * message.
+   */
   mayWrite(spaceId: string, mention: string | null): Promise<MayWrite>
-  /** Returns the thread of a message in a space: the one that its call names, else the default of the run. @throws ToolFailure */
+  /**
+   * Returns the thread for a message in a space: the thread that the message's call names, else the run's default.
+   * @throws ToolFailure
+   */
   placeOf(spaceId: string, replyTo: string | undefined): Promise<ReplyPlace>
-  /** Whether a message has a thread. */
+  /** Whether a message has replies. */
   hasReplies(message: Begun): Promise<boolean>
   /** Checks that the members of the space may read the content of the run. @throws ToolFailure with CONFIDENTIAL */
   checkHeard(spaceId: string): Promise<void>
@@ -88,7 +96,7 @@ export interface RunMessages {
 
 const MESSAGE_ENDED = 'MESSAGE_ENDED'
 
-/** Somebody else has ended the message to which a call adds. The run itself continues. */
+/** Returns the failure of a call whose message somebody else has ended. The run itself continues. */
 function messageEnded(): ToolFailure {
   return new ToolFailure(
     MESSAGE_ENDED,
@@ -143,10 +151,10 @@ export function createRunMessages(
     await callPublisher.waits(call, approval === undefined ? 'answerers' : 'deciders')
   }
 
-  /** Adds the sources of a shown call to the run. Returns the changes to the run's row. */
+  /** Adds the space of a shown call that waits to the run's sources. Returns the changes to the run's row. */
   function applyShown(spaceId: string, shown: calls.ShownCall | undefined): Pick<HowHeld, 'sets'> {
     if (!shown?.waitMs) return {}
-    // A waiting call is answered in its space.
+    // People answer a waiting call in its space, so the answer has this source.
     run.apply({ learned: { places: [spaceId] } })
     return { sets: setsOf(run.context.run) }
   }
@@ -160,8 +168,8 @@ export function createRunMessages(
   }
 
   /**
-   * In one statement, if the agent is a member, increments the space's counter, records that the run posted
-   * in the space, and writes the message and its call.
+   * If the agent is a member, increments the space's counter, records that the run posted in the space, and writes the
+   * message and its call, all in one statement.
    */
   async function insert({
     spaceId,
@@ -173,7 +181,7 @@ export function createRunMessages(
   }: Beginning): Promise<Message | null> {
     await platform.conductor?.reached({ type: 'post', runId })
     const place = await placeOf(spaceId, replyTo)
-    // Read when it is needed: a think cycle's root and depth change with the events that it takes.
+    // Read these as late as possible, because a think cycle's root and depth change with the events that it claims.
     const { rootId, depth, places, label, askers } = run.context.run
     const isMember = isMemberSql({ spaceId, entityId: agentId })
     const changes: Changes = {
@@ -205,8 +213,8 @@ export function createRunMessages(
   }
 
   /**
-   * Writes the message and everything that belongs to the step in one statement. A message that the step finishes is
-   * posted, with its effects.
+   * Writes the message and the other changes of the step in one statement. If the step finishes the message, also posts
+   * it, with its effects.
    */
   async function writeStep(message: Message, parts: MessagePart[], step: Step) {
     const { id, spaceId } = message
@@ -231,7 +239,7 @@ export function createRunMessages(
         ...(asks === undefined ? {} : { asks: calls.awaitReplySql(asks), room: RAISE_VERSION_SQL }),
         ...expected?.effects,
       }
-      // Lock the run first, so that answers that arrive in the meantime are seen: they may concern calls in this message.
+      // Lock the run first, because answers to calls in this message may arrive in the meantime.
       if (tx !== undefined && showsCalls) await writeHeld(tx, run.context)
       const row = await hold.write<MessageRow & { came?: unknown }>(changes, {
         returning: expected === undefined ? 'message' : 'routed',
@@ -310,7 +318,7 @@ export function createRunMessages(
   }
 }
 
-/** The `replyTo` of a message that leaves the thread of its run. */
+/** The `replyTo` with which a message leaves the thread of its run. */
 export const OUTSIDE_OF_THREADS = 'none'
 
 const noRepliedMessage = () =>
@@ -323,24 +331,27 @@ const repliedMessageDeleted = () =>
 
 const isCall = ({ type }: MessagePart): boolean => type === 'tool'
 
-/** A call as a part. */
+/** Returns the part that shows a call. */
 export function callPart(toolCallId: string, { isUnfinished }: { isUnfinished: boolean }): MessagePart {
   return { type: 'tool', toolCallId, ...(isUnfinished ? { unfinished: true } : {}) }
 }
 
 /** A change to a message, or its end. `parts` are always all of its finished parts, the new one last. */
 export interface Step {
-  /** The new part: a complete text, a shown call, or a file. Absent if the parts already existed. */
+  /** The new part: a complete text, a shown call, or a file. Absent if the step adds none. */
   adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall } | { type: 'file'; file: NewFile }
-  /** The message was begun in another thread, before the model had written its `replyTo`. */
+  /**
+   * The thread to which the message moves, if it was begun in another thread before the model had written its
+   * `replyTo`.
+   */
   moves?: ReplyPlace
-  /** The call that is settled in the same write, so that a crash cannot separate the two. */
+  /** The result of a call that is settled in the same write, so that a crash cannot separate the two. */
   result?: ToolResult
-  /** The call that then waits for a reply; with `people`, people may reply too. */
+  /** The call that waits for a reply after the step; with `people`, people may reply too. */
   asks?: calls.AskingCall & { people: boolean }
   /**
-   * The message gets no more parts: REQUIRES_ACTION while a call that it shows waits, else
-   * COMPLETE. It is routed when complete, or at once if it mentions somebody or asks for a reply.
+   * Set if the message gets no more parts. Its status is then REQUIRES_ACTION while a call that it shows waits, else
+   * COMPLETE. It is routed when it is complete, or at once if it mentions an agent or asks for a reply.
    */
   ends?: { mention: string | null }
 }
@@ -359,7 +370,7 @@ interface WrittenStep {
   isWhole: boolean
 }
 
-/** After a step is written: publishes its changes to viewers of the message. */
+/** Publishes the changes of a step to viewers of the message, after the step is written. */
 export async function publishStep(
   messagePublisher: MessagePublisher,
   { message, parts, step, isWhole }: WrittenStep,
@@ -374,14 +385,14 @@ export async function publishStep(
   if (ends !== undefined) await messagePublisher.updated(message)
 }
 
-/** The marks of a run's messages, as the run extends them. */
+/** Keeps the marks of a run's messages while the run extends them. */
 export interface MessageMarks {
   /**
-   * The marks of a message after a step, and the condition that all members of its space may read them. An end
-   * adds no content, so it changes no marks.
+   * Returns the marks of a message after a step, and the condition that all members of the space may read content with
+   * these marks. A step that only ends the message changes no marks, because it adds no content.
    */
   by(message: Message, step: { isEnd: boolean }): { marks: Marks; isHeard: Prisma.Sql }
-  /** The message has received more content. */
+  /** Call it when the message has received more content. */
   writtenOn(messageId: string): void
 }
 
@@ -407,7 +418,10 @@ export type MayWrite =
   | { type: 'mentions-no-agent' }
   | { type: 'mentions-paused' }
 
-/** Whether an agent may post in a space, and mention another one there; with the last message of the space. */
+/**
+ * Returns whether an agent may post in a space and mention another agent there, with the `seq` of the space's last
+ * message.
+ */
 export async function mayWrite(
   db: Database,
   agentId: string,
@@ -425,19 +439,22 @@ export async function mayWrite(
   return { type: 'yes', lastSeq: place.lastSeq }
 }
 
-/** The end of a message with a mention or a question; `waits`: it shows a waiting call. */
+/**
+ * Returns the end of a message. `asks`: the message asks for a reply. `waits`: the condition that it shows a waiting
+ * call.
+ */
 export function endOf(mentionedAgentId: string | null, asks: { people: boolean } | undefined, waits: Prisma.Sql) {
   const status = asks?.people === true ? ('REQUIRES_ACTION' as const) : ('COMPLETE' as const)
   return { status, mentionedAgentId, waits, asks: asks !== undefined }
 }
 
-/** The changes for a new part. */
+/** Returns the changes for a new part. */
 function addedWith(adds: Step['adds']): Changes {
   if (adds?.type === 'file') return insertSentFileSql(adds.file, 'message')
   return showing(adds?.type === 'call' ? adds.shown : undefined)
 }
 
-/** The changes for a newly shown call: the call itself and, if it waits, its notification. */
+/** Returns the changes for a newly shown call: the call itself and, if it waits, its notification. */
 export function showing(shown: calls.ShownCall | undefined): Changes {
   if (shown === undefined) return {}
   return {
@@ -462,8 +479,8 @@ export async function postedBefore(
 const MOST_ATTEMPTS = 5
 
 /**
- * Wraps a posting whose statements include the conditions of its guard. If they do not hold,
- * reports why; retries if they hold again.
+ * Wraps posting methods whose statements include the conditions of the guard. If a statement wrote nothing because a
+ * condition did not hold, throws the reason, or retries if the condition holds again.
  */
 export function withConfidentialityGuard(
   posting: RunMessages,

@@ -25,26 +25,27 @@ import { createStreamingTexts, type TextBefore } from './streaming-text.ts'
 /** Posts a run's messages while this process executes it. */
 export interface SpaceWriter extends Speech {
   /**
-   * Called when a posting call's input begins to stream: streams its text, unless the fields before the text are refused. If a
-   * text of the call is already streaming, the model generates it again: the message continues, and changes from the first difference on.
+   * Called when a posting call's input begins to stream. Streams the text, unless the fields before the text are
+   * refused. If a text of the call is already streaming, the model generates it again: the message continues, and its
+   * text is replaced from the first difference on.
    */
   open(callId: string, presence: SpeechPresence): void
   /** Whether people have seen unfinished text of the call. */
   isHeard(callId: string): Promise<boolean>
-  /** Called when the input of a visible call begins to stream: shows the call once its space is known. */
+  /** Called when the input of a visible call begins to stream. Shows the call once its space is known. */
   openPart(callId: string, tool: Tool): void
-  /** Adds raw JSON of the input of a posting or visible call. */
+  /** Adds raw JSON to the input of a posting or visible call. */
   write(callId: string, delta: string): void
   /**
-   * Shows a call as a part; if it waits, somebody must answer or approve it in time. Returns false if
-   * the call is not shown.
+   * Shows a call as a part. If the call waits, its wait is recorded with the part. Returns false if the call is not
+   * shown.
    * @throws ToolFailure
    */
   show(use: ToolUse, how: HowShown): Promise<boolean>
-  /** The space in which people would be asked about a call; null if there is none. */
+  /** Returns the space in which people would be asked about a call; null if there is none. */
   spaceOfQuestion(state: JsonObject): string | null
   /**
-   * Finishes the message that a call has shown or written: it becomes complete, or
+   * Finishes the message that shows or streams a call. The message becomes complete, or
    * INTERRUPTED if the model was cut off. Returns true if this journals the result, false if the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
@@ -52,9 +53,9 @@ export interface SpaceWriter extends Speech {
   hasPosted(): boolean
   /** Posts the closing text of a run that has posted nothing, once. @throws ToolFailure */
   postPlainText(spaceId: string, text: string): Promise<void>
-  /** The call that continues the text of an earlier attempt; null if there is none, or it has ended. */
+  /** Returns the call that continues the text of an earlier attempt; null if there is none, or it has ended. */
   continued(): string | null
-  /** Whether nothing is open: `finish` would have no effect. */
+  /** Whether no message is open, so that `finish` would have no effect. */
   isQuiet(): boolean
   /** Called when the run pauses or ends normally: finishes the messages that are open for more parts. */
   finish(): Promise<void>
@@ -67,7 +68,10 @@ interface SpaceWriterParts {
   before: TextBefore | null
 }
 
-/** Writes a run's messages: the texts and visible calls become parts of messages, and the policy determines when a message ends. */
+/**
+ * Creates the writer of a run's messages. Texts and visible calls become parts of messages; the policy determines when
+ * a message ends.
+ */
 export function createSpaceWriter(platform: Platform, { run, posting, policy, before }: SpaceWriterParts): SpaceWriter {
   const growth = createMessageGrowth(posting, policy)
   const { id: runId } = run.context.run
@@ -133,7 +137,7 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy, be
     isQuiet: () => spoken.isQuiet() && shown.isQuiet() && policy.open().length === 0,
     async finish() {
       await spoken.interruptAll()
-      // Messages must exist before the run ends, or their streamed text would be lost.
+      // Wait until the messages exist, because their streamed text would be lost if the run ended first.
       await shown.cancelDrafts()
       await finishOpen()
     },
@@ -142,10 +146,10 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy, be
 
 const replying = (replyTo: string | null) => (replyTo === null ? {} : { replyTo })
 
-/** The key within the run of the message with its closing text. */
+/** The idempotency key, within the run, of the message with its closing text. */
 const PLAIN_TEXT = 'plain text'
 
-/** A message that somebody else has ended needs no further end. */
+/** Ignores the error of a message that somebody else has ended. @throws any other error */
 function unlessEnded(error: unknown): void {
   if (!isMessageEnded(error)) throw error
 }
@@ -154,13 +158,13 @@ interface WriterInput {
   speech: RunMessagesParts
   run: RunExecution
   scene: { agent: Pick<ToolScene['agent'], 'toolset'>; originIn: OriginIn; placeIn: PlaceIn }
-  /** The run has posted nothing yet. */
+  /** Whether the run has posted nothing yet. */
   fresh: boolean
-  /** The text that an earlier attempt has left unfinished will be written again. */
+  /** Whether the text that an earlier attempt has left unfinished will be written again. */
   continues: boolean
 }
 
-/** Creates the writer for the agent's toolset: it posts in the entered space, or in the spaces that the calls name. */
+/** Creates the writer for the agent's toolset. It posts in the entered space, or in the spaces that the calls name. */
 export async function openWriter(
   platform: Platform,
   { speech, run, scene, fresh, continues }: WriterInput,
@@ -192,8 +196,8 @@ async function readTextBefore({ log }: Platform, policy: MessagePolicy): Promise
 }
 
 /**
- * Runs `stretch` and finishes the open messages at its end. If it aborts or throws, they stay open
- * for the next attempt, or for the cleanup of the run.
+ * Runs `stretch`, and then finishes the open messages. If `stretch` aborts or throws, they stay open for the next
+ * attempt, or for the cleanup of the run.
  */
 export async function finishAfter<T extends { type: string }>(
   writer: SpaceWriter,
@@ -207,8 +211,8 @@ export async function finishAfter<T extends { type: string }>(
 const SECONDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 300]
 
 /**
- * Returns a function to call with each delta of a run; the first call measures the time since the
- * run was queued. Ignores runs that did not start here.
+ * Returns a function to call at each delta of a run. Its first call records the time since the run was queued. It
+ * records nothing for a run that did not start in this process.
  */
 export function createFirstDelta({ metrics, clock }: Platform, { run, kind }: Claim): () => void {
   const seconds = histogram(

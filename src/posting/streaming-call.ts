@@ -15,25 +15,28 @@ import { callPart, type RunMessages, type ToolResult } from './run-messages.ts'
 export interface StreamingCalls {
   /** Shows a call whose input begins to stream, once its target is known. */
   begin(callId: string, tool: Tool): void
-  /** Adds raw JSON of its input, which is shown at intervals. */
+  /** Adds raw JSON to the call's input, which is shown at intervals. */
   write(callId: string, delta: string): void
   /** Shows a call whose input is complete. Returns false if the call is not shown. @throws ToolFailure */
   show(use: ToolUse, how: HowShown): Promise<boolean>
-  /** The space in which people would be asked about a call; null if there is none. */
+  /** Returns the space in which people would be asked about a call; null if there is none. */
   spaceOfQuestion(state: JsonObject): string | null
   /** Journals the result of a call together with the change to its message. Returns false if the call is not shown. */
   settle(result: ToolResult): Promise<boolean>
-  /** Whether nothing is shown. */
+  /** Whether no call is shown or being shown. */
   isQuiet(): boolean
-  /** Cancels the calls whose input is streaming. Resolves when everything begun exists, or has failed. */
+  /** Stops showing calls whose input is streaming. Resolves when their messages exist, or could not be begun. */
   cancelDrafts(): Promise<void>
 }
 
 /** How a call is shown. */
 export interface HowShown {
-  /** Null if the call does not wait. */
+  /** The call's wait for an answer or a decision; null if it does not wait. */
   wait: NewWait | null
-  /** `question`: people are asked about the call, or have approved it in advance. */
+  /**
+   * `call`: in the call's target. `question`: in the space where people are asked about the call, or would have been if
+   * they had not approved it in advance.
+   */
   at: 'call' | 'question'
 }
 
@@ -60,12 +63,12 @@ export function createStreamingCalls(
     else shown.set(callId, { open, mention: null })
   }
 
-  /** The parts of a message with the call's part, which comes last if it is not among the finished ones. */
+  /** Returns the parts of a message with the call's part, which is appended unless it is among the finished parts. */
   function partsWith(callId: string, { parts }: OpenMessage, { isUnfinished }: { isUnfinished: boolean }) {
     return indexOfCall(parts, callId) < 0 ? [...parts, callPart(callId, { isUnfinished })] : parts
   }
 
-  /** The message for a call whose input is complete; null if there is none. @throws ToolFailure */
+  /** Returns the message for a call whose input is complete; null if the call is not shown. @throws ToolFailure */
   async function openOf(callId: string, place: Place | null): Promise<OpenMessage | null> {
     const begun = (await drafts.get(callId)?.end()) ?? shown.get(callId)?.open
     if (begun !== undefined && begun.spaceId !== place?.spaceId)
@@ -98,7 +101,7 @@ export function createStreamingCalls(
         : growth.grow(open, message, parts, { result, ...(goesOn ? {} : { ends: { mention } }) })
     await grown.catch(async (error) => {
       if (!(error instanceof ToolFailure)) throw error
-      // If a mention is refused, or the message has ended, the call still has its result.
+      // If the mention is refused, or the message has ended, still store the call's result.
       if (!isConfidential(error)) return changed()
       await posting.withdraw(message, parts, result)
       policy.close(open)
@@ -152,8 +155,8 @@ export interface PartDraft {
   /** Adds raw JSON of the input. */
   push(delta: string): void
   /**
-   * Stops reporting. Resolves when no report is in progress, with the message that the part has
-   * begun in; null if there is none, because its target was unknown or refused.
+   * Stops updating viewers. Resolves when no update is in progress, with the message in which the part has begun; null
+   * if it has not begun, because its target was unknown or refused.
    */
   end(): Promise<OpenMessage | null>
 }
@@ -166,14 +169,14 @@ interface PartDraftInput {
 }
 
 /**
- * Begins the part once its target is known and allowed; at once if the target does not depend on
- * the input. Shows the input as it grows, without the fields that only name the target.
+ * Begins the part once its target is known and allowed, which is at once if the target does not depend on the input.
+ * Shows the input as it grows, without the fields that only name the target.
  */
 export function createPartDraft({ logger }: Platform, parts: PartDraftInput): PartDraft {
   const { posting, policy } = parts
   const { id: toolCallId, tool } = parts.call
   let open: OpenMessage | null = null
-  /** Reports that the input has grown; set once the part begins. */
+  /** The function that shows a longer input; set once the part begins. */
   let begun: Promise<(input: JsonObject) => Promise<void>> | null = null
 
   async function begin(place: Place, input: JsonObject | null) {
@@ -203,7 +206,7 @@ export function createPartDraft({ logger }: Platform, parts: PartDraftInput): Pa
   if (placeBefore !== null) begun = begin(placeBefore, null)
   begun?.catch(() => {})
   const draft = createInputDraft((written) =>
-    // If the part cannot begin, or the run is lost, nothing is reported.
+    // If the part cannot begin, or the run is lost, viewers get no update.
     tellOf(written).catch((error) =>
       logger.debug({ toolCallId, error: messageOf(error) }, 'could not publish a partial tool input'),
     ),

@@ -10,12 +10,15 @@ import type { MessageGrowth, MessagePolicy, OpenMessage, Place } from './message
 import type { RunMessages, ToolResult } from './run-messages.ts'
 import { createTextFieldScanner } from './text-field.ts'
 
-/** The texts that a run's calls post: each is a text part, streamed while the model writes the input. */
+/**
+ * The texts that a run's calls post. Each text is a part of a message, and is streamed while the model writes the
+ * input.
+ */
 export interface StreamingTexts {
   /** Called when the input of a call begins to stream, or begins again for a call whose text is streaming. */
   open(callId: string, presence: SpeechPresence): void
   write(callId: string, delta: string): void
-  /** Completes the text of a call: streams the rest, and adds it as a part. @throws ToolFailure */
+  /** Completes the text of a call: streams the rest, and adds the text as a part. @throws ToolFailure */
   say(use: ToolUse, utterance: Utterance): Promise<Message>
   /** Whether people have seen unfinished text of the call. */
   isHeard(callId: string): Promise<boolean>
@@ -27,25 +30,25 @@ export interface StreamingTexts {
   isQuiet(): boolean
   /** Ends the texts that are streaming. */
   interruptAll(): Promise<void>
-  /** The call that continues the text of an earlier attempt; null if there is none, or it has ended. */
+  /** Returns the call that continues the text of an earlier attempt; null if there is none, or it has ended. */
   continued(): string | null
 }
 
 /** A text part while it is written. */
 interface Writing {
   open: OpenMessage
-  /** Rejects with a ToolFailure if the agent may not post there. */
+  /** The message of the text. Rejects with a ToolFailure if the agent may not post in the space. */
   message: Promise<Message>
-  /** Replies come after this message of the space. */
+  /** Replies to the text have a higher `seq` than this. */
   afterSeq: Promise<number>
   stream: DraftStream
-  /** The last save to the database. */
+  /** The last save of the text to the database. */
   saved: Promise<unknown>
-  /** The reason why the rest is not posted: a member may not read it. */
+  /** The error because of which the rest is not posted: a member may not read the text. */
   refusal: unknown
-  /** The text is generated again, perhaps for another space. */
+  /** Whether the model generates the text again, perhaps for another space. */
   isRepeated: boolean
-  /** It was begun before the model had written its `replyTo`. */
+  /** Whether the text was begun in another thread, before the model had written its `replyTo`. */
   isMoved: boolean
 }
 
@@ -76,13 +79,16 @@ export function createStreamingTexts(
   const writings = new Map<string, Writing>()
   const journaled = new Set<string>()
 
-  /** A new message is checked by the statement that writes it; a continued one is checked here. */
+  /**
+   * Begins a message. The statement that writes a new message checks the guard; for a continued message, the check is
+   * here.
+   */
   async function beginIn(open: OpenMessage): Promise<Message> {
     if (open.message !== null) await posting.checkHeard(open.spaceId)
     return growth.begin(open)
   }
 
-  /** Begins a text part: streams its text once `refuse` has passed and the agent may post there. */
+  /** Begins a text part, which streams once `refuse` has passed and the agent may post in the space. */
   function start(callId: string, place: Place, refuse: () => Promise<void> = async () => {}): Writing {
     const open = policy.at(callId, place)
     const checked = refuse().then(() => policy.check(place))
@@ -110,7 +116,10 @@ export function createStreamingTexts(
   }
   if (before !== null) resume(before)
 
-  /** @param isRewritten whether the saved text may no longer be a prefix of the text */
+  /**
+   * Saves the text if a save is due, or if `isRewritten` is set because the saved text may no longer be a prefix of the
+   * text.
+   */
   function saveNowAndThen(writing: Writing, isRewritten: boolean): void {
     if (!isSaveDue() && !isRewritten) return
     const saved = writing.saved.then(async () => posting.save(await writing.message, soFar(writing)))
@@ -119,7 +128,7 @@ export function createStreamingTexts(
     })
   }
 
-  /** The parts of a message, with the text written so far of the next one. */
+  /** Returns the parts of a message, and the text so far of the next part. */
   function soFar({ open, stream }: Writing): MessagePart[] {
     const text = stream.text()
     if (text === '') return open.parts
@@ -149,17 +158,20 @@ export function createStreamingTexts(
     journaled.add(callId)
   }
 
-  /** The message in the thread that its call names, with the change that moves it there. @throws ToolFailure */
+  /**
+   * Returns the message with the thread that its call names, and the change that moves it to this thread. @throws
+   * ToolFailure
+   */
   async function placed({ isMoved }: Writing, message: Message, { spaceId, replyTo }: Utterance) {
     if (replyTo === undefined && !isMoved) return { message, moves: {} }
     const place = await posting.placeOf(spaceId, replyTo)
     if (place.replyToId === message.replyToId) return { message, moves: {} }
-    // People have replied to the text while it streamed: the message stays, because it now has a thread.
+    // If people have replied to the text while it streamed, the message has a thread and does not move.
     if (message.threadRootId === null && (await posting.hasReplies(message))) return { message, moves: {} }
     return { message: { ...message, ...place }, moves: { moves: place } }
   }
 
-  /** Moves a text to the thread that its call has named after the text. */
+  /** Moves a text to the thread that its call names after the text. */
   async function bringTo(callId: string, writing: Writing, replyTo: string | undefined): Promise<void> {
     const { open, stream } = writing
     const message = await writing.message
@@ -168,7 +180,8 @@ export function createStreamingTexts(
       writing.isMoved = true
       return
     }
-    // The message has other parts, which stay in their thread, or the new thread has a message that the text continues.
+    // Either the message has other parts, which stay in their thread, or the new thread has an open message, which the
+    // text continues.
     writings.delete(callId)
     await writing.saved
     await stream.complete(stream.text())
@@ -187,7 +200,7 @@ export function createStreamingTexts(
     return true
   }
 
-  /** Ends a text that the model now writes to another space. */
+  /** Ends a text if the model, writing it again, now names another space. */
   async function endIfElsewhere(callId: string, spaceId: string): Promise<void> {
     const writing = writings.get(callId)
     if (writing?.isRepeated === true && writing.open.spaceId !== spaceId) await interrupt(callId, writing, null)
@@ -250,7 +263,7 @@ export function createStreamingTexts(
 }
 
 /**
- * Validates a text, and removes the control characters that the stream also removed.
+ * Validates a text, and removes the control characters that the stream also removes.
  * @throws ToolFailure if it is empty or too long
  */
 function postableText(given: string): string {
@@ -260,12 +273,12 @@ function postableText(given: string): string {
 }
 
 const SAVE_INTERVAL_MS = 1000
-/** For a text with confidential content: the interval between checks that all members may still read it. */
+/** The interval at which a text with confidential content is saved, which checks that all members may still read it. */
 const LOOK_INTERVAL_MS = 100
 
 /**
- * Returns a function that returns true once a second, when a streaming text should be saved in case the
- * event log is lost together with this process.
+ * Returns a function that returns true when a streaming text should be saved, in case the event log is lost together
+ * with this process.
  */
 function createSavePace({ now }: Clock, isMarked: () => boolean): () => boolean {
   let savedAt = now()
@@ -278,16 +291,19 @@ function createSavePace({ now }: Clock, isMarked: () => boolean): () => boolean 
 
 /** Scans a text while the model writes the call's input. */
 export interface UtteranceScanner {
-  /** Takes more of the input's JSON and returns the text that can be streamed now, which is none before `before` is known. */
+  /**
+   * Takes more of the input's JSON and returns the text that can be streamed now, which is empty until `before` returns
+   * the fields.
+   */
   push(delta: string): string
-  /** The fields that precede the text; null until the text has begun, or if they are too long to parse. */
+  /** Returns the fields that precede the text; null until the text has begun, or if they are too long to parse. */
   before(): JsonObject | null
 }
 
-/** The maximum number of characters before a text that streams. */
+/** The maximum number of characters before a text, above which the text is not streamed. */
 const LONGEST_BEFORE = 20_000
 
-/** Scans an input with a text in `field`. White space alone does not begin a text. */
+/** Creates a scanner for an input with a text in `field`. White space alone does not begin a text. */
 export function createUtteranceScanner(field: string): UtteranceScanner {
   const text = createTextFieldScanner(field)
   let head = ''
@@ -313,7 +329,7 @@ export function createUtteranceScanner(field: string): UtteranceScanner {
   }
 }
 
-/** Parses the fields of a JSON object that is cut off before the name of a field. Null for anything else. */
+/** Parses the fields of a JSON object that is cut off before the name of a field. Returns null for any other text. */
 function fieldsIn(cutOff: string): JsonObject | null {
   try {
     return JSON.parse(`${cutOff.replace(/,?\s*$/, '')}}`) as JsonObject

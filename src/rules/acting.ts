@@ -8,27 +8,27 @@ interface Acted {
 }
 
 /**
- * The mutations that an admin may perform while acting as another human: those that people use in spaces every day. All
- * others are refused, including future ones: decisions on calls and grants, answers in the person's name, tokens and links,
- * settings, read markers.
+ * The mutations that an admin may perform while acting as another human: those that people use every day in spaces.
+ * All others are refused, including mutations that are added later: decisions on calls and grants, answers in the
+ * person's name, tokens and links, settings, and read markers.
  */
 const ALLOWED_WHILE_ACTING: ReadonlySet<string> = new Set([
   ...['sendMessage', 'editMessage', 'deleteMessage', 'react', 'setTyping'],
   ...['createSpace', 'joinSpace', 'addMember', 'removeMember'],
   ...['stopRun', 'retryRun'],
-  // Ends only the session itself.
+  // This ends only the acting session itself.
   'endSession',
 ])
 
-/** @throws ForbiddenError for an admin who acts as another human, if the mutation is not allowed while acting */
+/** @throws ForbiddenError if an admin acts as another human and the mutation is not allowed while acting */
 export function checkMutationWhileActing(viewer: Acted, mutation: string): void {
   if (viewer.acting !== undefined && !ALLOWED_WHILE_ACTING.has(mutation)) throw refusalOf(mutation)
 }
 
 /**
- * Allows only people themselves, not an admin who acts as one of them.
+ * Allows the action only to people themselves, not to an admin who acts as one of them.
  *
- * @param action What the viewer tries, for the error: `decide on calls`.
+ * @param action the attempted action for the error, such as `decide on calls`
  * @throws ForbiddenError
  */
 export function requireInPerson(viewer: Acted, action: string): void {

@@ -1,12 +1,12 @@
 import type { ToolCall, ToolExecution } from '../generated/prisma/client.ts'
 import type { TokenScope } from '../generated/prisma/enums.ts'
 
-/** Kinds of execution whose result somebody outside the server submits. */
+/** Kinds of execution whose results people or services submit. */
 export const EXECUTIONS_OUTSIDE = ['SPACE', 'EXTERNAL'] as const satisfies ToolExecution[]
 
 type Executed = Readonly<Pick<ToolCall, 'execution'>>
 
-/** Whether somebody outside the server executes the calls of a tool. */
+/** Whether people or services, not the server, execute the calls of a tool. */
 export function isAnsweredOutside({ execution }: Executed): boolean {
   return EXECUTIONS_OUTSIDE.some((outside) => outside === execution)
 }
@@ -20,12 +20,12 @@ export function isAnsweredBy({ execution }: Executed, scope: TokenScope): boolea
   return execution === (scope === 'HUMAN' ? 'SPACE' : 'EXTERNAL')
 }
 
-/** A viewer, with the facts that decide whether it may answer one call. */
+/** A viewer, with the facts that determine whether the viewer may answer a call. */
 export type CallAnswerer =
   | { readonly scope: 'ADMIN' }
-  /** `isMember`: of the space in which the call is shown. */
+  /** `isMember`: whether the human is a member of the space that shows the call. */
   | { readonly scope: 'HUMAN'; readonly isMember: boolean }
-  /** `isGranted`: the token grants the agent that made the call. */
+  /** `isGranted`: whether the token grants the agent that made the call. */
   | { readonly scope: 'SERVICE'; readonly isGranted: boolean }
 
 /** Whether a viewer may submit the result of a call. */
@@ -41,10 +41,10 @@ export function mayAnswer(call: Executed, answerer: CallAnswerer): boolean {
   }
 }
 
-/** RESULT: a submitted result; DECISION: people; MESSAGE: a message in the space of the call. */
+/** RESULT: a submitted result; DECISION: a decision by people; MESSAGE: a message in the space of the call. */
 export type CallWait = 'RESULT' | 'DECISION' | 'MESSAGE'
 
-/** Returns what a call waits for; null for nothing. */
+/** Returns what a call waits for; null if it does not wait. */
 export function waitsFor(
   call: Readonly<Pick<ToolCall, 'status' | 'approvalState' | 'state' | 'settledAt'>>,
 ): CallWait | null {
@@ -52,7 +52,7 @@ export function waitsFor(
   return waitsForReply(call) ? 'MESSAGE' : null
 }
 
-/** Whether a built-in call waits for a reply to its message, by people or agents. */
+/** Whether a built-in call waits for a reply to its message by people or agents. */
 export function waitsForReply({
   status,
   state,

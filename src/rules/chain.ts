@@ -1,43 +1,46 @@
 import type { RunEnding } from './run-end.ts'
 
 /**
- * An agent that mentioned another with `expectReply`, and is called back in that space when the
- * turns that it started have ended.
+ * An agent that mentioned another agent with `expectReply`. It is called back in this space when the turns that it
+ * started have ended.
  */
 export interface Waiter {
   entityId: string
-  /** Why the agent mentioned the other one. */
+  /** The reason that the agent gave for its mention. */
   reason: string | null
   spaceId: string
-  /** The thread in which it waits; absent or null: outside of threads. */
+  /** The thread in which the agent waits; absent or null if outside of threads. */
   threadRootId?: string | null
 }
 
-/** A sequence of runs that pass the turn. */
+/** A sequence of runs that pass the turn to each other. */
 export interface Chain {
   id: string
   /** The space in which the chain began. */
   spaceId: string
   /** The number of runs so far, including call-backs. */
   depth: number
-  /** The agent that has the turn, and its run (null for a persistent agent); both null once the chain has ended. */
+  /** The agent that has the turn, and its run (null for a persistent agent). Both are null once the chain has ended. */
   holderId: string | null
   holderRunId: string | null
   /** The agents that wait to be called back; the last one is called back first. */
   replyStack: Waiter[]
-  /** `<from>-><to>` of every mention so far. */
+  /** Every mention so far, in the form `<from>-><to>`. */
   mentionedPairs: string[]
-  /** The confidentiality label of everything that its agents passed on, apart from the chain's own space. */
+  /** The confidentiality label of all content that its agents passed on, without the chain's own space. */
   label: string[]
 }
 
-/** The agent that passed the turn to a run, by its name at that time. */
+/** The agent that passed the turn to a run, with the name that it had at that time. */
 export type WokenBy =
-  /** The agent posted a message that mentioned the run's agent, and waits for a reply if `expectReply` is set. */
+  /** The agent posted a message that mentioned the run's agent. With `expectReply`, it waits for a reply. */
   | { type: 'mention'; agentId: string; agentName: string; reason: string | null; expectReply: boolean }
   /** The agent delegated its own trigger without posting. */
   | { type: 'delegation'; agentId: string; agentName: string; reason: string | null }
-  /** The run's agent had mentioned others (`askedFor`) and is called back; `ended` is the result of the last turn. */
+  /**
+   * The run's agent had mentioned other agents (`askedFor`) and is now called back. `ended`: the outcome of the last
+   * turn.
+   */
   | {
       type: 'callback'
       agentId: string
@@ -49,8 +52,8 @@ export type WokenBy =
     }
 
 /**
- * How a turn in a chain ended, for the waiting agent. Without a message in the space where that
- * agent waits, a turn counts as skipped.
+ * The outcome of a turn in a chain, for the waiting agent. A turn without a message in the waiting agent's space
+ * counts as skipped.
  */
 export type TurnOutcome = 'responded' | 'skipped' | 'failed' | 'stopped' | 'unreachable'
 
@@ -60,21 +63,24 @@ export interface Refusal {
   message: string
 }
 
-/** The state of a chain as its rules see and change it. */
+/** The part of a chain's state that its rules read and change. */
 export interface ChainState {
-  /** Runs so far. */
+  /** The number of runs so far. */
   depth: number
   replyStack: Waiter[]
   mentionedPairs: string[]
 }
 
-/** An agent passes the turn to another. */
+/** An agent passes the turn to another agent by mentioning it. */
 export interface Mention {
   type: 'mention'
   targetId: string
   reason: string | null
   expectReply: boolean
-  /** The space of the mention: the target is woken there, and an agent that expects a reply is called back there. */
+  /**
+   * The space of the mention, in which the target is woken, and in which an agent that expects a reply is called
+   * back.
+   */
   spaceId: string
   /** The thread of the mention. */
   threadRootId?: string | null
@@ -82,7 +88,7 @@ export interface Mention {
   callBackThreadId?: string | null
 }
 
-/** A silent handoff: the target replaces the delegator, including on the reply stack. */
+/** A delegation without a message: the target replaces the delegator, including on the reply stack. */
 export interface Delegation {
   type: 'delegation'
   targetId: string
@@ -94,7 +100,7 @@ export interface Delegation {
 /** The next turn and its reason. */
 export type NextTurn = Mention | Delegation | { type: 'callback'; waiter: Waiter }
 
-/** The state after a turn, and the next turn; null ends the chain. A turn counts once its agent is woken. */
+/** The state after a turn, and the next turn; null if the chain ends. A turn counts once its agent has been woken. */
 export interface Step {
   state: ChainState
   next: NextTurn | null
@@ -107,12 +113,12 @@ export interface ChainLimits {
   maxReplyStack: number
 }
 
-/** A chain during the run that begins it. */
+/** The state of a chain during the run that begins it. */
 export const NEW_CHAIN: ChainState = { depth: 1, replyStack: [], mentionedPairs: [] }
 
 const pairOf = (fromId: string, toId: string) => `${fromId}->${toId}`
 
-/** Why an agent may not mention another at this point of the chain; null if it may. */
+/** Returns why an agent may not mention another agent at this point of the chain; null if it may. */
 export function refuseMention(
   { depth, replyStack, mentionedPairs }: ChainState,
   fromId: string,
@@ -137,7 +143,7 @@ export function refuseMention(
   }
 }
 
-/** Why an agent may not delegate at this point of the chain; null if it may. */
+/** Returns why an agent may not delegate at this point of the chain; null if it may. */
 export function refuseDelegation(
   state: Pick<ChainState, 'depth' | 'replyStack'>,
   { maxChainDepth }: Pick<ChainLimits, 'maxChainDepth'>,
@@ -145,7 +151,7 @@ export function refuseDelegation(
   return refuseByDepth(state, { expectReply: false }, maxChainDepth)
 }
 
-/** The number of runs to reserve for waking an agent: its own, and one call-back for each waiting agent. */
+/** Returns the number of runs to reserve for waking an agent: its own, and one call-back for each waiting agent. */
 export function runsToCome(
   { replyStack }: Pick<ChainState, 'replyStack'>,
   { expectReply }: { expectReply: boolean },
@@ -153,7 +159,10 @@ export function runsToCome(
   return 1 + replyStack.length + (expectReply ? 1 : 0)
 }
 
-/** Agents on the reply stack are promised a call-back: no later turn may use up the runs that the call-backs need. */
+/**
+ * Refuses a turn that would use up the runs needed for call-backs, because agents on the reply stack have been
+ * promised a call-back.
+ */
 function refuseByDepth(
   { depth, replyStack }: Pick<ChainState, 'depth' | 'replyStack'>,
   { expectReply }: { expectReply: boolean },
@@ -172,8 +181,8 @@ function refuseByDepth(
 }
 
 /**
- * The next step after an agent's turn. A mention or delegation that the rules allow comes next;
- * after anything else (it responded, skipped, failed or was stopped) the waiting agent is called
+ * Returns the next step after an agent's turn. If the turn ended with a mention or delegation that the rules allow,
+ * this comes next. Otherwise (the agent responded, skipped, failed or was stopped), the waiting agent is called
  * back. At the maximum depth, the reply stack is cleared.
  */
 export function afterTurn(
@@ -199,7 +208,7 @@ export function afterTurn(
   return { state: { ...state, mentionedPairs, replyStack }, next: handingOn }
 }
 
-/** Calls back the agent that was the last to expect a reply, if any. */
+/** Calls back the last agent on the reply stack, if any. */
 export function callBack(state: ChainState, limits: ChainLimits): Step {
   const waiter = state.replyStack.at(-1)
   if (waiter === undefined) return { state, next: null }
@@ -220,17 +229,20 @@ export function agentOf(turn: NextTurn): string {
   return turn.type === 'callback' ? turn.waiter.entityId : turn.targetId
 }
 
-/** How a turn ended: the mention or delegation that it passes on, if any, and its result for a waiting agent. */
+/**
+ * How a turn ended: the mention or delegation with which it passes the turn, if any, and its outcome for a waiting
+ * agent.
+ */
 export interface TurnEnd {
   handingOn: Mention | Delegation | null
-  /** The result for the waiting agent if the run posted nothing in that agent's space. */
+  /** The outcome for the waiting agent if the run posted nothing in that agent's space. */
   silent: Exclude<TurnOutcome, 'responded'>
   /** Why the agent skipped. */
   reason: string | null
 }
 
 /**
- * Returns how the turn of a run ended. A canceled or failed run passes nothing on.
+ * Returns how the turn of a run ended. A canceled or failed run does not pass its turn.
  * @param mention the mention that the run requested or posted
  */
 export function turnEndOf(ending: RunEnding, mention: Mention | null): TurnEnd {

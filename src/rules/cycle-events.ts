@@ -1,17 +1,17 @@
 import { RULES } from '../confidentiality/rules.ts'
 
-/** A waiting inbox event as a think cycle may claim it. */
+/** A waiting inbox event that a think cycle may claim. */
 export interface ClaimableEvent {
   payload: unknown
-  /** The event must be alone in its cycle. */
+  /** Whether the event must be the only one in its cycle. */
   alone: boolean
   /** The confidential spaces from which the event comes. */
   labelNow: string[]
 }
 
 /**
- * Returns the events from the first on that may share a cycle: those with one label, none that must be alone, and at
- * most `mostCharacters` of content unless the first event alone has more.
+ * Returns the first events that may be in the same cycle: all have the same label, none must be alone, and together
+ * they have at most `mostCharacters` of content unless the first event alone has more.
  */
 export function shareableEvents<Event extends ClaimableEvent>(events: Event[], mostCharacters: number): Event[] {
   const [first] = events

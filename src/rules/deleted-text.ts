@@ -1,26 +1,33 @@
 import { type Json, oneLine } from '../lib/json.ts'
 
-// Removes a deleted message's text from everything that was derived from it: prompts, results of tools, summaries. It finds quotations
-// of the whole text or of its beginning in the forms that the server uses: raw, on one line, and as JSON within JSON.
+// Removes a deleted message's text from everything derived from it, such as prompts, tool results and summaries.
+// Finds quotations of the whole text or of its beginning, in the forms that the server uses: unchanged, on one line,
+// and as JSON within JSON.
 
-/** Replaces the text. */
+/** The replacement for a deleted text. */
 export const DELETED_TEXT = '[deleted]'
 
-/** A text of at least this length is found anywhere; a shorter one only where it is quoted, because it may be part of other words. */
+/**
+ * A text of at least this length is found anywhere. A shorter text is found only as a quotation, because it may be
+ * part of other words.
+ */
 const LEAST_ANYWHERE = 12
-/** Quotations that were cut have at least this length. */
+/** The minimum length of truncated quotations. */
 const LEAST_QUOTED = 40
-/** How many times a quotation may be encoded as JSON within a string. */
+/** The maximum number of times that a quotation may be encoded as JSON within a string. */
 const MOST_LEVELS = 2
 
-/** The fields whose values are keywords of a format, or ids. They contain no quotations, and a change would make the row unusable. */
+/**
+ * Fields whose values are keywords of a format, or ids. They contain no quotations, and changing them would make the
+ * row unusable.
+ */
 const STRUCTURE = /^(role|type|kind|change|status|mediaType|toolName|id|.*Ids?)$/
 
 /** Finds and removes deleted texts. */
 export interface TextRemoval {
   /**
-   * A part of each text that every quotation contains unchanged, for a search in the database; null if some text has none
-   * that is long enough.
+   * A part of each text that every quotation contains unchanged, for the search in the database; null if a text has
+   * no such part that is long enough.
    */
   probes: readonly string[] | null
   /** Returns the string without quotations of the texts; the same string if there are none. */
@@ -71,14 +78,17 @@ function withoutForm(text: string, form: string): string {
   return from === 0 ? text : kept + text.slice(from)
 }
 
-/** How many characters of `form` match the text from `at` on. */
+/** Returns how many characters of `form` match the text from the position `at`. */
 function sharedLength(text: string, at: number, form: string): number {
   let length = 0
   while (length < form.length && text[at + length] === form[length]) length += 1
   return length
 }
 
-/** The longest piece of the beginning that JSON does not escape and `oneLine` does not change; '' if there is none that is long enough. */
+/**
+ * Returns the longest piece of the beginning that neither JSON nor `oneLine` changes; '' if no such piece is long
+ * enough.
+ */
 function probeOf(text: string): string {
   const beginning = text.trim().slice(0, LEAST_QUOTED).toWellFormed()
   const pieces = beginning.split(/["\\\p{Cc}\u2028\u2029\ufffd]/u)

@@ -4,12 +4,15 @@ import { isObject, type Json, type JsonObject } from '../lib/json.ts'
 export const HTTP_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 export type HttpMethod = (typeof HTTP_METHODS)[number]
 
-/** The request that a call of an HTTP tool makes, or why its input does not fit the URL. */
+/** The HTTP request for a call of a tool, or why the call's input does not fit the URL. */
 export type ToolRequest =
   | { type: 'request'; method: HttpMethod; url: string; body: string | null }
   | { type: 'fault'; message: string }
 
-/** The inputs that a URL template names: `{id}` in the path, `{?limit,tags*}` or `{&limit}` in the query. */
+/**
+ * Matches an expression of a URL template, which names inputs: `{id}` in the path, `{?limit,tags*}` or `{&limit}` in
+ * the query.
+ */
 const EXPRESSION = /\{([?&]?)([^{}]*)\}/g
 const NAME = /^[A-Za-z0-9_.$[\]-]+\*?$/
 const LONGEST_REQUEST_URL = 8192
@@ -21,9 +24,9 @@ export const hasBody = (method: string): boolean => method === 'POST' || method 
 /** Whether a URL template can name this input. */
 export const isTemplateName = (name: string): boolean => NAME.test(name) && !name.endsWith('*')
 
-/** Returns the error in the expressions of a URL template (RFC 6570), as a sentence; null if they are valid. */
+/** Returns what is wrong with the expressions of a URL template (RFC 6570), as a sentence; null if they are valid. */
 export function templateFault(url: string): string | null {
-  // The stored headers are sent to the host, so inputs must not change it.
+  // The stored headers are sent to the host, so an input must not determine the host.
   if (/^https?:\/\/[^/?#]*\{/i.test(url)) return 'Inputs can stand only after the host and a slash.'
   for (const [whole, operator, names = ''] of url.matchAll(EXPRESSION)) {
     const isQuery = operator !== ''
@@ -36,8 +39,9 @@ export function templateFault(url: string): string | null {
 }
 
 /**
- * Returns the request for an input. Without a method, the request is a POST of the whole input as JSON. With a method, the inputs that
- * the URL names are part of the URL; the others are the JSON body, or the query if the method has no body.
+ * Returns the request for an input. Without a method, the request is a POST with the whole input as JSON. With a
+ * method, the inputs that the URL names become part of the URL; the other inputs become the JSON body or, for a
+ * method without a body, the query.
  */
 export function toolRequest(
   { method, url }: { method: HttpMethod | null; url: string },
@@ -67,7 +71,10 @@ export function toolRequest(
   return { type: 'request', method, url: target, body: asBody ? JSON.stringify(Object.fromEntries(rest)) : null }
 }
 
-/** Returns a URL, or a template of one, whose query has its names and inputs but no values, which may be keys; and no fragment. */
+/**
+ * Returns a URL or URL template without the values in its query, which may be keys, and without its fragment. Names
+ * and inputs remain.
+ */
 export function withoutQueryValues(url: string): string {
   const [, address = '', query] = /^((?:\{[^{}]*\}|[^{?#])*)(\?[^#]*)?/.exec(url) ?? []
   if (query === undefined) return address
@@ -89,7 +96,10 @@ function pathText(name: string, value: Json | undefined, faults: string[]): stri
   return (texts ?? []).map(encodeURIComponent).join(',')
 }
 
-/** Absent and null inputs are omitted. A name with an asterisk repeats for each item of a list. */
+/**
+ * Returns the pairs of the query for an input. Omits absent and null inputs. A name with an asterisk is repeated for
+ * each item of a list.
+ */
 function queryPairs(given: string, value: Json | undefined, faults: string[]): string[] {
   const name = given.replace(/\*$/, '')
   const texts = textsOf(value)
@@ -103,7 +113,7 @@ function queryPairs(given: string, value: Json | undefined, faults: string[]): s
   return [`${key}=${texts.map(encodeURIComponent).join(',')}`]
 }
 
-/** Returns null for an object, or a list with an object or a list in it. */
+/** Returns the value as texts; null for an object, and for a list that contains an object or a list. */
 function textsOf(value: Json | undefined): string[] | null {
   if (value === undefined || value === null) return []
   if (isObject(value)) return null

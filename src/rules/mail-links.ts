@@ -5,7 +5,7 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 
-/** How long a link works after its email was sent. An invitation ends earlier if its row is deleted. */
+/** The time for which a link works after its email was sent. An invitation ends earlier if its row is deleted. */
 export const LINK_LASTS_MS: Record<LinkPurpose, number> = {
   SIGN_IN: 15 * MINUTE_MS,
   INVITE: 7 * DAY_MS,
@@ -27,16 +27,16 @@ export const MOST_CONFIRMATIONS_OF_HUMAN = 5
 /** The error of every operation that needs a mail server. */
 export const NO_MAIL =
   'This server cannot send email: its operator must set PARLEY_SMTP_URL and PARLEY_MAIL_FROM. Join links work without email.'
-/** The facts in the text of an email. */
+/** The facts from which the text of an email is written. */
 export interface LinkFacts {
   purpose: LinkPurpose
-  /** The name of the human of SIGN_IN and CONFIRM. */
+  /** The name of the human, for SIGN_IN and CONFIRM. */
   name: string | null
   /** The name of the human who invites; null for an admin without a name. */
   inviter: string | null
 }
 
-/** Returns the text of an email with a link. Names are the only parts that people have written. */
+/** Returns the text of an email with a link. It contains no text written by people except names. */
 export function linkMailOf({ purpose, name, inviter }: LinkFacts): { subject: string; text: string; label: string } {
   switch (purpose) {
     case 'SIGN_IN':

@@ -11,9 +11,9 @@ export interface Mentioning {
 export const LONGEST_REASON = 200
 
 /**
- * The payload of a run's trigger for a message with mentions: for a mentioned agent, its reason; for
- * another agent that routing wakes, the first one to whom the message was addressed. Null if the
- * message mentions nobody.
+ * Returns what the payload of a run's trigger contains about mentions: for a mentioned agent, the reason; for
+ * another agent that routing wakes, the first entity that the message mentions. Returns null if the message mentions
+ * nobody.
  */
 export function mentionPayload({ text, senderKind, mentioned }: Mentioning, agentId: string): JsonObject | null {
   const [first] = mentioned
@@ -23,7 +23,7 @@ export function mentionPayload({ text, senderKind, mentioned }: Mentioning, agen
   return { ...trigger, addressee: { id: first.id, name: first.name } }
 }
 
-/** The mention as text for a prompt: a phrase that follows the trigger, and quoted data on its own line. */
+/** Returns a mention as text for a prompt: a phrase that follows the trigger, and quoted data on a separate line. */
 export function mentionInPrompt(payload: unknown): { inWords: string; quoted: string | null } {
   const { mentionReason, addressee } = (payload ?? {}) as {
     mentionReason?: string

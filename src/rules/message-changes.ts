@@ -4,13 +4,13 @@ import type { AgentMember, Allowance, Decision, Verdict } from './routing.ts'
 import { isFinalMessage } from './statuses.ts'
 import { losesTriggers, overBudgetOf, wayToWake } from './wake.ts'
 
-// Edits, deletion and reactions: the changes to a message after it was posted.
+// Changes to a message after it was posted: edits, deletion and reactions.
 
-/** How many earlier texts of a message are kept. */
+/** The number of earlier texts of a message that are kept. */
 export const MOST_VERSIONS = 20
-/** How often one message may be edited. */
+/** The maximum number of edits of one message. */
 export const MOST_EDITS = 1000
-/** How many different emojis one message has. */
+/** The maximum number of different emojis on one message. */
 export const MOST_EMOJIS = 50
 
 type Changed = Pick<Message, 'status' | 'deletedAt' | 'parts'>
@@ -19,7 +19,7 @@ const DELETED = 'The message was deleted.'
 const STREAMING = 'The message is still being written: wait until it is complete.'
 const WAITS = 'The message waits for an answer: it can be changed once somebody has answered or its run has ended.'
 
-/** Why the text of a message cannot be changed now; null if it can. */
+/** Returns why the text of a message cannot be changed now; null if it can. */
 export function faultOfEdit({ status, deletedAt, parts }: Changed): string | null {
   const fault = faultOfDeletion({ status, deletedAt, parts })
   if (fault !== null) return fault
@@ -29,14 +29,14 @@ export function faultOfEdit({ status, deletedAt, parts }: Changed): string | nul
     : null
 }
 
-/** Why a message cannot be deleted now; null if it can. */
+/** Returns why a message cannot be deleted now; null if it can. */
 export function faultOfDeletion({ status, deletedAt, parts }: Changed): string | null {
   if (deletedAt !== null) return DELETED
   if (status === 'STREAMING') return STREAMING
   return isFinalMessage(status) || parts.some(isUnfinished) ? null : WAITS
 }
 
-/** The parts of a message after an edit: the new text in place of all texts, and the files as they were. */
+/** Returns the parts of a message after an edit: the new text instead of all texts, and the files unchanged. */
 export function editedParts(parts: readonly MessagePart[], text: string): MessagePart[] {
   return [{ type: 'text', text }, ...parts.filter(({ type }) => type !== 'text')]
 }
@@ -50,8 +50,8 @@ const RETRIED = 'The message was edited, and its sender asked for a new run.'
 const PAUSED = 'The message was edited, but the agent is paused and keeps no inbox.'
 
 /**
- * Decides which agents that answered an older version of a message are woken again, in join order. Agents that have left the
- * space are not woken.
+ * Decides which agents that answered an earlier version of a message are woken again, in the order in which they
+ * joined. Does not wake agents that have left the space.
  */
 export function decideRetries(
   answeredIds: ReadonlySet<string>,

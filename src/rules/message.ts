@@ -2,8 +2,8 @@ import type { Provenance } from '../confidentiality/marks.ts'
 import type { Message as Row, TriggerType } from '../generated/prisma/client.ts'
 
 /**
- * A part of a message, by index. The content of a tool part is the tool call. `unfinished`: in a
- * composite message, the last part while it is streaming, or was cut off.
+ * A part of a message. The content of a tool part is the tool call. `unfinished`: set for the last part of a
+ * composite message while it is streaming, or if it was interrupted.
  */
 export type MessagePart =
   | { type: 'text'; text: string; unfinished?: true }
@@ -23,7 +23,7 @@ export interface MessageOrigin {
   triggerMessage: string | null
 }
 
-/** A message of the domain. The streamed text of a STREAMING one is in the event log's draft, not in `parts`. */
+/** A message. The streamed text of a STREAMING message is in the draft of the event log, not in `parts`. */
 export interface Message extends Omit<Row, 'parts' | 'origin' | keyof Provenance>, Provenance {
   parts: MessagePart[]
   origin: MessageOrigin | null
@@ -33,7 +33,7 @@ export function messageOfRow(row: Row): Message {
   return { ...row, parts: row.parts as unknown as MessagePart[], origin: row.origin as unknown as MessageOrigin | null }
 }
 
-/** The ids of the entities that a message mentions. Agents mention one agent at a time. */
+/** Returns the ids of the entities that a message mentions. Agents mention only one agent at a time. */
 export function mentionsOf({
   mentionedIds,
   mentionedAgentId,
@@ -42,17 +42,17 @@ export function mentionsOf({
   return [mentionedAgentId]
 }
 
-/** The text parts, joined by a blank line. */
+/** Returns the text parts, joined by a blank line. */
 export function textOf(parts: MessagePart[]): string {
   return parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
 }
 
-/** The index of the part that shows a call; negative if there is none. */
+/** Returns the index of the part that shows a call; a negative number if there is none. */
 export function indexOfCall(parts: readonly MessagePart[], callId: string): number {
   return parts.findIndex((part) => part.type === 'tool' && part.toolCallId === callId)
 }
 
-/** A part of a composite message that is streaming, or was cut off. */
+/** Whether a part of a composite message is still streaming or was interrupted. */
 export function isUnfinished(part: MessagePart): boolean {
   return part.unfinished === true
 }

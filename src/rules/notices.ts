@@ -1,7 +1,7 @@
 /** The kinds of notices. */
 export type NoticeKind = 'DECISION_WAITING' | 'MENTION' | 'MESSAGE' | 'RUN_FAILED'
 
-/** Which messages of a space a member is notified of. */
+/** The messages of a space of which a member is notified. */
 export type NotifyLevel = 'ALL' | 'MENTIONS' | 'NOTHING'
 
 /** An event of which people may be notified. */
@@ -15,13 +15,14 @@ export type NoticeCause =
 /** A human who may be notified of a cause. */
 export interface NoticeReader {
   id: string
-  /** The level in the space of the cause; null if the human is not a member of it. */
+  /** The human's level in the space of the cause; null if the human is not a member. */
   level: NotifyLevel | null
 }
 
 /**
- * Returns the kind of notice that a human gets for a cause; null for none. The level of the space does not matter for a call that
- * waits for the human's decision. This rule is applied when the cause happens, and again before each push message or email is sent.
+ * Returns the kind of notice that a human gets for a cause; null if none. The level in the space is ignored for a
+ * call that waits for the human's decision. This rule is applied when the cause happens, and again before each push
+ * message or email is sent.
  */
 export function noticeKindOf(cause: NoticeCause, { id, level }: NoticeReader): NoticeKind | null {
   switch (cause.type) {
@@ -36,7 +37,7 @@ export function noticeKindOf(cause: NoticeCause, { id, level }: NoticeReader): N
   }
 }
 
-/** How a human is reached. */
+/** The ways in which a human can be notified. */
 export interface Reachability {
   push: boolean
   mail: boolean
@@ -48,10 +49,10 @@ export interface Reachability {
   sendsMail: boolean
 }
 
-/** The channels of a notice. Open pages of the human always show it. */
+/** The channels of a notice. The human's open pages show it in any case. */
 export interface NoticeChannels {
   subscriptionIds: readonly string[]
-  /** Minutes after which an email is sent if the notice is still open; null for no email. */
+  /** The number of minutes after which an email is sent if the notice is still open; null for no email. */
   mailAfterMinutes: number | null
 }
 
@@ -66,14 +67,14 @@ export function channelsOf(person: Reachability): NoticeChannels {
 export const MOST_MAILS_AN_HOUR = 10
 const HOUR_MS = 3_600_000
 
-/** Returns when the next email to a human may be sent, given the times of the last ones, oldest first. */
+/** Returns when the next email to a human may be sent. `mailedAt`: the times of the last emails, oldest first. */
 export function nextMailAt(mailedAt: readonly Date[], now: Date): Date {
   const recent = mailedAt.filter((at) => at.getTime() > now.getTime() - HOUR_MS)
   const earliest = recent.at(-MOST_MAILS_AN_HOUR)
   return earliest === undefined ? now : new Date(earliest.getTime() + HOUR_MS)
 }
 
-/** The content of a notice: only ids. It quotes nothing and names nobody. */
+/** The content of a notice, which consists only of ids: no quotations and no names. */
 export interface NoticeIds {
   kind: NoticeKind
   spaceId: string | null
@@ -89,7 +90,7 @@ const LINES: Record<NoticeKind, string> = {
   RUN_FAILED: 'A run that worked for you has failed.',
 }
 
-/** Returns the text about notices of one kind for a push message or an email. */
+/** Returns the text about notices of one kind, for a push message or an email. */
 export function lineOf(kind: NoticeKind, count = 1): string {
   if (count === 1) return LINES[kind]
   switch (kind) {
@@ -112,13 +113,16 @@ export function pathOfNotice({ kind, spaceId, messageId, runId }: NoticeIds): st
   return messageId === null ? `/spaces/${spaceId}` : `/spaces/${spaceId}#${messageId}`
 }
 
-/** Push messages with the same topic replace each other: those of a space's messages, and those of one call or run. */
+/**
+ * Returns the topic of a push message. Push messages with the same topic replace each other: those about a space's
+ * messages, and those about the same call or run.
+ */
 export function topicOf({ kind, spaceId, toolCallId, runId }: NoticeIds): string {
   if (kind === 'DECISION_WAITING') return toolCallId ?? kind
   return (kind === 'RUN_FAILED' ? runId : spaceId) ?? kind
 }
 
-/** The bounds of `notifyAfterMinutes`: from zero to a week. */
+/** The minimum of `notifyAfterMinutes`. The maximum below is a week. */
 export const LEAST_MINUTES = 0
 export const MOST_MINUTES = 10_080
 /** The maximum number of push subscriptions of one human. */

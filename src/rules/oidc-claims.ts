@@ -16,7 +16,7 @@ export function refusalOf(condition: SignInCondition, claims: Claims): SignInRef
     case 'domain': {
       const { email } = claims
       if (typeof email !== 'string' || !email.includes('@')) return 'no-email'
-      // Anybody can enter any address in an account, so only the boolean `email_verified` of OpenID Connect counts.
+      // Accounts may contain any unverified address, so the boolean `email_verified` of OpenID Connect is required.
       if (claims.email_verified !== true) return 'unverified-email'
       const domain = domainToASCII(email.slice(email.lastIndexOf('@') + 1).toLowerCase())
       return condition.domains.includes(domain) ? null : 'other-domain'
@@ -25,8 +25,8 @@ export function refusalOf(condition: SignInCondition, claims: Claims): SignInRef
 }
 
 /**
- * Whether a claim has a value, or contains it in a list. The name of the claim may be a path (`realm_access.roles`), unless a
- * claim has that whole name.
+ * Whether a claim has a value, or is a list that contains it. The name of the claim may be a path
+ * (`realm_access.roles`), unless a claim has this whole name.
  */
 export function hasClaim(claims: Claims, { name, value }: ClaimCondition): boolean {
   const claim = Object.hasOwn(claims, name) ? claims[name] : valueAt(claims, name.split('.'))
@@ -44,7 +44,10 @@ function valueAt(claims: Claims, path: readonly string[]): unknown {
   )
 }
 
-/** Returns the first name in the claims that Parley accepts, without line breaks and control characters, and shortened. */
+/**
+ * Returns the first name in the claims that Parley accepts, shortened, and without line breaks and control
+ * characters.
+ */
 export function nameIn(claims: Claims): string | null {
   const { name, given_name: given, family_name: family, preferred_username: username, nickname, email } = claims
   const full = [given, family].filter((part) => typeof part === 'string').join(' ')

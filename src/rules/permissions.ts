@@ -1,10 +1,10 @@
 import type { HumanRole, TokenScope } from '../generated/prisma/enums.ts'
 import { ForbiddenError } from '../lib/errors.ts'
 
-/** The fields of a viewer that decide whether it is an admin. */
+/** The fields of a viewer that determine whether the viewer is an admin. */
 export interface Ranked {
   readonly scope: TokenScope
-  /** The role of a human, if it counts for this credential. */
+  /** The role of a human, if this credential gives the viewer that role. */
   readonly role?: HumanRole
 }
 
@@ -14,9 +14,9 @@ export function isAdmin({ scope, role }: Ranked): boolean {
 }
 
 /**
- * Allows only admins.
+ * Allows the action only to admins.
  *
- * @param action What the viewer tries, for the error: `create agents`.
+ * @param action the attempted action for the error, such as `create agents`
  * @throws ForbiddenError
  */
 export function requireAdmin(viewer: Ranked, action: string): void {

@@ -1,18 +1,20 @@
-/** The facts that decide which person's authorization a run may use. */
+/** The facts that determine whose authorization a run may use. */
 export interface RunRequesters {
   /** The humans on whose behalf the run works. */
   readonly askers: readonly string[]
-  /** An admin or the operator acted as the sender of a message that began the run: they wrote, edited or repeated it. */
+  /** Whether an admin or the operator, acting as the sender, wrote, edited or repeated a message that began the run. */
   readonly isActed: boolean
-  /** The cause of the run, and each event of a think cycle, is a message that a requester wrote to the agent. */
+  /**
+   * Whether the cause of the run, and each event of a think cycle, is a message that a requester wrote to the agent.
+   */
   readonly isOwn: boolean
 }
 
 export type RunPerson = { type: 'person'; humanId: string } | { type: 'none'; reason: string }
 
 /**
- * Returns the person whose authorization a run uses: its only requester, if only their own messages began it. Every
- * other cause of a run may contain text of others.
+ * Returns the person whose authorization a run uses: its only requester, if only messages of this requester began
+ * the run. Any other cause may contain text of other people.
  */
 export function personOfRun({ askers, isActed, isOwn }: RunRequesters): RunPerson {
   const [only, ...others] = askers

@@ -2,7 +2,7 @@ import { cut } from '../lib/json.ts'
 import { firstTextCall, hasTextCall } from '../lib/text-call.ts'
 import { LONGEST_MESSAGE, messageCharacters } from '../lib/validate.ts'
 
-/** The facts that decide where a run's closing text may be posted. */
+/** The facts that determine where a run's closing text may be posted. */
 export interface PlainTextRun {
   triggerType: string
   triggerSpaceId: string | null
@@ -12,9 +12,9 @@ export interface PlainTextRun {
 }
 
 /**
- * Returns the space in which the closing text of a run that has posted nothing is posted: the active one, else that of
- * its trigger, and for a think cycle only if all its events are messages of one space. Null if there is no such space, as for runs
- * that plans and services trigger.
+ * Returns the space in which the closing text of a run that has posted nothing is posted: the active space, or
+ * otherwise the space of its trigger; for a think cycle, only if all its events are messages of one space. Returns
+ * null if there is no such space, as for runs that plans and services trigger.
  */
 export function placeOfPlainText({ triggerType, triggerSpaceId, activeSpaceId, sources }: PlainTextRun): string | null {
   if (triggerType === 'PLAN' || triggerType === 'SERVICE') return null
@@ -25,7 +25,7 @@ export function placeOfPlainText({ triggerType, triggerSpaceId, activeSpaceId, s
   return activeSpaceId ?? (isOne ? space : null)
 }
 
-/** Returns the closing text in the form in which it can be posted; null if it cannot be posted at all. */
+/** Returns the closing text in a form that can be posted; null if it cannot be posted. */
 export function postablePlainText(closing: string | null): string | null {
   const text = cut(
     messageCharacters(closing ?? '')
@@ -36,7 +36,7 @@ export function postablePlainText(closing: string | null): string | null {
   return text === '' ? null : text
 }
 
-/** Returns why the closing text of a run that posted nothing was not sent to anybody, and what an admin can do. */
+/** Returns why the closing text of a run that posted nothing was not posted, and what an admin can do about it. */
 export function hintOn({ summary, plainText }: { summary: string; plainText: string }): string {
   if (hasTextCall(summary))
     return `The model wrote a tool call as text, and it was not executed: ${faultOfCall(summary)}`

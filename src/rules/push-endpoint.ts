@@ -1,6 +1,6 @@
 import { isPublicAddress } from '../lib/addresses.ts'
 
-/** A push subscription as a browser gives it. */
+/** A push subscription in the form in which a browser provides it. */
 export interface GivenSubscription {
   endpoint: string
   /** The browser's public key: 65 bytes in base64url. */
@@ -19,12 +19,13 @@ const LONGEST_ENDPOINT = 2048
 const PUBLIC_KEY_BYTES = 65
 const SECRET_BYTES = 16
 const BASE64 = /^[\w+/-]{1,200}={0,2}$/
-/** Names that resolve only inside a network (RFC 6762, 8375, 6761; ICANN reserves `internal`). */
+/** Names that resolve only within a private network (RFC 6762, 8375, 6761; ICANN has reserved `internal`). */
 const INTERNAL_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|private|lan|home|corp|home\.arpa)$/
 
 /**
- * Returns why a push subscription is refused; null if it is accepted. A host name is not resolved, since the answer would
- * reveal names of the server's network: each connection checks the address (guarded-connector.ts).
+ * Returns why a push subscription is refused; null if it is accepted. Does not resolve the host name, because the
+ * answer would reveal names of the server's network. Instead, each connection checks the address
+ * (guarded-connector.ts).
  */
 export function faultOfSubscription({ endpoint, p256dh, auth }: GivenSubscription): SubscriptionFault | null {
   if (!isPublicHttps(endpoint))
@@ -43,13 +44,13 @@ export function faultOfSubscription({ endpoint, p256dh, auth }: GivenSubscriptio
   return null
 }
 
-/** Whether an endpoint is an https address that does not name something inside a network. */
+/** Whether an endpoint is an https URL whose host is not within a private network. */
 export function isPublicHttps(endpoint: string): boolean {
   const url = endpoint.length <= LONGEST_ENDPOINT ? URL.parse(endpoint) : null
   if (url === null || url.protocol !== 'https:' || url.username !== '' || url.password !== '') return false
   const host = url.hostname.replace(/\.$/, '')
   if (host.startsWith('[')) return isPublicAddress(host.slice(1, -1))
-  // The parser of URLs has converted every form of an IPv4 address to four decimal numbers.
+  // The URL parser has converted every form of an IPv4 address to four decimal numbers.
   if (/^[\d.]+$/.test(host)) return isPublicAddress(host)
   return host.includes('.') && !INTERNAL_NAME.test(host)
 }

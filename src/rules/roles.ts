@@ -3,8 +3,8 @@ import { ForbiddenError } from '../lib/errors.ts'
 
 /**
  * Checks that a human's role may change, or that a human may be erased, which also removes the role ADMIN. Only the
- * operator, and an identity provider that decides on roles, may leave the server without a person with the role ADMIN: the last
- * admin might otherwise lock everybody out by mistake.
+ * operator, and an identity provider that assigns roles, may leave the server without a person with the role ADMIN.
+ * Otherwise the last admin might lock everybody out by mistake.
  *
  * @param by the human who makes the change; null for the operator or the identity provider
  * @param adminIds the humans with the role ADMIN before the change

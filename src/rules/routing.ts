@@ -2,7 +2,7 @@ import type { Mind, OutcomeKind, Routing } from '../generated/prisma/client.ts'
 import { type OverBudget, WHY_OVER_BUDGET } from '../lib/budget.ts'
 import { losesTriggers, overBudgetOf, wayToWake } from './wake.ts'
 
-/** A message as routing sees it. */
+/** The fields of a message that routing needs. */
 export interface RoutableMessage {
   senderId: string
   senderKind: 'HUMAN' | 'AGENT'
@@ -10,47 +10,50 @@ export interface RoutableMessage {
   mentions: readonly string[]
 }
 
-/** An agent member of the space, in join order. */
+/** An agent that is a member of the space. Members are in the order in which they joined. */
 export interface AgentMember {
   id: string
   name: string
   mind: Mind
-  /** In milliseconds since 1970. */
+  /** When the agent joined, in milliseconds since 1970. */
   joinedAt: number
-  /** A paused agent is not woken; a persistent one keeps events in its inbox. */
+  /** Whether the agent is paused. A paused agent is not woken; a persistent one keeps events in its inbox. */
   paused?: boolean
   /**
-   * The exhausted budget, if there is one. Events wait in a persistent agent's inbox only for a
-   * budget that renews daily.
+   * The exhausted budget, if there is one. Events wait in a persistent agent's inbox only for a budget that renews
+   * daily.
    */
   over?: OverBudget | null
 }
 
-/** The space when the message is posted. */
+/** The state of the space when the message is posted. */
 export interface Room {
   routing: Routing
   adminAgentId: string | null
-  /** BROADCAST only: a message that mentions agents wakes only those agents. */
+  /** Only for BROADCAST: whether a message that mentions agents wakes only these agents. */
   mentionNarrows: boolean
-  /** The agent that was picked last in turn, with its join time; the agent may have left in the meantime. */
+  /** The agent that had the last turn, and when it joined. It may have left in the meantime. */
   lastPicked: { joinedAt: number; id: string } | null
   agents: AgentMember[]
 }
 
-/** Which agents are woken, which are not, and why. Each agent member except the sender is in one of the two lists. */
+/**
+ * The agents that are woken, and those that are not, with reasons. Each agent in the space except the sender is in
+ * one of the two lists.
+ */
 export interface RoutingDecision {
   wakes: { agent: AgentMember; reason: string }[]
   sleeps: { agent: AgentMember; kind: OutcomeKind; reason: string }[]
-  /** The agent whose turn it was, if this message took one. */
+  /** The agent that gets this turn, if the message takes one. */
   picked: AgentMember | null
 }
 
-/** Decides which agents a message wakes under one routing rule. */
+/** Decides which agents a message wakes, for one kind of routing. */
 export type Route = (message: RoutableMessage, room: Room) => RoutingDecision
 
 const PAUSED = 'The agent is paused and keeps no inbox.'
 
-/** Wakes the agents for which `why` returns a reason; records `whyNot` for the others. */
+/** Wakes the agents for which `why` returns a reason, and records `whyNot` for the others. */
 export function decide(
   message: RoutableMessage,
   room: Room,
@@ -75,8 +78,8 @@ export function decide(
 export const WAS_MENTIONED = 'This agent was mentioned.'
 
 /**
- * BROADCAST: a message wakes every agent member except its sender; if the space has `mentionNarrows`, a message that
- * mentions agents wakes only those.
+ * BROADCAST: a message wakes all agents in the space except its sender. If the space has `mentionNarrows`, a message
+ * that mentions agents wakes only these.
  */
 const broadcast: Route = (message, room) => {
   const isMentioned = ({ id }: AgentMember) => message.mentions.includes(id)
@@ -93,8 +96,8 @@ const broadcast: Route = (message, room) => {
 }
 
 /**
- * ADMIN: a human's message wakes the space's admin agent, or its only agent if none is set. An
- * agent's message wakes only the agent that it mentions.
+ * ADMIN: a human's message wakes the space's admin agent or, if none is configured, its only agent. An agent's
+ * message wakes only the agent that it mentions.
  */
 export const admin: Route = (message, room) => {
   if (message.senderKind === 'AGENT') {
@@ -124,9 +127,9 @@ export const admin: Route = (message, room) => {
 }
 
 /**
- * MENTION_CHAIN: a human's message wakes one agent: the mentioned one, or the next in turn that is
- * not paused (a mention does not advance the turn). An agent's message wakes nobody: its mentions
- * take effect when its run ends.
+ * MENTION_CHAIN: a human's message wakes one agent: the mentioned one, or the next in turn that is not paused (a
+ * mention does not advance the turn). An agent's message wakes no agent, because its mentions take effect when its
+ * run ends.
  */
 export const mentionChain: Route = (message, room) => {
   if (message.senderKind === 'AGENT') {
@@ -150,8 +153,9 @@ export const mentionChain: Route = (message, room) => {
 }
 
 /**
- * Returns the agent whose turn it is: the first one in join order after the agent picked last
- * (which may have left), wrapping around. A new member comes last, so it waits one round at most.
+ * Returns the agent whose turn is next: the first one, in the order of joining, after the agent that had the last
+ * turn (and may have left); after the last agent, the first one. New members are last in this order, so they wait at
+ * most one full cycle.
  */
 export function nextInTurn({ agents, lastPicked }: Pick<Room, 'agents' | 'lastPicked'>): AgentMember | undefined {
   if (lastPicked === null) return agents[0]
@@ -169,21 +173,21 @@ function passedOver(sleep: Sleep): Sleep {
   return { agent: sleep.agent, kind, reason: 'The agent is paused, so its turn was skipped.' }
 }
 
-/** The routing functions, by routing. */
+/** The routing functions by kind of routing. */
 export const ROUTES: Record<Routing, Route> = { BROADCAST: broadcast, ADMIN: admin, MENTION_CHAIN: mentionChain }
 
-/** The outcome of routing a message for one agent. */
+/** The outcome of a message for one agent. */
 export interface Verdict {
   agentId: string
   kind: OutcomeKind
   reason: string
-  /** The waiting run that the message answers. */
+  /** The waiting run that the message answers, if any. */
   runId: string | null
 }
 
-/** The effects of a message on the agent members of its space. */
+/** The effects of a message on the agents in its space. */
 export interface Decision {
-  /** The agents to wake, in join order. */
+  /** The agents to wake, in the order in which they joined. */
   wakes: AgentMember[]
   /** The outcome for each agent member except the sender. */
   verdicts: Verdict[]
@@ -191,12 +195,15 @@ export interface Decision {
   turn: AgentMember | null
 }
 
-/** Agents by id, with the run whose wait the message answers. */
+/** The agents that waited for the message, each with its waiting run. */
 export type Answered = ReadonlyMap<string, string>
 
 const NOBODY: Answered = new Map()
 
-/** Decides which agents a message wakes. An agent that waited for the message gets it as the answer, and is not woken. */
+/**
+ * Decides which agents a message wakes. An agent that waited for the message receives it as the answer and is not
+ * woken.
+ */
 export function decideWakes(message: RoutableMessage, room: Room, answered: Answered = NOBODY): Decision {
   const { wakes, sleeps, picked } = ROUTES[room.routing](message, room)
   const waited = ({ id }: AgentMember) => answered.has(id)
@@ -219,7 +226,9 @@ export function decideWakes(message: RoutableMessage, room: Room, answered: Answ
   }
 }
 
-/** A persistent agent keeps the event in its inbox until its budget renews. */
+/**
+ * Returns the outcome for an agent to wake. A persistent agent keeps the event in its inbox until its budget renews.
+ */
 function verdictOfWake({ agent, reason }: RoutingDecision['wakes'][number]): Verdict {
   const { id: agentId, over } = agent
   if (over == null || wayToWake(agent) === 'RUN') return { agentId, kind: wayToWake(agent), reason, runId: null }
@@ -229,13 +238,13 @@ function verdictOfWake({ agent, reason }: RoutingDecision['wakes'][number]): Ver
 /** The reason of the outcome ANSWERED. */
 export const ANSWERED = 'The message answered a waiting run of this agent.'
 
-/** How many more agents a root may wake, and the reason for the limit. */
+/** The number of agents that a root may still wake, and the reason of the limit. */
 export interface Allowance {
   count: number
   reason: string
 }
 
-/** Applies loop protection: the agents over the allowance are not woken. */
+/** Applies the loop limits: agents above the allowance are not woken. */
 export function limitWakes({ wakes, verdicts, turn }: Decision, { count, reason }: Allowance): Decision {
   const cut = new Set(wakes.slice(count).map(({ id }) => id))
   return {
@@ -246,8 +255,8 @@ export function limitWakes({ wakes, verdicts, turn }: Decision, { count, reason 
 }
 
 /**
- * Returns why the mentions of a message are refused; null if they are accepted. Agents see which agents are paused before
- * they write, so a message that an agent has already written is accepted.
+ * Returns why the mentions of a message are refused; null if they are accepted. Before agents write, they see which
+ * agents are paused, so a message that an agent has already written is accepted.
  */
 export function faultOfMentions(
   { mentions, senderKind }: RoutableMessage,

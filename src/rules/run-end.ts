@@ -7,7 +7,7 @@ export type RunEnding =
       status: 'COMPLETED'
       stopReason: 'FINISHED' | 'SKIPPED' | 'ALL_ANSWERED' | 'MAX_STEPS' | 'MAX_TOOL_CALLS' | 'TOKEN_BUDGET'
       summary: string | null
-      /** The run called skip. */
+      /** Set if the run called skip. */
       skipped?: { reason: string | null }
     }
   | {
@@ -18,7 +18,7 @@ export type RunEnding =
       fault?: ModelFault
     }
   | { status: 'CANCELED'; stopReason: 'STOPPED'; stoppedById: string | null }
-  /** Its agent left the triggering space before the run began, or the agent or that space was deleted. */
+  /** The run's agent left the triggering space before the run began, or the agent or this space was deleted. */
   | { status: 'CANCELED'; stopReason: 'GONE' }
   | { status: 'CANCELED'; stopReason: 'HANDED_ON'; delegated: Delegated }
 
@@ -29,17 +29,17 @@ export interface Delegated {
   reason: string | null
 }
 
-/** An end that a run reaches on its own. */
+/** An end that is not caused from outside the run. */
 export type Completion = Omit<Extract<RunEnding, { status: 'COMPLETED' }>, 'skipped'>
 
 /**
- * The cause of a failure. `provider`: unreachable, without capacity, or it rejected the key or model name; `prompt`:
- * the provider refused the input; `unclear`: the response was cut off or the server failed, which some servers do for a
- * prompt that is too long; `limit`: the model reached its output limit.
+ * The cause of a failure. `provider`: the provider is unreachable, has no capacity, or rejected the key or model
+ * name; `prompt`: the provider refused the input; `unclear`: the response was interrupted or the server failed,
+ * which some servers do if a prompt is too long; `limit`: the model reached its output limit.
  */
 export type Blame = 'provider' | 'prompt' | 'unclear' | 'limit'
 
-/** The fields of a run that decide how it ends. */
+/** The fields of a run that determine the effects of its end. */
 export interface EndingRun {
   id: string
   agentId: string
@@ -52,35 +52,41 @@ export interface EndingRun {
   finishedAt: Date | null
 }
 
-/** The database state that decides the end of a run. */
+/** The state in the database that determines the effects of a run's end. */
 export interface EndFacts {
-  /** The run has posted a message. */
+  /** Whether the run has posted a message. */
   hasPosted: boolean
-  /** Whether the run has posted, mentioned an agent, or called a tool with an external effect. Only for completed runs. */
+  /**
+   * Whether the run has posted, mentioned an agent, or called a tool with an external effect. Set only for completed
+   * runs.
+   */
   hasActed: boolean
-  /** Whether the cycle posted nothing and called nothing that may have an external effect. This field and the following ones are only for cycles. */
+  /**
+   * Whether the cycle posted nothing and made no call that may have an external effect. This field and the following
+   * ones are set only for cycles.
+   */
   hasDoneNothing: boolean
-  /** Why the model failed, if it did. */
+  /** Why the model failed; null if it did not. */
   failure: Blame | null
-  /** The events that the cycle claimed and that are not done, in order. */
+  /** The events that the cycle has claimed and that are not done, in order. */
   events: readonly ClaimedEvent[]
 }
 
 export interface ClaimedEvent {
   id: string
   messageId: string | null
-  /** Earlier outages of the provider in cycles with this event. */
+  /** The number of earlier outages of the provider in cycles with this event. */
   outages: number
-  /** The exhausted budget because of which the event must wait. */
+  /** The exhausted budget that makes the event wait. */
   over: OverBudget | null
   /** Whether the agent or the space of the event was deleted. */
   isGone: boolean
 }
 
 /**
- * The fate of an event that a cycle claimed. `finish`: done. `release`: waits for the next cycle. `isolate`: the
- * same, alone in its cycle. `retry`: tried again after a pause. `postpone`: waits for the next day. `close`: done, as
- * if no cycle had claimed it.
+ * The further handling of an event that a cycle has claimed. `finish`: it is done. `release`: it waits for the next cycle.
+ * `isolate`: the same, but it will be alone in its cycle. `retry`: it is retried after a pause. `postpone`: it waits
+ * for the next day. `close`: it is done, as if no cycle had claimed it.
  */
 export type EventFate = 'finish' | 'release' | 'isolate' | 'retry' | 'postpone' | 'close'
 
@@ -91,23 +97,23 @@ export interface PlannedOutcome {
   reason: string | null
   error: string | null
   runId: string | null
-  /** For a cycle that leaves no run: its marks, and its times in milliseconds since 1970. */
+  /** For a cycle whose run is deleted: its marks, and its times in milliseconds since 1970. */
   cycle?: { label: readonly string[]; readingSince: number | null; readAt: number | null }
 }
 
 /** The effects of a run's end. */
 export interface EndPlan {
-  /** The fate of each remaining event, in order. */
+  /** The remaining events in order, each with its further handling. */
   events: readonly { event: ClaimedEvent; fate: EventFate }[]
   /**
-   * The fate of the cycle. `remember`: part of the consciousness. `erase`: leaves no trace. `forget`: its events
-   * from deleted sources are deleted. `none`: as if the cycle had never run.
+   * The further handling of the cycle. `remember`: it becomes part of the consciousness. `erase`: it is deleted. `forget`:
+   * its events from deleted sources are deleted. `none`: it has no effect on the agent.
    */
   cycle: 'remember' | 'erase' | 'forget' | 'none'
   outcomes: readonly PlannedOutcome[]
-  /** Whether the run's turn in a chain ends. If false, its events are retried together with their turns. */
+  /** Whether the run's turn in a chain ends. If not, its events are retried together with their turns. */
   endsTurn: boolean
-  /** The end as the chain and the consciousness record it: a skip that comes too late counts as an ordinary end. */
+  /** The ending that the chain and the consciousness record. A skip that comes too late counts as an ordinary end. */
   ending: RunEnding
   /** Replaces the run's summary. */
   summary?: string | null
@@ -138,8 +144,8 @@ function planRunEnd(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan
 }
 
 /**
- * A cycle is not remembered if its agent, or a space from which it had events, was deleted. Its other events are
- * requeued if the cycle has not acted on them; otherwise they are done.
+ * Plans the end of a cycle whose agent, or a space from which it had events, was deleted. The cycle is not
+ * remembered. Its other events are requeued if the cycle has not acted on them; otherwise they are done.
  */
 function planGoneCycle(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan {
   const fate = facts.hasDoneNothing ? 'release' : 'finish'
@@ -185,21 +191,21 @@ type Fates = EndPlan['events']
 
 function fateOf(event: ClaimedEvent, run: EndingRun, ending: RunEnding, facts: EndFacts): EventFate {
   const { events, hasDoneNothing, failure } = facts
-  // Other runs used up a budget between the claim of the events and the cycle's first step.
+  // Other runs used up a budget after the events were claimed and before the first step.
   const isSpent = ending.stopReason === 'OVER_BUDGET' && run.stepCount === 0 && events.some(({ over }) => over !== null)
   if (isSpent) return event.over === null ? 'release' : event.over === 'ROOT' ? 'close' : 'postpone'
   if (isRefused(ending, facts) && events.length > 1 && hasDoneNothing) return 'isolate'
-  // The prompt is not known to be the cause.
+  // The prompt may not be the cause.
   const isOutage = ending.stopReason === 'MODEL_FAILED' && (failure === 'provider' || failure === 'unclear')
   return isOutage && event.outages < RETRY_MINUTES.length ? 'retry' : 'finish'
 }
 
-/** The provider refused what the cycle sent. */
+/** Whether the provider refused the prompt of the cycle. */
 export function isRefused({ status }: RunEnding, { failure }: Pick<EndFacts, 'failure'>): boolean {
   return status === 'FAILED' && failure === 'prompt'
 }
 
-/** Whether events of a failed cycle are retried, or all of those that a budget forbids wait for the next day. */
+/** Whether events of a failed cycle will be retried, or all events that exceed a budget wait for the next day. */
 function comesAgain(events: Fates): boolean {
   const isForbidden = events.some(({ fate }) => fate === 'postpone') && !events.some(({ fate }) => fate === 'close')
   return isForbidden || events.some(({ fate }) => fate === 'retry')
@@ -209,7 +215,7 @@ function finished(events: Fates): string[] {
   return events.flatMap(({ event, fate }) => (fate === 'finish' && event.messageId !== null ? [event.messageId] : []))
 }
 
-/** The messages of finished events, except the run's trigger. */
+/** Returns the messages of finished events, except the run's trigger. */
 function otherMessages({ triggerMessageId }: EndingRun, events: Fates): string[] {
   return finished(events).filter((messageId) => messageId !== triggerMessageId)
 }
@@ -218,7 +224,7 @@ function skipOf(ending: RunEnding): { reason: string | null } | null {
   return ending.status === 'COMPLETED' ? (ending.skipped ?? null) : null
 }
 
-/** The outcome of the message that triggered the run. */
+/** Returns the outcome of the message that triggered the run. */
 function triggerOutcome(run: EndingRun, ending: RunEnding, { hasPosted, hasActed }: EndFacts): PlannedOutcome[] {
   const { id: runId, triggerMessageId: messageId } = run
   if (messageId === null) return []
@@ -236,12 +242,15 @@ function triggerOutcome(run: EndingRun, ending: RunEnding, { hasPosted, hasActed
   return ending.stopReason === 'GONE' ? [{ messageId, kind: 'DROPPED', reason: WHY_DROPPED, error: null, runId }] : []
 }
 
-/** The run read the message and did nothing that others can see. If it gave no reason, its closing text may explain why. */
+/**
+ * Returns the outcome of a message that the run read without a visible reaction. If the run gave no reason, its
+ * closing text may explain why.
+ */
 const skipped = ({ id: runId }: EndingRun, messageId: string, reason: string | null): PlannedOutcome => ({
   ...{ messageId, kind: 'SKIPPED' as const, reason, error: null, runId },
 })
 
-/** A cycle that skips leaves no run. */
+/** Returns the outcome for a cycle that skipped, whose run is deleted. */
 function skippedCycle(run: EndingRun, messageId: string, reason: string | null): PlannedOutcome {
   const [readingSince, readAt] = [run.startedAt, run.finishedAt].map((time) => time?.getTime() ?? null)
   const cycle = { label: [...run.places, ...run.label], readingSince: readingSince ?? null, readAt: readAt ?? null }
@@ -249,8 +258,9 @@ function skippedCycle(run: EndingRun, messageId: string, reason: string | null):
 }
 
 /**
- * Returns the error of a failed run as the members of its space see it: if the model's provider failed, this is advice about what
- * they can do. An error may quote the prompt, so for a run with a confidentiality label only the stop reason is shown.
+ * Returns the error of a failed run in the form for members of its space. If the model's provider failed, this is
+ * advice about what members can do. An error may quote the prompt, so for a run with a confidentiality label only
+ * the stop reason is returned.
  */
 export function errorForMembers(run: {
   error: string | null
@@ -269,7 +279,7 @@ function shownError({ label }: EndingRun, ending: Extract<RunEnding, { status: '
 
 const firstLine = (text: string): string => text.split('\n', 1)[0] ?? ''
 
-/** The outcomes of the messages of a cycle's events, other than that of its trigger. */
+/** Returns the outcomes of the messages of a cycle's events, except its trigger. */
 function outcomesOfEvents(run: EndingRun, ending: RunEnding, events: Fates, isErased: boolean): PlannedOutcome[] {
   const outcomes = events.flatMap(({ event, fate }) => waitingOutcome(run, event, fate))
   const others = otherMessages(run, events)
@@ -284,7 +294,7 @@ function outcomesOfEvents(run: EndingRun, ending: RunEnding, events: Fates, isEr
   return outcomes
 }
 
-/** The outcome shows readers that a message waits for the next day or for the provider, and which cycle failed. */
+/** Returns an outcome that shows that a message waits for the next day or for the provider, and which cycle failed. */
 function waitingOutcome({ id: runId }: EndingRun, event: ClaimedEvent, fate: EventFate): PlannedOutcome[] {
   const { messageId, over, outages } = event
   if (messageId === null) return []
@@ -298,8 +308,8 @@ function waitingOutcome({ id: runId }: EndingRun, event: ClaimedEvent, fate: Eve
 }
 
 /**
- * The built-in tools that only read, or only control the think cycle, by their names in both toolsets: a cycle that skips after
- * such calls is forgotten.
+ * The built-in tools that only read, or only control the think cycle, by their names in both toolsets. A cycle that
+ * skips after only such calls is forgotten.
  */
 export const TOOLS_WITHOUT_EFFECT: readonly string[] = [
   'enter_space',

@@ -6,30 +6,31 @@ export const LONGEST_QUERY = 500
 /** A piece of a query. */
 export interface QueryPiece {
   text: string
-  /** Whether the piece was in quotation marks: its words must then follow each other, and the last one must be complete. */
+  /**
+   * Whether the piece was in quotation marks. If so, its words must follow each other, and the last word must be
+   * complete.
+   */
   isQuoted: boolean
 }
 
-/** The conditions that a query sets on a text. All pieces must be found. */
+/** The conditions that a query places on a text. All pieces must be found. */
 export interface SearchTerms {
-  /** For `to_tsquery('simple', …)`: the pieces as words, some as the beginnings of words. */
+  /** A query for `to_tsquery('simple', …)`: the pieces as words, some of them as beginnings of words. */
   words: string
-  /**
-   * The pieces as parts of words; null if the query has no piece that is long enough for a
-   * trigram index.
-   */
+  /** The pieces as parts of words; null if no piece of the query is long enough for a trigram index. */
   parts: PartTerm[] | null
 }
 
 export type PartTerm =
-  /** A pattern for LIKE on the folded text. */
+  /** A pattern for LIKE, which is matched against the normalized text. */
   | { type: 'like'; pattern: string }
   /** For `to_tsquery`: a piece that must be found as words. */
   | { type: 'words'; words: string }
 
 /**
- * Splits a query at white space and quotation marks. Pieces without a letter or digit are left out, so that a query of
- * punctuation finds nothing. @throws BadInputError for a query of more than 500 UTF-16 units
+ * Splits a query at white space and quotation marks. Omits pieces without a letter or digit, so that a query of
+ * punctuation finds nothing.
+ * @throws BadInputError if the query has more than 500 UTF-16 units
  */
 export function readSearchQuery(query: string): QueryPiece[] {
   if (query.length > LONGEST_QUERY) {
@@ -43,20 +44,22 @@ export function readSearchQuery(query: string): QueryPiece[] {
   })
 }
 
-/** The characters around the letters and digits of a piece. Marks belong to the letter before them. */
+/**
+ * Matches the characters around the letters and digits of a piece. Combining marks belong to the letter before them.
+ */
 const EDGES = /^[^\p{L}\p{N}]+|[^\p{L}\p{N}\p{M}]+$/gu
 
-/** Characters of scripts without spaces between words; the same as in the function `searchWords` of the database. */
+/** Characters of scripts without spaces between words: the same as in the database function `searchWords`. */
 const SPACELESS =
   /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{3ffff}]/gu
 const ASCII_PUNCTUATION = /[!-/:-@[-`{-~]/g
 
-/** Shorter ASCII words are not taken as beginnings: too many words begin with them. */
+/** The minimum length at which an ASCII word also matches as the beginning of longer words. */
 const SHORTEST_BEGINNING = 3
-/** The shortest part of a word in which there is a trigram. */
+/** The minimum length of a part of a word that contains a trigram. */
 const SHORTEST_PART = 3
 
-/** Converts pieces whose texts the database has folded (function `searchFold`). */
+/** Converts pieces whose texts the database has already normalized (function `searchFold`). */
 export function termsOf(pieces: readonly QueryPiece[]): SearchTerms {
   const all = pieces.map((piece) => ({ ...piece, words: wordsOf(piece) })).filter(({ words }) => words !== '')
   const parts = all.map((piece): PartTerm => {
@@ -70,7 +73,7 @@ export function termsOf(pieces: readonly QueryPiece[]): SearchTerms {
   }
 }
 
-/** The piece as words that follow each other, of which the last may be only the beginning of one. */
+/** Returns a piece as words that follow each other. The last word may be only the beginning of a word. */
 function wordsOf({ text, isQuoted }: QueryPiece): string {
   const words = text
     .replace(SPACELESS, ' $& ')

@@ -1,21 +1,24 @@
 /** An excerpt of a text, with the ranges that match a query. */
 export interface Snippet {
   snippet: string
-  /** Ranges of `snippet`: start and end in UTF-16 units, in order and apart from each other. */
+  /** Ranges of `snippet` as start and end in UTF-16 units, in order and without overlaps. */
   matches: [number, number][]
 }
 
-/** The maximum number of UTF-16 units before the first match, and in the whole snippet without the ellipses. */
+/**
+ * The maximum number of UTF-16 units before the first match. The constant below limits the whole snippet, not
+ * counting ellipses.
+ */
 const BEFORE = 60
 const LONGEST = 240
 const MOST_MATCHES = 50
-/** How many UTF-16 units of a text are searched for matches. */
+/** The number of UTF-16 units of a text that are searched for matches. */
 const MOST_READ = 100_000
 
 /**
- * Returns the plain text around the first match, on one line. The pieces are those of the query (`readSearchQuery`). Accents and
- * case do not matter. Without a match, which a difference between this folding and the database's may cause, the
- * snippet is the beginning of the text.
+ * Returns the plain text around the first match, on one line. The pieces are those of the query (`readSearchQuery`).
+ * Ignores accents and case. Without a match, which is possible because the database normalizes differently, returns
+ * the beginning of the text.
  */
 export function snippetOf(text: string, pieces: readonly { text: string }[]): Snippet {
   const given = text.slice(0, MOST_READ).toWellFormed()
@@ -25,7 +28,7 @@ export function snippetOf(text: string, pieces: readonly { text: string }[]): Sn
   const matches = found
     .filter(([from, to]) => from >= start && to <= end)
     .map(([from, to]): [number, number] => [from - start + lead.length, to - start + lead.length])
-  // A line break is one unit, like the space in its place.
+  // Each line break is one unit, as is the space that replaces it.
   return { snippet: lead + given.slice(start, end).replace(/\s/gu, ' ') + tail, matches }
 }
 
@@ -43,7 +46,7 @@ function matchesIn(text: string, pieces: readonly { text: string }[]): [number, 
   return merged(found).slice(0, MOST_MATCHES)
 }
 
-/** The piece itself, and each of its words, because a text may separate the words differently. */
+/** Returns the piece and each of its words, because the words may be separated differently in a text. */
 function alternativesOf(piece: string): string[] {
   const { folded } = fold(piece)
   return [folded, ...folded.split(/[^\p{L}\p{N}\p{M}]+/u).filter((word) => word.length > 1)].filter((one) => one !== '')
@@ -59,7 +62,7 @@ function merged(ranges: readonly [number, number][]): [number, number][] {
   return result
 }
 
-/** Starts at the beginning of a word where one is near, and does not cut a character. */
+/** Returns bounds that begin at the start of a word if one is near, and do not split a character. */
 function boundsOf(text: string, match: number): [number, number] {
   let start = Math.max(0, match - BEFORE)
   if (start > 0) {
@@ -75,13 +78,16 @@ function wholeAt(text: string, place: number): number {
   return unit >= 0xdc00 && unit < 0xe000 ? place - 1 : place
 }
 
-/** Letters that Unicode does not decompose, as PostgreSQL's `unaccent` writes them. */
+/** Letters that Unicode does not decompose, with their replacements in PostgreSQL's `unaccent`. */
 const UNDECOMPOSED: Readonly<Record<string, string>> = {
   ...{ ø: 'o', ł: 'l', đ: 'd', ß: 'ss', æ: 'ae', œ: 'oe', ð: 'd', þ: 'th', ı: 'i', ħ: 'h', ŧ: 't', ŋ: 'n', ĸ: 'k' },
   ...{ '’': "'", '‘': "'", '“': '"', '”': '"', '–': '-', '—': '-' },
 }
 
-/** The text in lower case without accents, with the start and end of the original character for each folded unit. */
+/**
+ * Returns the text in lower case without accents and, for each unit of it, the start and end of the original
+ * character.
+ */
 function fold(text: string): { folded: string; starts: number[]; ends: number[] } {
   let folded = ''
   const starts: number[] = []

@@ -1,15 +1,15 @@
 import { BadInputError } from '../lib/errors.ts'
 import { requireAdmin } from './permissions.ts'
 
-/** With PARLEY_CONFIDENTIAL_SPACES, new spaces with up to this many humans are confidential by default. */
+/** With PARLEY_CONFIDENTIAL_SPACES, new spaces with at most this number of humans are confidential by default. */
 const MOST_OF_A_FEW = 2
 
 const FIELD = 'input.confidential'
 
 /**
- * Whether a new space is confidential: as requested, else, if PARLEY_CONFIDENTIAL_SPACES is
- * set, when it has one or two humans.
- * @throws BadInputError for a space without a human
+ * Whether a new space is confidential: as requested; if not requested, whether PARLEY_CONFIDENTIAL_SPACES is set and
+ * the space has one or two humans.
+ * @throws BadInputError for a confidential space without a human
  */
 export function confidentialAtFirst(
   asked: boolean | null | undefined,
@@ -20,9 +20,9 @@ export function confidentialAtFirst(
 }
 
 /**
- * Checks whether the viewer may change the confidentiality of a space. Returns the new value; null if it does not change. A
- * space that becomes confidential must have a human: see `checkHasHuman`.
- * @throws ForbiddenError for a human who would end the confidentiality; BadInputError for null
+ * Checks whether the viewer may change the confidentiality of a space. Returns the new value; null if it does not
+ * change. A space that becomes confidential must have a human: see `checkHasHuman`.
+ * @throws ForbiddenError if a human would end the confidentiality; BadInputError for null
  */
 export function confidentialFromNow(
   asked: boolean | null | undefined,

@@ -6,10 +6,10 @@ import { checkInteger, checkText } from '../lib/validate.ts'
 export const GRANT_STATES = ['PENDING', 'ACTIVE', 'DENIED', 'USED_UP', 'EXPIRED', 'REVOKED', 'TOOL_CHANGED'] as const
 export type GrantState = (typeof GRANT_STATES)[number]
 
-/** A grant as read. `isLate`: the grant has expired by the database's clock. */
+/** A grant as read from the database. `isLate`: whether it has expired, by the clock of the database. */
 export type ReadGrant = StandingGrant & { isLate: boolean }
 
-/** The fields that decide the state of a grant. */
+/** The fields that determine the state of a grant. */
 export type GrantFacts = Pick<
   ReadGrant,
   | 'activeSince'
@@ -42,7 +42,7 @@ const ENDED: Record<Exclude<GrantState, 'PENDING' | 'ACTIVE'>, string> = {
   TOOL_CHANGED: 'its tool was changed',
 }
 
-/** @throws ConflictError with the state of a grant that no longer waits for a decision */
+/** @throws ConflictError with the state of the grant if it no longer waits for a decision */
 export function requireUndecided(grant: GrantFacts): void {
   const state = stateOf(grant)
   if (state === 'PENDING') return
@@ -50,7 +50,7 @@ export function requireUndecided(grant: GrantFacts): void {
   throw new ConflictError(`This standing grant no longer waits for a decision: ${reason}.`)
 }
 
-/** @throws ConflictError with the state of a grant that has ended */
+/** @throws ConflictError with the state of the grant if it has ended */
 export function requireLive(grant: GrantFacts): void {
   const state = stateOf(grant)
   if (state !== 'PENDING' && state !== 'ACTIVE')
@@ -75,14 +75,14 @@ export interface GrantBoundsInput {
 }
 
 const MOST_CALLS = 1_000_000
-/** Sums up to this value have at least three exact decimals. */
+/** The maximum amount. Sums up to this value have at least three exact decimals. */
 const LARGEST_AMOUNT = 1_000_000_000_000
-/** 30 days. */
+/** The maximum duration: 30 days. */
 const LONGEST_SECONDS = 2_592_000
 const LONGEST_PROPERTY = 200
 
 /**
- * Checks the bounds of a grant, except that the schema compiles. `toolSchema`: the schema of the tool's input.
+ * Checks the bounds of a grant, but not whether its schema compiles. `toolSchema`: the schema of the tool's input.
  * @throws BadInputError
  */
 export function checkBounds(input: GrantBoundsInput, toolSchema: JsonObject): GrantBounds {

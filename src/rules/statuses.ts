@@ -9,15 +9,18 @@ export const ENDED_RUN_STATUSES = ['COMPLETED', 'FAILED', 'CANCELED'] as const s
 /** Statuses of a tool call without a result. */
 export const OPEN_CALL_STATUSES = ['STREAMING', 'RUNNING', 'WAITING'] as const satisfies ToolCallStatus[]
 export const SETTLED_CALL_STATUSES = ['DONE', 'FAILED', 'TIMED_OUT', 'CANCELED'] as const satisfies ToolCallStatus[]
-/** Statuses of a call that was handed to somebody outside the server: it waits, was answered, or has timed out. */
+/** Statuses of a call that was offered to people or services: it waits, was answered, or has timed out. */
 export const HANDED_OUT_CALL_STATUSES = ['WAITING', 'DONE', 'TIMED_OUT'] as const satisfies ToolCallStatus[]
 
-/** Statuses of a call with a result of its own, which neither a time limit nor the end of its run has settled. */
+/**
+ * Statuses of a call with its own result, as opposed to a call that was settled by a time limit or by the end of its
+ * run.
+ */
 export const ANSWERED_CALL_STATUSES = ['DONE', 'FAILED'] as const satisfies ToolCallStatus[]
 
 /** Statuses of a message that may still change. */
 export const OPEN_MESSAGE_STATUSES = ['STREAMING', 'REQUIRES_ACTION'] as const satisfies MessageStatus[]
-/** Statuses of a message that was posted in full, though calls that it shows may wait for answers. */
+/** Statuses of a message that was posted completely, although calls that it shows may still wait for answers. */
 export const POSTED_MESSAGE_STATUSES = ['COMPLETE', 'REQUIRES_ACTION'] as const satisfies MessageStatus[]
 export const FINAL_MESSAGE_STATUSES = ['COMPLETE', 'INTERRUPTED'] as const satisfies MessageStatus[]
 

@@ -2,12 +2,12 @@ import type { RunStatus } from '../generated/prisma/enums.ts'
 import type { CallWait } from './call-answers.ts'
 import { isEndedRun } from './statuses.ts'
 
-// A task is a run, or a message with the runs that it started, as one viewer sees it.
+// The state of a task for one viewer. A task is a run, or a message together with the runs that it started.
 
-/** The status of a task in the words of MCP. */
+/** The status of a task in terms of MCP. */
 export type TaskStatus = 'working' | 'input_required' | 'completed' | 'cancelled'
 
-/** The state of a task in the words of A2A. */
+/** The state of a task in terms of A2A. */
 export type TaskState =
   | 'TASK_STATE_WORKING'
   | 'TASK_STATE_INPUT_REQUIRED'
@@ -22,7 +22,7 @@ export interface TaskPart {
   readonly kind: string
   /** Whether the run or think cycle that included the message has ended. */
   readonly hasRead: boolean
-  /** Null if there is no run that the viewer may see. */
+  /** The status of the run; null if there is no run that the viewer may see. */
   readonly runStatus: RunStatus | null
 }
 
@@ -54,14 +54,17 @@ export function taskStateOf(status: TaskStatus, parts: readonly Omit<TaskPart, '
 export const isOverTask = (state: TaskState): boolean =>
   state !== 'TASK_STATE_WORKING' && state !== 'TASK_STATE_INPUT_REQUIRED'
 
-/** Whether a viewer can answer a call outside of its space: a reply in the space is a message. */
+/**
+ * Whether a viewer can answer a call outside of its space. If a call waits for a reply in the space, only a message
+ * can answer it.
+ */
 export function isAnswerable({ waitsFor, mayDecide }: { waitsFor: CallWait | null; mayDecide: boolean }): boolean {
   return waitsFor === 'RESULT' || (waitsFor === 'DECISION' && mayDecide)
 }
 
 /**
- * Identifies the question of a waiting call: the call, and the revision of its input, so that an answer cannot be taken for one
- * about an input that was edited in the meantime.
+ * Returns a key for the question of a waiting call. It consists of the call and the revision of its input, so that
+ * an answer cannot apply to an input that was edited in the meantime.
  */
 export function questionKeyOf(call: { id: string; waitsFor: CallWait | null; inputDigest: string | null }): string {
   return `${call.id}:${call.waitsFor === 'DECISION' ? (call.inputDigest ?? '') : 'result'}`

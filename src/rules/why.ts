@@ -1,10 +1,10 @@
 import { cut } from '../lib/json.ts'
 
-/** The line of instructions that shows a memory. A trace finds the memories of a step by these lines. */
+/** Returns the line of instructions that shows a memory. A trace finds the memories of a step by these lines. */
 export const memoryLine = ({ key, value }: { key: string; value: string }): string =>
   `- ${JSON.stringify(key)}: ${JSON.stringify(value)}`
 
-/** The kinds of steps of a trace: WhyKind in the contract. */
+/** The kinds of steps in a trace: WhyKind in the contract. */
 export const WHY_KINDS = [
   'MESSAGE',
   'TOOL_CALL',
@@ -22,16 +22,16 @@ export type WhyKind = (typeof WHY_KINDS)[number]
 
 /** A cause in a trace. */
 export interface Cause {
-  /** Identifies the cause among the others. */
+  /** A key that is unique among the causes. */
   key: string
   kind: WhyKind
   text: string
   at: Date | null
-  /** The keys of its own causes. */
+  /** The keys of the causes of this cause. */
   causes: readonly string[]
 }
 
-/** A step of a trace. `causes` are indexes of other steps. */
+/** A step of a trace. `causes`: the indexes of the steps that caused it. */
 export interface WhyStep {
   kind: WhyKind
   id: string | null
@@ -40,15 +40,15 @@ export interface WhyStep {
   causes: number[]
 }
 
-/** Maximum steps of a trace. */
+/** The maximum number of steps in a trace. */
 export const MOST_WHY_STEPS = 500
-/** Maximum characters of a step's text. */
+/** The maximum number of characters in the text of a step. */
 export const LONGEST_WHY_TEXT = 600
 
 /**
- * Returns the steps of a trace, in the order of the causes, the first of which is the object to explain. Hidden causes are
- * merged into one step if one came from the other, or both led to the same step, so that their number reveals nothing.
- * Unknown causes are left out.
+ * Returns the steps of a trace in the order of the causes, the first of which is the object to explain. Hidden
+ * causes are merged into one step if one caused the other, or if both led to the same step, so that their number
+ * reveals nothing. Omits unknown causes.
  */
 export function stepsOf(causes: readonly Cause[]): WhyStep[] {
   const byKey = new Map(causes.map((cause) => [cause.key, cause]))
@@ -80,7 +80,7 @@ const GAPS = {
   ERASED: 'Something that was erased, or deleted by retention.',
 }
 
-/** Returns, for each hidden cause, the key of the one that represents it and its neighbours. */
+/** Returns, for each hidden cause, the key of the cause that represents all hidden causes merged with it. */
 function mergedHidden(causes: readonly Cause[], byKey: ReadonlyMap<string, Cause>): Map<string, string> {
   const parent = new Map<string, string>()
   const isHidden = (key: string) => byKey.get(key)?.kind === 'HIDDEN'

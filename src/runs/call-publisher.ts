@@ -7,25 +7,25 @@ import type { NamedApprovers } from '../rules/approvals.ts'
 export interface PublishedCall extends Partial<NamedApprovers> {
   id: string
   agentId: string
-  /** The space in which the call is shown; null if it is not shown. */
+  /** The space that shows the call; null if no space does. */
   spaceId: string | null
 }
 
-/** The recipients: people and services who can answer the call, or people who can approve it. */
+/** The recipients: people and services who may answer the call, or people who may approve it. */
 export type Audience = 'answerers' | 'deciders'
 
 /**
- * Publishes signals about waiting calls after the commit: to the members of the space in which the
- * call is shown, the agent's services, and admins; or to the approvers.
+ * Publishes signals about waiting calls after the commit: to the approvers; or to the members of the space that
+ * shows the call, the agent's services, and admins.
  */
 export interface CallPublisher {
-  /** The call now waits. */
+  /** Publishes that the call now waits. */
   waits(call: PublishedCall, audience?: Audience): Promise<void>
-  /** The approval of the call, or its claim, changed. */
+  /** Publishes that the approval or the claim of the call changed. */
   changed(call: PublishedCall, audience: Audience): Promise<void>
-  /** The call no longer waits: it was answered or decided, has timed out, or its run has ended. */
+  /** Publishes that the call no longer waits: it was answered or decided, has timed out, or its run has ended. */
   settled(call: PublishedCall, audience?: Audience): Promise<void>
-  /** Approval is now requested from additional, named people. */
+  /** Publishes that additional named people are now asked for approval. */
   escalated(call: PublishedCall & NamedApprovers): Promise<void>
 }
 
@@ -53,7 +53,10 @@ function channelsOfAnswerers({ spaceId, agentId }: PublishedCall): string[] {
   return [...(spaceId === null ? [] : [spaceChannel(spaceId)]), agentChannel(agentId), ADMIN_CHANNEL]
 }
 
-/** The channels of the named approvers, or of the space if there are none; and of the escalation contacts once escalated. */
+/**
+ * Returns the channels of the named approvers, or of the space if there are none; after an escalation, also those of
+ * the escalation contacts.
+ */
 function channelsOfDeciders({
   spaceId,
   approverIds = [],
@@ -65,7 +68,7 @@ function channelsOfDeciders({
   return [...everybody, ...[...new Set(named)].map(entityChannel)]
 }
 
-/** The current or last recipients of a call's signals. */
+/** Returns the current or last recipients of a call's signals. */
 export function audienceOf({ approvalState }: Pick<ToolCall, 'approvalState'>): Audience {
   return approvalState === null || approvalState === 'APPROVED' ? 'answerers' : 'deciders'
 }

@@ -3,8 +3,8 @@ import type { Database } from '../platform/db.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
 /**
- * Stops all active runs that a run started, directly or not. A stopped run starts no others, so
- * runs started in the meantime are found by the next iteration.
+ * Stops all active runs that a run has started directly or indirectly. A stopped run starts no further runs, so the
+ * next iteration finds runs that were started in the meantime.
  * @returns the runs that `stop` ended
  */
 export async function cascadeOf(

@@ -6,12 +6,12 @@ import { isHandedOutCall } from '../rules/statuses.ts'
 import { describeFile } from '../spaces/readable-text.ts'
 import type { JournaledCall, JournaledGeneration, JournaledStep } from './journal.ts'
 
-/** Characters of a result that a model receives; the journal keeps the whole result. */
+/** The maximum number of characters of a result that a model receives. The journal contains the whole result. */
 const LONGEST_RESULT = 50_000
 
 /**
- * A tool's result as the provider receives it, with references to its stored files. `messagesFor` removes the files for models that
- * do not accept any.
+ * Returns a tool's result in the form for the provider, with references to its stored files. `messagesFor` removes
+ * files that a model does not accept.
  */
 function toolResult(
   modelCallId: string,
@@ -31,7 +31,7 @@ function toolResult(
   return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
 }
 
-/** References to the stored files of a result, for the model, and notes about those that were not stored. */
+/** Returns, for the model, references to the stored files of a result and notes about files that were not stored. */
 export function fileLines(files: readonly ResultFile[]): string[] {
   return files.flatMap((file) => {
     if ('data' in file) return []
@@ -45,20 +45,20 @@ const filePart = (mediaType: string, data: string) => ({
   data: { type: 'data' as const, data },
 })
 
-/** The result of a call that never ended, for the model. */
+/** The result that the model gets for a call that never ended. */
 const INTERRUPTED: Json = {
   error: { code: 'INTERRUPTED', message: 'This call was interrupted; whether it took effect is unknown.' },
 }
 
 /**
- * The immediate result, for the model, of a persistent agent's call that somebody else answers; the
- * answer goes to the inbox.
+ * Returns the immediate result, for the model, of a persistent agent's call that people or services answer. The
+ * answer is later added to the inbox.
  */
 function pendingResult(toolCallId: string): Json {
   return { status: 'pending', toolCallId }
 }
 
-/** The result of a call, as the model received it. */
+/** Returns the result of a call as the model received it. */
 function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean }) {
   const { id, status, output, files, settledAt, approvalState } = call
   const isAnsweredLater = isAnsweredOutside(call) && isHandedOutCall(status)
@@ -71,8 +71,8 @@ function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean
 type Answered = JournaledStep<Pick<JournaledGeneration, 'assistant'>>
 
 /**
- * The messages that a journaled step added. Repaired in both directions, since providers require
- * it: every call has exactly one result, in call order, and no result is without its call.
+ * Returns the messages that a journaled step added. Repairs them if necessary, because providers require that every
+ * call has exactly one result, in the order of the calls, and that every result has its call.
  */
 export function messagesOfStep({ step, calls }: Answered, mode = { asynchronous: false }): ModelMessage[] {
   const assistant = assistantOf(step)
@@ -83,8 +83,8 @@ export function messagesOfStep({ step, calls }: Answered, mode = { asynchronous:
 }
 
 /**
- * The tool name that the model wrote, because providers compare it with the call. For an unknown
- * tool, only the step contains this name.
+ * Returns the tool name that the model generated, because providers compare it with the call. If the tool is
+ * unknown, only the step contains this name.
  */
 function writtenName({ content }: AssistantModelMessage, { modelCallId, toolName }: JournaledCall): string {
   const parts = Array.isArray(content) ? content : []
@@ -93,8 +93,8 @@ function writtenName({ content }: AssistantModelMessage, { modelCallId, toolName
 }
 
 /**
- * Returns, for each journaled step of a run, the messages that the step sent after `first`, and the messages that it
- * added.
+ * Returns, for each journaled step of a run, the messages after `first` that were sent to the model, and the
+ * messages that the step added.
  */
 export function sentAndAdded(
   steps: JournaledStep[],
@@ -111,7 +111,7 @@ export function sentAndAdded(
   })
 }
 
-/** The text that ended a step, which is internal; null if there is none. */
+/** Returns the text that ended a step, which is internal; null if there is none. */
 export function closingWords({ step }: Answered): string | null {
   const { content } = assistantOf(step)
   const texts =

@@ -5,14 +5,14 @@ import type { Blame } from '../rules/run-end.ts'
 import { messagesOfStep } from './conversation.ts'
 import type { JournaledCall, JournaledStep } from './journal.ts'
 
-/** The parts of a cycle's prompt that are not in the journal. The cycle's state contains them. */
+/** The parts of a cycle's prompt that are stored in the cycle's state, not in the journal. */
 export interface CycleInput {
-  /** The inbox message, exactly as it was shown to the model. */
+  /** The inbox message, exactly as the model received it. */
   inbox: string
   inboxSize: number
-  /** The texts of urgent events, and the step before which each was shown. */
+  /** The texts of urgent events, each with the step before which the model received it. */
   injections: { step: number; text: string }[]
-  /** Why the model failed, if it did. */
+  /** Why the model failed; absent if it did not. */
   failure?: Blame
 }
 
@@ -24,8 +24,8 @@ export function cycleInputOf({ state }: Pick<Run, 'state'>): CycleInput {
 const asShown = (step: JournaledStep): ModelMessage[] => messagesOfStep(step, { asynchronous: true })
 
 /**
- * Returns the messages of a cycle's journaled steps, with urgent events where the model was shown them. Every call has
- * a result, however the cycle ended.
+ * Returns the messages of a cycle's journaled steps, including urgent events at the positions where the model
+ * received them. Every call has a result, regardless of how the cycle ended.
  */
 export function messagesOfCycle({ injections }: CycleInput, steps: JournaledStep[], ofStep = asShown): ModelMessage[] {
   const last = steps.at(-1)?.step.index ?? -1
@@ -41,8 +41,8 @@ export function lastingMessages(state: CycleInput, steps: JournaledStep[]): Mode
 }
 
 /**
- * Like `lastingMessages`, for a cycle that a provider refused after some steps: leaves out the last results and events,
- * which the provider refused. Null if it accepted nothing.
+ * Like `lastingMessages`, for a cycle whose prompt a provider refused after some steps: omits the last results and
+ * events, which the provider refused. Returns null if the provider accepted no step.
  */
 export function acceptedMessages(state: CycleInput, steps: JournaledStep[]): ModelMessage[] | null {
   const accepted = steps.filter(({ step }) => step.finishReason !== 'content-filter')
@@ -58,8 +58,8 @@ const RESULT_LEFT_OUT = {
 }
 
 /**
- * Removes reasoning and the provider's item ids, which only that provider can use, and the files of results, which would
- * fill the consciousness. Calls keep Parley's own ids, which are unique across steps.
+ * Removes reasoning and item ids, which only the provider that generated them can use, and the files of results,
+ * which would fill the consciousness. Calls keep Parley's own ids, which are unique across steps.
  */
 function lastingStep({ calls, ...rest }: JournaledStep): ModelMessage[] {
   const step = { ...rest, calls: calls.map((call) => ({ ...call, files: referencesIn(call.files) })) }
@@ -72,7 +72,7 @@ function lastingStep({ calls, ...rest }: JournaledStep): ModelMessage[] {
   })
 }
 
-/** References to stored files stay, without the bytes. */
+/** Keeps references to stored files and removes bytes. */
 function referencesIn(files: JournaledCall['files']): JournaledCall['files'] {
   const all = (files ?? []) as unknown as ResultFile[]
   return all.filter((file) => !('data' in file)) as unknown as JournaledCall['files']
@@ -91,7 +91,7 @@ function known<P extends object>(part: P, ids: Map<string, string>): P {
   return 'toolCallId' in part ? { ...part, toolCallId: ids.get(String(part.toolCallId)) ?? part.toolCallId } : part
 }
 
-/** Returns a summary of a cycle that ended without a closing text, for the recall of later cycles. */
+/** Returns a summary of a cycle that ended without a closing text, for later cycles. */
 export function outlineOf(state: CycleInput, steps: JournaledStep[]): string {
   const names = steps.flatMap(({ calls }) => calls.map(({ toolName }) => toolName))
   const counts = Map.groupBy(names, (name) => name)

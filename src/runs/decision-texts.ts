@@ -3,7 +3,7 @@ import type { Tx } from '../platform/db.ts'
 import { describeDecisions } from '../rules/approvals.ts'
 import { readCountedDecisions } from '../stores/decision-store.ts'
 
-/** The decisions on a call, as its agent receives them. */
+/** The decisions on a call, in the form in which its agent receives them. */
 export interface DecisionText {
   toolCallId: string
   toolName: string
@@ -13,7 +13,7 @@ export interface DecisionText {
 
 type DecidedCall = Pick<ToolCall, 'id' | 'toolName' | 'approval' | 'approvalState' | 'input'>
 
-/** Describes the decisions on those of `calls` that were decided; leaves out calls that needed no approval. */
+/** Describes the decisions on those of the calls that were decided. Omits calls that needed no approval. */
 export async function readDecisionTexts(tx: Tx, calls: readonly DecidedCall[]): Promise<DecisionText[]> {
   const decided = calls.filter(({ approvalState }) => approvalState !== null && approvalState !== 'PENDING')
   if (decided.length === 0) return []

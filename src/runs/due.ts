@@ -2,19 +2,19 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** A kind of row with a due time, and its handler. */
+/** A kind of rows with due times, and their handler. */
 export interface Timed {
-  /** Describes one row, for the log. */
+  /** A description of one row for the log. */
   what: string
-  /** A SELECT of `id` and `at`, the due time; an index must provide the next one. */
+  /** A SELECT of `id` and `at`, the due time. An index must provide the earliest row. */
   rows: Prisma.Sql
-  /** Handles due rows, at most 500. Rows that fail or are left out are due again a second later. */
+  /** Handles at most 500 due rows. Rows that fail or are skipped are due again a second later. */
   handle(ids: string[]): Promise<void>
 }
 
 /**
- * Finds due rows of all kinds in one query, by the database's clock. Every process polls; the
- * handlers lock the rows that they handle.
+ * Finds due rows of all kinds with one query, by the clock of the database. Every process polls; the handlers lock
+ * the rows that they handle.
  */
 export interface Due {
   /** Starts handling the due rows. @returns the milliseconds until the next row is due; Infinity if none is known */
@@ -56,7 +56,7 @@ export function createDue({ db, logger }: Platform, timed: Timed[]): Due {
   }
 }
 
-/** Selects the due rows, and, with a null id, the milliseconds until the next one. */
+/** Selects the due rows and, with a null id, the milliseconds until the next row is due. */
 function lookFor({ rows }: Timed, index: number): Prisma.Sql {
   const source = Prisma.raw(String(index))
   return Prisma.sql`

@@ -1,10 +1,13 @@
 import type { FilePart } from 'ai'
 
-/** The media type of images as models receive them. */
+/** The media type in which models receive images. */
 export const PICTURE_TYPE = 'image/jpeg'
 const PREFIX = 'parley-file:'
 
-/** An image in a user's message, by the id of its file. Journals contain no bytes, so a deleted file is no longer shown. */
+/**
+ * Returns an image in a user message, referenced by the id of its file. Journals contain no bytes, so a deleted file
+ * is no longer sent.
+ */
 export const picturePart = (fileId: string): FilePart => ({
   type: 'file',
   mediaType: PICTURE_TYPE,

@@ -18,19 +18,22 @@ import {
 export interface GrantStanding {
   /** The humans whose approval counts. */
   deciderIds: string[]
-  /** Oldest first. */
+  /** The decisions, oldest first. */
   decisions: (GrantDecision & { counts: boolean })[]
 }
 
 /** Reads standing grants. */
 export interface GrantReading {
-  /** By id, in the order of the ids; null for an unknown id. Does not check visibility. */
+  /** Returns grants in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(ReadGrant | null)[]>
-  /** Returns the ids of the grants that the viewer may see: those in one of their spaces, and those for which they are an approver; for an admin, all. */
+  /**
+   * Returns the ids of the grants that the viewer may see: those in the viewer's spaces, and those that the viewer
+   * may approve; for an admin, all.
+   */
   visible(viewer: Viewer, ids: readonly string[]): Promise<Set<string>>
-  /** The newest 100 grants that the viewer may see, newest first. */
+  /** Returns the newest 100 grants that the viewer may see, newest first. */
   list(viewer: Viewer, filter: { agentId: string | null; spaceId: string | null }): Promise<ReadGrant[]>
-  /** The newest 100 grants of each space, newest first. Does not check visibility. */
+  /** Returns the newest 100 grants of each space, newest first. Does not check visibility. */
   ofSpaces(spaceIds: readonly string[]): Promise<Map<string, ReadGrant[]>>
   standingOf(ids: readonly string[]): Promise<Map<string, GrantStanding>>
 }

@@ -3,7 +3,7 @@ import { type Changes, namedParts, partName } from '../platform/changes.ts'
 import { type Database, queryWithin, type Tx } from '../platform/db.ts'
 import { type HeldChanges, holdRunSql } from '../stores/run-store.ts'
 
-/** The run has ended or was claimed again, so this attempt may write nothing more. Thrown only by holds. */
+/** The run has ended or was claimed again, so this attempt must not write any more. Thrown only by holds. */
 export class RunLostError extends Error {
   constructor(runId: string) {
     super(`run ${runId} no longer belongs to this attempt`)
@@ -11,7 +11,7 @@ export class RunLostError extends Error {
   }
 }
 
-/** A run with the attempt that executes it. */
+/** A run, and the attempt that executes it. */
 export interface HeldRun {
   run: { id: string }
   attempt: number
@@ -21,27 +21,27 @@ export interface HeldRun {
 export const HELD = Prisma.sql`EXISTS (SELECT 1 FROM held)`
 
 export interface HowHeld extends HeldChanges {
-  /** The change whose row is returned; by default the last one. */
+  /** The name of the change whose row is returned; by default the last change. */
   returning?: string
-  /** The transaction to write in. */
+  /** The transaction in which to write. */
   tx?: Tx
 }
 
 /**
- * Fences the writes of a run: an attempt writes all of its work through a hold, which writes only
- * while the run is RUNNING under this attempt. The row lock orders the writes against stops, ends and claims.
+ * Fences the writes of a run: an attempt makes all its writes through a hold, which writes only while the run is
+ * RUNNING under this attempt. The row lock orders the writes relative to stops, ends and claims.
  */
 export interface Hold {
   /**
-   * Applies the changes in one statement. Each change must read `FROM held` or from a change that
-   * does, or check `HELD`.
-   * @returns the row of the last change, or null if it changed nothing
+   * Applies the changes in one statement. Each change must read `FROM held`, or from another change that does, or
+   * must check `HELD`.
+   * @returns the row of the last change; null if it changed nothing
    * @throws RunLostError
    */
   write<Row>(changes: Changes, how?: HowHeld): Promise<Row | null>
   /**
-   * Locks the run, then runs `work`, whose statements see what was committed before the lock, such
-   * as answers to its calls.
+   * Locks the run, and then runs `work`, whose statements see everything committed before the lock, such as answers
+   * to its calls.
    * @throws RunLostError
    */
   transaction<T>(work: (tx: Tx) => Promise<T>, how?: HowHeld): Promise<T>

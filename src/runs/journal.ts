@@ -23,7 +23,7 @@ import type { Claim } from './claiming.ts'
 import { holdOf, RunLostError } from './hold.ts'
 import type { Withheld } from './withheld.ts'
 
-/** A model that failed or was skipped before another one responded, and why. */
+/** A model that failed or was skipped before another model responded, and the reason. */
 export interface FailedModel {
   model: string
   error: string
@@ -35,16 +35,16 @@ export interface Generation {
   /** The model that responded. */
   model: string
   failedModels: FailedModel[]
-  /** Null: the same instructions as in the previous step. */
+  /** The instructions; null if they are the same as in the previous step. */
   instructions: string | null
   /**
-   * The number of leading messages that the prompt shares with the previous step's prompt. The
+   * The number of messages at the beginning of the prompt that are the same as in the previous step's prompt. The
    * messages that the previous step added, and `messagesAdded`, follow them.
    */
   messagesKept: number
   /**
-   * Whether the messages that the previous step added come between the kept messages and
-   * `messagesAdded`. False if `messagesAdded` contains them, because new messages come before them.
+   * Whether the messages that the previous step added come between the kept messages and `messagesAdded`. False if
+   * `messagesAdded` contains them, because new messages precede them.
    */
   followsResponse: boolean
   messagesAdded: ModelMessage[]
@@ -96,21 +96,27 @@ export type JournaledCall = Pick<
   | 'grantId'
 >
 
-/** A journaled step with its calls, in the order of the model. It is finished when all calls are settled. */
+/**
+ * A journaled step with its calls, in the order in which the model generated them. It is finished when all calls are
+ * settled.
+ */
 export interface JournaledStep<S = JournaledGeneration, C = JournaledCall> {
   step: S
   calls: C[]
 }
 
-/** A step that was just journaled. */
+/** A step that has just been journaled. */
 export interface KeptStep extends JournaledStep {
-  /** Whether the run's end was written with it. */
+  /** Set if the same write has ended the run. */
   hasEnded?: true
-  /** The run's label, as written with it. */
+  /** The run's label, written together with the step. */
   label: readonly string[]
 }
 
-/** The confidentiality label of a run's row as just written, which includes spaces that have become confidential. */
+/**
+ * The confidentiality label that a write has just stored with a run. It includes spaces that have become
+ * confidential.
+ */
 export interface WrittenLabel {
   label: readonly string[]
 }
@@ -127,7 +133,7 @@ interface Ended extends WrittenLabel {
 
 const MARKS = Prisma.sql`SELECT "runLabel" AS label FROM held`
 
-/** Combines steps with their calls, both in order; accepts the rows of several runs. */
+/** Combines steps with their calls, both in order. Accepts rows of several runs. */
 export function journaledSteps<S extends Pick<Step, 'runId' | 'index' | 'assistant' | 'keyOrders'>>(
   steps: S[],
   calls: ToolCall[],
@@ -144,16 +150,16 @@ export function journaledSteps<S extends Pick<Step, 'runId' | 'index' | 'assista
 }
 
 /**
- * The stored progress of a run, from which the next attempt resumes. Every write throws
- * RunLostError once the run belongs to another attempt. Generations and results count as progress
- * of the attempt; writes that each attempt repeats do not.
+ * The stored progress of a run, from which the next attempt resumes. Every write throws RunLostError once the run
+ * belongs to another attempt. Generations and results count as progress of the attempt. Writes that each attempt
+ * repeats do not count.
  */
 export interface Journal {
   /**
-   * Journals a generation: its assistant message and its tool calls, before any is executed; counts
-   * its usage. If `completing` returns SQL, completes the run with it, unless the end has other
-   * effects.
-   * @returns the step as journaled
+   * Journals a generation, which consists of an assistant message and its tool calls, before any call is executed.
+   * Counts its usage. If `completing` returns SQL, the write completes the run with this SQL, unless the end of the
+   * run has other effects.
+   * @returns the journaled step
    */
   generated(
     claim: Claim,
@@ -164,9 +170,9 @@ export interface Journal {
   /** Journals the result of a call. */
   settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<WrittenLabel>
   /**
-   * Runs a tool's database changes and stores its result in one transaction, so that a resumed run
-   * finds both or neither. Adds the sources of the tool's output to the run's marks. Writes an audit entry for
-   * each id that `work` passes to `changed`, or one for the agent if it passes none.
+   * Makes a tool's database changes and stores its result in one transaction, so that a resumed run finds either
+   * both or neither. Adds the sources of the tool's output to the run's marks. Writes an audit entry for each id
+   * that `work` passes to `changed`, or one for the agent if `work` passes none.
    */
   settledWith(
     claim: Claim,
@@ -174,11 +180,11 @@ export interface Journal {
     work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<WorkResult>,
   ): Promise<{ output: Json; learned: Marks }>
   /**
-   * Counts the usage of a failed generation of a run that was stopped, failed or is released. Also
-   * works after the run's end, and after the run was deleted.
+   * Counts the usage of an aborted generation, of a run that was stopped, has failed, or is being released. Also
+   * works after the run has ended or was deleted.
    */
   abandoned(claim: Claim, usage: Usage, model: string): Promise<void>
-  /** Stores the run's active space and the last message there. */
+  /** Stores the run's active space, and the `seq` of the last message in it. */
   entered(claim: Claim, spaceId: string, seq: number): Promise<void>
   /** Stores the run's confidentiality label. */
   marked(claim: Claim): Promise<void>
@@ -263,7 +269,7 @@ function spendingOf(prices: ModelPrices, usage: Usage, model: string): Spending 
   return { ...usage, model, costNanos: price === undefined ? null : costOf(price, usage) }
 }
 
-/** The rows of a generation as just written. */
+/** Returns the rows of a generation that was just written. */
 function journaledStep(generation: Generation, calls: NewToolCall[], { costNanos }: Spending): JournaledStep {
   const { index, model, instructions, messagesKept, followsResponse, finishReason, usage } = generation
   const messagesAdded = generation.messagesAdded as unknown as Prisma.JsonValue

@@ -5,12 +5,12 @@ type ToolPart = ToolModelMessage['content'][number]
 
 type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
 
-/** The key in the provider options under which an assistant message names the model that generated it. */
+/** The key in the provider options of an assistant message that contains the name of the model which generated it. */
 const MADE_BY = 'parley'
 
 /**
- * Makes an assistant message for the journal. Names the model if the message contains parts that
- * only this model can read.
+ * Creates an assistant message for the journal. If some parts can be used only by the model that generated them, the
+ * message names this model.
  */
 export function madeBy(model: string, content: AssistantPart[]): AssistantModelMessage {
   const isItsOwn = content.some(
@@ -23,9 +23,9 @@ export function madeBy(model: string, content: AssistantPart[]): AssistantModelM
 }
 
 /**
- * Adapts a history for a model: from messages of other models, removes reasoning and the provider's
- * ids and signatures, which only those models can read, and replaces call ids that other providers
- * reject; from results, removes the files that the model does not accept.
+ * Adapts a history for a model. From messages of other models, removes reasoning and the provider's ids and
+ * signatures, which only those models can use, and replaces call ids that other providers reject. From results,
+ * removes the files that the model does not accept.
  */
 export function messagesFor(
   model: string,
@@ -56,7 +56,7 @@ function foreign(part: AssistantPart, renamed: Map<string, string>): AssistantPa
   return [{ ...rest, toolCallId }]
 }
 
-/** Removes the files that the model does not accept. The result also describes its files in words. */
+/** Removes the files that the model does not accept. The text of the result describes them too. */
 function withFilesFor(part: ToolPart, takesFile: (mediaType: string) => boolean): ToolPart {
   if (part.type !== 'tool-result' || part.output.type !== 'content') return part
   const value = part.output.value.filter((one) => one.type !== 'file' || takesFile(one.mediaType))
@@ -70,7 +70,10 @@ function answering<P extends object>(part: P, renamed: Map<string, string>): P {
   return id === undefined ? part : { ...part, toolCallId: id }
 }
 
-/** Anthropic accepts letters, digits, `_` and `-`; OpenAI at most 40 characters. */
+/**
+ * Whether all providers accept a call id: Anthropic accepts letters, digits, `_` and `-`; OpenAI at most 40
+ * characters.
+ */
 function isPlain(id: string): boolean {
   return /^[\w-]{1,40}$/.test(id)
 }

@@ -9,18 +9,21 @@ const CLASS = Prisma.raw(String(0x7061726c))
 const IS_PRESENCE = Prisma.sql`l.locktype = 'advisory' AND l.classid = ${CLASS} AND l.objsubid = 2 AND l.granted
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-/** The leases of a living worker rarely have less time left than this, because it renews them at an age of 2.5 to 3.5 s. */
+/**
+ * The leases of a living worker rarely have less time left than this, because the worker renews them at an age of
+ * 2.5 to 3.5 s.
+ */
 const OVERDUE = Prisma.sql`interval '5.5 seconds'`
-/** After all connections broke, every living worker reconnects within this time. */
+/** If all connections break, every living worker reconnects within this time. */
 const RETURNED_WITHIN = Prisma.sql`interval '5 seconds'`
 
-/** The statement that takes the advisory lock of a worker, held while its connection lives. */
+/** Returns the statement that acquires a worker's advisory lock, which is held as long as the connection lives. */
 export const presenceOf = (worker: number) =>
   Prisma.sql`SELECT pg_try_advisory_lock_shared(${CLASS}::int, ${worker}::int) AS present`
 
 /**
- * The worker holds no lock, and its lease should have been renewed by now. This does not apply just after all workers have
- * lost their connections.
+ * Condition: the worker holds no lock, and its lease should have been renewed by now. Does not hold just after all
+ * workers have lost their connections.
  */
 const IS_DESERTED = Prisma.sql`"leaseUntil" < clock_timestamp() + ${OVERDUE}
   AND worker <> ALL (ARRAY(SELECT l.objid::int8::int4 FROM pg_locks l WHERE ${IS_PRESENCE}))
@@ -28,25 +31,28 @@ const IS_DESERTED = Prisma.sql`"leaseUntil" < clock_timestamp() + ${OVERDUE}
     < clock_timestamp() - ${RETURNED_WITHIN}`
 
 /**
- * When the lease of a running "Run" ends: at once if its worker has died. A living worker that lost
- * only its connection reconnects and renews in time.
+ * SQL for when the lease of a running "Run" ends: immediately if its worker has died. A living worker that lost only
+ * its connection reconnects and renews the lease in time.
  */
 export const LEASE_END = Prisma.sql`
   CASE WHEN ${IS_DESERTED} THEN '-infinity' ELSE coalesce("leaseUntil", '-infinity') END`
 
 const LOOK_MS = 1000
 const CONNECTED_WITHIN_MS = 3000
-/** The timeout of the lock query is long, so that a slow database does not make a worker look dead. */
+/** The timeout of the query for the lock. It is long, so that a slow database does not make a worker look dead. */
 const ANSWERED_WITHIN_MS = 20_000
-/** TCP keepalive starts after this idle time; the kernel then detects a silent peer within about ten seconds. */
+/**
+ * The idle time after which TCP keepalive starts. The kernel then detects an unreachable peer within about ten
+ * seconds.
+ */
 const SILENT_FOR_MS = 2000
 const LONGEST_GOODBYE_MS = 1000
 
 /**
- * Marks this process as alive until it is closed: holds an advisory lock on a connection that runs
- * no other query, so that no slow query delays it. If the process dies, the kernel closes the
- * connection. Reconnects within a second. If all connections go through a transaction pooler, no
- * connection can hold the lock: other workers then wait until the leases expire.
+ * Marks this process as alive until `close`: holds an advisory lock on a connection that executes no other query, so
+ * that no slow query delays it. If the process dies, the kernel closes the connection. Reconnects within a second.
+ * If all connections use a transaction pooler, no connection can hold the lock, and other workers wait until the
+ * leases expire.
  */
 export function keepPresent({ db, logger, worker }: Platform): { close(): Promise<void> } {
   if (db.beside !== null && db.beside.createSession === null) return { async close() {} }
@@ -54,7 +60,7 @@ export function keepPresent({ db, logger, worker }: Platform): { close(): Promis
   const statement = presenceOf(worker)
   const ended = new AbortController()
   let isPresent = false
-  /** PostgreSQL only: the current or last connection. */
+  /** The current or last connection; only for PostgreSQL. */
   let current: pg.Client | null = null
 
   async function connect(create: NonNullable<typeof createSession>): Promise<void> {
@@ -73,7 +79,7 @@ export function keepPresent({ db, logger, worker }: Platform): { close(): Promis
 
   async function bePresent(): Promise<void> {
     void current?.end().catch(() => {})
-    // PGlite has one connection, which ends with its process.
+    // PGlite has only one connection, which ends with its process.
     if (createSession === null) await db.prisma.$queryRaw(statement)
     else await connect(createSession)
     isPresent = true
@@ -96,12 +102,13 @@ export function keepPresent({ db, logger, worker }: Platform): { close(): Promis
   }
 }
 
-/** How often a process looks for others. */
+/** The interval at which a process checks for other processes. */
 const OTHERS_EVERY_MS = 10_000
 
 /**
- * Warns if other processes work on this database while REDIS_URL is not set: at the start, and when one appears. Each
- * process then sees only its own events. Finds workers, by the locks that `keepPresent` holds.
+ * Logs a warning, at the start and when another process appears, if several processes use this database while
+ * REDIS_URL is not set, because each process then sees only its own events. Finds workers by the locks that
+ * `keepPresent` holds.
  */
 export function warnOfOthers(
   { db, logger, worker, config }: Pick<Platform, 'db' | 'logger' | 'worker' | 'config'>,
@@ -121,7 +128,7 @@ export function warnOfOthers(
 
   async function lookAgainAndAgain(): Promise<void> {
     while (!ended.signal.aborted) {
-      // Other parts report that the database is unreachable.
+      // Other parts already report that the database is unreachable.
       await look().catch(() => {})
       await sleep(everyMs, ended.signal)
     }

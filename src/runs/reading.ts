@@ -6,20 +6,20 @@ import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
 
-/** A page request for the runs of one agent: cursors of other agents are rejected. */
+/** A request for a page of an agent's runs. Cursors of other agents are rejected. */
 export interface RunsRequest extends PageRequest {
-  /** The agents of the given cursors; null if there is none. */
+  /** The agents to which the given cursors belong; null without a cursor. */
   cursorAgents: { after: string | null; before: string | null }
 }
 
 /** Filters runs; absent or null means no restriction. */
 export interface RunFilter {
   agentId?: string | null
-  /** Triggered from this space, or posted in it; no runs if the viewer may not see the space. */
+  /** Only runs that this space triggered or that posted in it; no runs if the viewer may not see the space. */
   spaceId?: string | null
   rootId?: string | null
   status?: readonly RunStatus[] | null
-  /** Queued at this time or later. */
+  /** Only runs that were queued at this time or later. */
   since?: Date | null
 }
 
@@ -31,12 +31,15 @@ export interface RunReading {
   childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
   /** Returns, for each id, a page of the ids of the messages that this run posted and that the viewer may see, oldest first. */
   postedMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<string>[]>
-  /** Returns the runs that should have posted in a space and completed with a closing text, but posted nothing. */
+  /**
+   * Returns those of the runs that should have posted in a space and completed with a closing text, but posted
+   * nothing.
+   */
   unheardAmong(runIds: readonly string[]): Promise<Set<string>>
   /**
-   * Returns, for each agent, a page of the runs that the viewer may see, newest first; all statuses
-   * if `statuses` is null. If a cursor belongs to another agent's runs, the page is replaced by a BadInputError.
-   * Takes two statements, however many agents there are.
+   * Returns, for each agent, a page of the runs that the viewer may see, newest first; runs of all statuses if
+   * `statuses` is null. If a cursor belongs to another agent, returns a BadInputError instead of the page. Takes two
+   * statements for any number of agents.
    */
   pageMany(
     viewer: Viewer,
@@ -95,7 +98,7 @@ export function createRunReading({ db }: Pick<Platform, 'db'>): RunReading {
   }
 }
 
-/** The ids of the agent's runs that the viewer may see: the rule of access/visibility.ts as a filter. */
+/** Selects the ids of the agent's runs that the viewer may see, by the same rule as access/visibility.ts. */
 function sourceOf(viewer: Viewer, statuses: readonly RunStatus[] | null): Prisma.Sql {
   const status =
     statuses === null ? Prisma.empty : Prisma.sql`AND r.status = ANY(${[...statuses]}::text[]::"RunStatus"[])`

@@ -21,7 +21,7 @@ export type ToldRun = Pick<Run, (typeof TOLD)[number]>
 /** The published fields as columns of "Run". */
 export const TOLD_COLUMNS = Prisma.raw(TOLD.map((column) => `"${column}"`).join(', '))
 
-/** The signal that a run's status changed, with its channel. */
+/** Returns the signal that a run's status has changed, and its channel. */
 export function changeOf(run: ToldRun): [channel: string, signal: AgentSignal] {
   return [agentChannel(run.agentId), { type: 'run-changed', run: changedRunOf(run) }]
 }

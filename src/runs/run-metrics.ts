@@ -7,11 +7,14 @@ import type { Platform } from '../platform/platform.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
-/** In metrics of active runs, this many agents have their own label: the agents with the most active runs. */
+/** The number of agents with their own label in metrics of active runs: the agents with the most active runs. */
 const MOST_LIVING_AGENTS = 20
-/** In the metric of ended runs, this many agents have their own label: the first agents whose runs this process ends. */
+/**
+ * The number of agents with their own label in the metric of ended runs: the first agents whose runs this process
+ * ends.
+ */
 const MOST_ENDING_AGENTS = 200
-/** Scrapes share a result for this long. */
+/** The time for which scrapes share a result. */
 const FRESH_MS = 1000
 const TIMEOUT_MS = 2000
 
@@ -40,8 +43,8 @@ interface Row {
 }
 
 /**
- * Metrics of active runs, read from the database: every process reports the same values, so
- * aggregate by maximum, not by sum. At most one statement a second, only when scraped.
+ * Reports metrics of active runs, read from the database. Every process reports the same values, so aggregate them
+ * by maximum, not by sum. Executes at most one statement a second, and only when scraped.
  */
 export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
   const readAnew = () =>
@@ -91,7 +94,7 @@ export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
   )
 }
 
-/** Null if the database does not answer in time. */
+/** Reads the active runs. Returns null if the database does not respond in time. */
 function readLiving(db: Platform['db']): Promise<Row[] | null> {
   const rows = db.prisma.$queryRaw<Row[]>`
     WITH living AS (

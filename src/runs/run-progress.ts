@@ -5,29 +5,29 @@ import { messageOf } from '../lib/errors.ts'
 import { cut, oneLine } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The progress of a run, for its own agent. */
+/** The progress of a run, in the form for its own agent. */
 export interface RunReport {
-  /** Who or what triggered the run, and in which space. */
+  /** The sender or other source that triggered the run, and the space. */
   triggerSource: string
   /** The topic of the trigger. */
   about: string
-  /** The names in call order. The entry of a waiting call also states what the call waits for. */
+  /** The names of the called tools in order. The entry of a waiting call also states what the call waits for. */
   toolsCalled: string[]
-  /** The text that the model generated so far, including reasoning, shortened; null for none. */
+  /** The text that the model has generated so far, including reasoning, shortened; null if there is none. */
   textGenerated: string | null
   reasoning: string | null
-  /** The run's last message in a space, shortened; null if none. */
+  /** The run's last message in a space, shortened; null if there is none. */
   said: string | null
 }
 
 /** Reports on active runs, from their journals and, for the current generation, their event logs. */
 export interface RunProgress {
   ofRuns(runs: Run[]): Promise<Map<string, RunReport>>
-  /** Returns, by run, the last message of the run in a space, shortened; runs without messages are left out. */
+  /** Returns, by run, the run's last message in a space, shortened. The map has no entry for a run without messages. */
   lastWords(runs: Run[]): Promise<Map<string, string>>
 }
 
-/** A run's text and reasoning. */
+/** The text and reasoning that a run has generated. */
 interface Thoughts {
   text: string
   reasoning: string
@@ -40,7 +40,7 @@ interface StepRow {
 }
 
 const LONGEST_EXCERPT = 200
-/** How many of the last log entries are searched for the unfinished generation. */
+/** The number of log entries at the end that are searched for the unfinished generation. */
 const LAST_ENTRIES = 2000
 
 export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): RunProgress {
@@ -60,7 +60,7 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
         : oneLine(run.triggerName ?? run.triggerSummary)
   }
 
-  /** The text of the current generation, which is not in the journal yet. */
+  /** Returns the text of the current generation, which is not in the journal yet. */
   async function thoughtsOfStep(runId: string, step: number): Promise<Thoughts> {
     const thoughts = { text: '', reasoning: '' }
     const topic = runTopic(runId)
@@ -139,7 +139,7 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
   }
 }
 
-/** The text and reasoning of a journaled generation, which is an AI SDK assistant message. */
+/** Returns the text and reasoning of a journaled generation, which is an AI SDK assistant message. */
 function thoughtsIn(assistant: unknown): Thoughts {
   const { content } = (assistant ?? { content: [] }) as { content: string | { type: string; text?: string }[] }
   if (typeof content === 'string') return { text: content, reasoning: '' }
@@ -168,7 +168,7 @@ function callInBrief({ toolName, status, execution, settledAt, state }: ToolCall
   return { toolName, status, execution, isSettled: settledAt !== null, waits }
 }
 
-/** Returns for which people or agents a call waits. */
+/** Returns the people or agents for which a call waits. */
 function waitOf({
   toolName,
   status,
@@ -184,7 +184,7 @@ function waitOf({
   return waits ? { mark: ' (waiting for reply)', doing: `waiting on ${toolName} reply` } : null
 }
 
-/** Describes in a few words what a run is doing, based on its unsettled calls and its last one. */
+/** Describes in a few words what a run is doing, from its unsettled calls and its last call. */
 export function doingNow(status: RunStatus, calls: readonly CallInBrief[]): string {
   if (status === 'QUEUED') return 'not begun yet'
   const waits = calls.flatMap((call) => waitOf(call)?.doing ?? [])

@@ -9,15 +9,15 @@ import { TOLD_COLUMNS, type ToldRun } from './run-changes.ts'
 
 /** Reads runs. */
 export interface Runs {
-  /** By id, in the order of the ids; null for an unknown id. */
+  /** Returns runs in the order of the ids; null for an unknown id. */
   getMany(ids: string[]): Promise<(Run | null)[]>
-  /** Returns retries, by the run that they retry. */
+  /** Returns the retries of runs, by the id of the retried run. */
   retriesOf(ids: string[]): Promise<Map<string, Run>>
-  /** The agents' QUEUED, RUNNING and WAITING_TOOL runs, newest first. */
+  /** Returns the agents' QUEUED, RUNNING and WAITING_TOOL runs, newest first. */
   activeOf(agentIds: string[]): Promise<Map<string, Run[]>>
   /** Returns the same runs as `activeOf`, with only the published fields. */
   toldOf(agentIds: string[]): Promise<Map<string, ToldRun[]>>
-  /** An agent's runs with these statuses (null: the active ones), newest first. */
+  /** Returns an agent's runs with these statuses (null: active runs), newest first. */
   ofAgent(agentId: string, statuses: RunStatus[] | null, most: number): Promise<Run[]>
 }
 

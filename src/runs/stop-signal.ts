@@ -3,31 +3,31 @@ import { RUNS_CHANNEL, type RunSignal } from '../broker/topics.ts'
 import { createDeferred, sleep } from '../lib/async.ts'
 
 /**
- * How long `stop` waits for the worker to acknowledge. Correctness does not depend on it: the
- * worker's writes are already fenced.
+ * The maximum time for which `stop` waits for the worker's acknowledgement. Correctness does not depend on it,
+ * because the worker's writes are fenced.
  */
 const LONGEST_GOODBYE_MS = 1000
-/** Number of stops to remember, for runs whose claim has not returned to this process yet. */
+/** The number of stops to remember, for runs whose claim has not been returned to this process yet. */
 const MOST_HEARD = 1000
 
 /**
- * Sends stops to the worker that executes a run, in any process. One subscription per process
- * serves all runs.
+ * Sends stops to the worker that executes a run, in whichever process it is. One subscription per process serves all
+ * runs.
  */
 export interface StopSignals {
-  /** Subscribes, so that no later stop is missed; call it before the first claim. */
+  /** Subscribes to stops, so that no later stop is missed. Call this before the first claim. */
   subscribe(): Promise<void>
   /**
-   * Calls `stop` when the run is stopped, at once if the stop was already received.
+   * Calls `stop` when the run is stopped, or immediately if the stop has already been received.
    * @returns a function that unsubscribes
    */
   listen(runId: string, stop: () => void): () => void
   /** Acknowledges that the worker no longer works on a stopped run. */
   confirm(runId: string): Promise<void>
   /**
-   * Ends a run by `write`, then signals the worker, which aborts the model and its tools, counts
-   * the usage of the unfinished step, and acknowledges.
-   * @returns the result of `write`; if null (the run had ended), nothing is signaled
+   * Ends a run by `write`, and then signals its worker, which aborts the model and the tools, counts the usage of
+   * the unfinished step, and acknowledges.
+   * @returns the result of `write`; if it is null because the run had already ended, no signal is sent
    */
   stop<T extends { leaseUntil: Date | null }>(runId: string, write: () => Promise<T | null>): Promise<T | null>
 }
@@ -47,7 +47,7 @@ export function createStopSignals(signals: Signals): StopSignals {
     }
   }
 
-  /** Subscribes at the first call; retries at the next one after a failure. */
+  /** Subscribes at the first call. After a failure, the next call tries again. */
   async function subscribe(): Promise<void> {
     subscribed ??= signals.subscribe(RUNS_CHANNEL, (payload) => hear(payload as RunSignal))
     await subscribed.catch((error) => {
@@ -81,14 +81,17 @@ export function createStopSignals(signals: Signals): StopSignals {
   }
 }
 
-/** Listeners by run: its worker, an approved call that another job executes, and everyone who stops the run. */
+/**
+ * Creates the listeners by run: those of its worker, of jobs that execute its approved calls, and of everyone who
+ * stops the run.
+ */
 function createListeners() {
   const ofRun = new Map<string, Set<() => void>>()
   return {
     /** @returns a function that removes the listener */
     add(runId: string, listener: () => void): () => void {
       const all = ofRun.get(runId) ?? new Set()
-      // Its own object, because a caller may add the same function twice.
+      // Each listener is a separate object, because a caller may add the same function twice.
       const own = () => listener()
       ofRun.set(runId, all.add(own))
       return () => {

@@ -14,7 +14,7 @@ import type { BriefCall, ToolCalls } from './tool-call-reading.ts'
 export interface ReadTask {
   status: TaskStatus
   parts: TaskPart[]
-  /** The space of its message; null if the viewer sees none. */
+  /** The space of the task's message; null if the viewer may not see a space. */
   spaceId: string | null
   lastChangeAt: Date
   /** The runs of the task that the viewer may see. */
@@ -23,9 +23,9 @@ export interface ReadTask {
   questions: string[]
 }
 
-/** Reads the state of tasks for work that no request waits for. The doors read tasks by GraphQL, with the same rules. */
+/** Reads the state of tasks for background work. The protocol endpoints read tasks by GraphQL, with the same rules. */
 export interface TaskReading {
-  /** Returns null if there is no such task for the viewer. */
+  /** Returns null if there is no task with this id that the viewer may see. */
   read(viewer: Viewer, id: string): Promise<ReadTask | null>
 }
 
@@ -37,7 +37,10 @@ export interface TaskReadingParts {
   approvalReading: ApprovalReading
 }
 
-/** The size of a full list of pending calls: a newer call may be answerable although the list lacks it. */
+/**
+ * The maximum length of the list of pending calls. If the list is full, the viewer may also be able to answer newer
+ * calls that are not in it.
+ */
 const MOST_LISTED = 100
 
 export function createTaskReading({

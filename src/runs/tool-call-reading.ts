@@ -8,24 +8,24 @@ import { waitsForReply } from '../rules/call-answers.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
 
-/** Whether a message by this human answers a waiting call; `wait` comes from the input of the call. */
+/** Whether a message by this human would answer a waiting call. `wait` comes from the state of the call. */
 function mayReply(wait: unknown, humanId: string): boolean {
   const conditions = (wait as { for?: WaitCondition[] } | null)?.for ?? []
   return conditions.some((one) => isMet(one, { senderId: humanId, kind: 'HUMAN' }))
 }
 
-/** A call in a list: a long input or output is omitted, and read separately on request. */
+/** A call in a list. A long input or output is omitted, and read separately when it is selected. */
 export type BriefCall = ToolCall & { omitsInput?: boolean; omitsOutput?: boolean }
 
 export type CallContents = Pick<ToolCall, 'id' | 'input' | 'output'>
 
 /** Reads tool calls. */
 export interface ToolCalls {
-  /** By message, the call that waits for a reply to it. */
+  /** Returns, by message, the call that waits for a reply to it. */
   waitingByMessage(messageIds: readonly string[]): Promise<Map<string, BriefCall>>
-  /** The calls that the viewer may answer or decide on, oldest first; at most 100. */
+  /** Returns the calls that the viewer may answer or decide on, oldest first, at most 100. */
   pendingToolCalls(viewer: Viewer): Promise<BriefCall[]>
-  /** Complete calls, in the order of the ids; null for an unknown id. */
+  /** Returns complete calls in the order of the ids; null for an unknown id. */
   getMany(ids: string[]): Promise<(ToolCall | null)[]>
   /** Returns the calls without long inputs and outputs, which `contentsOf` reads. */
   getBriefMany(ids: readonly string[]): Promise<(BriefCall | null)[]>
@@ -35,11 +35,11 @@ export interface ToolCalls {
 
 const MOST_PENDING = 100
 
-/** Characters of JSON up to which an input or output is included with its call. */
+/** The maximum number of characters of JSON up to which an input or output is included with its call. */
 const BRIEF_CHARACTERS = 16 * 1024
 /**
- * A value stored in at most this many bytes is short even when decompressed; only larger
- * values need to be measured.
+ * A value that is stored in at most this number of bytes is short even when decompressed. Only larger values need to
+ * be measured.
  */
 const SURELY_SHORT_BYTES = 128
 
@@ -64,7 +64,7 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
     db.prisma.$queryRaw<BriefCall[]>`SELECT ${BRIEF_COLUMNS} FROM "ToolCall" c WHERE ${condition}`
 
   /**
-   * Returns the calls that wait for a result, oldest first: calls shown in one of these spaces, and EXTERNAL calls
+   * Returns the calls that wait for a result, oldest first: calls that one of these spaces shows, and EXTERNAL calls
    * of these agents (null for all agents).
    */
   function awaitingResult({ spaceIds, agentIds }: { spaceIds: string[] | null; agentIds: string[] | null }) {
@@ -77,7 +77,7 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
       ORDER BY c.id LIMIT ${MOST_PENDING}`)
   }
 
-  /** The calls that wait for a message which the human may post, oldest first. */
+  /** Returns the calls that wait for a message which the human may post, oldest first. */
   async function awaitingMessageOf(humanId: string, spaceIds: string[]): Promise<BriefCall[]> {
     const rows = await db.prisma.$queryRaw<(BriefCall & { wait: unknown })[]>`
       SELECT ${BRIEF_COLUMNS}, c.input->'wait' AS wait FROM "ToolCall" c

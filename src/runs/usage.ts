@@ -9,7 +9,7 @@ import type { Timed } from './due.ts'
 /** The dimensions by which usage can be grouped. */
 export type UsageDimension = 'DAY' | 'AGENT' | 'SPACE' | 'MODEL' | 'HUMAN'
 
-/** Selects usage by day (UTC): days that begin at `from` or later, and before `to`. */
+/** Selects usage by UTC day: days from `from` (inclusive) to `to` (exclusive). */
 export interface UsageFilter {
   from: Date
   to: Date
@@ -18,26 +18,26 @@ export interface UsageFilter {
   spaceId?: string | null
 }
 
-/** Usage by the requested dimensions; other dimensions are null. */
+/** Usage grouped by the requested dimensions. The other dimensions are null. */
 export interface UsageRow {
   day: Date | null
   agentId: string | null
-  /** Also null for usage without a triggering space. */
+  /** The space; also null for usage without a triggering space. */
   spaceId: string | null
   model: string | null
   /** The human at the root. Also null for usage without a human at the root. */
   humanId: string | null
-  /** The number of runs that used the model; a rolled-back cycle counts as skipped instead. */
+  /** The number of runs that used the model. A rolled-back cycle counts as skipped instead. */
   runs: number
   skippedCycles: number
   inputTokens: number
   cachedInputTokens: number
   outputTokens: number
-  /** In nano-dollars; null if a part has no price. */
+  /** The cost in nano-dollars; null if a part has no price. */
   costNanos: number | null
 }
 
-/** A total of tokens, and its cost. */
+/** A total number of tokens, and its cost. */
 export interface CostedUsage extends Usage {
   costNanos: number | null
 }
@@ -46,18 +46,19 @@ export interface CostedUsage extends Usage {
 export interface UsageReading {
   /** Returns usage ordered by day, agent, space, model and human. @throws BadInputError for more than 10,000 rows */
   query(filter: UsageFilter): Promise<UsageRow[]>
-  /** The usage of all runs and cycles of each root so far; a root without usage is left out. */
+  /** Returns the usage of all runs and cycles of each root so far. The map has no entry for a root without usage. */
   ofRoots(rootIds: readonly string[]): Promise<Map<string, CostedUsage>>
   /**
-   * Returns today's (UTC) usage that counts against the budgets of agents, spaces and humans, by id; an id without usage is left
-   * out. That of an agent or space includes its original and all their copies, which share one budget.
+   * Returns today's (UTC) usage that counts towards the budgets of agents, spaces and humans, by id. The map has no
+   * entry without usage. The usage of an agent or space includes its original and all copies, which share one
+   * budget.
    */
   today(ownerIds: readonly string[]): Promise<Map<string, SpentToday>>
-  /** The messages whose changed usage must be published. */
+  /** Finds the messages whose changed usage must be published. */
   timed: Timed
 }
 
-/** All tokens, and their cost: null if a part has no price. */
+/** The total number of tokens, and their cost; null if a part has no price. */
 export interface SpentToday {
   tokens: number
   costNanos: number | null
@@ -80,8 +81,8 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
   return {
     async query(filter) {
       const rows = await db.transaction(async (tx) => {
-        // A generic plan, which has to suit any number of days, reads each row through the index. With
-        // 200,000 rows that takes three times as long.
+        // A generic plan, which must suit any number of days, reads each row through the index, which takes three
+        // times as long for 200,000 rows.
         await tx.$executeRaw`SET LOCAL plan_cache_mode = force_custom_plan`
         return tx.$queryRaw<SummedRow[]>(statementOf(filter))
       })
@@ -138,15 +139,15 @@ const NEGATED = Prisma.raw(AMOUNTS.map((name) => `- "${name}"`).join(', '))
 const KEY = Prisma.sql`day, "agentId", "spaceId", model`
 
 /**
- * The daily ledger, split by human: the rows of humans, and the remainder, which is all usage minus that of humans.
- * The remainder of a row counts as unpriced if any part of the row does.
+ * The daily ledger, split by human: the rows of humans, and a remainder, which is all usage except that of humans.
+ * The remainder of a row counts as unpriced if any part of the row is unpriced.
  */
 const BY_HUMAN = Prisma.sql`(
   SELECT ${KEY}, "humanId", ${SAME}, "isUnpriced" FROM "HumanUsage"
   UNION ALL SELECT ${KEY}, '', ${SAME}, "isUnpriced" FROM "DailyUsage"
   UNION ALL SELECT ${KEY}, '', ${NEGATED}, false FROM "HumanUsage")`
 
-/** The day as a number: parsing a date costs ten times as much. */
+/** A row with the day as a number, because parsing a date would take ten times as long. */
 type SummedRow = Omit<UsageRow, 'day'> & { day: number | null }
 
 function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sql {
@@ -172,7 +173,7 @@ function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sq
 
 const LAST_DAY = Date.parse('9999-12-31T00:00:00Z')
 
-/** The first day that begins at this instant or later; at most the last representable day. */
+/** Returns the first day that begins at this instant or later, but at most the last representable day. */
 function firstDayFrom(moment: Date): string {
   const day = Math.ceil(moment.getTime() / DAY_MS) * DAY_MS
   return new Date(Math.min(day, LAST_DAY)).toISOString().slice(0, 10)

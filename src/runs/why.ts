@@ -8,11 +8,12 @@ import { type MessagePart, textOf } from '../rules/message.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { type Cause, MOST_WHY_STEPS, memoryLine, stepsOf, type WhyKind, type WhyStep } from '../rules/why.ts'
 
-/** Explains the causes of an object. */
+/** Explains why an object exists. */
 export interface WhyReading {
   /**
-   * Returns the causes of a message, tool call, run or memory, back to people, plans and services; null if the viewer may not
-   * see it. A cause that the viewer may not see is hidden, with all causes that are reachable only through it.
+   * Returns the causes of a message, tool call, run or memory, back to people, plans and services; null if the
+   * viewer may not see the object. Hides causes that the viewer may not see, and all causes that can be reached only
+   * through these.
    */
   trace(viewer: Viewer, id: string): Promise<{ steps: WhyStep[] } | null>
 }
@@ -31,10 +32,10 @@ interface Found {
 
 const EXPLAINED = ['msg', 'tcl', 'run', 'mem']
 const ERASED = 'erased:'
-/** The messages of a prompt from which the trace continues. */
+/** The maximum number of messages in a prompt from which the trace continues. */
 const MOST_MESSAGES_OF_STEP = 20
 const MOST_MEMORIES_OF_STEP = 50
-/** How many texts of instructions are in memory at a time. */
+/** The number of instruction texts that are read into memory at a time. */
 const TEXTS_AT_ONCE = 5
 
 /** A step, and the content of its prompt. */
@@ -42,7 +43,7 @@ interface ShownStep {
   id: string
   runId: string
   agentId: string
-  /** The step with its instructions: itself or an earlier one. */
+  /** The id of the step that stores the instructions: this step or an earlier one. */
   instructionsOf: string | null
   messageIds: string[]
 }
@@ -89,7 +90,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     })
     const read = await visibility.toolCallContents(viewer, rows)
     const originals = await originalCalls(ids)
-    // A copied call has no run: the copy of its message shows it.
+    // A copied call has no run. The copy of its message shows it.
     const copied = rows.filter(({ id, spaceId }) => originals.has(id) && spaceId !== null)
     const spaces = await visibility.spaces(
       viewer,
@@ -120,7 +121,10 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     })
   }
 
-  /** The originals of calls that were copied with a message and have no run; null: the original was deleted. */
+  /**
+   * Returns the originals of calls that were copied together with a message and have no run; null if the original
+   * was deleted.
+   */
   async function originalCalls(ids: readonly string[]): Promise<Map<string, string | null>> {
     const rows = await prisma.$queryRaw<{ id: string; originalId: string | null }[]>`
       SELECT c.id, (
@@ -158,7 +162,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     })
   }
 
-  /** For each step, the calls of the last step before it that called tools. */
+  /** Returns, for each step, the calls of the last earlier step that made calls. */
   function callsBefore(stepIds: readonly string[]): Promise<{ stepId: string; callId: string; stepIndex: number }[]> {
     return prisma.$queryRaw`
       SELECT s.id AS "stepId", c.id AS "callId", c."stepIndex" FROM "Step" s JOIN "ToolCall" c ON c."runId" = s."runId" AND c."stepIndex" = (
@@ -167,8 +171,8 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   }
 
   /**
-   * The memories and messages that each step read: as quoted in its instructions, and by id in its messages and in the
-   * results of earlier calls.
+   * Returns the memories and messages that each step read: those quoted in its instructions, and those whose ids are
+   * in its messages and in the results of earlier calls.
    */
   async function promptParts(stepIds: readonly string[]): Promise<Map<string, string[]>> {
     if (stepIds.length === 0) return new Map()
@@ -193,7 +197,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
         id,
         [
           ...(memories.get(instructionsOf ?? '') ?? []),
-          // Messages of the run itself came from its steps, not the other way round.
+          // Messages of the run itself are excluded: its steps caused them, not the reverse.
           ...messageIds(all).filter((messageId) => runOf.has(messageId) && runOf.get(messageId) !== runId),
         ],
       ]),
@@ -201,8 +205,8 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   }
 
   /**
-   * The memories that instructions quote, by the step that has them. Reads each text of instructions once, a few at a time, so
-   * that a long trace neither fills the memory nor keeps the process busy.
+   * Returns the memories that instructions quote, by the step that stores the instructions. Reads each text once, a
+   * few at a time, so that a long trace neither uses much memory nor blocks the process.
    */
   async function quotedMemories(shown: readonly ShownStep[]): Promise<Map<string, string[]>> {
     const agentIds = [...new Set(shown.map(({ agentId }) => agentId))]
@@ -363,7 +367,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     return rows.map(
       (row): Found => ({
         ...{ key: row.id, text: row.name, at: row.createdAt, causes: [], isVisible: seen.has(row.id) },
-        // An agent without a run: retention has deleted the run.
+        // Retention has deleted the run, so only the agent remains.
         kind: row.kind === 'HUMAN' && row.goneAt === null ? 'HUMAN' : 'ERASED',
       }),
     )
@@ -426,12 +430,12 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   }
 }
 
-/** Reads causes by their ids; unknown ones are left out. */
+/** Reads causes by their ids. Omits unknown ones. */
 type Reader = (viewer: Viewer, ids: string[]) => Promise<Found[]>
 
 const LONGEST_QUOTE = 100
 
-/** The beginning of a message's text. */
+/** Returns the beginning of a message's text. */
 function quoteOf({ parts, deletedAt }: { parts: Prisma.JsonValue; deletedAt: Date | null }): string {
   if (deletedAt !== null) return ' (deleted)'
   const text = cut(oneLine(textOf(parts as unknown as MessagePart[])), LONGEST_QUOTE)
@@ -441,7 +445,7 @@ function quoteOf({ parts, deletedAt }: { parts: Prisma.JsonValue; deletedAt: Dat
 const causeOf = ({ isVisible, knownCauses = [], ...found }: Found): Cause =>
   isVisible || found.kind === 'ERASED' ? found : { ...found, kind: 'HIDDEN', causes: knownCauses }
 
-/** Returns in words what a run did with its trigger. */
+/** Returns a phrase for what a run did with its trigger. */
 function verbOf({ status, stopReason }: Pick<Run, 'status' | 'stopReason'>, hasPosted: boolean): string {
   if (status === 'FAILED') return 'failed to handle'
   if (status === 'CANCELED') return 'was stopped while it handled'
@@ -450,7 +454,7 @@ function verbOf({ status, stopReason }: Pick<Run, 'status' | 'stopReason'>, hasP
   return hasPosted ? 'answered' : 'handled'
 }
 
-/** @param names of senders whom the viewer may know */
+/** @param names the names of senders whom the viewer may see */
 function subjectOf({ triggerType, triggerSenderId }: Run, names: ReadonlyMap<string, string>): string {
   const sender = names.get(triggerSenderId ?? '')
   if (triggerType === 'SPACE_MESSAGE') return sender === undefined ? 'a message' : `${sender}’s message`

@@ -1,4 +1,4 @@
-/** How much of a space's content was withheld from a step. */
+/** The amount of a space's content that was withheld from a step. */
 export interface Withheld {
   spaceId: string
   memories: number

@@ -5,17 +5,17 @@ import { RateLimitedError } from '../lib/errors.ts'
 
 /**
  * Counts the bytes of requests. A request may contain far more than its operation needs (ids, extensions, undeclared
- * variables), and all of it is kept until the operation has ended.
+ * variables), and the whole request stays in memory until the operation has ended.
  */
 export interface RequestBytes {
   /**
-   * Counts the bytes towards the viewer's rate, before anything parses them. @throws RateLimitedError for a long request
-   * of a viewer who already exceeds the rate
+   * Counts the bytes towards the viewer's rate, before the request is parsed.
+   * @throws RateLimitedError for a long request, if the viewer already exceeds the rate
    */
   charge(viewer: Viewer, bytes: number): void
   /**
-   * Counts the bytes until the returned function is called. @throws RateLimitedError if the viewer, or all viewers
-   * together, have too many
+   * Counts the bytes as held in memory until the returned function is called.
+   * @throws RateLimitedError if the viewer, or all viewers together, hold too many bytes
    */
   hold(viewer: Viewer, bytes: number): () => void
 }
@@ -23,19 +23,22 @@ export interface RequestBytes {
 export interface RequestBytesOptions {
   mostOfViewer?: number
   mostInAll?: number
-  /** A viewer may hold this much, regardless of the bytes of others. */
+  /** The number of bytes that each viewer may hold, regardless of the bytes of others. */
   alwaysFree?: number
 }
 
-/** The maximum length of a client's id of an operation: each event of a subscription repeats it. */
+/** The maximum length of an operation id chosen by the client, because each event of a subscription repeats the id. */
 export const LONGEST_OPERATION_ID = 128
 const MIB = 1024 * 1024
 const MOST_OF_VIEWER = 32 * MIB
 const MOST_IN_ALL = 256 * MIB
 const ALWAYS_FREE = 2 * MIB
-/** A request counts as one more for each of these. */
+/** The number of bytes for which a request counts as one more request. */
 const BYTES_A_REQUEST = 16 * 1024
-/** Shorter requests are parsed even above the rate, so that a mutation can return its RateLimitedError. */
+/**
+ * The minimum size of a long request. Shorter requests are parsed even above the rate, so that a mutation can return
+ * its RateLimitedError.
+ */
 const LONG = 256 * 1024
 const TRY_AGAIN_MS = 5000
 

@@ -3,49 +3,55 @@ import { createWork } from './http/work.ts'
 
 /** The number of responses of the maximum size that may be in flight at a time, over all viewers. */
 const MOST_RESPONSES = 4
-/** A viewer's first response up to this share of the maximum size does not wait for room. */
+/** The share of the maximum size up to which a viewer's first response does not wait. */
 const FREE_SHARE = 1 / 8
-/** While another response waits for room, a client must read at least this much in this time, or is disconnected. */
+/**
+ * The minimum number of bytes that a client must read per interval while other responses wait; otherwise it is
+ * disconnected.
+ */
 const LEAST_BYTES_READ = 64 * 1024
 const READ_WITHIN_MS = 1000
-/** How long writing a response may take, after which it counts as not being read. */
+/** The maximum time for writing a response. After this time, the client counts as not reading. */
 const WRITTEN_WITHIN_MS = 5000
 const RECHECK_MS = 250
-/** Shorter responses are not held back while others are in flight. */
+/** Responses shorter than this do not wait for other responses. */
 export const SHORT_RESPONSE_BYTES = 64 * 1024
 
-/** How a transport reports that a response was sent, and disconnects its client. */
+/** Lets a transport report that a response was sent, and disconnects its client on request. */
 export interface Sending {
   /** Calls the listener once the response was sent, or the client has disconnected. */
   onSent(listener: () => void): void
-  /** The bytes that were written and that the client's connection has not taken yet. */
+  /** Returns the number of written bytes that the client's connection has not accepted yet. */
   waitingBytes(): number
   cutOff(): void
 }
 
 /**
- * A budget of bytes, for the whole process, of long responses that are serialized but not sent yet. A viewer may
- * have one response of the maximum size in flight; viewers that wait for room take turns.
+ * A process-wide budget for the bytes of long responses that are serialized but not sent yet. A viewer may have one
+ * response of the maximum size in flight. Viewers whose responses wait take turns.
  */
 export interface ResponsesInFlight {
   /**
-   * Resolves when there is room for the response, which then counts until it was sent.
-   * @throws RateLimitedError if there is no room within 10 s; the signal's reason if it aborts in the meantime
+   * Resolves when the budget allows the response, which then counts until it has been sent.
+   * @throws RateLimitedError if the wait takes longer than 10 s; the signal's reason if the signal aborts
    */
   hold(viewerId: string, bytes: number, sending: Sending, signal?: AbortSignal): Promise<void>
-  /** Disconnects the client if it does not read while other responses wait, even though its response did not wait for the budget. */
+  /**
+   * Disconnects the client if it does not read while other responses wait. For responses that did not wait for the
+   * budget.
+   */
   watch(sending: Sending): void
 }
 
 interface Held {
   readonly sending: Sending
-  /** When the response was passed to its connection, or when its client was last seen to read. */
+  /** When the response was passed to its connection, or when the client last read some of it. */
   since: number
-  /** The bytes that waited for the client at that time; 0 until the response is written. */
+  /** The number of bytes that waited for the client at the time `since`; 0 until the response is written. */
   waitingBytes: number
 }
 
-/** The sending of a response that consists of one body. */
+/** Creates a `Sending` for a response that consists of one body. */
 export function sendingBy(response: ServerResponse): Sending {
   return {
     onSent(listener) {
@@ -96,7 +102,7 @@ export function createResponsesInFlight(maxResponseBytes: number): ResponsesInFl
   }
 
   function hand(sending: Sending, onEnd: () => void): void {
-    // The same sending may have several responses at once.
+    // Several responses may share the same `Sending`.
     const one = { sending, since: performance.now(), waitingBytes: 0 }
     held.add(one)
     sending.onSent(() => {

@@ -67,9 +67,9 @@ export interface Served {
 export interface ServerOptions {
   app: Served
   config: Config
-  /** How often sockets are pinged. */
+  /** The interval at which sockets are pinged. */
   keepAliveMs?: number
-  /** If absent, the default pacing applies. */
+  /** If absent, the server uses the default pacing. */
   pacing?: PacesOptions
 }
 
@@ -78,27 +78,31 @@ export interface RunningServer {
   url: string
   port: number
   /**
-   * With `drain`: reports not ready until the prober has noticed, then accepts nothing new, waits up to 5 s
-   * for requests and operations, and closes sockets with 1001. Without: closes all connections at once.
+   * Shuts the server down. With `drain`: reports not ready until the prober has received this status, then accepts
+   * no new work, waits up to 5 s for requests and operations, and closes sockets with 1001. Without: closes all
+   * connections immediately.
    */
   close(options?: { drain: boolean }): Promise<void>
 }
 
 const DRAIN_MS = 5000
-/** How long idle connections stay open after the server has stopped accepting new ones. */
+/** How long idle connections stay open after the server has stopped accepting new connections. */
 const IDLE_MS = 500
 /** How long a client whose upgrade is refused may take to close its side of the connection. */
 const REFUSED_LINGER_MS = 3000
-/** Timeouts for a request's headers, and for the whole request. */
+/** Timeouts for the headers of a request and for the whole request. */
 const REQUEST_TIMES = { headersTimeout: 10_000, requestTimeout: LONGEST_UPLOAD_MS, connectionsCheckingInterval: 1000 }
-/** The same for all requests but uploads. */
+/** The timeout for the whole request if it is not an upload. */
 const LONGEST_BODY_MS = 30_000
-/** Longer than proxies keep an idle connection, so that they close it first. */
+/**
+ * The time for which idle connections stay open: longer than in usual proxies, so that the proxy closes the
+ * connection first.
+ */
 const KEEP_ALIVE_MS = 65_000
 
 /**
- * Starts the server for the configured role: everything, or only health and metrics for a worker. @throws one
- * line if the port is in use
+ * Starts the server for the configured role: all endpoints, or only health and metrics for a worker.
+ * @throws Error with a one-line message if the port is in use
  */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { app, config } = options
@@ -119,7 +123,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const server = createServer(REQUEST_TIMES, (request, response) => {
     rewriteTarget(request, basePath)
     compareOrigin(request)
-    // A response that is sent while the server closes leaves an idle connection.
+    // The connection of a response that is sent during shutdown becomes idle, so it is closed too.
     response.once('close', () => closesIdle && setImmediate(() => server.closeIdleConnections()))
     if (closing) response.setHeader('connection', 'close')
     closeUnreadBody(request, response)
@@ -161,22 +165,26 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ])
       server.closeAllConnections()
       await closed
-      // Stops the timers of the HTTP server.
+      // Also stops the timers of the HTTP server.
       server.close()
       await endpoint?.close()
     },
   }
 }
 
-/** A server that is closing accepts connections until none has arrived for the first of these times, and at most for the second one. */
+/**
+ * During shutdown, the server accepts connections until none has arrived for this time. The constant below is the
+ * maximum for the whole wait.
+ */
 const QUIET_MS = 20
 const LAST_ACCEPTS_MS = 1000
-/** During a longer turn of the event loop, connections may arrive that are not accepted yet. */
+/** During a turn of the event loop longer than this, further connections may have arrived. */
 const SHORT_TURN_MS = 0.5
 
 /**
- * Accepts the connections that are already waiting, because the kernel resets connections that nobody accepts. Reads nothing from
- * them yet, because handling their requests would delay accepting the next ones. Returns a function that passes them to the server.
+ * Accepts the connections that are already waiting, because the kernel would reset them. Does not read from them
+ * yet, because handling their requests would delay accepting the others. Returns a function that passes the
+ * connections to the server.
  */
 async function acceptWaiting(server: Server): Promise<() => void> {
   const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
@@ -203,12 +211,15 @@ async function acceptWaiting(server: Server): Promise<() => void> {
 }
 
 /**
- * Accepts no new connections. Unlike `server.close`, it leaves idle ones open: a proxy may have sent a request on them that
- * is not read yet. Resolves once all are closed.
+ * Stops accepting new connections. Unlike `server.close`, leaves idle connections open, because a proxy may have
+ * sent a request that has not been read yet. Resolves once all connections are closed.
  */
 const stopAccepting = (server: Server) => new Promise((resolve) => TcpServer.prototype.close.call(server, resolve))
 
-/** Returns a check of each request, which warns once if a proxy was reached at another origin than PARLEY_PUBLIC_URL. */
+/**
+ * Returns a check for each request that warns once if clients reach a proxy at another origin than
+ * PARLEY_PUBLIC_URL.
+ */
 function createOriginComparison({ publicUrl, logger }: Platform): (request: IncomingMessage) => void {
   const { origin } = publicUrl
   if (origin === null) return () => {}
@@ -225,7 +236,7 @@ function createOriginComparison({ publicUrl, logger }: Platform): (request: Inco
   }
 }
 
-/** Handles each request, and returns 500 if that fails. */
+/** Handles each request, and responds with 500 if the handler fails. */
 function answering(route: (request: IncomingMessage) => Handler, logger: Platform['logger']): Handler {
   return underItsId(async (request, response) => {
     try {
@@ -241,12 +252,12 @@ function answering(route: (request: IncomingMessage) => Handler, logger: Platfor
 /** The handlers of a process that serves the API. */
 interface Endpoint {
   handle: Handler
-  /** The console: its page and assets. */
+  /** Serves the page and the assets of the console. */
   console: Handler
   invitation: Handler
-  /** By path. */
+  /** The handlers for signing in and out, by path. */
   auth: Record<string, Handler>
-  /** The link in an email. */
+  /** Handles the link in an email. */
   mailLink: Handler
   mcpAuthorization: { connect: Handler; callback: Handler }
   /** Documents that describe the protocol endpoints to clients, by path. */
@@ -255,7 +266,7 @@ interface Endpoint {
   files: Handler
   doors: Doors
   sockets: Sockets
-  /** Ends event streams, and the streams of protocol endpoints: see EventStreams and Doors. */
+  /** Ends event streams and the streams of protocol endpoints: see EventStreams and Doors. */
   drainStreams(timeoutMs: number): Promise<void>
   origins: Origins
   close(): Promise<void>
@@ -341,8 +352,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       void (await Promise.all([eventStreams.drain(timeoutMs), doors.drain(timeoutMs)])),
     handle(request, response) {
       if (wantsPage(request)) return graphiql(request, response)
-      // Requests from other origins are answered, but browsers hide the response (see corsOf) without saying
-      // why; `allows` logs the reason.
+      // Requests from other origins get a response, but browsers hide it (see corsOf) without an explanation.
+      // `allows` logs the reason.
       origins.allows(request)
       if (eventStreams.concerns(request)) {
         origins.welcome(request, response)
@@ -383,7 +394,10 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   }
 }
 
-/** The issuer whose tokens the server accepts, for OAuth clients: those of identity providers only begin sessions. */
+/**
+ * Returns the issuer whose tokens the server accepts, for OAuth clients. Tokens of identity providers only start
+ * sessions, so these issuers are not included.
+ */
 function issuersOf({ jwt: { issuer, jwksUrl } }: Pick<Config, 'jwt'>): string[] {
   return jwksUrl !== null && issuer !== null && URL.canParse(issuer) ? [issuer] : []
 }
@@ -454,8 +468,8 @@ function createRoutes(
 }
 
 /**
- * Node accepts any Host header; GraphQL Yoga fails for one that is not valid in a URL, with an error
- * that contains file paths.
+ * Node accepts any Host header, but GraphQL Yoga fails if the header is not valid in a URL, with an error that
+ * contains file paths.
  */
 function hasUsableHost({ headers }: IncomingMessage): boolean {
   return headers.host === undefined || URL.canParse(`http://${headers.host}`)
@@ -476,7 +490,7 @@ function destroyAll(responses: Iterable<ServerResponse>): void {
   for (const response of responses) response.destroy()
 }
 
-/** Tracks responses that stay open as long as the client wants. */
+/** Tracks responses that stay open until the client closes them. */
 function trackStreaming(server: Server): Set<ServerResponse> {
   const streaming = new Set<ServerResponse>()
   server.on('request', (request: IncomingMessage, response: ServerResponse) => {
@@ -487,7 +501,7 @@ function trackStreaming(server: Server): Set<ServerResponse> {
   return streaming
 }
 
-/** All local addresses are shown as localhost. */
+/** Returns the host name to show: localhost for all local addresses. */
 function nameOf(host: string): string {
   if (['127.0.0.1', '0.0.0.0', '::', '::1', 'localhost'].includes(host)) return 'localhost'
   return host.includes(':') ? `[${host}]` : host

@@ -1,21 +1,28 @@
+import { type AppendOptions, KEPT_MS } from '../broker/log.ts'
 import { spaceTopic } from '../broker/topics.ts'
 import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** Appends committed messages to the event log in `seq` order without gaps, whichever process committed them. */
+/**
+ * Appends committed messages to the event log in the order of `seq` and without gaps, whichever process committed
+ * them.
+ */
 export interface Announcer {
-  /** Appends MessagePosted. Committed messages below `seq` that were never announced come first. */
+  /**
+   * Appends MessagePosted for the message, after appending earlier messages that were committed but never announced.
+   */
   announce(message: { id: string; spaceId: string; seq: number }): Promise<void>
   /**
-   * While a space is watched, messages that their committer did not announce are found within 5 s.
-   * @returns a function that ends the watch
+   * Starts a check that finds messages in the space within 5 s if the process that committed them did not announce
+   * them.
+   * @returns a function that ends the check
    */
   watch(spaceId: string): () => void
   close(): Promise<void>
 }
 
-/** An id that belongs to no message. */
+/** A message id that no message has. */
 const NOTHING = `msg_${'0'.repeat(32)}`
 const CHECK_INTERVAL_MS = 5000
 /**
@@ -23,30 +30,60 @@ const CHECK_INTERVAL_MS = 5000
  * another. After the last delay, that message is read from the database.
  */
 const TRIED_AGAIN_AFTER_MS = [5, 10, 20, 40]
+/** Messages of one burst follow each other within this time. */
+const BURST_MS = 60_000
+const MOST_CAUGHT_UP = 1000
 
 export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): Announcer {
   const watched = new Map<string, number>()
   const stop = new AbortController()
   const early = createEarlyOnes()
 
-  const append = (spaceId: string, messageId: string, ordinal: number) =>
-    log.append(spaceTopic(spaceId), { type: 'MessagePosted', messageId }, { ordinal })
+  const append = (spaceId: string, messageId: string, ordinal: number, options: AppendOptions = {}) =>
+    log.append(spaceTopic(spaceId), { type: 'MessagePosted', messageId }, { ...options, ordinal })
 
   async function catchUp(spaceId: string, after: number): Promise<void> {
     const missing = await db.prisma.message.findMany({
       where: { spaceId, seq: { gt: after } },
       orderBy: { seq: 'asc' },
       select: { id: true, seq: true },
-      take: 1000,
+      take: MOST_CAUGHT_UP,
     })
-    let next = after + 1
-    for (const { id, seq } of missing) {
-      // A message deleted before its announcement leaves a gap: fill it with the id of no message,
-      // since ordinals must be consecutive.
+    await appendAll(spaceId, missing, after + 1)
+  }
+
+  async function appendAll(spaceId: string, messages: { id: string; seq: number }[], from: number): Promise<void> {
+    let next = from
+    for (const { id, seq } of messages) {
+      // A message that was deleted before its announcement would leave a gap. An id that no message has fills the
+      // gap, because ordinals must be consecutive.
       for (; next < seq; next++) await append(spaceId, NOTHING, next)
       await append(spaceId, id, seq)
       next = seq + 1
     }
+  }
+
+  /**
+   * Announces a message in a topic that contains none. In a new or expired topic, messages of the same burst come first:
+   * their committers may still announce them. If the topic was lost, subscribers have read the earlier messages in a
+   * snapshot.
+   */
+  async function begin(spaceId: string, last: number): Promise<void> {
+    const newest = {
+      where: { seq: { lte: last } },
+      orderBy: { seq: 'desc' as const },
+      select: { id: true, seq: true, createdAt: true },
+      take: MOST_CAUGHT_UP,
+    }
+    const space = await db.prisma.space.findUnique({
+      where: { id: spaceId },
+      select: { createdAt: true, messages: newest },
+    })
+    if (space === null) return
+    const [first, ...others] = space.messages.slice(0, lengthOfBurst(space)).reverse()
+    if (first === undefined) return
+    await append(spaceId, first.id, first.seq, { isFirst: true })
+    await appendAll(spaceId, others, first.seq + 1)
   }
 
   async function checkWatched(): Promise<void> {
@@ -75,11 +112,14 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
     async announce({ id, spaceId, seq }) {
       let result = await append(spaceId, id, seq)
       for (const ms of TRIED_AGAIN_AFTER_MS) {
-        if (result.type !== 'missing') break
+        if (result.type !== 'missing' || result.after === null) break
         await early.turn(spaceId, seq, ms)
         result = await append(spaceId, id, seq)
       }
-      if (result.type === 'missing') await catchUp(spaceId, result.after)
+      if (result.type === 'missing') {
+        if (result.after === null) await begin(spaceId, seq)
+        else await catchUp(spaceId, result.after)
+      }
       early.follow(spaceId, seq)
     },
     watch(spaceId) {
@@ -98,11 +138,27 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
 }
 
 /**
- * Messages whose predecessor is not announced yet: common when many are posted in a space at once.
- * They wait for their predecessor, so that they do not all read it from the database.
+ * Returns how many of the newest messages of a space, latest first, belong to the burst that began its topic; 1 if the topic is
+ * neither new nor expired, because messages from before the burst would still be in it.
+ */
+function lengthOfBurst({ createdAt, messages }: { createdAt: Date; messages: readonly { createdAt: Date }[] }): number {
+  for (const [index, message] of messages.entries()) {
+    const earlier = messages[index + 1]
+    if (earlier === undefined) return messages.length < MOST_CAUGHT_UP ? index + 1 : 1
+    // A copied message is older than its space, and was never announced in it.
+    if (earlier.createdAt < createdAt) return index + 1
+    const pauseMs = message.createdAt.getTime() - earlier.createdAt.getTime()
+    if (pauseMs > BURST_MS) return pauseMs >= KEPT_MS ? index + 1 : 1
+  }
+  return 0
+}
+
+/**
+ * Lets a message wait until its predecessor has been announced. When many messages are posted in a space at once,
+ * this prevents each of them from reading the predecessor from the database.
  */
 function createEarlyOnes() {
-  /** By space and seq: wakes a waiting announcement. */
+  /** By space and `seq`, the function that wakes a waiting announcement. */
   const waiting = new Map<string, Map<number, () => void>>()
   return {
     /** Resolves when this process has announced the predecessor, or after `ms`. */
@@ -120,7 +176,7 @@ function createEarlyOnes() {
         ofSpace.set(seq, settle)
       })
     },
-    /** A message has been announced: wakes all consecutive successors together. */
+    /** Wakes the announcements of all consecutive messages that follow an announced message. */
     follow(spaceId: string, seq: number): void {
       const ofSpace = waiting.get(spaceId)
       for (let next = seq + 1; ofSpace?.has(next); next++) ofSpace.get(next)?.()

@@ -10,36 +10,39 @@ export interface MessageVersion {
   editedAt: Date
 }
 
-/** An emoji on a message. */
+/** An emoji with which people or agents reacted to a message. */
 export interface Reaction {
   messageId: string
   emoji: string
-  /** How many humans and agents chose the emoji. */
+  /** The number of humans and agents who chose the emoji. */
   count: number
-  /** The first of them, at most 20. */
+  /** The first humans and agents who chose the emoji, at most 20. */
   entityIds: string[]
 }
 
-/** Reads later changes to messages; the caller must check access. */
+/** Reads edits of messages and reactions to them. The caller must check access. */
 export interface ChangeReading {
-  /** The earlier texts of messages, newest first; messages that were not edited are left out. */
+  /** Returns the earlier texts of messages, newest first. The map has no entry for a message that was not edited. */
   versionsMany(messageIds: readonly string[]): Promise<Map<string, MessageVersion[]>>
-  /** The reactions to messages, in the order in which the emojis were first used. */
+  /** Returns the reactions to messages, in the order in which the emojis were first used. */
   reactionsMany(messageIds: readonly string[]): Promise<Map<string, Reaction[]>>
-  /** Whether these entities chose these emojis on these messages, in the order of the arguments. */
+  /** Returns whether each entity chose the emoji on the message, in the order of the arguments. */
   areIn(asked: readonly { entityId: string; messageId: string; emoji: string }[]): Promise<boolean[]>
   /**
-   * The runs that began before the last edit of a message, and had read the message: the message triggered them, was in
-   * their history or inbox, or was returned by a tool. At most 100 for each message, oldest first.
+   * Returns the runs that had read a message and began before its last edit: the message triggered them, was in
+   * their history or inbox, or was in a tool result. Returns at most 100 runs for each message, oldest first.
    */
   staleRunsMany(messageIds: readonly string[]): Promise<Map<string, Run[]>>
 }
 
 const MOST_ENTITIES = 20
 const MOST_STALE_RUNS = 100
-/** The results of this many runs are searched for the message: the first runs that posted in its space after it. */
+/**
+ * The maximum number of runs whose tool results are searched for a message: the first runs that posted in its space
+ * after it.
+ */
 const MOST_SEARCHED_RUNS = 500
-/** Greater than every `seq`: the maximum of its column. */
+/** The maximum of the column `seq`. */
 const LAST_SEQ = 2 ** 31 - 1
 const READING_TOOLS = ['enter_space', 'read_messages', 'readSpaceMessages']
 
@@ -47,7 +50,7 @@ export function createChangeReading({ db, config }: Pick<Platform, 'db' | 'confi
   const { prisma } = db
   const { historyLimit } = config.limits
 
-  /** The ids of runs that may have read the message `m`; conditions on their time follow. */
+  /** Selects the ids of runs that may have read the message `m`. The caller adds conditions on the time of the runs. */
   const readersSql = Prisma.sql`
     SELECT r.id FROM "Run" r WHERE r."triggerMessageId" = m.id
     UNION SELECT r.id FROM "Message" later JOIN "Run" r ON r."triggerMessageId" = later.id AND r."triggerType" = 'SPACE_MESSAGE'

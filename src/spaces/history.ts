@@ -7,7 +7,7 @@ import { type FilePart, isUnfinished, type MessageOrigin, type MessagePart } fro
 import { readableCallsSql } from '../stores/call-store.ts'
 import { type ReadableCall, readableText } from './readable-text.ts'
 
-/** A message as an agent reads it. */
+/** A message in the form in which agents read it. */
 export interface HistoryLine {
   id: string
   sender: string
@@ -18,20 +18,17 @@ export interface HistoryLine {
   /** RFC 3339. */
   timestamp: string
   origin?: ReadableOrigin
-  /**
-   * The confidential spaces from which the text comes, apart from its own space; not part of the
-   * text for the agent.
-   */
+  /** The confidential spaces from which the text comes, except its own space. The agent does not see this field. */
   label?: string[]
-  /** The first message of its thread, for a reply, if messages of several threads are read. */
+  /** The id of the first message of the thread, for a reply; absent unless messages of several threads are read. */
   thread?: string
-  /** The files of the message; not part of what the agent reads, because `text` names them. */
+  /** The files of the message. The agent does not see this field, because `text` names the files. */
   files?: FilePart[]
 }
 
-/** Why a message was posted, as far as the reader may see it. */
+/** Why a message was posted, without anything that the reader may not see. */
 export type ReadableOrigin = {
-  /** By its name for agents: `space_message`, `plan`, `service`, `inbox`. */
+  /** The name of the trigger's type for agents: `space_message`, `plan`, `service` or `inbox`. */
   triggerType: string
   triggerName?: string
   triggerSpaceId?: string
@@ -40,17 +37,20 @@ export type ReadableOrigin = {
   triggerMessage?: string
 }
 
-/** Selects the messages to read, in SQL. */
+/** Selects the messages to read, as SQL. */
 interface HistoryRange {
   spaceId: Prisma.Sql
   readerId: Prisma.Sql
-  /** Null: up to the last message. */
+  /** The `seq` of the last message to read; null for all messages. */
   upToSeq: Prisma.Sql
-  /** The thread, or the messages outside of threads; absent: the whole space. */
+  /** The messages to read: those of one or several threads, or those outside of threads; absent for the whole space. */
   scope?: HistoryScope
-  /** A further condition on a message `m`. */
+  /** An additional condition on a message `m`. */
   condition?: Prisma.Sql
-  /** Whether the whole text of a message `m` is needed; otherwise a long text may be truncated to what a line shows. */
+  /**
+   * Condition: the whole text of a message `m` is needed. Other texts may be truncated to the length that a line
+   * shows.
+   */
   isWhole: Prisma.Sql
   offset?: number
   limit: number
@@ -58,15 +58,15 @@ interface HistoryRange {
 }
 
 /**
- * `outside`: messages that are not replies; `replies`: the replies of a thread; `root`: its first message; `among`: the
- * replies of several threads, optionally with the messages outside of threads.
+ * `outside`: messages that are not replies; `replies`: the replies of a thread; `root`: the first message of a
+ * thread; `among`: the replies of several threads, optionally together with the messages outside of threads.
  */
 export type HistoryScope =
   | { type: 'outside' }
   | { type: 'replies' | 'root'; threadRootId: string }
   | { type: 'among'; threadRootIds: readonly string[]; withOutside: boolean }
 
-/** Formats rows as lines. */
+/** Options for formatting rows as lines. */
 interface Telling {
   offset?: number
   limit: number
@@ -85,58 +85,61 @@ export interface EnteredSpace {
 /** Reads messages for agents. The caller must check access. */
 export interface History {
   /**
-   * Returns the last `limit` messages up to `seq`, skipping the newest `offset`, oldest first.
-   * Leaves out the oldest ones over `characters` of JSON. Truncates texts to 8,000 characters, except
-   * those of the messages in `whole`, or if only one is requested. Leaves out unfinished messages.
+   * Returns `limit` messages up to `seq` without the newest `offset`, oldest first. Leaves out unfinished messages,
+   * and the oldest messages if the JSON would exceed `characters`. Truncates texts to 8,000 characters, except if
+   * only one message is requested, and except the messages in `whole`.
    */
   read(input: {
     spaceId: string
     readerId: string
     upToSeq?: number | null
     scope?: HistoryScope
-    /** Only messages that another run began or finished after this time. */
+    /** Returns only messages that a run other than `butOfRun` began or finished after this time. */
     since?: { at: Date; butOfRun: string }
     offset?: number
     limit: number
     characters: number
     whole?: readonly (string | null)[]
-    /** Appended to a truncated text: how to read the rest. `back`: the number of newer messages. */
+    /**
+     * Returns the text that follows a truncated text and explains how to read the rest. `back`: the number of newer
+     * messages.
+     */
     readOn?(back: number): string
   }): Promise<HistoryLine[]>
-  /** For a larger statement: a JSON array of rows, which `linesOf` formats as `read` would. */
+  /** Returns SQL for a JSON array of rows, to use in a larger statement. `linesOf` formats the rows as `read` does. */
   rowsOf(range: HistoryRange): Prisma.Sql
   linesOf(rows: HistoryRow[], telling: Telling): HistoryLine[]
-  /** The space's name, last `seq` and confidentiality, if the entity is a member; else null. */
+  /** Returns the space's name, last `seq` and confidentiality if the entity is a member; otherwise null. */
   enter(spaceId: string, entityId: string): Promise<EnteredSpace | null>
 }
 
-/** The maximum number of characters of a quoted message that made an agent post another one. */
+/** The maximum number of characters quoted from the message that caused an agent to post. */
 const LONGEST_ORIGIN = 1000
 /** The maximum number of characters of one message in a list of several. */
 export const LONGEST_TEXT = 8_000
 /**
- * The maximum number of characters of messages in a tool result, so that the whole result
- * stays within the limit for any result.
+ * The maximum number of characters of messages in a tool result. It keeps the whole result below the limit of all
+ * tool results.
  */
 export const RESULT_CHARACTERS = 48_000
 
-/** A message as read from the database, newest first. */
+/** A message as read from the database. */
 export interface HistoryRow {
   id: string
   seq: number
   threadRootId: string | null
-  /** With a scope, for a truncated text: the number of newer messages in the whole space, up to 10,001. */
+  /** For a truncated text, if a scope is set: the number of newer messages in the whole space, counted up to 10,001. */
   back: number | null
   senderId: string
   name: string
   kind: EntityKind
   status: MessageStatus
   parts: MessagePart[]
-  /** The length of the text, if `parts` contains only its beginning; else null. */
+  /** The length of the whole text if `parts` contains only its beginning; otherwise null. */
   uncutLength: number | null
   deletedAt: Date | string | null
   origin: MessageOrigin | null
-  /** A string if the row comes from JSON. */
+  /** A string if the row was read from JSON. */
   createdAt: Date | string
   originVisible: boolean
   label: string[]
@@ -144,18 +147,21 @@ export interface HistoryRow {
 }
 
 /**
- * The number of newest messages whose sizes are summed first: eight long ones fill a prompt, and the sizes of older ones
- * would have to be computed from their whole texts.
+ * The number of newest messages whose sizes are added up first. Eight long messages fill a prompt, and computing the
+ * size of a message requires reading its whole text.
  */
 const FEW = 15
 
 /** Characters that JavaScript counts as two and PostgreSQL as one. */
 const ASTRAL = '[\\U00010000-\\U0010FFFF]'
 
-/** The text of a message `m` with one part, computed once per row, because each use of `m.parts` would decompress it again. */
+/**
+ * Selects the text of a message `m` with one part. A subquery computes the text once per row, because each use of
+ * `m.parts` would decompress the column again.
+ */
 const FIRST_TEXT = Prisma.sql`SELECT m.parts->0->>'text' AS text OFFSET 0`
 
-/** Messages in the range, newest first, with the least number of characters that their lines show. */
+/** Selects the messages in the range, newest first, each with the minimum number of characters that its line has. */
 const sizesOf = (
   {
     spaceId,
@@ -185,12 +191,15 @@ function isInScope(scope: HistoryScope | undefined): Prisma.Sql {
     : Prisma.sql`m.id = ${scope.threadRootId}`
 }
 
-/** How far back the rest of a truncated text can be read. Finding out, and reading it, takes a scan of the newer messages. */
+/**
+ * The maximum number of newer messages with which the rest of a truncated text can still be read. Counting them, and
+ * reading the rest, scans the newer messages.
+ */
 const FARTHEST_BACK = 10_000
 
 /**
- * How far a truncated message `m` is from the newest one in the whole space, which `offset` of `read` counts, up to one more
- * than FARTHEST_BACK.
+ * The number of messages in the whole space that are newer than a truncated message `m`, as `offset` of `read`
+ * counts them. Counting stops at FARTHEST_BACK + 1.
  */
 const backOf = ({ upToSeq, scope }: Pick<HistoryRange, 'upToSeq' | 'scope'>) =>
   scope === undefined
@@ -266,10 +275,10 @@ export function createHistory({ db }: Platform): History {
   }
 }
 
-/** The greatest possible `seq`. */
+/** The maximum of the column `seq`. */
 const LAST_SEQ = 2 ** 31 - 1
 
-/** Only the newest messages are considered: `seq` has an index, and the times have none. */
+/** Considers only the newest messages, because `seq` has an index and the times have none. */
 const saidSince = ({ at, butOfRun }: { at: Date; butOfRun: string }, upToSeq: number | null) =>
   Prisma.sql`m.seq > ${(upToSeq ?? LAST_SEQ) - FARTHEST_BACK}::int AND greatest(m."createdAt", m."routedAt") > ${at} AND m."runId" IS DISTINCT FROM ${butOfRun}`
 
@@ -286,13 +295,16 @@ function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = []
   return withinCharacters(lines, characters, whole).reverse()
 }
 
-/** Takes lines newest first and keeps at least one. */
+/** Keeps the newest lines that fit, and at least one. Expects lines newest first. */
 function withinCharacters(lines: HistoryLine[], characters: number, whole: readonly (string | null)[]): HistoryLine[] {
   const fitting = firstWithin(lines, characters, (line) => (whole.includes(line.id) ? '' : JSON.stringify(line)))
   return fitting.length === 0 ? lines.slice(0, 1) : fitting
 }
 
-/** The finished parts of an unfinished composite message are readable. */
+/**
+ * Condition: the message is finished, or is an unfinished composite message, of which the finished parts are
+ * readable.
+ */
 const HAS_BEEN_SAID = Prisma.sql`(m.status <> 'STREAMING' OR
   (m.composite AND m.parts @? '$[0] ? (!exists(@.unfinished))'))`
 
@@ -314,7 +326,7 @@ function lineOf(row: HistoryRow): HistoryLine {
   return line
 }
 
-/** Names and texts from a trigger's space may be shown only to its members. */
+/** Only members of the space of a trigger may see names and texts from that space. */
 function readableOrigin(origin: MessageOrigin, visible: boolean): ReadableOrigin {
   const { triggerType, triggerName, triggerSpaceId, triggerSpaceName, triggerSenderName, triggerMessage } = origin
   const about = triggerMessage === null ? null : cutSaying(triggerMessage, LONGEST_ORIGIN)
@@ -323,12 +335,12 @@ function readableOrigin(origin: MessageOrigin, visible: boolean): ReadableOrigin
   return { triggerType: triggerType.toLowerCase(), ...Object.fromEntries(known) }
 }
 
-/** The label that a run gets from reading these lines. */
+/** Returns the label that a run gets by reading these lines. */
 export function labelOf(lines: readonly HistoryLine[]): string[] {
   return union(...lines.map(({ label }) => label ?? []))
 }
 
-/** Lines as a model reads them. */
+/** Returns the lines without the fields that a model does not see. */
 export function readable(lines: readonly HistoryLine[]): Omit<HistoryLine, 'senderId' | 'label' | 'files'>[] {
   return lines.map(({ senderId: _, label: __, files: ___, ...line }) => line)
 }

@@ -11,23 +11,26 @@ export interface Meaning {
 }
 
 export interface QueryVector {
-  /** Only vectors of the same model can be compared. */
+  /** The model that computed the vector: only vectors of the same model are comparable. */
   readonly model: string
   readonly dimension: number
-  /** The cosine distance of an array of numbers from the query: 0 for the same direction, 1 for a right angle. */
+  /**
+   * SQL for the cosine distance between an array of numbers and the query: 0 for the same direction, 1 for a right
+   * angle.
+   */
   distanceSql(vector: Prisma.Sql): Prisma.Sql
 }
 
-/** A search does not wait longer for a provider, because it also finds texts by words. */
+/** The maximum time that a search waits for the provider. After this time, the search finds texts by words only. */
 const TIMEOUT_MS = 3000
-/** After a failure, searches do not use the provider for this time. */
+/** After a failure of the provider, searches do not call the provider for this time. */
 const REST_MS = 5000
-/** The pages of a search use the same vector. */
+/** The number of cached query vectors: all pages of a search use the same vector. */
 const MOST_CACHED = 200
 
 /**
- * Prepares the database for search by meaning. Null, and a line in the log, if it does not have the extension `vector`
- * (pgvector) and cannot create it.
+ * Prepares the database for search by meaning. Logs a message and returns null if the database does not have the
+ * extension `vector` (pgvector) and cannot create it.
  */
 export async function openMeaning(
   { db, logger }: Pick<Platform, 'db' | 'logger'>,
@@ -50,7 +53,7 @@ async function createExtension(db: Platform['db'], logger: Platform['logger']): 
     await db.prisma.$executeRaw`CREATE EXTENSION IF NOT EXISTS vector`
     return await findExtension(db)
   } catch (error) {
-    // Another process may have been faster.
+    // Another process may have created the extension in the meantime.
     const found = await findExtension(db)
     if (found === null)
       logger.warn(
@@ -99,7 +102,7 @@ function createMeaning({ logger }: Pick<Platform, 'logger'>, embedder: Embedder,
       return {
         model: embedder.model,
         dimension: vector.length,
-        // A subquery is evaluated once.
+        // PostgreSQL evaluates an uncorrelated subquery only once.
         distanceSql: (other) =>
           Prisma.sql`${inSchema}.cosine_distance(${other}::${inSchema}.vector, (SELECT ${literal}::text::${inSchema}.vector))`,
       }

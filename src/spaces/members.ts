@@ -3,11 +3,17 @@ import type { Platform } from '../platform/platform.ts'
 
 /** Reads memberships of spaces. */
 export interface Members {
-  /** The members of each space in join order. Spaces without members are omitted. */
+  /**
+   * Returns the members of each space in the order in which they joined. The map has no entry for a space without
+   * members.
+   */
   listMany(spaceIds: readonly string[]): Promise<Map<string, Entity[]>>
-  /** The agents of each space that are in other spaces too, in join order. Spaces without such agents are omitted. */
+  /**
+   * Returns the agents of each space that are also members of other spaces, in the order in which they joined. The
+   * map has no entry for a space without such agents.
+   */
   agentsElsewhere(spaceIds: readonly string[]): Promise<Map<string, Entity[]>>
-  /** The spaces of an entity, newest first. */
+  /** Returns the ids of an entity's spaces, newest first. */
   spacesOf(entityId: string): Promise<string[]>
 }
 

@@ -6,26 +6,29 @@ import type { Platform } from '../platform/platform.ts'
 export interface PublishedMessage {
   id: string
   spaceId: string
-  /** The topic of the run that writes the message: nothing is published once it is sealed. */
+  /** The topic of the run that writes the message. Once this topic is sealed, nothing is published. */
   unlessSealed?: string
 }
 
 /** Publishes changes to a message, after the commit, to subscribers of its space. */
 export interface MessagePublisher {
-  /** A part was added, or its tool call changed. */
+  /** Publishes that a part was added, or that the tool call of a part changed. */
   partChanged(message: PublishedMessage, partIndex: number): Promise<void>
-  /** A text part is finished. Published once, however often it is called. */
+  /** Publishes that a text part is finished. Repeated calls publish this only once. */
   partWhole(message: PublishedMessage, partIndex: number): Promise<void>
   /**
-   * A part shows a call that waits. This event is for clients that build messages from their parts and status,
-   * because MessagePosted does not contain this information.
+   * Publishes that a part shows a waiting call, for clients that assemble messages from their parts and status:
+   * MessagePosted does not contain this information.
    */
   waiting(message: PublishedMessage, partIndex: number): Promise<void>
-  /** The message's status changed, and it is not finished. */
+  /** Publishes that the status of an unfinished message changed. */
   updated(message: PublishedMessage): Promise<void>
-  /** The message was deleted. Drops the earlier events of the space, some of which may contain its text. */
+  /**
+   * Publishes that the message was deleted, and drops the earlier events of the space, some of which may contain its
+   * text.
+   */
   deleted(message: PublishedMessage): Promise<void>
-  /** The message is finished, with its last part; null if that part was finished before. Published once. */
+  /** Publishes once that the message is finished, with its last part; null if that part was finished before. */
   ended(message: PublishedMessage, lastPart: number | null): Promise<void>
 }
 
@@ -69,7 +72,7 @@ export function createMessagePublisher({ log, signals }: Pick<Platform, 'log' | 
       const event = { type: 'MessageUpdated', messageId: message.id }
       await Promise.all([log.append(spaceTopic(message.spaceId), event, { forgets: true }), changed(message)])
     },
-    // The log keeps the order of the calls, so there is no need to wait in between.
+    // The log keeps the order of the calls, so one append need not wait for the other.
     async ended(message, lastPart) {
       await Promise.all([
         ...(lastPart === null ? [] : [appendWhole(message, lastPart)]),

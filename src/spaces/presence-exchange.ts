@@ -2,9 +2,15 @@ import { PRESENCE_CHANNEL, type PresenceSignal } from '../broker/topics.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { PresenceTable } from './presence-table.ts'
 
-/** A process that has sent nothing for this long is dead: its people are OFFLINE, unless they are also connected to another process. */
+/**
+ * A process that has sent nothing for this long counts as dead. People who are not connected to another process
+ * become OFFLINE.
+ */
 export const SILENT_AFTER_MS = 15_000
-/** How long the people of a process that shut down may take to connect to another one. */
+/**
+ * After a process shuts down, its people keep their presence for this time, in which they connect to another
+ * process.
+ */
 export const MOVED_WITHIN_MS = 5000
 /** The minimum pause between two full lists, and between two requests to one process. */
 const WHOLE_EVERY_MS = 1000
@@ -12,14 +18,17 @@ const WHOLE_EVERY_MS = 1000
 /** The state of another process, as this process knows it. */
 interface Neighbour {
   heardAt: number
-  /** The number of the last changes that were applied; null until the full list has been received. */
+  /** The number of the last message that was applied; null until the full list has arrived. */
   seq: number | null
   askedAt: number
 }
 
-/** Sends messages to the other processes: numbered changes of the people of this process, and the full list on request. */
+/**
+ * Informs the other processes of the people who are connected to this one: sends numbered changes, and the full list
+ * on request.
+ */
 export interface PresenceExchange {
-  /** Sends the changes since the last call; without changes, only that this process is alive. */
+  /** Sends the changes since the last call. A message without changes tells the others that this process is alive. */
   send(changes: Omit<PresenceSignal & { type: 'presence' }, 'type' | 'by' | 'seq'>): void
   /** Removes processes that have died. */
   sweep(now: number): void
@@ -57,7 +66,7 @@ export function openPresenceExchange(
     answer ??= setTimeout(sendEverybody, Math.max(0, answeredAt + WHOLE_EVERY_MS - now())).unref()
   }
 
-  /** Requests the full list from a process, unless that was done a moment ago. */
+  /** Requests the full list from a process, unless this process has requested it very recently. */
   function askAgain(id: string, neighbour: Neighbour): void {
     neighbour.seq = null
     if (now() - neighbour.askedAt < WHOLE_EVERY_MS) return

@@ -1,18 +1,18 @@
 import { type Presence, presenceOf } from '../rules/presence.ts'
 
-/** A human with an open connection somewhere, or one who had a connection at the last sweep. */
+/** A human who has an open connection to some process, or had one at the last sweep. */
 interface Person {
-  /** The processes with an open connection of the human. */
+  /** The processes to which the human has an open connection. */
   at: Set<string>
   /** The last activity, in ms of this process's monotonic clock. */
   activeAt: number
-  /** The presence at the last change or sweep. */
+  /** The presence after the last change or sweep. */
   known: Presence
 }
 
 /**
- * The connected people by process, their last activity, and the spaces in which they type, as far as this process knows. All
- * times are in ms of its monotonic clock.
+ * The connected people, as far as this process knows: the processes to which they are connected, their last activity,
+ * and the spaces in which they type. All times are in ms of this process's monotonic clock.
  */
 export class PresenceTable {
   readonly #people = new Map<string, Person>()
@@ -47,7 +47,7 @@ export class PresenceTable {
 
   /**
    * Records activity of a connected human.
-   * @returns the time since the last one, in ms; null if the human is not connected
+   * @returns the time since the previous activity, in ms; null if the human is not connected
    */
   noteActive(humanId: string, { activeAt, now }: { activeAt: number; now: number }): number | null {
     const person = this.#people.get(humanId)
@@ -91,7 +91,7 @@ export class PresenceTable {
     for (const [humanId, activeAt] of people) this.connect(humanId, processId, { activeAt, now })
   }
 
-  /** Finds people who have become AWAY, and removes disconnected people and typing that has ended. */
+  /** Finds people who have become AWAY; removes people who have disconnected, and typing that has ended. */
   sweep(now: number): void {
     for (const [humanId, person] of this.#people) this.#check(humanId, person, now)
     for (const [humanId, spaces] of this.#typing) {

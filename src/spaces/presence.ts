@@ -14,7 +14,7 @@ import { PresenceTable } from './presence-table.ts'
 
 export type { Presence } from '../rules/presence.ts'
 
-/** The presence of a member, as the members of a space see it. */
+/** The presence of a member, as the other members of the space see it. */
 export interface MemberPresence {
   member: Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
   presence: Presence
@@ -22,44 +22,48 @@ export interface MemberPresence {
   typingUntil: Date | null
 }
 
-/** The last change in the presence of each member of a space, for its subscribers in this process. */
+/** The latest presence change of each member of a space, for the space's subscribers in this process. */
 export interface SpacePresence {
   /** The number of changes so far. */
   readonly version: number
-  /** The members who changed after a version, with their current presence. */
+  /** Returns the members whose presence changed after a version, with their current presence. */
   changesSince(version: number): MemberPresence[]
   /** Calls the listener after changes, at most once a second. Returns a function that stops it. */
   listen(listener: () => void): () => void
-  /** Calls the listeners again after a second, because a subscriber could not take the changes. */
+  /** Calls the listeners again after a second, because a subscriber could not receive the changes. */
   notifyAgain(): void
 }
 
-/** Presence and typing of people. Nothing is stored. */
+/** Tracks the presence and typing of people, without storing anything. */
 export interface PresenceService {
-  /** Joins the exchange with other processes. Returns a function that leaves it. */
+  /** Starts exchanging presence with the other processes. Returns a function that stops the exchange. */
   open(): () => Promise<void>
-  /** Records an open connection of the viewer, if it is a human, and no admin acts as them. Returns a function to call when it is closed. */
+  /**
+   * Records an open connection of the viewer, if the viewer is a human whom no admin is acting as. Returns a
+   * function to call when the connection is closed.
+   */
   connect(viewer: Viewer): () => void
-  /** Records activity of a human, unless an admin acts as them. */
+  /** Records activity of the viewer, if the viewer is a human whom no admin is acting as. */
   noteActive(viewer: Viewer): void
-  /** `shownPresence` decides who sees the presence of a human. */
+  /** Returns the presence of a human. `shownPresence` decides who may see it. */
   of(humanId: string): Presence
   /**
-   * Shows the viewer as typing in a space. @returns the time until which this
-   * is shown @throws ForbiddenError unless the viewer is a human, RateLimitedError, NotFoundError
+   * Shows the viewer as typing in a space.
+   * @returns the time until which the typing is shown
+   * @throws ForbiddenError unless the viewer is a human, RateLimitedError, NotFoundError
    */
   setTyping(viewer: Viewer, input: { spaceId: string }): Promise<Date>
-  /** Ends the typing of a human in a space, whose message was sent. */
+  /** Stops showing a human as typing in a space, because the human has sent the message. */
   endTyping(humanId: string, spaceId: string): void
-  /** Watches the members of a space. Call `leave` at the end. */
+  /** Tracks the members of a space for a subscriber. The subscriber calls `leave` at the end. */
   watch(spaceId: string): { presence: SpacePresence; leave(): void }
 }
 
-/** A lost connection is often restored after a moment, so the human stays present for this time. */
+/** A human stays present for this time after the connection is lost, because clients often reconnect quickly. */
 const BACK_WITHIN_MS = 5000
 /** How often a process reports that it is alive, and checks for people who became AWAY. */
 const BEAT_MS = 5000
-/** Activity within this time of the last one changes nothing. */
+/** Activity is ignored for this time after the last recorded activity. */
 const ACTIVE_EVERY_MS = 60_000
 /** The minimum pause between two messages to the other processes, and between two events of a space. */
 const SEND_EVERY_MS = 250
@@ -77,7 +81,10 @@ export function createPresence(
   /** The open connections of each human to this process. */
   const connections = new Map<string, number>()
   const closing = new Map<string, NodeJS.Timeout>()
-  /** Humans whose presence or typing may have changed. True: publish the change even for a human who hides their presence, because they have just hidden it. */
+  /**
+   * Humans whose presence or typing may have changed. True: publish the change even for a human who hides their
+   * presence, because they have only just hidden it.
+   */
   const changed = new Map<string, boolean>()
   const watched = new Map<string, { space: WatchedSpace; users: number }>()
   const rate = new RateLimiterMemory(TYPING_RATE)
@@ -98,7 +105,7 @@ export function createPresence(
     notifySoon.call()
   }
 
-  /** Sends the changes in this process to the other processes. */
+  /** Sends the changes of people connected to this process to the other processes. */
   async function send(): Promise<void> {
     const aged = (id: string): [string, number] => [id, secondsOf(table.idleMs(id, now()))]
     const typed = [...typing.values()].map(([humanId, spaceId]): [string, string, number] => {
@@ -122,7 +129,7 @@ export function createPresence(
     for (const { space } of watched.values()) space.notify()
   }
 
-  /** @param taken the humans, and whether a change is shown even if they hide their presence */
+  /** @param taken the humans; true if a change is published even though the human hides their presence */
   async function recordChanges(taken: ReadonlyMap<string, boolean>): Promise<void> {
     const rows = await membersAmong([...taken.keys()], [...watched.keys()])
     const members = new Map(rows.map(({ id, kind, name, createdAt }) => [id, { id, kind, name, createdAt }]))
@@ -262,14 +269,14 @@ const tooMuchTyping = (waitMs: number) =>
     Math.max(1, Math.ceil(waitMs)),
   )
 
-/** The last change of each member of a space that subscribers of this process watch. */
+/** The latest presence change of each member, for a space with subscribers in this process. */
 class WatchedSpace implements SpacePresence {
   version = 0
   readonly notifyAgain: () => void
   readonly #last = new Map<string, { change: MemberPresence; version: number }>()
   readonly #listeners = new Set<() => void>()
 
-  /** Whether there is a change of which subscribers have not been notified. */
+  /** Whether subscribers have not been notified of a change yet. */
   #isDue = false
 
   constructor(notifySoon: () => void) {
@@ -279,7 +286,7 @@ class WatchedSpace implements SpacePresence {
     }
   }
 
-  /** Records a member's presence if it differs from the last one. */
+  /** Records a member's presence if it has changed. */
   record(change: MemberPresence): void {
     const { id } = change.member
     const last = this.#last.get(id)?.change
@@ -290,7 +297,10 @@ class WatchedSpace implements SpacePresence {
     this.#last.set(id, { change, version: this.version })
   }
 
-  /** Shows a member who hides their presence as OFFLINE. If nothing was shown before, this is not shown either, unless it is forced. */
+  /**
+   * Records a member who hides their presence as OFFLINE. Does nothing if subscribers never saw the member's
+   * presence, unless `isForced` is set.
+   */
   hide(member: MemberPresence['member'], isForced: boolean): void {
     if (isForced || this.#last.has(member.id)) this.record({ member, presence: 'OFFLINE', typingUntil: null })
   }
@@ -311,10 +321,13 @@ class WatchedSpace implements SpacePresence {
   }
 }
 
-/** Calls are collected for this long before the work starts. */
+/** The delay between the first call and the start of the work, so that the work covers further calls. */
 const GATHERED_MS = 20
 
-/** Runs work soon after a call, for all callers together, but not again within a pause after its end. `stop` ends it until the next call. */
+/**
+ * Runs `work` shortly after a call, once for all calls in the meantime, with a pause after each execution. `stop`
+ * drops pending calls.
+ */
 function createPaced(work: () => Promise<void>, pauseMs: number): { call(): void; stop(): void } {
   let over = new AbortController()
   let isRunning = false
@@ -329,7 +342,7 @@ function createPaced(work: () => Promise<void>, pauseMs: number): { call(): void
       await sleep(pauseMs, signal)
     }
     isRunning = false
-    // Called after a stop, while this was still running.
+    // `call` was called after `stop`, before this function had ended.
     if (isCalled) void run(over)
   }
 

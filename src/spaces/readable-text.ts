@@ -2,12 +2,14 @@ import { cut } from '../lib/json.ts'
 import type { FilePart, MessagePart } from '../rules/message.ts'
 import { LONGEST_OUTPUT } from '../stores/call-store.ts'
 
-/** A tool call in a message, as agents read it. */
+/** A tool call in a message, in the form in which agents read it. */
 export interface ReadableCall {
   id: string
   name: string
   status: string
-  /** Also null if the output is too long; `outputStart` then holds the beginning of its JSON. */
+  /**
+   * Null if there is no output, or if the output is too long; `outputStart` then contains the beginning of its JSON.
+   */
   output: unknown
   outputStart?: string | null
 }

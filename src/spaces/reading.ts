@@ -25,7 +25,7 @@ export interface HumanInSpace {
   spaceId: string
 }
 
-/** The effect of a message on an agent. */
+/** The outcome of a message for an agent. */
 export interface ReadOutcome {
   messageId: string
   agentId: string
@@ -33,13 +33,13 @@ export interface ReadOutcome {
   reason: string | null
   error: string | null
   runId: string | null
-  /** When the agent's run or think cycle with this message began, and when it ended. */
+  /** When the agent's run or think cycle that read this message began. The field below is when it ended. */
   readingSince: Date | null
   readAt: Date | null
-  /** For SKIPPED: the confidential spaces that the reason comes from, if known. */
+  /** For SKIPPED: the confidential spaces from which the reason comes, if recorded. */
   label: string[]
   isLabelKnown: boolean
-  /** For SKIPPED without a reason: the first line of the run's closing text. */
+  /** For SKIPPED without a reason: the first line of the final text of the run. */
   closing: string | null
 }
 
@@ -57,62 +57,78 @@ export interface HumanInThread {
   threadRootId: string
 }
 
-/** A page of messages; with `rootsOnly`, only those that are not replies. */
+/** A request for a page of messages; with `rootsOnly`, only of messages that are not replies. */
 export type MessagesRequest = PageRequest & { rootsOnly?: boolean }
 
 /**
- * Counts of messages after a human's read marker that others sent, out of the first 10,000. They include the unread replies of
- * the threads in which the human takes part or is mentioned: of the 1,000 that began last, the newest 1,000 of each.
+ * The number of messages by others after a human's read marker, counted up to 10,000. Includes unread replies in
+ * threads in which the human takes part or is mentioned, but only in the 1,000 threads that began last, and only the
+ * newest 1,000 replies of each.
  */
 export interface Unread {
   messages: number
-  /** How many of the unread messages mention the human. */
+  /** The number of unread messages that mention the human. */
   mentions: number
 }
 
-/** Reads messages and read markers. Lookups for many spaces take one statement; the caller must check access. */
+/** Reads messages and read markers. A lookup for many spaces takes one statement. The caller must check access. */
 export interface Reading {
-  /** By id, in the order of the ids; null for an unknown id. */
+  /** Returns messages in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(Message | null)[]>
   /**
-   * A page of each space's messages by `seq`, in the order of the ids. Returns a BadInputError in
-   * place of a page if `after` or `before` is not a message of that space.
+   * Returns a page of each space's messages by `seq`, in the order of the ids. If `after` or `before` is not a
+   * message of a space, returns a BadInputError instead of that space's page.
    */
   pageMany(spaceIds: readonly string[], request: MessagesRequest): Promise<(Page<Message> | BadInputError)[]>
-  /** The threads of these messages, by the message; a message without replies is left out. */
+  /**
+   * Returns the threads that these messages start, by message id. The map has no entry for a message without
+   * replies.
+   */
   threadsMany(messageIds: readonly string[]): Promise<Map<string, Thread>>
-  /** A page of the replies of each thread by `seq`, in the order of the ids. As `pageMany`. */
+  /** Returns a page of each thread's replies by `seq`, in the order of the ids. Errors as for `pageMany`. */
   repliesMany(threadRootIds: readonly string[], request: PageRequest): Promise<(Page<Message> | BadInputError)[]>
-  /** By human and thread, the replies of others after the human's read marker of the thread, among the newest 1,000 replies. */
+  /**
+   * Returns, by human and thread, how many of the newest 1,000 replies are by others and after the human's read
+   * marker of the thread.
+   */
   unreadInThreads(asked: readonly HumanInThread[]): Promise<Map<string, Map<string, number>>>
-  /** By human and space, the threads with replies that `unreadOfMany` counts, the newest reply first; at most 20. */
+  /**
+   * Returns, by human and space, the threads whose replies `unreadOfMany` counts, at most 20, the thread with the
+   * newest reply first.
+   */
   unreadThreadsOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, string[]>>>
-  /** The last message of each space; a space without messages is left out. */
+  /** Returns the last message of each space. The map has no entry for a space without messages. */
   lastMany(spaceIds: readonly string[]): Promise<Map<string, Message>>
-  /** By space, the first message outside of threads after the human's read marker that somebody else sent. */
+  /**
+   * Returns, by space, the first message outside of threads that is by somebody else and after the human's read
+   * marker.
+   */
   firstUnreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, Message>>
-  /** By human and space; spaces without unread messages are left out. */
+  /** Returns the first unread messages by human and space. The map has no entry for a space without unread messages. */
   firstUnreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, Message>>>
   unreadOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, Unread>>>
-  /** The unread messages in all of the human's spaces. */
+  /** Counts the unread messages in all spaces of the human. */
   unreadTotal(humanId: string): Promise<Unread>
   /**
-   * Moves a human's read marker forward to a message, never back; for a reply, only the human's read marker of its thread.
-   * Publishes `read` if it moved.
-   * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space
-   * of others, or a message of another space
+   * Moves a human's read marker forward to a message, never back. For a reply, moves only the human's read marker of
+   * its thread. Publishes `read` if the marker moved.
+   * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space of which the
+   * viewer is not a member, or for a message of another space
    */
   markRead(viewer: Viewer, input: MarkReadInput): Promise<Space>
-  /** The outcomes of each message by agent; a message without outcomes is left out. */
+  /** Returns the outcomes of each message by agent. The map has no entry for a message without outcomes. */
   outcomesMany(messageIds: readonly string[]): Promise<Map<string, ReadOutcome[]>>
   /**
-   * Adds the streamed text to STREAMING messages; without the event log, the saved text remains.
-   * Read the log's head before the messages, so that they contain at least everything up to it.
+   * Adds the streamed text to STREAMING messages; if the event log is unavailable, returns them with the stored
+   * text. Read the head of the log before the messages: then they contain everything up to that position.
    */
   withDraftText(messages: readonly Message[]): Promise<Message[]>
 }
 
-/** Counting stops at this number: a badge needs no exact larger number, and the cost would grow with the number of unread messages. */
+/**
+ * Counting stops at this number: a badge does not show larger numbers exactly, and the cost of counting would grow
+ * with the number of unread messages.
+ */
 const MOST_COUNTED = 10_000
 
 /** The columns of an Unread. */
@@ -123,13 +139,14 @@ const MENTIONS_READER = Prisma.sql`m."mentionedIds" @> ARRAY[marker."entityId"] 
 const UNREAD_OUTSIDE = Prisma.sql`
   SELECT ${MENTIONS_READER} FROM "Message" m
   WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId" AND m."threadRootId" IS NULL`
-/** The threads of a human in one space in which replies are counted: those that began last. */
+/** The maximum number of threads of a human in a space whose replies are counted: the threads that began last. */
 const MOST_THREADS = 1000
-/** How many of the newest replies of a thread are counted as unread. */
+/** The maximum number of replies of a thread that are counted as unread: the newest ones. */
 const MOST_OF_THREAD = 1000
 /**
- * The unread replies that count for the membership `marker`. The limits apply to the rows read, not to the rows that
- * count: a human may have taken part in any number of threads, and a thread may continue for years without them.
+ * Selects the unread replies that count for the membership `marker`. The limits apply to the rows that are read, not
+ * to the rows that count, because a human may have taken part in any number of threads, and a thread may continue
+ * for years without the human.
  */
 const unreadReplies = (columns: Prisma.Sql) => Prisma.sql`
   SELECT ${columns} FROM (
@@ -284,10 +301,10 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
 
 const idsOf = (messages: readonly Message[]) => messages.map(({ id }) => id)
 
-/** A row of a window: a message, or a space whose window is empty. */
+/** A row of a page that `fetchWindows` reads: a message, or a space whose page is empty. */
 type WindowRow = Partial<Row> & {
   windowSpaceId: string
-  /** The first message that retention has kept. */
+  /** The `seq` of the first message that retention has not deleted. */
   firstSeq: number
   lastSeq: number
   afterSeq: number | null
@@ -295,9 +312,9 @@ type WindowRow = Partial<Row> & {
 }
 
 /**
- * Reads pages. A space's row holds its first and last `seq`, so both ends of a page are known
- * without reading further. A cursor of a message that retention has deleted comes before the first
- * kept message, because ids are ordered by time.
+ * Reads pages of messages. The row of a space contains its first and last `seq`, which show whether messages precede
+ * or follow a page. The cursor of a message that retention has deleted counts as a position before the first
+ * remaining message, because ids are ordered by time.
  */
 async function fetchWindows({ db }: Platform, spaceIds: readonly string[], request: PageRequest): Promise<WindowRow[]> {
   const { after, before, size, fromEnd } = request
@@ -319,19 +336,19 @@ async function fetchWindows({ db }: Platform, spaceIds: readonly string[], reque
 }
 
 /**
- * The maximum number of bytes of messages loaded for pages of several spaces together; over that limit each page
- * has fewer messages.
+ * The maximum number of bytes of messages that are loaded for the pages of several spaces together. Above this
+ * limit, each page gets fewer messages.
  */
 const MOST_LOADED_BYTES = 16 * 1024 * 1024
 
-/** Rows up to `bytes` of parts, in the order of `rowsSql`; at least the first row. */
+/** Selects rows in the order of `rowsSql` until their parts exceed `bytes`, and at least the first row. */
 const withinBytesSql = (rowsSql: Prisma.Sql, bytes: number) => Prisma.sql`
   SELECT * FROM (
     SELECT m.*, sum(octet_length(m.parts::text)) OVER (ROWS UNBOUNDED PRECEDING) - octet_length(m.parts::text) AS "bytesBefore"
     FROM (${rowsSql}) m) counted
   WHERE "bytesBefore" < ${Math.floor(bytes)}`
 
-/** The `seq` of a cursor in the space `s`; no row if it cannot be a message of that space. */
+/** Selects the `seq` of a cursor in the space `s`. Returns no row if the cursor cannot be a message of that space. */
 const placeOf = (cursor: string | null) => Prisma.sql`
   SELECT seq FROM "Message" WHERE id = ${cursor} AND "spaceId" = s.id
   UNION ALL
@@ -339,7 +356,7 @@ const placeOf = (cursor: string | null) => Prisma.sql`
     AND NOT EXISTS (SELECT 1 FROM "Message" WHERE id = ${cursor})
     AND ${cursor}::text < coalesce((SELECT id FROM "Message" WHERE "spaceId" = s.id ORDER BY seq LIMIT 1), 'n')`
 
-/** A number greater than every `seq`: the maximum of the column. */
+/** The maximum of the column `seq`. */
 const END = 2_147_483_647
 
 function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: WindowRow[]): Page<Message> | BadInputError {
@@ -354,14 +371,17 @@ function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: Windo
   return { items, fromEnd, hasPreviousPage: firstSeq > window.firstSeq, hasNextPage: lastSeq < window.lastSeq }
 }
 
-/** A row of a window of which the messages are not consecutive: a message, or a parent whose window is empty. */
+/** A row of a page whose messages are not consecutive in the space: a message, or a parent whose page is empty. */
 type FilteredRow = Partial<Row> & {
   windowId: string
   afterSeq: number | null
   beforeSeq: number | null
   hasBefore: boolean
   hasAfter: boolean
-  /** How many messages the window has, up to one more than a page; some may be left out by their bytes. */
+  /**
+   * The number of messages found, up to one more than a page has. Some of them may be left out because of their
+   * size.
+   */
   rowsFound: number | null
 }
 
@@ -372,7 +392,7 @@ function fetchRoots(platform: Platform, spaceIds: readonly string[], request: Pa
   return fetchFiltered(platform, { parents, isOfWindow, count: spaceIds.length }, request)
 }
 
-/** Reads pages of the replies of threads. Retention may have deleted their first messages. */
+/** Reads pages of the replies of threads. Retention may have deleted the first message of a thread. */
 function fetchReplies(platform: Platform, rootIds: readonly string[], request: PageRequest): Promise<FilteredRow[]> {
   const parents = Prisma.sql`
     SELECT root.id AS "windowId", s.* FROM unnest(${[...rootIds]}::text[]) AS root(id)
@@ -382,7 +402,10 @@ function fetchReplies(platform: Platform, rootIds: readonly string[], request: P
   return fetchFiltered(platform, { parents, isOfWindow, count: rootIds.length }, request)
 }
 
-/** As `fetchWindows`, with a check for messages before and after the page. `parents` has the columns of a space `s`. */
+/**
+ * Does the same as `fetchWindows` for messages that are not consecutive, with a lookup of messages before and after
+ * the page. `parents` has the columns of a space `s`.
+ */
 async function fetchFiltered(
   { db }: Platform,
   { parents, isOfWindow, count }: { parents: Prisma.Sql; isOfWindow: Prisma.Sql; count: number },
@@ -444,7 +467,7 @@ async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId
   return { space, moved }
 }
 
-/** Inserts a streamed part at its index if the row does not have it yet. */
+/** Inserts the streamed parts of a message at their indexes, if its row does not contain them yet. */
 function withDraft(message: Message, draft: ReadonlyMap<number, string> | undefined): Message {
   if (draft === undefined) return message
   const parts: MessagePart[] = [...message.parts]

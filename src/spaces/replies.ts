@@ -4,29 +4,35 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from './reply-search.ts'
 
-/** A wait for the first message in a space that matches one of the conditions. */
+/** Parameters of waiting for the first message in a space that matches one of the conditions. */
 export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions'> {
-  /** Absent: the question was not asked in a thread, and has none. */
+  /**
+   * The message for which the agent awaits a reply; absent if that message is not in a thread and does not start
+   * one.
+   */
   asking?: SearchedWait['asking']
-  /** Absent: none. */
+  /** Absent if no messages were unfinished. */
   underWay?: UnderWay
-  /** The maximum duration from now. */
+  /** The maximum duration, in ms. */
   forMs: number
   /** Ends the wait early. */
   signal: AbortSignal
 }
 
 export interface Listening {
-  /** Messages by others that are now unfinished in the space: parts that are added to them later also answer a wait. */
+  /**
+   * Returns the currently unfinished messages by others in the space. Parts that are added to them later also count
+   * as replies.
+   */
   underWay(waiterId: string): Promise<UnderWay>
-  /** Returns the first match, which may have been posted before the call; null on timeout. */
+  /** Waits for and returns the first match, which may have been posted before the call; returns null on timeout. */
   reply(wait: Wait): Promise<Reply | null>
   end(): void
 }
 
 /** Waits for replies in spaces, whichever process posts them. */
 export interface Replies {
-  /** Resolves when no later message in the space can be missed. Listeners of a space share a subscription. */
+  /** Resolves once no later message in the space can be missed. Listeners in the same space share a subscription. */
   listen(spaceId: string): Promise<Listening>
 }
 
@@ -43,12 +49,15 @@ interface PendingWait extends SearchedWait {
 
 const NO_THREAD = { messageId: '', threadRootId: null }
 
-/** Polling interval for messages without a signal: their committer died, or the signal was lost. */
+/**
+ * The interval of a periodic search, for messages without a signal: the process that committed them died, or the
+ * signal was lost.
+ */
 const LOOK_ANYWAY_MS = 5000
 
 /**
- * Waits for replies. A signal announces a new message in a space, and the database is
- * then searched. One search runs at a time, for all waits and all spaces with new messages.
+ * Waits for replies. When a signal announces a new message in a space, searches the database. One search runs at a
+ * time, for all waits and all spaces with new messages.
  */
 export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logger'>): Replies {
   const { signals, logger } = platform
@@ -67,7 +76,7 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logge
   }
 
   async function lookWhileUnheard(): Promise<void> {
-    // Batches requests of the same turn of the event loop into one search.
+    // Requests from the same turn of the event loop share one search.
     await Promise.resolve()
     while (unheard.size > 0) {
       const waits = [...unheard].flatMap((id) => [...(ears.get(id)?.waits ?? [])])
@@ -78,7 +87,7 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logge
         logger.warn({ error: messageOf(error) }, 'could not search for replies; retrying')
       }
     }
-    // Reset synchronously, so that no later request joins a search that has ended.
+    // This runs synchronously, so that no later request joins a search that has ended.
     looking = null
   }
 

@@ -5,49 +5,55 @@ import { isUnfinished, type MessagePart, mentionsOf } from '../rules/message.ts'
 import { isPostedMessage } from '../rules/statuses.ts'
 import { type AskingMessage, isWhereAsked } from '../rules/threads.ts'
 
-/** Which senders answer a wait. */
+/** The senders whose messages match a wait. */
 export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entity'; entityId: string }
 
 /** A message that answers a wait. */
 export interface Reply {
   messageId: string
-  /** The first text of the message; in search results, empty if the message only shows tool calls. */
+  /** The first text of the message; in search results, empty if the message contains only tool calls. */
   text: string
   entityId: string
   entityName: string
   entityType: 'human' | 'agent'
   /** Whether the message also wakes the waiting agent. */
   mentionsWaiter: boolean
-  /** The spaces from which the text may come, apart from its own. */
+  /** The spaces, other than its own, from which the text may come. */
   marks: string[]
 }
 
 /**
- * Unfinished composite messages when a wait began: by id, the number of parts finished then; only
- * later parts count.
+ * The composite messages that were unfinished when a wait began: the number of their finished parts, by message id.
+ * Only later parts count as replies.
  */
 export type UnderWay = Map<string, number>
 
 export interface SearchedWait {
   spaceId: string
-  /** The asking message: a reply is expected in its thread, or in the thread that it starts. */
+  /**
+   * The message for which the agent awaits a reply. Replies are expected in its thread, or in the thread that it
+   * starts.
+   */
   asking: AskingMessage
-  /** Only messages after this one count: the waiting agent's own. */
+  /** The `seq` of the waiting agent's own message: only later messages count as replies. */
   afterSeq: number
-  /** The waiting agent: its own messages do not count, and no message counts once the agent has left the space. */
+  /**
+   * The waiting agent. Its own messages do not count as replies, and no message counts once the agent has left the
+   * space.
+   */
   waiterId: string
   conditions: WaitCondition[]
-  /** Searches remove finished messages. */
+  /** The unfinished messages. A search removes messages that have finished. */
   underWay: UnderWay
-  /** Everything up to this `seq` is already searched; each search advances it. */
+  /** The `seq` up to which messages have been searched. Each search advances it. */
   from: number
 }
 
 /** Searches the database for messages that answer waits. */
 export interface ReplySearch {
-  /** The waits that are answered now, each with the first matching message in the order of the space. */
+  /** Returns the waits for which a reply exists, each with the first matching message in the order of the space. */
   first<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>>
-  /** The unfinished messages by others in a space. */
+  /** Returns the unfinished messages by others in a space. */
   underWay(spaceId: string, waiterId: string): Promise<UnderWay>
 }
 
@@ -81,7 +87,7 @@ const heardBy = (spaceId: Prisma.Sql, waits: SearchedWait[]) => Prisma.sql`
   ARRAY(SELECT "entityId" FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ANY(${waits.map(({ waiterId }) => waiterId)}::text[]))`
 
 export function createReplySearch({ prisma }: Database): ReplySearch {
-  /** The messages after the given position of each space, at most 500 per space. */
+  /** Returns the messages after the given position in each space, at most 500 per space. */
   async function after(places: Map<string, number>, waits: SearchedWait[]): Promise<Candidate[]> {
     return prisma.$queryRaw<Candidate[]>`
       SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."mentionedIds", m."firstText", "heardBy", m."threadRootId", m.places, m.label
@@ -140,7 +146,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
   }
 }
 
-/** The first new text of an unfinished message, if it answers the wait. */
+/** Returns the first new text of an unfinished message if it matches the wait. */
 function laterPart(
   { underWay, asking, conditions, waiterId }: SearchedWait,
   messages: Map<string, Growing>,
@@ -157,7 +163,7 @@ function laterPart(
   return null
 }
 
-/** Returns the first message that answers the wait, and advances the wait past messages that never will. */
+/** Returns the first message that matches the wait, and advances the wait past messages that can no longer match. */
 function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
   let decided = true
   for (const candidate of candidates) {
@@ -166,7 +172,7 @@ function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
     const isHere = isHeard && isWhereAsked(wait.asking, candidate.threadRootId)
     const matches = isHere && wait.conditions.some((one) => isMet(one, candidate))
     if (matches && hasAnswer(candidate)) return replyOf(candidate, candidate.firstText?.text ?? '', wait.waiterId)
-    // An unfinished message may still move into the thread.
+    // An unfinished message may still be moved into the thread.
     const mayMatch = isHeard && wait.conditions.some((one) => isMet(one, candidate))
     if (mayMatch && candidate.status === 'STREAMING') decided = false
     if (decided) wait.from = candidate.seq
@@ -181,7 +187,10 @@ export function isMet(condition: WaitCondition, { senderId, kind }: Pick<Sent, '
   return condition.type === (kind === 'AGENT' ? 'agent' : 'human')
 }
 
-/** A composite message may have a finished text before it is finished; a message without text answers with the tool calls that it shows. */
+/**
+ * Whether the message can be returned as a reply. A composite message may have a finished text before the message is
+ * finished. A finished message without text is returned with the tool calls that it shows.
+ */
 function hasAnswer({ status, composite, firstText }: Candidate): boolean {
   const isShown = isPostedMessage(status)
   if (firstText === null) return isShown

@@ -18,7 +18,7 @@ import type { Meaning, QueryVector } from './meaning.ts'
 
 export type SearchOrder = 'BEST' | 'NEWEST'
 
-/** A query and its filters. A null filter excludes nothing. */
+/** A query and its filters. A filter that is null does not restrict the search. */
 export interface SearchFilter {
   query: string
   spaceId: string | null
@@ -34,13 +34,13 @@ export interface SearchFilter {
 
 export interface SearchHit extends Snippet {
   message: Message
-  /** The file whose name or text matches; null if the message's own text does. */
+  /** The file whose name or text matches; null if the text of the message matches. */
   fileId: string | null
-  /** The cursor of this hit, valid only for this query and its filters. */
+  /** The cursor of this hit, valid only in searches with the same query and filters. */
   cursor: string
 }
 
-/** A hit as a run may read it. */
+/** A search hit in the form in which a run reads it. */
 export interface RunHit extends Pick<SearchHit, 'message' | 'fileId' | 'snippet'> {
   senderName: string
   senderKind: 'HUMAN' | 'AGENT'
@@ -50,19 +50,21 @@ export interface RunHit extends Pick<SearchHit, 'message' | 'fileId' | 'snippet'
 /** The run that searches. */
 export type Searcher = Provenance & { readonly agentId: string }
 
-/** Search in messages and files, by words and, with PARLEY_EMBEDDINGS, by meaning. */
+/** Searches messages and files by words and, with PARLEY_EMBEDDINGS, by meaning. */
 export interface Search {
   /**
-   * A page of hits that the viewer may read: for a human, messages of their spaces; for an admin, all; for a service, none. BEST: by
-   * rank, then the newest first, among the newest 10,000 hits by words, and the closest texts by meaning.
-   * @throws BadInputError for a query that is too long or takes too long, and for a cursor of another search;
-   * RateLimitedError if the viewer has too many searches waiting
+   * Returns a page of hits that the viewer may read: a human finds messages of their spaces, an admin all messages,
+   * and a service none. BEST considers the newest 10,000 hits by words and the closest texts by meaning, and sorts
+   * them by rank, then newest first.
+   * @throws BadInputError if the query is too long or takes too long, or if the cursor belongs to another search;
+   * RateLimitedError if too many searches of the viewer are waiting
    */
   find(viewer: Viewer, filter: SearchFilter, page: { size: number; after: string | null }): Promise<Page<SearchHit>>
   /**
-   * The best hits for a run, in those spaces of its agent that its requesters may enter: in one space, which the
-   * caller has opened, or in all, and then only content whose confidentiality label is part of the run's label.
-   * @throws BadInputError as `find` does
+   * Returns the best hits for a run, from those spaces of its agent that all its requesters may enter. Searches
+   * either one space, which the caller has opened, or all spaces, but then only content whose confidentiality label
+   * is part of the run's label.
+   * @throws BadInputError for the same reasons as `find`
    */
   findForRun(
     run: Searcher,
@@ -70,28 +72,34 @@ export interface Search {
   ): Promise<{ hits: RunHit[]; learned: Marks }>
 }
 
-/** BEST ranks this many of the newest hits; NEWEST reads this many for one page. */
+/** The number of the newest hits that BEST ranks, and that NEWEST reads for one page. */
 const MOST_RANKED = 10_000
-/** Parts of words are searched only if fewer texts than this contain the words themselves. */
+/** Parts of words are searched only if fewer texts than this contain the whole words. */
 const ENOUGH_WORDS = 1_000
 /**
- * The number of the newest texts that are compared by meaning. 20,000 vectors of 1,536 numbers take 0.2 s on PostgreSQL. PGlite is
- * slower, has no timeouts, and blocks the process during the comparison.
+ * The number of newest texts that are compared by meaning. Comparing 20,000 vectors of 1,536 numbers takes 0.2 s on
+ * PostgreSQL. PGlite is slower, has no timeouts, and blocks the process during the comparison.
  */
 const MOST_COMPARED = { postgres: 20_000, pglite: 4_000 }
-/** The number of hits by meaning. */
+/** The maximum number of hits by meaning. */
 const MOST_BY_MEANING = 50
-/** The largest cosine distance of a hit by meaning. Unrelated texts are further away with some models; with others this excludes nothing. */
+/**
+ * The maximum cosine distance of a hit by meaning. With some models, unrelated texts are farther away; with others,
+ * this limit excludes nothing.
+ */
 const FARTHEST = 0.8
-/** The constant of reciprocal rank fusion, as in its publication (Cormack, Clarke and Büttcher 2009). */
+/** The constant of reciprocal rank fusion, as published by Cormack, Clarke and Büttcher (2009). */
 const FUSION = 60
-/** Characters of a file's name and text that are searched. */
+/** The number of characters of a file's name and text that are searched. */
 const MOST_OF_FILE = 100_000
 /** The time limit of one statement, on PostgreSQL. */
 const TIMEOUT_MS = 5_000
-/** The time limit of a statement that compares by meaning too, after which the search finds words only. */
+/**
+ * The time limit of a statement that also compares by meaning. After this time, the search finds texts by words
+ * only.
+ */
 const NEAR_TIMEOUT_MS = 2_500
-/** The number of concurrent searches in one process, because other work needs connections too. */
+/** The maximum number of concurrent searches in one process, because other work needs database connections too. */
 const AT_ONCE = 2
 const QUERY_CANCELED = '57014'
 
@@ -100,11 +108,11 @@ interface Place {
   rank: number
   messageId: string
   fileId: string
-  /** Whether this search includes parts of words. */
+  /** Whether this search also finds parts of words. */
   withParts: boolean
   /**
-   * Set if this search is by meaning too: the newest message in the spaces that it searches when it began. Ranks are positions in a
-   * list, which newer messages would shift.
+   * For a search by meaning: the id of the newest message in the searched spaces when the first page was read. Newer
+   * messages are excluded, because they would shift the ranks, which are positions in a list.
    */
   upTo: string | null
 }
@@ -119,8 +127,9 @@ export function createSearch(
   const turns = createFairTurns({ places: () => Math.max(1, Math.min(AT_ONCE, config.databaseConnections - 1)) })
 
   /**
-   * Executes the statement for the query's terms; no hits if the query has no words. Repeats a first page that takes too long by words only.
-   * @throws BadInputError if the words take too long as well
+   * Executes the statement for the query's terms. Returns no hits if the query has no words. If a first page takes
+   * too long, repeats the search by words only.
+   * @throws BadInputError if the search by words takes too long as well
    */
   async function execute<Found extends object>(
     pieces: readonly QueryPiece[],
@@ -146,13 +155,16 @@ export function createSearch(
     }
   }
 
-  /** Returns the vector of a query in words; null for words in quotation marks, which must match literally. */
+  /** Returns the vector of a query; null if the query has words in quotation marks, which must match literally. */
   async function vectorOf(query: string, pieces: readonly QueryPiece[]): Promise<QueryVector | null> {
     const isLiteral = pieces.length === 0 || pieces.some(({ isQuoted }) => isQuoted)
     return meaning === null || isLiteral ? null : meaning.vectorOf(query.toWellFormed().trim())
   }
 
-  /** Returns the vector for a page; null if the search does not use one. @throws BadInputError if the first page used one that is not available now */
+  /**
+   * Returns the vector for a page; null if the search is by words only.
+   * @throws BadInputError if the first page used a vector that is not available now
+   */
   async function vectorForPage(filter: SearchFilter, pieces: readonly QueryPiece[], place: Place | null) {
     if (filter.order !== 'BEST' || (place !== null && place.upTo === null)) return null
     const vector = await vectorOf(filter.query, pieces)
@@ -183,7 +195,7 @@ export function createSearch(
           ...snippetOf(fileText ?? textOf(messageOfRow(message).parts), pieces),
         }
       })
-      // The hit of the cursor is on an earlier page.
+      // If the page has a cursor, the hit of the cursor is on an earlier page.
       return { items, hasNextPage: rows.length > size, hasPreviousPage: place !== null }
     },
     async findForRun(run, { query, spaceId, from, limit }) {
@@ -241,8 +253,9 @@ export function createSearch(
 }
 
 /**
- * Returns the pieces as the database folds texts. Query plans depend on how many texts contain the words, so each
- * statement is planned for its own words. PGlite has no timeouts.
+ * Returns the query's pieces in the normalized form in which the database stores texts. Also sets the timeout of the
+ * transaction, and disables generic query plans, because the best plan depends on how many texts contain the words.
+ * PGlite ignores timeouts.
  */
 async function foldWithin(tx: Tx, pieces: readonly QueryPiece[], timeoutMs: number): Promise<QueryPiece[]> {
   const [row] = await tx.$queryRaw<{ folded: string[] }[]>`
@@ -252,19 +265,19 @@ async function foldWithin(tx: Tx, pieces: readonly QueryPiece[], timeoutMs: numb
   return pieces.map((piece, index) => ({ ...piece, text: row?.folded[index] ?? '' }))
 }
 
-/** The texts `t` that a search may find. */
+/** Restricts the texts `t` that a search finds. */
 interface Reach {
   /** Selects the ids of the spaces that may be read. */
   spaces: Prisma.Sql
-  /** Whether these are all spaces of the server. */
+  /** Whether `spaces` selects all spaces of the server. */
   isEverySpace: boolean
-  /** The filters of the search, and further rights. */
+  /** Conditions on a text `t`: the filters of the search, and additional restrictions of access. */
   conditions: readonly Prisma.Sql[]
 }
 
 interface PageOf {
   isBest: boolean
-  /** Set for a search by meaning. `upTo`: as in `Place`; null for the first page. */
+  /** The vector of the query; null for a search by words only. `upTo`: as in `Place`; null for the first page. */
   near: { vector: QueryVector; upTo: string | null } | null
   place: Place | null
   size: number
@@ -286,8 +299,9 @@ const pageSql = (viewer: Viewer, filter: SearchFilter, query: PageQuery) => Pris
   ORDER BY ${query.isBest ? Prisma.sql`rank DESC, ` : Prisma.empty} id DESC, "fileId" DESC`
 
 /**
- * Hits with their messages, one more than the page holds. By words, the reach applies before anything is ranked, counted or cut off;
- * by meaning, its spaces do, and its conditions apply to their newest texts.
+ * Selects hits with their messages, one more than the page holds. In the search by words, spaces and conditions of
+ * `reach` apply before hits are ranked, counted or limited. In the search by meaning, the spaces apply first, and
+ * the conditions only to the newest texts of these spaces.
  */
 function hitsSql(reach: Reach, { terms, isBest, near, place, size, mostCompared }: PageQuery): Prisma.Sql {
   const query = Prisma.sql`to_tsquery('pg_catalog.simple', ${terms.words})`
@@ -296,7 +310,7 @@ function hitsSql(reach: Reach, { terms, isBest, near, place, size, mostCompared 
   const order = isBest
     ? Prisma.sql`rank DESC, "messageId" DESC, "fileId" DESC`
     : Prisma.sql`"messageId" DESC, "fileId" DESC`
-  // A page of NEWEST continues from its position; ranks are known only once all hits are read.
+  // NEWEST reads from the position of the page. BEST has to read all hits to compute their ranks.
   const readFrom = isBest || place === null ? Prisma.sql`true` : isAfter(place, false)
   const newest = Prisma.sql`ORDER BY t."messageId" DESC, t."fileId" DESC LIMIT ${MOST_RANKED}`
   const rank = isBest ? Prisma.sql`ts_rank(t.words, ${query}, 1)` : Prisma.sql`0::real`
@@ -334,8 +348,8 @@ function hitsSql(reach: Reach, { terms, isBest, near, place, size, mostCompared 
 }
 
 /**
- * The newest texts of the spaces, which are compared by meaning. The filters apply to them later: a filter that few texts pass would read all
- * texts here.
+ * Selects the newest texts of the spaces, which are then compared by meaning. The filters are applied later: if few
+ * texts matched a filter, this subquery would have to read all texts.
  */
 function recentSql({ spaces, isEverySpace }: Reach, isOld: readonly Prisma.Sql[], most: number): Prisma.Sql {
   const columns = Prisma.sql`t."messageId", t."fileId", t."spaceId", t."senderId", t."at"`
@@ -343,14 +357,15 @@ function recentSql({ spaces, isEverySpace }: Reach, isOld: readonly Prisma.Sql[]
   const isInTime = Prisma.join([Prisma.sql`true`, ...isOld], ' AND ')
   if (isEverySpace)
     return Prisma.sql`SELECT ${columns} FROM "SearchText" t WHERE t."spaceId" IN (${spaces}) AND ${isInTime} ${newest}`
-  // Each space is read through its own index: in a large server, the newest texts of all may contain none of these spaces.
+  // Reads each space through the index of its texts, because on a large server the newest texts of all spaces may
+  // contain none of these spaces.
   return Prisma.sql`
     SELECT t.* FROM (${spaces}) space(id) CROSS JOIN LATERAL (
       SELECT ${columns} FROM "SearchText" t WHERE t."spaceId" = space.id AND ${isInTime} ORDER BY t."messageId" DESC LIMIT ${most}) t
     ${newest}`
 }
 
-/** The texts that are closest to the query, among the `recent` ones that satisfy the conditions. */
+/** Selects the texts closest to the query among the `recent` texts that satisfy the conditions. */
 const byMeaningSql = ({ model, dimension, distanceSql }: QueryVector, conditions: readonly Prisma.Sql[]) => Prisma.sql`
   SELECT "messageId", "fileId", 1 - distance AS rank FROM (
     SELECT near."messageId", near."fileId", ${distanceSql(Prisma.sql`near.vector`)} AS distance
@@ -361,7 +376,7 @@ const byMeaningSql = ({ model, dimension, distanceSql }: QueryVector, conditions
     ) near
   ) compared WHERE distance < ${FARTHEST}::float8 ORDER BY distance, "messageId" DESC, "fileId" DESC LIMIT ${MOST_BY_MEANING}`
 
-/** Fuses two lists by reciprocal rank: a hit is scored by its positions in them. */
+/** Combines two lists of hits by reciprocal rank fusion: the score of a hit depends on its positions in the lists. */
 function fusedSql(byText: Prisma.Sql, byMeaning: Prisma.Sql, order: Prisma.Sql): Prisma.Sql {
   const placed = (hits: Prisma.Sql) =>
     Prisma.sql`SELECT "messageId", "fileId", 1.0 / (${FUSION}::int + row_number() OVER (ORDER BY ${order})) AS score FROM (${hits}) hits`
@@ -370,7 +385,7 @@ function fusedSql(byText: Prisma.Sql, byMeaning: Prisma.Sql, order: Prisma.Sql):
     FROM (${placed(byText)} UNION ALL ${placed(byMeaning)}) placed GROUP BY 1, 2)`
 }
 
-/** Condition: a text `t` comes after the position in the order. */
+/** Condition: a text `t` comes after the position in the sort order. */
 const isAfter = ({ rank, messageId, fileId }: Place, isBest: boolean) =>
   isBest
     ? Prisma.sql`(t.rank, t."messageId", t."fileId") < (${rank}::real, ${messageId}::text, ${fileId}::text)`
@@ -381,7 +396,7 @@ const isPart = (term: PartTerm) =>
     ? Prisma.sql`t.plain LIKE ${term.pattern}`
     : Prisma.sql`t.words @@ to_tsquery('pg_catalog.simple', ${term.words})`
 
-/** The spaces that the viewer may read. */
+/** Selects the spaces that the viewer may read. */
 function spacesOfViewerSql(viewer: Viewer, spaceId: string | null): Prisma.Sql {
   if (viewer.scope === 'SERVICE') return Prisma.sql`SELECT s.id FROM "Space" s WHERE false`
   const one = spaceId === null ? Prisma.sql`true` : Prisma.sql`s.id = ${wellFormed(spaceId, 'spc')}`
@@ -391,7 +406,7 @@ function spacesOfViewerSql(viewer: Viewer, spaceId: string | null): Prisma.Sql {
   return Prisma.sql`SELECT s.id FROM "Space" s WHERE s."deletedAt" IS NULL AND ${one} AND ${mine}`
 }
 
-/** The agent's spaces that all requesters of the run may read. */
+/** Selects the agent's spaces that all requesters of the run may read. */
 const spacesOfRunSql = ({ agentId, askers }: Searcher, spaceId: string | null) => Prisma.sql`
   SELECT s.id FROM "Space" s JOIN "Membership" o ON o."spaceId" = s.id AND o."entityId" = ${agentId}
   WHERE s."deletedAt" IS NULL AND ${spaceId === null ? Prisma.sql`true` : Prisma.sql`s.id = ${wellFormed(spaceId, 'spc')}`}
@@ -399,7 +414,7 @@ const spacesOfRunSql = ({ agentId, askers }: Searcher, spaceId: string | null) =
       SELECT 1 FROM unnest(${[...askers]}::text[]) AS asker(id) WHERE NOT EXISTS (
         SELECT 1 FROM "Membership" a WHERE a."spaceId" = s.id AND a."entityId" = asker.id)))`
 
-/** Condition: all confidential sources of the message are already sources of the run. */
+/** Condition: every confidential source of the message is already a source of the run. */
 const isWithinLabel = (run: Marks) => Prisma.sql`EXISTS (
   SELECT 1 FROM "Message" source WHERE source.id = t."messageId"
     AND (${confidentialAmong(Prisma.sql`source.places || source.label || source."spaceId"`)}) <@ ${marksOf(run)}::text[])`
@@ -415,22 +430,28 @@ function filtersOf({ senderId, hasFile, since, until }: SearchFilter): Prisma.Sq
   ]
 }
 
-/** A sender's id, or the name of one. */
+/** Condition: the sender has this id or this name. */
 const isFrom = (from: string) =>
   prefixOf(from) === null
     ? Prisma.sql`t."senderId" IN (SELECT e.id FROM "Entity" e WHERE lower(e.name) = lower(${from.replaceAll('\0', '')}))`
     : Prisma.sql`t."senderId" = ${from}`
 
-/** Other ids match nothing, and PostgreSQL refuses those with NUL. */
+/**
+ * Returns the id if it has one of the prefixes; otherwise an empty string, which matches nothing. PostgreSQL rejects
+ * strings with NUL characters.
+ */
 const wellFormed = (id: string, ...prefixes: string[]) => (prefixes.includes(prefixOf(id) ?? '-') ? id : '')
 
-/** Identifies a search. Cursors contain it, because they are meaningless in another search. */
+/**
+ * Returns a key that identifies a search. Each cursor contains the key, because a cursor is valid only in its own
+ * search.
+ */
 function keyOf({ id }: Viewer, { query, spaceId, senderId, hasFile, since, until, order }: SearchFilter): string {
   const parts = [id, query, spaceId, senderId, hasFile, since, until, order]
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 16)
 }
 
-/** @throws BadInputError for a cursor that is not of this search */
+/** @throws BadInputError if the cursor belongs to another search */
 function placeOf(cursor: string, key: string): Place {
   const [ofKey, rank, messageId, fileId, withParts, upTo] = listOf(decodePageCursor(cursor))
   const isPlace =

@@ -3,21 +3,21 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * Publishes committed changes to a space and its members: to the space's topic, the space's
- * subscribers, and the members' channels. Never throws: the database is the source of truth, and
- * subscribers that miss an event read it.
+ * Publishes committed changes to a space and its members: to the space's event log, to subscribers of the space, and
+ * to the channels of its members. Never throws: subscribers that miss an event read the current state from the
+ * database.
  */
 export interface SpacePublisher {
   created(spaceId: string, memberIds: readonly string[]): Promise<void>
-  /** The name, description, routing or admin agent changed. */
+  /** Publishes that the name, description, routing or admin agent changed. */
   changed(spaceId: string): Promise<void>
   joined(spaceId: string, entityId: string): Promise<void>
   left(spaceId: string, entityId: string): Promise<void>
-  /** The space was deleted; these were its members. */
+  /** Publishes that the space was deleted, to its former members. */
   deleted(spaceId: string, memberIds: readonly string[]): Promise<void>
-  /** Earlier messages changed: subscribers must read the space again. */
+  /** Publishes that earlier messages changed, so that subscribers read the space again. */
   rewritten(spaceId: string): Promise<void>
-  /** A human's read marker moved. */
+  /** Publishes that a human's read marker moved. */
   read(spaceId: string, humanId: string): Promise<void>
 }
 
@@ -32,7 +32,7 @@ export function createSpacePublisher({ log, signals, logger }: PublishingPlatfor
     }
   }
 
-  /** Publishes a change to subscribers of the space and of lists that contain it. */
+  /** Publishes a change to subscribers of the space, and of lists of spaces that contain it. */
   const tellChanged = (spaceId: string, event: SpaceLogEvent) =>
     Promise.all([append(spaceId, event), signals.publish(spaceChannel(spaceId), { type: 'changed' })])
 

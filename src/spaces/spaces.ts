@@ -9,13 +9,14 @@ import { isAdmin } from '../rules/permissions.ts'
 
 /** Reads spaces. */
 export interface Spaces {
-  /** By id, in the order of the ids; null for an unknown id. Does not check access. */
+  /** Returns spaces in the order of the ids; null for an unknown id. Does not check access. */
   getMany(ids: readonly string[]): Promise<(Space | null)[]>
-  /** The viewer's spaces, newest first; all spaces for an admin. */
+  /** Returns a page of the viewer's spaces, newest first; of all spaces for an admin. */
   page(viewer: Viewer, request: PageRequest): Promise<Page<Space>>
   /**
-   * By space, the agent that receives human messages under ADMIN routing: the configured one while
-   * it is a member; the only agent if none is configured. A space without such an agent is left out.
+   * Returns, by space, the agent that receives human messages under ADMIN routing: the configured agent while it is
+   * a member; if none is configured, the only agent of the space. The map has no entry for a space without such an
+   * agent.
    */
   adminAgentsOf(spaceIds: readonly string[]): Promise<Map<string, string>>
 }

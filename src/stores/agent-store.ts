@@ -3,7 +3,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { IS_GONE_SQL } from './inbox-store.ts'
 
-// The statements that write "Agent". `fork-store.ts` copies its rows.
+// The statements that write "Agent", except `fork-store.ts`, which copies its rows.
 
 export async function insertAgent(tx: Tx, agent: Prisma.AgentUncheckedCreateInput): Promise<Agent> {
   return tx.agent.create({ data: agent })
@@ -13,14 +13,17 @@ export async function updateAgent(tx: Tx, id: string, changes: Prisma.AgentUnche
   await tx.agent.update({ where: { id }, data: changes })
 }
 
-/** Deletes an agent, and by foreign keys its tools, servers, notes, plans, versions and draft. Its entity stays. */
+/**
+ * Deletes an agent and, by foreign keys, its tools, servers, notes, plans, versions and draft. The row of its entity
+ * remains.
+ */
 export async function deleteAgentRow(tx: Tx, id: string): Promise<void> {
   await tx.agent.delete({ where: { id } })
 }
 
 /**
- * Stores the card of an agent's remote agent, and trusts the first one; keeps a stored card that was read later. Returns the
- * stored card as `card`, or no row if the agent has another model.
+ * Stores the agent card of a remote agent, and trusts the first card. Does not replace a card that was read later.
+ * Returns the stored card as `card`; no row if the agent has another model.
  */
 export const keepCardSql = (
   agent: { id: string; model: string },
@@ -39,7 +42,7 @@ export async function trustCard(tx: Tx, id: string): Promise<void> {
     WHERE id = ${id}`
 }
 
-/** Hides the cycles so far from a persistent agent. Returns false if there is no such agent. */
+/** Hides all previous cycles from a persistent agent. Returns false if there is no such agent. */
 export async function hideCycles(tx: Tx, id: string): Promise<boolean> {
   const count = await tx.$executeRaw`
     UPDATE "Agent" SET "firstCycle" = "cycleCount" WHERE id = ${id} AND mind = 'PERSISTENT'`
@@ -50,7 +53,10 @@ export async function hideCycles(tx: Tx, id: string): Promise<boolean> {
 export const setRestSql = (id: string, restMs: number): Prisma.Sql => Prisma.sql`
   UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${id}`
 
-/** Counts a cycle that will be remembered, and returns the new count; null if a source of its events was deleted. */
+/**
+ * Counts a cycle that will be added to the consciousness, and returns the new count; null if a source of its events
+ * was deleted.
+ */
 export async function countCycle(tx: Tx, id: string, runId: string): Promise<number | null> {
   const [agent] = await tx.$queryRaw<{ cycleCount: number }[]>`
     UPDATE "Agent" SET "cycleCount" = "cycleCount" + 1

@@ -7,11 +7,13 @@ import type { Tx } from '../platform/db.ts'
 
 /** An audited action: a request that changes something. */
 export interface Deed {
-  /** Null for the operator. */
+  /** The human or token that acted; null for the operator. */
   actorId: string | null
   serviceName: string | null
   action: string
-  /** Null for an object that does not exist yet: its id is then taken from the result of the transaction. */
+  /**
+   * The object of the action; null if it does not exist yet. Its id is then read from the result of the transaction.
+   */
   targetId: string | null
   /** Must not contain content or secrets. */
   detail: JsonObject
@@ -25,7 +27,10 @@ export async function noteDeed(tx: Tx, deed: Deed, { refused = false } = {}): Pr
     VALUES (${newId('aud')}, ${actorId}, ${serviceName}, ${action}, ${targetId}, ${jsonbText(detail)}::jsonb, ${refused})`
 }
 
-/** Part of a WITH clause that holds a run: writes entries for the objects that an agent's tool changed on the server. */
+/**
+ * Part of a WITH clause that holds a run: writes entries for the objects on this server that a tool of the agent has
+ * changed.
+ */
 export function insertToolEntriesSql(toolCallId: string, targetIds: readonly string[]): Prisma.Sql {
   return Prisma.sql`
     INSERT INTO "AuditEntry" (id, "actorId", action, "targetId", detail)

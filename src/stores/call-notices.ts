@@ -13,8 +13,8 @@ const time = (instant: Prisma.Sql) => Prisma.sql`to_char(${instant} AT TIME ZONE
 const STATE = Prisma.sql`coalesce(c."approvalState"::text, c.status::text)`
 
 /**
- * Enqueues a notification for each call `c` of `source` whose agent has a `notifyUrl`, with the body
- * as it will be signed.
+ * Enqueues a notification for each call `c` of `source` whose agent has a `notifyUrl`, with the exact body that will
+ * be signed.
  */
 function enqueueNoticesSql(source: Prisma.Sql, type: CallNotice): Prisma.Sql {
   const body = Prisma.sql`json_build_object(
@@ -30,7 +30,7 @@ function enqueueNoticesSql(source: Prisma.Sql, type: CallNotice): Prisma.Sql {
   )
 }
 
-/** Deletes a notification that a version before 0.3 has left in its table "Notification", and returns the row. */
+/** Deletes and returns a notification that a version before 0.3 has left in the table "Notification". */
 export const takeFormerNoticeSql = (id: string): Prisma.Sql =>
   Prisma.sql`DELETE FROM "Notification" WHERE id = ${id} RETURNING *`
 
@@ -45,15 +45,15 @@ export async function enqueueNotice(tx: Tx, toolCallId: string, type: CallNotice
 }
 
 /**
- * Part of a WITH clause: enqueues a notification for each call that the part `changed` returns as CANCELED:
- * its approval is no longer requested.
+ * Part of a WITH clause: enqueues a notification for each call that the part `changed` returns as CANCELED, whose
+ * approval is therefore no longer requested.
  */
 export function cancelNoticesSql(changed: string): Prisma.Sql {
   const calls = Prisma.sql`(SELECT * FROM ${Prisma.raw(`"${changed}"`)} WHERE "approvalState" = 'CANCELED')`
   return enqueueNoticesSql(calls, 'tool_call.decided')
 }
 
-/** Part of a WITH clause: enqueues a notification for each call that the part `changed` returns, which now waits. */
+/** Part of a WITH clause: enqueues a notification for each call that the part `changed` returns and that now waits. */
 export function waitNoticesSql(changed: string): Prisma.Sql {
   return Prisma.sql`${enqueueNoticesSql(Prisma.raw(`"${changed}"`), 'tool_call.waiting')} RETURNING id`
 }

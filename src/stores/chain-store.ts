@@ -34,7 +34,7 @@ export async function lockChain(tx: Tx, id: string): Promise<Chain | null> {
   return row === null ? null : chainOfRow(row)
 }
 
-/** Returns those of the chains in which an agent has the turn. */
+/** Returns those of the chains that have not ended. */
 export async function unendedChains(tx: Tx, ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set()
   const rows = await tx.chain.findMany({
@@ -44,12 +44,12 @@ export async function unendedChains(tx: Tx, ids: readonly string[]): Promise<Set
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Part of a WITH clause: begins a chain in the space of `message`; the first of `runs`, if any, has the turn. */
+/** Part of a WITH clause: begins a chain in the space of `message`. The first of `runs`, if any, gets the turn. */
 export const insertChainSql = (chainId: string, holderId: string): Prisma.Sql => Prisma.sql`
   INSERT INTO "Chain" (id, "spaceId", depth, "holderId", "holderRunId")
   SELECT ${chainId}, "spaceId", 1, ${holderId}, (SELECT id FROM runs LIMIT 1) FROM message`
 
-/** Writes new chains without waiters and mentions. */
+/** Writes new chains without waiting agents and mentions. */
 export async function insertChains(
   tx: Tx,
   chains: Pick<Chain, 'id' | 'spaceId' | 'depth' | 'label' | 'holderId' | 'holderRunId'>[],
@@ -63,7 +63,7 @@ export async function saveChain(tx: Tx, { id, replyStack, ...chain }: Chain): Pr
   await tx.chain.update({ where: { id }, data: { ...chain, replyStack: stack } })
 }
 
-/** Gives the turn of an ended chain to the retry of its last run. */
+/** Reopens an ended chain with the turn for the retry of its last run. */
 export async function reopenChain(tx: Tx, id: string, holder: Pick<Chain, 'holderId' | 'holderRunId'>): Promise<void> {
   await tx.chain.update({ where: { id }, data: holder })
 }

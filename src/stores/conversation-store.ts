@@ -11,16 +11,19 @@ interface Parties {
 
 const ofParties = ({ humanId, agentId }: Parties) => `${humanId} ${agentId} `
 
-/** Returns the key of a conversation. `thread`: the client's identifier of the conversation, of any length. */
+/** Returns the key of a conversation. `thread`: the client's id of the conversation, of any length. */
 export const conversationKey = (parties: Parties, thread: string): string =>
   ofParties(parties) + createHash('sha256').update(thread).digest('base64url')
 
-/** Condition on a space `s`: it is not deleted, and both are its members. */
+/** Condition on a space `s`: it is not deleted, and both parties are members. */
 const isOpenSql = ({ humanId, agentId }: Parties): Prisma.Sql => Prisma.sql`s."deletedAt" IS NULL
   AND EXISTS (SELECT 1 FROM "Membership" WHERE "spaceId" = s.id AND "entityId" = ${humanId})
   AND EXISTS (SELECT 1 FROM "Membership" WHERE "spaceId" = s.id AND "entityId" = ${agentId})`
 
-/** Returns the space of a conversation; null if there is none, or it was deleted, or one of the two has left it. */
+/**
+ * Returns the space of a conversation; null if there is none, if it was deleted, or if one of the parties has left
+ * it.
+ */
 export async function findConversation(
   prisma: Pick<Database['prisma'] | Tx, '$queryRaw'>,
   key: string,
@@ -31,7 +34,7 @@ export async function findConversation(
   return found?.id ?? null
 }
 
-/** Makes others that begin the same conversation wait until the transaction has ended. */
+/** Locks the key of a conversation, so that other transactions that begin the same conversation wait for this one. */
 export async function lockConversation(tx: Tx, key: string): Promise<void> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${key}, 0))`
 }
@@ -50,7 +53,7 @@ export async function deleteConversationsOf(tx: Tx, entityId: string): Promise<v
         UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${entityId})`
 }
 
-/** A message of a conversation: its sender, and its text as `Message.text`. */
+/** A message of a conversation: its sender, and its text in the form of `Message.text`. */
 export interface Utterance {
   messageId: string
   spaceId: string
@@ -59,13 +62,13 @@ export interface Utterance {
 }
 
 const MOST_CANDIDATES = 20
-/** Clients continue conversations that are recent. */
+/** The number of recent conversations that are searched, because clients usually continue recent ones. */
 const MOST_SPACES = 50
 const MOST_MESSAGES = 100
 
 /**
- * Returns the ends of the newest open conversations of only the two, in which this text is the human's last or second to
- * last message: the messages from there on, in their order.
+ * Returns the ends of the newest open conversations of only the two parties in which this text is the human's last
+ * or second-to-last message: the messages from that one on, in order.
  */
 export async function conversationsAfter(
   prisma: Pick<Database['prisma'], '$queryRaw'>,

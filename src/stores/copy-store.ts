@@ -2,8 +2,9 @@ import { copiedId } from '../lib/copied-id.ts'
 import type { Tx } from '../platform/db.ts'
 import { TODAY } from './run-store.ts'
 
-// The only writer of CopyOrigin: the originals of each copied agent, copied space and repeated run's root. An original and its copies
-// share budgets (the SQL function `budgetFamily`). Deletions reach the copies of an agent, never its originals.
+// The only writer of CopyOrigin, which records the originals of copied agents, of copied spaces, and of the roots of
+// repeated runs. An original and its copies share budgets (the SQL function `budgetFamily`). Deletions in an
+// original also apply to its copies, but not the reverse.
 
 /** Records the copies of agents in a new space. */
 export async function recordCopiedAgents(
@@ -17,13 +18,13 @@ export async function recordCopiedAgents(
 interface NewCopy {
   id: string
   ofId: string
-  /** The human who makes the copy; null: the operator. */
+  /** The human who makes the copy; null for the operator. */
   ownerId: string | null
 }
 
 /**
- * Records a copy of an agent, space or root. Removes deleted originals and copies that have no copies of their own, no journals and
- * no usage today, so that a family stays small.
+ * Records a copy of an agent, space or root. To keep families small, removes deleted originals and copies that have
+ * no copies of their own, no journals and no usage today.
  */
 export async function recordCopy(tx: Tx, { id, ofId, ownerId }: NewCopy): Promise<void> {
   await tx.$executeRaw`
@@ -37,7 +38,7 @@ export async function recordCopy(tx: Tx, { id, ofId, ownerId }: NewCopy): Promis
       AND NOT EXISTS (SELECT 1 FROM "DailyUsage" d WHERE d.day = ${TODAY} AND (d."agentId" = o."copyId" OR d."spaceId" = o."copyId"))`
 }
 
-/** Returns the ids of these agents or spaces with those of their copies, the copies of these, and so on, in order. */
+/** Returns the ids of these agents or spaces and of all their direct and indirect copies, in order. */
 export async function withCopies(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     WITH RECURSIVE found AS (

@@ -3,11 +3,11 @@ import type { Prisma } from '../generated/prisma/client.ts'
 import { toJson } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The only writer of Cycle: the think cycles that a persistent agent remembers.
+// The only writer of Cycle, which contains the think cycles that a persistent agent remembers.
 
 export interface NewCycle {
   agentId: string
-  /** Counted from 0 for each agent. */
+  /** The number of the cycle, counted from 0 for each agent. */
   index: number
   runId: string
   places: string[]
@@ -21,7 +21,10 @@ export async function insertCycle(tx: Tx, { messages, ...cycle }: NewCycle): Pro
   await tx.cycle.create({ data: { ...cycle, messages: toJson(messages) as Prisma.InputJsonValue } })
 }
 
-/** Deletes a cycle. @returns its agent; null if there is no such cycle */
+/**
+ * Deletes a cycle.
+ * @returns the id of its agent; null if there is no such cycle
+ */
 export async function deleteCycle(tx: Tx, id: string): Promise<string | null> {
   const [cycle] = await tx.$queryRaw<{ agentId: string }[]>`DELETE FROM "Cycle" WHERE id = ${id} RETURNING "agentId"`
   return cycle?.agentId ?? null

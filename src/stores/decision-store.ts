@@ -11,7 +11,7 @@ import {
 
 // Writes Decision, and reads who may decide on a call.
 
-/** Subquery: the ids of the humans from whom the call `c` requests approval. */
+/** Subquery: the ids of the humans whom the call `c` asks for approval. */
 const APPROVERS_SQL = Prisma.sql`
   SELECT h.id FROM (
     SELECT unnest(c."approverIds") AS id
@@ -20,8 +20,8 @@ const APPROVERS_SQL = Prisma.sql`
   ) asked JOIN "Entity" h ON h.id = asked.id AND h.kind = 'HUMAN' AND h."goneAt" IS NULL`
 
 /**
- * Subquery: the approvers who may decide, because the call does not come from a confidential space that they cannot
- * read.
+ * Subquery: the approvers who may decide, which excludes approvers who may not read a confidential source of the
+ * call.
  */
 const DECIDERS_SQL = Prisma.sql`
   SELECT h.id FROM (${APPROVERS_SQL}) h WHERE ${isHeardBy(Prisma.sql`h.id`, Prisma.sql`c.places || c.label`)}`
@@ -40,7 +40,10 @@ export function readDecidersOfCalls(tx: Tx, toolCallIds: string[]): Promise<{ ca
     WHERE c.id = ANY(${toolCallIds}::text[]) ORDER BY d.id`
 }
 
-/** Returns, for calls that still wait for a decision, the humans who may decide and have not decided on the current input. */
+/**
+ * Returns, for calls that still wait for a decision, the humans who may decide and have not yet decided on the
+ * current input.
+ */
 export function readUndecided(
   tx: Tx,
   toolCallIds: readonly string[],
@@ -85,7 +88,7 @@ export async function readEarlierDecisions(
   return row ?? { count: 0, hasDecided: false }
 }
 
-/** Counts the approvals of an input by people who may decide. */
+/** Counts how many of the people who may decide have approved an input. */
 export function countApprovals(
   tx: Tx,
   { toolCallId, inputDigest }: Omit<DecisionKey, 'humanId'>,
@@ -120,7 +123,7 @@ export function readCountedDecisions(
 /** Selects pending calls; an empty selection means all. */
 export interface PendingCalls {
   toolCallId?: string
-  /** Calls that may be affected by a change in the members of this space. */
+  /** Selects calls that a change in the members of this space may affect. */
   spaceId?: string
 }
 
@@ -128,7 +131,7 @@ export interface PendingCalls {
 const AGREES_SQL = Prisma.sql`said."toolCallId" = c.id AND said."humanId" = d.id AND said.approve
   AND said."inputDigest" = c."inputDigest" AND said.counted IS NULL`
 
-/** Returns at most 500 pending calls that need no longer wait (`nextOf` of rules/approvals.ts). */
+/** Returns at most 500 pending calls that no longer need to wait (`nextOf` of rules/approvals.ts). */
 export function readDecidedCalls(tx: Tx, among: PendingCalls): Promise<(PendingFacts & { id: string })[]> {
   const { toolCallId = null, spaceId = null } = among
   return tx.$queryRaw<(PendingFacts & { id: string })[]>`
@@ -152,7 +155,7 @@ export interface DecisionKey {
   inputDigest: string
 }
 
-/** Records a decision, replacing an earlier one of the human on the same input. */
+/** Records a decision. Replaces an earlier decision of the human on the same input. */
 export async function recordDecision(
   tx: Tx,
   { toolCallId, humanId, inputDigest }: DecisionKey,

@@ -1,7 +1,8 @@
 import type { MessageDeletion, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The only writer of MessageDeletion: messages that were deleted, and whose text is still being removed elsewhere.
+// The only writer of MessageDeletion, which contains deleted messages whose text is still being removed from other
+// rows.
 
 export type { MessageDeletion }
 
@@ -14,8 +15,8 @@ export async function insertDeletions(
 }
 
 /**
- * Records the deletion of copies of a message. Their texts are those of the original's deletion and those of their own that differ,
- * which the database reads; the caller has not removed them yet.
+ * Records the deletion of copies of a message. Their texts are those of the original's deletion, and their own if
+ * different. The database reads their own texts, so the caller must not have removed them yet.
  */
 export async function insertDeletionsOfCopies(
   tx: Tx,
@@ -30,7 +31,7 @@ export async function insertDeletionsOfCopies(
     FROM "Message" m, original WHERE m.id = ANY(${[...ids]}::text[])`
 }
 
-/** The ids of all messages whose text must still be removed and that no process has claimed. */
+/** Returns the ids of all messages whose text must still be removed and that no process has claimed. */
 export async function openDeletions(tx: Tx): Promise<string[]> {
   await removeDone(tx)
   const rows = await tx.$queryRaw<{ messageId: string }[]>`
@@ -39,12 +40,12 @@ export async function openDeletions(tx: Tx): Promise<string[]> {
   return rows.map(({ messageId }) => messageId)
 }
 
-/** The deletions during which a run was active. */
+/** Returns the deletions during which a run was active. */
 export async function deletionsDuring(tx: Tx, runId: string): Promise<MessageDeletion[]> {
   return withTexts(tx, await tx.messageDeletion.findMany({ where: { living: { has: runId } } }))
 }
 
-/** Adds the texts of the deletions that these refer to. */
+/** Adds the texts of other deletions to which these deletions refer. */
 async function withTexts(tx: Tx, deletions: MessageDeletion[]): Promise<MessageDeletion[]> {
   const ids = [...new Set(deletions.flatMap(({ textsOfId }) => textsOfId ?? []))]
   if (ids.length === 0) return deletions
@@ -56,7 +57,7 @@ async function withTexts(tx: Tx, deletions: MessageDeletion[]): Promise<MessageD
   }))
 }
 
-/** Claims a deletion for `seconds`; null if another process has claimed the deletion, or it is done. */
+/** Claims a deletion for `seconds`. Returns null if another process has claimed it, or if it is complete. */
 export async function takeDeletion(tx: Tx, messageId: string, seconds: number): Promise<MessageDeletion | null> {
   const [row] = await tx.$queryRaw<MessageDeletion[]>`
     UPDATE "MessageDeletion" SET "takenUntil" = clock_timestamp() + ${seconds} * interval '1 second'
@@ -65,7 +66,7 @@ export async function takeDeletion(tx: Tx, messageId: string, seconds: number): 
   return deletion ?? null
 }
 
-/** Writes the progress of a claimed deletion. */
+/** Stores the progress of a claimed deletion. */
 export async function saveDeletion(
   tx: Tx,
   messageId: string,
@@ -74,13 +75,13 @@ export async function saveDeletion(
   await tx.messageDeletion.updateMany({ where: { messageId }, data: data as Prisma.MessageDeletionUpdateInput })
 }
 
-/** Ends a deletion: the text has been removed everywhere. */
+/** Ends a deletion after the text has been removed everywhere. */
 export async function endDeletion(tx: Tx, messageId: string): Promise<void> {
   await tx.messageDeletion.updateMany({ where: { messageId }, data: { isDone: true } })
   await removeDone(tx)
 }
 
-/** Deletes finished rows without references: first the copies, then their originals. */
+/** Deletes completed rows to which no other row refers: first those of copies, then those of their originals. */
 async function removeDone(tx: Tx): Promise<void> {
   await tx.$executeRaw`DELETE FROM "MessageDeletion" WHERE "isDone" AND "textsOfId" IS NOT NULL`
   await tx.$executeRaw`

@@ -1,7 +1,7 @@
 import type { Entity, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "Entity". `human-store.ts` has those that concern humans only, in terms of these.
+// The statements that write "Entity". `human-store.ts` contains functions for humans, which use these.
 
 export async function insertEntity(tx: Tx, entity: Prisma.EntityUncheckedCreateInput): Promise<Entity> {
   return tx.entity.create({ data: entity })
@@ -23,13 +23,13 @@ export async function updateLivingHuman(
   return human ?? null
 }
 
-/** Returns false if there is no such human, or the human was erased. */
+/** Sets the role of a human. Returns false if there is no such human, or the human was erased. */
 export async function setRole(tx: Tx, id: string, role: Entity['role']): Promise<boolean> {
   const { count } = await tx.entity.updateMany({ where: ofHuman(id), data: { role } })
   return count > 0
 }
 
-/** Replaces what is left to do of an erasure, given as JSON, unless another process has changed it. */
+/** Replaces the remaining work of an erasure, given as JSON, unless another process has changed it. */
 export async function replaceErasureTask(
   prisma: Pick<Tx, '$executeRaw'>,
   id: string,

@@ -3,8 +3,8 @@ import { jsonbText } from '../lib/json.ts'
 import { type Changes, partName } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "File", "FileText", "FileObject", "UploadedBytes", "FileUpload" and "FileStorageUse". Deleting a
-// message deletes its files by the foreign key.
+// The statements that write "File", "FileText", "FileObject", "UploadedBytes", "FileUpload" and "FileStorageUse". A
+// foreign key deletes the files of a message together with the message.
 
 export type NewFile = Omit<File, 'createdAt' | 'messageId' | 'spaceId' | 'callId'> & {
   createdAt: Date
@@ -20,8 +20,8 @@ export async function insertFile(tx: Tx, { text, ...file }: NewFile): Promise<Fi
 }
 
 /**
- * Inserts the files that a call of an agent has returned, with the statement that settles the call. `call`: its part, which returns the id of
- * the call. Files of an earlier attempt have the same ids.
+ * Inserts the files that a call has returned, with the statement that settles the call. `call`: the part of the
+ * statement that returns the id of the call. Files of an earlier attempt have the same ids.
  */
 export function insertFilesOfCallSql(files: readonly NewFile[], call: string): Changes {
   return {
@@ -37,7 +37,7 @@ export function insertFilesOfCallSql(files: readonly NewFile[], call: string): C
   }
 }
 
-/** Inserts a file, with its text, attached to the message of a part of the statement. */
+/** Inserts a file with its text, attached to the message that the part `message` returns. */
 export function insertSentFileSql({ text, ...file }: NewFile, message: string): Changes {
   const { id, ownerId, name, mediaType, size, hash, width, height, thumbnailHash, createdAt } = file
   return {
@@ -49,7 +49,10 @@ export function insertSentFileSql({ text, ...file }: NewFile, message: string): 
   }
 }
 
-/** Attaches files that the sender has uploaded to a message. Returns how many of them were neither sent before nor deleted. */
+/**
+ * Attaches files that the sender has uploaded to a message. Returns the number of these files that were neither sent
+ * before nor deleted.
+ */
 export async function attachFiles(
   tx: Tx,
   { id, spaceId, senderId }: { id: string; spaceId: string; senderId: string },
@@ -78,21 +81,24 @@ export async function deleteFilesOfMessages(tx: Tx, messageIds: readonly string[
 }
 
 /**
- * Records that the bytes with this hash are about to be stored. Waits for a deletion of the same object to end; no other deletion
- * begins for an hour.
+ * Records that the bytes with this hash are about to be stored. Waits if a deletion of the same object is in
+ * progress. For an hour, no other deletion of the object begins.
  */
 export const touchObjectSql = (hash: string, size: number): Prisma.Sql => Prisma.sql`
   INSERT INTO "FileObject" (hash, size, "storedAt") VALUES (${hash}, ${size}::int, now())
   ON CONFLICT (hash) DO UPDATE SET "storedAt" = now()`
 
-/** Does so for the objects of files with these ids. */
+/** Records the same for the objects of the files with these ids. */
 export async function touchObjectsOf(tx: Tx, ids: Prisma.Sql): Promise<void> {
   await tx.$executeRaw`
     UPDATE "FileObject" SET "storedAt" = now() WHERE hash IN (
       SELECT unnest(ARRAY[f.hash, f."thumbnailHash"]) FROM "File" f WHERE f.id IN (${ids}))`
 }
 
-/** Counts bytes that an owner has uploaded on a day (UTC). Returns false, without counting, if they would exceed `most`. */
+/**
+ * Counts bytes that an owner has uploaded on a day (UTC). If they would exceed `most`, returns false without
+ * counting.
+ */
 export async function countUploadedBytes(
   tx: Tx,
   { ownerId, day, bytes, most }: { ownerId: string; day: string; bytes: number; most: number },
@@ -104,7 +110,7 @@ export async function countUploadedBytes(
   return counted > 0
 }
 
-/** Records which storage a process uses now. */
+/** Records which storage a process uses. */
 export const noteStorageUseSql = (process: number, storageId: string): Prisma.Sql => Prisma.sql`
   INSERT INTO "FileStorageUse" (process, "storageId", "seenAt") VALUES (${process}::int, ${storageId}, now())
   ON CONFLICT (process) DO UPDATE SET "storageId" = excluded."storageId", "seenAt" = now()`
@@ -112,7 +118,7 @@ export const noteStorageUseSql = (process: number, storageId: string): Prisma.Sq
 export const endStorageUseSql = (process: number): Prisma.Sql =>
   Prisma.sql`DELETE FROM "FileStorageUse" WHERE process = ${process}::int`
 
-/** Deletes files that were uploaded before a time and not sent. */
+/** Deletes files that were uploaded before a time and have not been sent. */
 export async function deleteUnsentFiles(tx: Tx, before: Date, most: number): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "File" WHERE id IN (
@@ -120,25 +126,30 @@ export async function deleteUnsentFiles(tx: Tx, before: Date, most: number): Pro
     AND "messageId" IS NULL AND "callId" IS NULL`
 }
 
-/** Deletes files of an owner that were not sent, and ends unfinished uploads, whose parts the next sweep deletes. */
+/**
+ * Deletes an owner's files that have not been sent, and ends unfinished uploads, whose parts the next sweep deletes.
+ */
 export async function deleteUnsentFilesOf(tx: Tx, ownerId: string): Promise<void> {
   await tx.file.deleteMany({ where: { ownerId, messageId: null, callId: null } })
   await tx.fileUpload.updateMany({ where: { ownerId }, data: { name: '', expiresAt: new Date(0) } })
 }
 
-/** Selects objects that no file uses, an hour after their last upload. */
+/** Selects objects that no file uses and whose last upload was at least an hour ago. */
 export const unneededObjectsSql = (most: number): Prisma.Sql => Prisma.sql`
   SELECT hash FROM "FileObject" o WHERE ${IS_UNNEEDED} ORDER BY "storedAt" LIMIT ${most}`
 
 const IS_UNNEEDED = Prisma.sql`o."storedAt" < now() - interval '1 hour'
   AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f.hash = o.hash) AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f."thumbnailHash" = o.hash)`
 
-/** Deletes the row of an object that no file uses, and keeps it locked until the end of the transaction. Returns false if a file now uses it. */
+/**
+ * Deletes the row of an object that no file uses, and keeps it locked until the transaction ends. Returns false if a
+ * file uses the object now.
+ */
 export async function deleteUnneededObject(tx: Tx, hash: string): Promise<boolean> {
   return (await tx.$executeRaw`DELETE FROM "FileObject" o WHERE o.hash = ${hash} AND ${IS_UNNEEDED}`) > 0
 }
 
-/** Deletes counts of earlier days, and the storages of processes that have ended. */
+/** Deletes counts of earlier days, and the records of storages of processes that have ended. */
 export async function deleteOldCounts(tx: Tx, now: Date): Promise<void> {
   await tx.uploadedBytes.deleteMany({ where: { day: { lt: new Date(now.getTime() - 2 * 86_400_000) } } })
   await tx.$executeRaw`DELETE FROM "FileStorageUse" WHERE "seenAt" < now() - interval '1 day'`
@@ -151,7 +162,7 @@ export async function insertUpload(
   return tx.fileUpload.create({ data: upload })
 }
 
-/** Adds a stored part. Returns false if the upload is now at another offset. */
+/** Adds a stored part. Returns false if the upload's offset has changed. */
 export async function addPart(
   tx: Tx,
   { id, offset, bytes }: { id: string; offset: number; bytes: number },
@@ -162,7 +173,10 @@ export async function addPart(
   return added > 0
 }
 
-/** Records the file of a complete upload. The row stays until it expires, so that a client can check whether the upload is complete. */
+/**
+ * Records the file of a complete upload. The row remains until it expires, so that clients can check whether the
+ * upload is complete.
+ */
 export async function finishUpload(tx: Tx, id: string, fileId: string): Promise<void> {
   await tx.fileUpload.updateMany({ where: { id }, data: { fileId } })
 }
@@ -176,17 +190,17 @@ export async function deleteUpload(tx: Tx, id: string): Promise<void> {
   await tx.fileUpload.deleteMany({ where: { id } })
 }
 
-/** Writes the texts of imported files, which the import has found in their bytes and staged. */
+/** Writes the texts of imported files, which the import has extracted from their bytes and staged. */
 export async function insertImportedTexts(tx: Tx): Promise<void> {
   await tx.$executeRaw`
     INSERT INTO "FileText" ("fileId", text) SELECT t.key, t.row->>'text' FROM "ImportedRow" t JOIN "File" f ON f.id = t.key
     WHERE t."table" = 'File' AND NOT t."isHere" AND t.row->>'text' IS NOT NULL`
 }
 
-/** How many characters of a file's text prompts quote. */
+/** The number of characters of a file's text that prompts quote. */
 const MOST_QUOTED = 20_000
 
-/** The beginnings of the texts of the files of messages, as prompts may have quoted them. */
+/** Returns the beginnings of the texts of messages' files, which prompts may have quoted. */
 export async function textsOfFiles(
   tx: Tx,
   messageIds: readonly string[],

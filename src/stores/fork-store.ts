@@ -7,18 +7,17 @@ import { beginAt } from './run-store.ts'
 import { OPEN_MESSAGES_SQL, SETTLED_CALLS_SQL } from './status-sql.ts'
 import { insertCopiedSteps } from './step-store.ts'
 
-// The statements that copy the rows of a space and its agents into a new space: one INSERT … SELECT for each table. A column
-// without a rule is copied unchanged,
-// so a new column with an id of a copied row needs a rule here; test/stores/fork-store.test.ts
-// fails until it has one, or is listed as kept.
+// The statements that copy the rows of a space and its agents into a new space, with one INSERT … SELECT per table.
+// A column without a rule is copied unchanged, so a new column that contains the id of a copied row needs a rule
+// here. test/stores/fork-store.test.ts fails until the column has a rule or is listed as unchanged.
 
 /** A copy that is being created. */
 export interface Fork {
-  /** The original. */
+  /** The id of the original. */
   fromId: string
-  /** The copy. */
+  /** The id of the copy. */
   intoId: string
-  /** The last message to copy. */
+  /** The `seq` of the last message to copy. */
   atSeq: number
   /** The agents of the original that are copied too. */
   agentIds: readonly string[]
@@ -41,13 +40,13 @@ export type CopiedTable = keyof typeof COLUMNS
 const NULL = Prisma.sql`NULL`
 const column = (name: string) => Prisma.sql`t.${Prisma.raw(`"${name}"`)}`
 
-/** The value of each column that differs in the copy of a row `t`. */
+/** The values of the columns that differ in the copy of a row `t`. */
 export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable, Record<string, Prisma.Sql>> {
   const copied = (value: Prisma.Sql) => Prisma.sql`"copiedId"(${value}, ${intoId})`
   const copiedColumn = (name: string) => copied(column(name))
   const entity = (value: Prisma.Sql) =>
     Prisma.sql`CASE WHEN ${value} = ANY(${[...agentIds]}::text[]) THEN ${copied(value)} ELSE ${value} END`
-  /** All messages of the original have it as their source. */
+  /** All messages get the original space as an additional source. */
   const marks = {
     places: Prisma.sql`CASE WHEN t.places = '{}' THEN ARRAY[${fromId}::text] WHEN ${fromId} = ANY(t.places) THEN t.places
       ELSE ARRAY(SELECT DISTINCT unnest(t.places || ${fromId}::text) ORDER BY 1) END`,
@@ -71,7 +70,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       cycleCount: Prisma.sql`0`,
       firstCycle: Prisma.sql`0`,
       restsUntil: NULL,
-      // Members of the copy may copy it again; for anybody else it has no use.
+      // Members of the copy may copy the agent again; nobody else has a use for it.
       addableBy: Prisma.sql`CASE t."addableBy" WHEN 'EVERYONE' THEN 'SHARES_SPACE' ELSE t."addableBy" END`,
       cycle: Prisma.sql`replace(t.cycle::text, ${fromId}, ${intoId})::jsonb`,
     },
@@ -81,7 +80,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       id: copiedColumn('id'),
       spaceId: Prisma.sql`${intoId}`,
       senderId: entity(column('senderId')),
-      // Nobody continues what was not finished.
+      // No run continues unfinished messages in the copy.
       status: Prisma.sql`CASE WHEN t.status IN ${OPEN_MESSAGES_SQL} THEN 'INTERRUPTED' ELSE t.status END`,
       parts,
       mentionedAgentId: entity(column('mentionedAgentId')),
@@ -93,7 +92,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       rootId: copiedColumn('rootId'),
       replyToId: copiedColumn('replyToId'),
       threadRootId: copiedColumn('threadRootId'),
-      // Deletion and erasure find this text by its run, and copies have no runs.
+      // Deletion and erasure find this text by the run of the message, but messages in copies have no runs.
       origin: Prisma.sql`t.origin - 'triggerMessage'`,
       routedAt: Prisma.sql`coalesce(t."routedAt", t."createdAt")`,
       ...marks,
@@ -142,15 +141,18 @@ function copySql(fork: Fork, table: CopiedTable, rows: Prisma.Sql): Prisma.Sql {
     SELECT ${Prisma.join(columns.map((name) => rules[name] ?? column(name)))} FROM ${rows}`
 }
 
-/** The sources of copied notes: the spaces that are locked for the copy. A note from another space is left out. */
+/**
+ * The allowed sources of copied notes: the spaces that are locked for the copy. Notes from other spaces are left
+ * out.
+ */
 export interface CopiedNotes {
   isReadable: Prisma.Sql
   heldIds: readonly string[]
 }
 
 /**
- * Copies the rows of agents, with those of their notes that a human may read. `named` are copies of their entities, which
- * the caller has inserted; tools follow, because their headers are encrypted for one agent.
+ * Copies the rows of agents, and those of their notes that a human may read. The caller has already inserted copies
+ * of their entities (`named`). Tools are copied afterwards, because their headers are encrypted for one agent.
  */
 export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }: CopiedNotes, at: Date): Promise<void> {
   const ids = Prisma.sql`ANY(${[...fork.agentIds]}::text[])`
@@ -165,8 +167,8 @@ export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }:
 }
 
 /**
- * Copies the messages of a space, with files, reactions, earlier texts and the calls that they show. Only messages after
- * `unindexedSeq` can be found by search immediately.
+ * Copies the messages of a space, with files, reactions, earlier texts and the calls that they show. Indexes only
+ * messages after `unindexedSeq`, so that search finds them immediately.
  */
 export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unindexedSeq: number }): Promise<void> {
   const { fromId, intoId, atSeq } = fork
@@ -174,8 +176,8 @@ export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unind
     Prisma.sql`${Prisma.raw(message)}."spaceId" = ${fromId} AND ${Prisma.raw(message)}.seq <= ${atSeq}`
   const ofMessages = (table: string) =>
     Prisma.sql`${Prisma.raw(`"${table}"`)} t JOIN "Message" m ON m.id = t."messageId" AND ${isCopied('m')}`
-  // Rows of the search index are copied, which takes less time than to compute them, or follow later (`indexSome`).
-  // Compiling the expressions of 50,000 rows took 0.5 s, and saved nothing.
+  // Rows of the search index are copied, which is faster than computing them, or are added later (`indexSome`). JIT
+  // compilation of the expressions took 0.5 s for 50,000 rows and saved nothing.
   await tx.$executeRaw`SELECT set_config('parley.copying', 'on', true), set_config('jit', 'off', true)`
   await tx.$executeRaw(copySql(fork, 'Message', Prisma.sql`"Message" t WHERE ${isCopied('t')} ORDER BY t.seq`))
   await tx.$executeRaw`SELECT set_config('parley.copying', 'off', true)`
@@ -217,9 +219,10 @@ async function copyFiles(tx: Tx, fork: Fork, ids: Prisma.Sql): Promise<void> {
 }
 
 /**
- * Holds a space while it is copied: its members stay, and none of its messages is deleted. Messages can be posted. Also holds the
- * spaces from which notes of its agents come, so that a deletion of one of these finds the copies (`forgetSpaceWithCopies`). One
- * statement locks them all in the order of their ids, because deletions lock several of them too.
+ * Locks a space while it is copied: none of its members can leave, and none of its messages can be deleted, but
+ * messages can be posted. Also locks the spaces from which notes of its agents come, so that a deletion of one of
+ * these spaces finds the copies (`forgetSpaceWithCopies`). One statement locks all of them in the order of their
+ * ids, because deletions lock several of them too.
  * @returns null if there is no such space
  */
 export async function holdForkedSpace(tx: Tx, id: string): Promise<{ space: Space; heldIds: string[] } | null> {
@@ -229,7 +232,10 @@ export async function holdForkedSpace(tx: Tx, id: string): Promise<{ space: Spac
   return space === null ? null : { space, heldIds }
 }
 
-/** Holds only the spaces from which notes of agents come. @returns their ids */
+/**
+ * Locks only the spaces from which notes of agents come.
+ * @returns their ids
+ */
 export async function holdSources(tx: Tx, agentIds: readonly string[]): Promise<string[]> {
   return holdSpaces(tx, sourcesOf(Prisma.sql`SELECT unnest(${[...agentIds]}::text[])`))
 }
@@ -244,7 +250,10 @@ async function holdSpaces(tx: Tx, ids: Prisma.Sql): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Holds the people of a space against erasure. Returns whether one of them is being erased. */
+/**
+ * Prevents the erasure of people in a space until the transaction ends. Returns whether one of them is already being
+ * erased.
+ */
 export async function holdPeople(tx: Tx, spaceId: string): Promise<boolean> {
   const people = await tx.$queryRaw<{ isBeingErased: boolean }[]>`
     SELECT e.kind = 'HUMAN' AND e."goneAt" IS NOT NULL AND e.formerly IS NOT NULL AS "isBeingErased" FROM "Entity" e
@@ -253,13 +262,16 @@ export async function holdPeople(tx: Tx, spaceId: string): Promise<boolean> {
   return people.some(({ isBeingErased }) => isBeingErased)
 }
 
-/** A locked copy of a message. With a run: a repeated run has continued the text, so the copy differs from the original. */
+/**
+ * A locked copy of a message. If it has a run, a repeated run has continued its text, so the copy differs from the
+ * original.
+ */
 export type LockedCopy = Pick<Message, 'id' | 'runId'>
 
 /**
- * Locks the copies of a message that still have content: in later copies of its space, in copies of these, and so on, even if a
- * space in between was deleted. Locks the space and its copies too, in the order of their ids, which waits for copies that are
- * being created, and repeats until there are no new copies. As everywhere, messages are locked before spaces.
+ * Locks those direct and indirect copies of a message that still have content, even if a space in between was
+ * deleted. Also locks the space and its copies, in the order of their ids, which waits for copies that are being
+ * created; repeats this until there are no new copies. Messages are locked before spaces, as everywhere.
  */
 export async function lockCopiesOfMessage(
   tx: Tx,
@@ -286,16 +298,16 @@ export async function lockCopiesOfMessage(
   }
 }
 
-/** The messages that one statement adds to the search index. */
+/** The number of messages that one statement adds to the search index. */
 export const INDEXED_AT_ONCE = 500
 
-/** Adds messages of a copy to the search index: those after a number, up to another. */
+/** Adds the messages of a copy in a range of `seq` to the search index. */
 export async function indexMessages(
   tx: Tx,
   spaceId: string,
   { after, upTo }: { after: number; upTo: number },
 ): Promise<void> {
-  // Locked, because the text of a message that is deleted or erased at the same time must not reappear.
+  // Locks the rows, because the text of a message that is deleted or erased at the same time must not reappear.
   await tx.$executeRaw`
     WITH m AS MATERIALIZED (
       SELECT id, "spaceId", "senderId", "createdAt", parts FROM "Message"
@@ -315,7 +327,7 @@ export interface JournalBeginning {
   fileIds: string[]
 }
 
-/** Reads what a run has journaled before a step. */
+/** Reads the part of a run's journal before a step. */
 export async function readBeginning(tx: Tx, runId: string, step: number): Promise<JournalBeginning> {
   const steps = await tx.step.findMany({ where: { runId, index: { lt: step } }, orderBy: { index: 'asc' } })
   const calls = await tx.toolCall.findMany({ where: { runId, stepIndex: { lt: step } }, orderBy: { id: 'asc' } })
@@ -336,9 +348,9 @@ export async function copiedAmong(tx: Tx, { fromId, atSeq }: Fork, ids: readonly
 }
 
 /**
- * Gives a new run the beginning of a journal, whose ids are those of the copies already, except those of files. A call that a copied
- * message shows exists already, with its files, and comes to belong to the run. The worker that claims the run reads the journal, because the
- * run has been claimed before.
+ * Gives a new run the beginning of a journal, in which ids have already been replaced by those of the copies, except
+ * ids of files. If a copied message shows a call, the call and its files exist already and are assigned to the run.
+ * The worker that claims the run reads the journal, because the run counts as claimed before.
  */
 export async function insertBeginning(
   tx: Tx,
@@ -355,7 +367,7 @@ export async function insertBeginning(
   await beginAt(tx, runId, { stepCount: steps.length, spaceId: fork.intoId })
 }
 
-/** The number of the last message that a run could read before a time: at least that of its trigger. */
+/** Returns the `seq` of the last message that a run could read before a time, or of its trigger if that is later. */
 export async function lastSeqBefore(
   tx: Tx,
   { spaceId, messageId, at }: { spaceId: string; messageId: string | null; at: Date },

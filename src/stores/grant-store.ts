@@ -13,7 +13,7 @@ const COLUMNS_SQL = Prisma.sql`g.*, g."expiresAt" <= clock_timestamp() AS "isLat
 const IS_LIVE_SQL = Prisma.sql`g."deniedAt" IS NULL AND g."revokedAt" IS NULL AND g."toolChangedAt" IS NULL
   AND g."expiresAt" > clock_timestamp()`
 
-/** Subquery: the ids of the humans from whom the grant `g` needs approval. A policy names all of them or none. */
+/** Subquery: the ids of the humans who must approve the grant `g`. A policy names either all of them or none. */
 const DECIDERS_SQL = Prisma.sql`
   SELECT h.id FROM (
     SELECT unnest(g."approverIds") AS id
@@ -49,7 +49,7 @@ export async function insertGrant(tx: Tx, { expiresInSeconds, inputSchema, ...gr
       clock_timestamp() + ${expiresInSeconds}::int * interval '1 second')`
 }
 
-/** The scope in which grants are counted and looked up: the calls of one tool in one space, or in no space. */
+/** The scope in which grants are counted and looked up: the calls of one tool in one space, or outside of spaces. */
 export interface GrantPlace {
   agentId: string
   toolName: string
@@ -76,7 +76,7 @@ export function readActiveGrants(tx: Tx, place: GrantPlace, toolDigest: string):
 
 /** A call that a grant may cover. */
 export interface CoveredCall {
-  /** The amount that counts towards the grant's maximum. */
+  /** The amount that counts towards the maximum of the grant. */
   amount: number
   /** The sources of the call. */
   marks: readonly string[]
@@ -85,9 +85,9 @@ export interface CoveredCall {
 }
 
 /**
- * A change for the hold of a run: counts a call towards a grant, if the grant still covers the call when the row of the
- * grant is locked. Enough of the people who approved the grant must be allowed to decide on this call. Amounts are added
- * as decimals, so that ten times 0.1 is 1. Returns the id of the grant.
+ * A change in a write that holds the run: counts a call towards a grant, if the grant still covers the call once its
+ * row is locked. Enough of the people who approved the grant must be allowed to decide on this call. Amounts are
+ * added as decimals, so that ten times 0.1 is 1. Returns the id of the grant.
  */
 export function useGrantSql(
   grantId: string,
@@ -136,20 +136,20 @@ export async function denyGrant(tx: Tx, grantId: string): Promise<void> {
   await tx.$executeRaw`UPDATE "StandingGrant" SET "deniedAt" = clock_timestamp() WHERE id = ${grantId}`
 }
 
-/** Revokes a locked grant that has not ended. `humanId` is null for an admin. */
+/** Revokes a locked grant that has not ended. `humanId`: null for an admin. */
 export async function revokeGrant(tx: Tx, grantId: string, humanId: string | null): Promise<void> {
   await tx.$executeRaw`
     UPDATE "StandingGrant" SET "revokedAt" = clock_timestamp(), "revokedById" = ${humanId} WHERE id = ${grantId}`
 }
 
-/** Makes imported grants live again. An import revokes all grants, but a replay repeats what they let through. */
+/** Reactivates grants that an import has revoked, so that a replay can execute the calls that they approved. */
 export async function restoreGrants(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.standingGrant.updateMany({ where: { id: { in: [...ids] } }, data: { revokedAt: null, revokedById: null } })
 }
 
 /**
- * Ends the grants of an agent for tools whose version is no longer among these. The grants stay ended even if a tool is
- * changed back.
+ * Ends an agent's grants for tools whose current version is not in this list. The grants stay ended even if a tool
+ * is changed back.
  */
 export async function endGrantsOfOtherVersions(
   tx: Tx,
@@ -165,7 +165,7 @@ export async function endGrantsOfOtherVersions(
     RETURNING g.id, g."spaceId", g."approverIds"`
 }
 
-/** A changed grant, with the fields that decide who is notified. */
+/** A changed grant, with the fields that determine who is notified. */
 export type PublishedGrant = Pick<ReadGrant, 'id' | 'spaceId' | 'approverIds'>
 
 export async function deleteGrantsOfSpace(tx: Tx, spaceId: string): Promise<void> {

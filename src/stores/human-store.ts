@@ -9,40 +9,44 @@ import { insertEntity, setRole, updateLivingHuman } from './entity-store.ts'
 import { deleteSessions } from './session-store.ts'
 import { deleteInvitations, revokeAdminTokensOf } from './token-store.ts'
 
-/** Condition: each human sees the id, name, kind and picture of all others. `directory` is PARLEY_DIRECTORY. */
+/** Condition: each human may see the id, name, kind and picture of all others. `directory` is PARLEY_DIRECTORY. */
 export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
   if (directory !== null) return directory === 'everyone' ? Prisma.sql`true` : Prisma.sql`false`
   return Prisma.sql`EXISTS (SELECT 1 FROM "ServerDefault" d WHERE d.name = 'directory' AND d.value = 'everyone')`
 }
 
-// Humans, and what depends on their roles. Their erasure is in `operation/erasure.ts`.
+// Writes humans and everything that depends on their roles. `operation/erasure.ts` erases them.
 
-/** The consequences of a changed role. The caller publishes it after the commit with `publishRoleChange`. */
+/** The consequences of a role change. The caller publishes them after the commit with `publishRoleChange`. */
 export interface RoleChange {
   humanId: string
   role: HumanRole
-  /** The human's sessions, and those in which the human acted as somebody else, which have ended. */
+  /** The ended sessions: those of the human, and those in which the human acted as somebody else. */
   endedSessionIds: string[]
-  /** The access tokens with the scope ADMIN that the human had created, which are revoked with the role ADMIN. */
+  /**
+   * The revoked access tokens: those with the scope ADMIN that the human had created, if the human lost the role
+   * ADMIN.
+   */
   revokedTokenIds: string[]
   /** Whether nobody has the role ADMIN any longer. */
   leavesNoAdmin: boolean
 }
 
 /**
- * Changes the role of a human, and ends the human's sessions, whose rights have changed. The loss of the role
- * ADMIN also ends the sessions in which the human acts as somebody else, the ADMIN tokens that the human has created, and the
- * invitations of other people whose links the human got.
+ * Changes the role of a human, and ends the human's sessions, because their rights have changed. Losing the role
+ * ADMIN also ends the sessions in which the human acts as somebody else, the ADMIN tokens that the human has
+ * created, and the invitations of other people whose links the human received.
  *
- * @param by the human who makes the change; null for the operator, or for an identity provider that decides on roles
- * @returns null if the human has this role already, or does not exist
+ * @param by the human who makes the change; null for the operator, or for an identity provider that assigns roles
+ * @returns null if the human already has this role or does not exist
  * @throws ForbiddenError if `by` is a human and the last person with the role ADMIN would lose it
  */
 export async function changeRole(
   tx: Tx,
   { humanId, role, by }: { humanId: string; role: HumanRole; by: string | null },
 ): Promise<RoleChange | null> {
-  // Locks in the order of the ids, so that two admins who revoke each other's role wait for each other and do not both succeed.
+  // Locks in the order of the ids. If two admins revoke each other's role, one waits for the other, and only one
+  // succeeds.
   const admins = await tx.$queryRaw<{ id: string }[]>`
     SELECT id FROM "Entity" WHERE role = 'ADMIN' AND "goneAt" IS NULL ORDER BY id FOR UPDATE`
   const adminIds = admins.map(({ id }) => id)
@@ -72,7 +76,7 @@ export async function insertHuman(tx: Tx, human: NewHuman): Promise<Entity> {
   return insertEntity(tx, { ...human, id: newId('hum'), kind: 'HUMAN' })
 }
 
-/** Absent fields are unchanged. `changeRole` changes the role. */
+/** Changes to a human; absent fields stay unchanged. `changeRole` changes the role. */
 export interface HumanChanges
   extends Partial<Pick<Entity, 'name' | 'externalId' | 'email' | 'picture' | 'timeZone' | 'sharePresence'>> {
   budget?: Prisma.InputJsonObject | typeof Prisma.DbNull

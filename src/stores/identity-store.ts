@@ -19,7 +19,7 @@ export async function deleteIdentities(tx: Tx, humanId: string): Promise<void> {
   await tx.identity.deleteMany({ where: { humanId } })
 }
 
-/** How many expired tokens a logout deletes. */
+/** The maximum number of expired tokens that a logout deletes. */
 const MOST_EXPIRED_AT_ONCE = 500
 
 /** Marks a logout token as used, and deletes some that have expired. Returns false if it was used before. */
@@ -33,18 +33,18 @@ export async function useLogoutToken(tx: Tx, token: { hash: string; expiresAt: D
   return inserted === 1
 }
 
-/** A session, or all sessions of an account, at an identity provider, as a logout ends them. */
+/** The session, or all sessions of an account, at an identity provider that a logout ends. */
 export interface ProviderLogin {
   issuer: string
   provider: string
-  /** Names one session at the provider; null: all of the account. */
+  /** The id of the session at the provider; null for all sessions of the account. */
   sid: string | null
   subject: string
   /** When the provider issued the logout token, by its clock, in seconds. */
   issuedAt: number
 }
 
-/** Longer than a sign-in takes from its ID token to its session. */
+/** How long a mark is kept: longer than the time from an ID token to the session of its sign-in. */
 const MARK_MS = 15 * 60_000
 
 const markOf = ({ issuer, provider }: ProviderLogin, ended: { sid: string } | { subject: string }) =>
@@ -52,12 +52,15 @@ const markOf = ({ issuer, provider }: ProviderLogin, ended: { sid: string } | { 
     .update(JSON.stringify(['ended', issuer, provider, ended]))
     .digest('hex')
 
-/** Locks a mark until the end of the transaction, so that a logout and a sign-in do not miss each other. */
+/** Locks a mark until the transaction ends, so that a concurrent logout and sign-in take each other into account. */
 async function lockMark(tx: Tx, mark: string): Promise<void> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${mark}, 0))`
 }
 
-/** Records a logout, so that a sign-in that began before it opens no session. The caller then deletes those that are open. */
+/**
+ * Records a logout, so that a sign-in that started before it opens no session. The caller then deletes the open
+ * sessions.
+ */
 export async function markLoggedOut(tx: Tx, login: ProviderLogin): Promise<void> {
   const { sid, subject, issuedAt } = login
   const mark = markOf(login, sid === null ? { subject } : { sid })
@@ -68,7 +71,10 @@ export async function markLoggedOut(tx: Tx, login: ProviderLogin): Promise<void>
     ON CONFLICT (hash) DO UPDATE SET "expiresAt" = greatest("UsedLogoutToken"."expiresAt", EXCLUDED."expiresAt")`
 }
 
-/** Whether a logout has ended a sign-in before its session is open: that of its session, or a later one of its account. */
+/**
+ * Whether a logout has ended a sign-in before its session was opened: a logout of this session, or a later logout of
+ * the account.
+ */
 export async function isLoggedOut(tx: Tx, login: ProviderLogin, now: Date): Promise<boolean> {
   const { sid, subject, issuedAt } = login
   const ofSession = sid === null ? [] : [{ mark: markOf(login, { sid }), from: now }]

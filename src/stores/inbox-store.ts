@@ -10,9 +10,9 @@ import { type ClaimableEvent, shareableEvents } from '../rules/cycle-events.ts'
 import { type EventFate, RETRY_MINUTES } from '../rules/run-end.ts'
 import { IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
 
-// The only writer of InboxEvent. An event waits (no run, not done), is claimed by a think cycle (`runId`), and is done
-// (`doneAt`). A waiting event may be postponed to the next day (`waitsUntil`). If a cycle failed because of an outage, its
-// events stay with that cycle until `retryAt`, and then wait again.
+// The only writer of InboxEvent. An event waits (no run, not done), is claimed by a think cycle (`runId`), and is
+// finally done (`doneAt`). A waiting event may be postponed to the next day (`waitsUntil`). If a cycle fails because
+// of an outage, its events stay with that cycle until `retryAt`, and then wait again.
 
 /**
  * An inbox event for a persistent agent. The label of the row contains the marks that are confidential when the event
@@ -25,17 +25,17 @@ export interface NewInboxEvent extends Provenance {
   dedupKey: string
   payload: Json
   urgent?: boolean
-  /** A quiet event starts no cycle: the next cycle that starts for another reason claims it too. */
+  /** A quiet event starts no cycle. It is claimed by the next cycle that starts for another reason. */
   quiet?: boolean
   spaceId?: string | null
   messageId?: string | null
-  /** The author; the event is urgent if the agent's `urgentFrom` contains the author or the space. */
+  /** The author. The event is urgent if the agent's `urgentFrom` contains the author or the space. */
   senderId?: string | null
   rootId: string
   depth: number
   parentRunId?: string | null
   chainId?: string | null
-  /** How another agent's mention or delegation woke this agent; stored as `wokenBy` of the cycle's run. */
+  /** The mention or delegation by another agent that woke this agent; stored as `wokenBy` of the cycle's run. */
   wokenBy?: Json
 }
 
@@ -43,7 +43,10 @@ export interface NewInboxEvent extends Provenance {
 const COMES_FROM_URGENT = Prisma.sql`EXISTS (SELECT 1 FROM "Agent" a
   WHERE a.id = r."agentId" AND a.cycle->'urgentFrom' ?| array_remove(ARRAY[given.e->>'senderId', r."spaceId"], NULL))`
 
-/** A statement, or a part of one, that writes one or more events. Skips events whose key the agent already had. */
+/**
+ * A statement, or a part of one, that writes one or more events. Skips events whose key the agent has already
+ * received.
+ */
 export function insertEventsSql(events: NewInboxEvent[], within: { from?: string } = {}): Prisma.Sql {
   const rows = events.map((event) => ({ ...event, id: newId('inb') }))
   const urgent = Prisma.sql`(coalesce(r.urgent, false) OR (NOT coalesce(r.quiet, false) AND ${COMES_FROM_URGENT}))`
@@ -61,7 +64,7 @@ export async function insertEvents(tx: Tx, events: NewInboxEvent[]): Promise<Set
   return new Set(rows.map(({ agentId }) => agentId))
 }
 
-/** Numbers of waiting inbox events during a cycle. */
+/** The numbers of inbox events that wait during a cycle. */
 export interface WaitingCounts {
   total: number
   /** Urgent events that the running cycle may claim. */
@@ -70,12 +73,12 @@ export interface WaitingCounts {
 
 /** The maximum number of events that one cycle claims. */
 const MOST_EVENTS_A_CYCLE = 100
-/** The maximum number of quiet events that it also claims. */
+/** The maximum number of quiet events that a cycle claims in addition. */
 const MOST_QUIET_EVENTS = 20
 
 type Candidate = InboxEvent &
   ClaimableEvent & {
-    /** The exhausted budget because of which the event must wait. */
+    /** The exhausted budget that makes the event wait. */
     over: OverBudget | null
   }
 
@@ -86,12 +89,13 @@ const OVER = overBudget({
   requesters: Prisma.sql`e.askers`,
 })
 /**
- * Condition: the event must be alone in its cycle. It belongs to a chain, or to an ADMIN or MENTION_CHAIN space, where
- * delegation, mention and reply stack refer to one event; or a provider refused a cycle that contained it.
+ * Condition: the event must be the only one in its cycle, because it belongs to a chain, or to an ADMIN or
+ * MENTION_CHAIN space, where delegation, mention and reply stack refer to a single event; or because a model
+ * provider refused a cycle that contained it.
  */
 const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
 const UNCLAIMED = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
-/** Condition: no cycle works on the event; it waits, for a budget or a retry too. */
+/** Condition: no cycle is working on the event. This includes events that wait for a budget or a retry. */
 const OPEN = Prisma.sql`e."doneAt" IS NULL AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL)`
 const WAITING = Prisma.sql`${UNCLAIMED} AND NOT e.quiet`
 /** The confidentiality label of an event. All events of a cycle have the same label. */
@@ -100,14 +104,17 @@ const LABEL = confidentialAmong(Prisma.sql`e.places || e.label`)
 const isLike = (runId: string) => Prisma.sql`(${LABEL}) = (
   SELECT ${confidentialAmong(Prisma.sql`t.places || t.label`)} FROM "InboxEvent" t WHERE t."runId" = ${runId} ORDER BY t.id LIMIT 1)`
 
-/** Condition: the event comes from no space, or from a space of the agent. Other events are dropped. */
+/**
+ * Condition: the event comes from no space, or from a space of which the agent is a member. Other events are
+ * dropped.
+ */
 const BELONGS = Prisma.sql`(e."spaceId" IS NULL OR EXISTS (
   SELECT 1 FROM "Membership" m WHERE m."spaceId" = e."spaceId" AND m."entityId" = e."agentId"))`
 
 /**
- * Claims an agent's next events for a cycle, urgent ones first, then by arrival. Claims only events that may share a
- * cycle, at most 100, with at most `mostCharacters` of content together unless the first event alone has more. The caller
- * holds the lock of the agent's row.
+ * Claims an agent's next events for a cycle, urgent ones first, then in the order of arrival. Claims only events
+ * that may be in the same cycle: at most 100, with at most `mostCharacters` of content in total unless the first
+ * event alone has more. The caller must have locked the agent's row.
  */
 export async function takeEvents(
   tx: Tx,
@@ -131,7 +138,9 @@ export async function takeEvents(
   return { events: isReason ? events : [], alone: candidates[0]?.alone === true, put }
 }
 
-/** The quiet events that a cycle with these events also claims: those with the same label, at most 20. */
+/**
+ * Returns the quiet events that a cycle with these events claims in addition: those with the same label, at most 20.
+ */
 function quietEvents(tx: Tx, agentId: string, [first]: Candidate[]): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
     SELECT e.* FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${UNCLAIMED} AND ${BELONGS} AND e.quiet
@@ -151,7 +160,7 @@ export async function takeUrgentEvents(
   return assign(tx, shareableEvents(candidates, mostCharacters), runId)
 }
 
-/** Returns the events that were not removed in the meantime. */
+/** Assigns events to a run. Returns those that were not removed in the meantime. */
 async function assign(tx: Tx, events: InboxEvent[], runId: string): Promise<InboxEvent[]> {
   if (events.length === 0) return []
   const rows = await tx.inboxEvent.updateManyAndReturn({
@@ -163,7 +172,7 @@ async function assign(tx: Tx, events: InboxEvent[], runId: string): Promise<Inbo
   return events.filter(({ id }) => taken.has(id))
 }
 
-/** Counts only events that the cycle may see. */
+/** Counts the waiting events that the cycle may read. */
 export async function countWaiting(tx: Tx, agentId: string, runId: string): Promise<WaitingCounts> {
   const [row] = await tx.$queryRaw<WaitingCounts[]>`
     SELECT count(*)::int AS total, (count(*) FILTER (WHERE e.urgent AND NOT ${ALONE}))::int AS urgent
@@ -189,7 +198,9 @@ export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
   )
 }
 
-/** Condition: the event is not a reply that a waiting cycle received as its answer (`finishAnsweredEvent`). */
+/**
+ * Condition: the event does not represent a reply that a waiting cycle has already received (`finishAnsweredEvent`).
+ */
 const IS_NO_ANSWER = Prisma.sql`e.payload <> '{}'`
 
 /** Returns the events that cycles have claimed, by run, in order; at most `most` events of each cycle. */
@@ -202,11 +213,11 @@ export async function claimedEvents(tx: Tx, runIds: string[], most: number): Pro
   return Map.groupBy(rows, ({ runId }) => runId)
 }
 
-// Budgets: events wait for the next day.
+// Budgets: events that exceed one wait for the next day.
 
 const NEXT_DAY = Prisma.sql`((date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC')`
 
-/** An event that no cycle may claim today, or, if the budget of its root is exhausted, ever. */
+/** An event that no cycle may claim today or, if the budget of its root is exhausted, at any time. */
 export interface PutOff {
   event: InboxEvent
   over: OverBudget
@@ -227,7 +238,7 @@ export async function postponeEvents(tx: Tx, events: PutOff[]): Promise<PutOff[]
   return events
 }
 
-/** Makes postponed events due for a new check after a change to a budget. */
+/** Makes postponed events due again after a budget was changed. */
 export async function recheckPostponed(
   tx: Tx,
   { agentId, spaceId, humanId }: { agentId?: string; spaceId?: string; humanId?: string },
@@ -251,9 +262,9 @@ export async function returnPostponed(prisma: PrismaClient, ids: string[]): Prom
   await prisma.inboxEvent.updateMany({ where: { id: { in: ids } }, data: { waitsUntil: null } })
 }
 
-// Outages: the events of a cycle that failed because of a provider's outage are tried again.
+// Outages: the events of a cycle that failed because of a provider's outage are retried.
 
-/** The events to be tried again and when they are due: a SELECT of `id` and `at`. */
+/** The events to retry and when they are due: a SELECT of `id` and `at`. */
 export const RETRIED_SQL = Prisma.sql`SELECT id, "retryAt" AS at FROM "InboxEvent" WHERE "retryAt" IS NOT NULL`
 
 /** The assignments that make an event wait for the next cycle. */
@@ -265,11 +276,15 @@ export async function returnRetried(prisma: PrismaClient, ids: string[]): Promis
     UPDATE "InboxEvent" SET ${REQUEUED} WHERE id = ANY(${ids}::text[]) AND "retryAt" <= clock_timestamp()`
 }
 
-/** Part of a WITH clause: if `condition`, makes an agent's events that wait for a retry due now. */
+/** Part of a WITH clause: if `condition` holds, makes an agent's events that wait for a retry due now. */
 export const retryNowSql = (agentId: string, condition: boolean): Prisma.Sql => Prisma.sql`
   UPDATE "InboxEvent" SET ${REQUEUED} WHERE "agentId" = ${agentId} AND "retryAt" IS NOT NULL AND ${condition}::boolean`
 
-/** Requeues the events of a failed cycle, with all retries left, except replies that it received as answers. @returns the events */
+/**
+ * Requeues the events of a failed cycle with the full number of retries, except replies that the cycle received
+ * while waiting.
+ * @returns the events
+ */
 export function requeueFailed(tx: Tx, runId: string): Promise<Pick<InboxEvent, 'messageId'>[]> {
   return tx.$queryRaw<Pick<InboxEvent, 'messageId'>[]>`
     UPDATE "InboxEvent" e SET ${REQUEUED}, "doneAt" = NULL, outages = 0
@@ -284,7 +299,7 @@ export const claimedEventsSql = (runId: string, forgets: string[]): Prisma.Sql =
     'isGone', ${IS_GONE_SQL} OR coalesce(e."spaceId" = ANY(${forgets}::text[]), false)) ORDER BY e.id), '[]')
   FROM "InboxEvent" e WHERE e."runId" = ${runId} AND e."doneAt" IS NULL)`
 
-/** Writes the fates of the events of a cycle that ends. */
+/** Writes what happens to the events of a cycle at its end. */
 export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: EventFate }[]): Promise<void> {
   if (fates.length === 0) return
   const is = (...names: EventFate[]) => Prisma.sql`f.fate = ANY(${names}::text[])`
@@ -299,8 +314,8 @@ export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: E
 }
 
 /**
- * Marks a message as handled because a waiting cycle received it as its answer. No other cycle gets the message's event, even
- * if the event arrives later. The row of the event, which keeps the agent's other cycles from it, has no payload.
+ * Marks a message as handled because a waiting cycle received it as its reply. No other cycle gets an event for this
+ * message, even if the event arrives later. The event's row, which prevents this, has no payload.
  */
 export async function finishAnsweredEvent(
   tx: Tx,
@@ -315,9 +330,12 @@ export async function finishAnsweredEvent(
     WHERE ("InboxEvent"."runId" IS NULL OR "InboxEvent"."retryAt" IS NOT NULL) AND "InboxEvent"."doneAt" IS NULL`
 }
 
-// Messages that were edited or deleted.
+// Edited and deleted messages.
 
-/** Gives the new text to the events of an edited message that no cycle works on. `mention`: the mention's reason, if there is one. */
+/**
+ * Writes the new text of an edited message to its events, except events that a cycle is working on. `mention`: the
+ * reason of the mention, if there is one.
+ */
 export async function rewriteWaiting(
   tx: Tx,
   { messageId, content, mention }: { messageId: string; content: string; mention: string },
@@ -327,7 +345,10 @@ export async function rewriteWaiting(
     FROM "Outcome" o WHERE o."messageId" = ${messageId} AND e."agentId" = o."agentId" AND e."messageId" = o."messageId" AND ${OPEN}`
 }
 
-/** Removes the events of a deleted message that no cycle works on. @returns the events, without the message's text */
+/**
+ * Removes the events of a deleted message, except events that a cycle is working on.
+ * @returns the removed events without the text of the message
+ */
 export function dropWaiting(tx: Tx, messageId: string): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
     UPDATE "InboxEvent" e SET "doneAt" = now(), "retryAt" = NULL, payload = jsonb_set(e.payload, '{content}', '""') - 'mention'
@@ -335,7 +356,7 @@ export function dropWaiting(tx: Tx, messageId: string): Promise<InboxEvent[]> {
       AND ${OPEN} RETURNING e.*`
 }
 
-/** The agents of a message's space whose think cycle has claimed the message and, if it has ended, is remembered. */
+/** Returns the agents in the space of a message that have read it in a think cycle which is active or remembered. */
 export async function readersOf(tx: Tx, messageId: string): Promise<string[]> {
   const rows = await tx.$queryRaw<{ agentId: string }[]>`
     SELECT DISTINCT e."agentId" FROM "Outcome" o
@@ -350,14 +371,14 @@ export async function readersOf(tx: Tx, messageId: string): Promise<string[]> {
 const changeKey = (messageId: string) => `changed:${messageId}:`
 
 /**
- * Notifies agents that a message which they have read was changed: each gets a quiet event, which replaces
- * earlier events about the message that no cycle works on.
+ * Notifies agents that a message which they have read was changed. Each gets a quiet event, which replaces earlier
+ * events about the same message, except events that a cycle is working on.
  */
 export async function tellChange(
   tx: Tx,
   change: Provenance & {
     messageId: string
-    /** 0 for the deletion, which is the last change. */
+    /** The number of the change; 0 for the deletion, which is the last one. */
     number: number
     spaceId: string
     payload: Json
@@ -383,9 +404,9 @@ export async function tellChange(
   )
 }
 
-// Removal: an event that is done without a cycle keeps its row, so that the same event cannot arrive again.
+// Removal: the row of an event that is done without a cycle remains, so that the same event cannot arrive again.
 
-/** Marks a waiting event as done. Null if there is no such waiting event. */
+/** Marks a waiting event as done. Returns null if there is no such waiting event. */
 export async function dropEvent(tx: Tx, id: string): Promise<InboxEvent | null> {
   const [event] = await tx.inboxEvent.updateManyAndReturn({
     where: { id, doneAt: null, OR: [{ runId: null }, { retryAt: { not: null } }] },
@@ -403,7 +424,10 @@ export interface FormerMember {
 /** Condition on an event `e`: no cycle may claim it, because its agent was deleted or has left the space. */
 const IS_STRANDED_SQL = Prisma.sql`(NOT ${BELONGS} OR NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = e."agentId"))`
 
-/** Marks at most `most` events of a former member as done, and deletes them if the agent was deleted. @returns the events */
+/**
+ * Marks up to `most` events of a former member as done. Deletes them if the agent was deleted.
+ * @returns the events
+ */
 export function dropStranded(tx: Tx, { agentId, spaceId }: FormerMember, most: number): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
     WITH stranded AS (
@@ -442,18 +466,19 @@ export async function deleteGoneEvents(tx: Tx, runId: string, spaceIds: string[]
     DELETE FROM "InboxEvent" e WHERE e."runId" = ${runId} AND (${IS_GONE_SQL} OR e."spaceId" = ANY(${spaceIds}::text[]))`
 }
 
-/** Deletes the events that an agent has processed. The open ones are deleted with their cycle, or by `dropStranded`. */
+/** Deletes the events that an agent has processed. Open events are deleted with their cycle, or by `dropStranded`. */
 export async function deleteDoneEvents(tx: Tx, agentId: string): Promise<void> {
   await tx.inboxEvent.deleteMany({ where: { agentId, doneAt: { not: null } } })
 }
 
-/** Condition on an event `e`: agents were given it in the space, or it comes from there. */
+/** Condition on an event `e`: agents received it in the space, or it comes from the space. */
 const isOfSpace = (agentIds: readonly string[], spaceId: string) =>
   Prisma.sql`e."agentId" = ANY(${[...agentIds]}::text[]) AND (e."spaceId" = ${spaceId} OR ${spaceId} = ANY(e.places))`
 
 /**
- * Deletes events that agents were given in a space and that no cycle works on: at most `most`, or all. @returns the
- * deleted events
+ * Deletes events that agents received in a space, except events that a cycle is working on: up to `most`, or all of
+ * them.
+ * @returns the deleted events
  */
 export function deleteOpenEvents(
   tx: Tx,
@@ -466,7 +491,7 @@ export function deleteOpenEvents(
     ) RETURNING *`
 }
 
-/** Deletes the events that agents were given in a space and that a cycle has processed. */
+/** Deletes the events that agents received in a space and that a cycle has processed. */
 export async function deleteDoneEventsOfSpace(tx: Tx, agentIds: readonly string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "InboxEvent" e WHERE ${isOfSpace(agentIds, spaceId)} AND NOT (${OPEN})

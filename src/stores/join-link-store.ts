@@ -7,7 +7,7 @@ export async function insertJoinLink(tx: Tx, link: JoinLink): Promise<void> {
   await tx.joinLink.create({ data: link })
 }
 
-/** Deletes links. Returns the number of links. */
+/** Deletes links. Returns the number of deleted links. */
 export async function deleteJoinLinks(tx: Tx, where: Prisma.JoinLinkWhereInput): Promise<number> {
   return (await tx.joinLink.deleteMany({ where })).count
 }

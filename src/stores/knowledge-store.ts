@@ -3,7 +3,7 @@ import { type Goal, Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "Memory" and "Goal". `fork-store.ts` copies their rows.
+// The statements that write "Memory" and "Goal", except `fork-store.ts`, which copies their rows.
 
 /** Writes memories by key. The same key under another label is a different memory. */
 export async function upsertMemories(
@@ -27,7 +27,7 @@ export async function upsertMemories(
     FROM given WHERE given.key NOT IN (SELECT key FROM known)`
 }
 
-/** Deletes those memories with these keys that meet the condition. Returns the key of each. */
+/** Deletes the memories with these keys that satisfy the condition. Returns the key of each deleted memory. */
 export async function deleteMemories(
   tx: Pick<Tx, '$queryRaw'>,
   agentId: string,
@@ -61,7 +61,7 @@ export async function updateGoal(
   return goal ?? null
 }
 
-/** Deletes those of these goals that meet the condition. Returns their ids. */
+/** Deletes those of the goals that satisfy the condition. Returns their ids. */
 export async function deleteGoals(
   tx: Pick<Tx, '$queryRaw'>,
   agentId: string,
@@ -74,8 +74,8 @@ export async function deleteGoals(
 }
 
 /**
- * Deletes the memories and goals that agents were given directly in a space. `unlessFrom`: keeps those that also come from one of
- * these spaces.
+ * Deletes the memories and goals that agents received directly in a space. `unlessFrom`: keeps those that also come
+ * from one of these spaces.
  */
 export async function deleteNotesOfSpace(
   tx: Tx,

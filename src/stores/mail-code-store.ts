@@ -8,13 +8,13 @@ import type { LinkPurpose } from '../rules/mail-links.ts'
 export type { MailCode } from '../generated/prisma/client.ts'
 
 const CODE_BYTES = 32
-/** Skips the lookup for a string that cannot be a code. */
+/** The form of a code. Other strings need no lookup. */
 const IS_CODE = /^[\w-]{43}$/
 const MOST_DELETED_AT_ONCE = 200
 
 const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 
-/** Creates a code, and deletes some that have expired. Returns the code, which is not stored. */
+/** Creates a code, and deletes some expired codes. Returns the code, of which only the hash is stored. */
 export async function insertMailCode(
   tx: Tx,
   { purpose, ...row }: Omit<MailCode, 'hash' | 'purpose'> & { purpose: LinkPurpose },
@@ -33,7 +33,7 @@ export async function findMailCode(tx: Tx, code: string, now: Date): Promise<Mai
   return tx.mailCode.findFirst({ where: { hash: hashOf(code), expiresAt: { gt: now } } })
 }
 
-/** Uses up a code. Returns false if another request was first. */
+/** Uses up a code. Returns false if another request has already used it. */
 export async function useMailCode(tx: Tx, { hash }: Pick<MailCode, 'hash'>): Promise<boolean> {
   return (await tx.mailCode.deleteMany({ where: { hash } })).count > 0
 }

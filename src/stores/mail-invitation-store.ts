@@ -6,7 +6,7 @@ import type { Tx } from '../platform/db.ts'
 
 const MOST_DELETED_AT_ONCE = 200
 
-/** Creates an invitation, and deletes some that have expired. */
+/** Creates an invitation, and deletes some expired ones. */
 export async function insertMailInvitation(tx: Tx, invitation: MailInvitation): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "MailInvitation" WHERE id IN (
@@ -27,7 +27,7 @@ export async function findInvitationOf(tx: Tx, email: string, now: Date): Promis
   return found ?? null
 }
 
-/** Deletes an invitation. Returns false if another request was first. */
+/** Deletes an invitation. Returns false if another request has already deleted it. */
 export async function deleteMailInvitation(tx: Tx, id: string): Promise<boolean> {
   return (await tx.mailInvitation.deleteMany({ where: { id } })).count > 0
 }

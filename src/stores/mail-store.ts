@@ -10,16 +10,19 @@ import type { Platform } from '../platform/platform.ts'
 
 /** An email to a human, sent to the address that the human has at the time of sending. */
 export interface NewMail {
-  /** Identifies the email, such as `mention:msg_…:hum_…`. An email with the same key is sent once within 30 days. */
+  /**
+   * A key that identifies the email, such as `mention:msg_…:hum_…`. An email with the same key is sent only once
+   * within 30 days.
+   */
   key: string
   humanId: string
-  /** One line. Longer subjects are cut after 200 characters. */
+  /** The subject, in one line. It is truncated to 200 characters. */
   subject: string
   /** Plain text, at most 20,000 characters. A blank line separates paragraphs. */
   text: string
-  /** A link to a page of this server, below the text. */
+  /** A link to a page of this server, which follows the text. */
   link?: { path: string; label: string }
-  /** The email is not sent after this time. If absent, it is attempted for about a day. */
+  /** The time after which the email is no longer sent. If absent, the server tries to send it for about a day. */
   until?: Date
 }
 
@@ -29,9 +32,9 @@ const LONGEST_SUBJECT = 200
 const LONGEST_TEXT = 20_000
 
 /**
- * Enqueues an email in the transaction of its cause. Publish DUE_JOBS_CHANNEL after the commit to have it sent at once;
- * otherwise it is sent within a second. A human who has no address by then gets no
- * email. @returns false if email is not set up, or the key was used before
+ * Enqueues an email in the transaction of its cause. To have it sent immediately, publish DUE_JOBS_CHANNEL after the
+ * commit; otherwise it is sent within a second. If the human has no address when the job runs, no email is sent.
+ * @returns false if email is not set up, or if the key was used before
  */
 export async function enqueueMail(
   tx: Tx,
@@ -53,8 +56,8 @@ export async function enqueueMail(
 
 /**
  * Records that an email will be sent, and deletes old records.
- * @param counted the name that a limit counts: see `countMails`
- * @returns false if there is a record with this key
+ * @param counted the name to which a limit applies: see `countMails`
+ * @returns false if a record with this key already exists
  */
 export async function insertMail(tx: Tx, key: string, now: Date, counted: string | null = null): Promise<boolean> {
   const before = new Date(now.getTime() - KEPT_DAYS * 86_400_000)
@@ -76,7 +79,10 @@ export async function countMails(tx: Tx, counted: string, since: Date): Promise<
   return tx.mail.count({ where: { counted, createdAt: { gt: since } } })
 }
 
-/** Marks the start of an attempt. @returns the state before it, because an earlier attempt may not have recorded its outcome */
+/**
+ * Marks the start of an attempt.
+ * @returns the state before the attempt, because an earlier attempt may have died before recording its outcome
+ */
 export async function beginMail(tx: Tx, key: string, now: Date): Promise<'new' | 'started' | 'sent'> {
   const [row] = await tx.$queryRaw<{ startedAt: Date | null; sentAt: Date | null }[]>`
     WITH before AS (SELECT * FROM "Mail" WHERE key = ${key} FOR UPDATE), marked AS (

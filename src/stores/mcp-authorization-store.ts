@@ -3,15 +3,21 @@ import type { Tx } from '../platform/db.ts'
 import type { RunRequesters } from '../rules/person-of-run.ts'
 import { saveServerAuthorization } from './tool-store.ts'
 
-// Authorizations at MCP servers: the statements that write "McpPersonAuthorization". `tool-store.ts` writes those of the servers
+// The statements that write "McpPersonAuthorization". `tool-store.ts` writes the authorizations of the MCP servers
 // themselves.
 
-/** Names an authorization at an MCP server of an agent: that of a person, or, without `humanId`, that of the server itself. */
+/**
+ * Identifies an authorization at an MCP server of an agent: that of a person or, without `humanId`, that of the
+ * server itself.
+ */
 export interface AuthorizationKey extends Pick<McpServer, 'agentId' | 'name' | 'url'> {
   humanId?: string
 }
 
-/** Returns the encrypted authorization; null if there is none, or the server has another URL or another `oauth` now. */
+/**
+ * Returns the encrypted authorization; null if there is none, or if the server now has another URL or `oauth`
+ * setting.
+ */
 export async function readAuthorization(tx: Tx, key: AuthorizationKey): Promise<string | null> {
   const { agentId, name, url, humanId } = key
   const [row] =
@@ -27,8 +33,8 @@ export async function readAuthorization(tx: Tx, key: AuthorizationKey): Promise<
 }
 
 /**
- * Locks an authorization. The caller has locked the agent's row. Null: the server was removed, or has another URL or another
- * `oauth` now, or the person was erased.
+ * Locks an authorization. The caller has locked the agent's row. Returns null if the server was removed or now has
+ * another URL or `oauth` setting, or if the person was erased.
  */
 export async function lockAuthorization(tx: Tx, key: AuthorizationKey): Promise<{ sealed: string | null } | null> {
   const { agentId, name, url, humanId } = key
@@ -62,17 +68,21 @@ export async function deleteAuthorizationsOf(tx: Tx, humanId: string): Promise<v
   await tx.mcpPersonAuthorization.deleteMany({ where: { humanId } })
 }
 
-/** Deletes the authorizations of people at servers that an agent no longer has, at this URL and with PERSON. */
+/**
+ * Deletes the authorizations of people at servers that the agent no longer has with the same URL and the setting
+ * PERSON.
+ */
 export async function deleteUnusedAuthorizations(tx: Tx, agentId: string): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "McpPersonAuthorization" p WHERE p."agentId" = ${agentId} AND NOT EXISTS (
       SELECT 1 FROM "McpServer" s WHERE s."agentId" = p."agentId" AND s.name = p.name AND s.url = p.url AND s.oauth = 'PERSON')`
 }
 
-/** Returns the facts that decide which person's authorization a run may use. Null: the run was deleted. */
+/** Returns the facts that determine whose authorization a run may use; null if the run was deleted. */
 export async function readRunRequesters(tx: Tx, runId: string): Promise<RunRequesters | null> {
-  // The message of a human is the root of the runs that it starts. Reruns, plans and services have other roots, turns and delegations
-  // have `wokenBy`. Events of a cycle whose rows were deleted, or belong to another cycle, are missing from the count.
+  // A human's message is the root of the runs that it starts. Repeated runs, plans and services have other roots;
+  // turns and delegations have `wokenBy`. The count does not include events of a cycle whose rows were deleted or
+  // belong to another cycle.
   const ofAsker = (by: 'r' | 'e') => {
     const row = Prisma.raw(by)
     return Prisma.sql`coalesce(jsonb_typeof(${row}."wokenBy"), 'null') = 'null' AND ${row}."rootId" = m.id AND m."rootId" = m.id

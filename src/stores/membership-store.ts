@@ -3,7 +3,7 @@ import type { Tx } from '../platform/db.ts'
 import type { NotifyLevel } from '../rules/notices.ts'
 import { forgetFailedRunsSql } from './notice-store.ts'
 
-// The statements that write "Membership" and "FormerMember", except those of imports, which write all tables by name.
+// The statements that write "Membership" and "FormerMember", except imports, which write all tables generically.
 
 export interface Member {
   spaceId: string
@@ -14,7 +14,7 @@ export interface Member {
 export const isMemberSql = ({ spaceId, entityId }: Member): Prisma.Sql =>
   Prisma.sql`EXISTS (SELECT 1 FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${entityId})`
 
-/** Adds members that have read nothing yet, or up to `lastReadSeq`. */
+/** Adds members. They have read no messages, or those up to `lastReadSeq`. */
 export async function insertMembers(
   tx: Tx,
   members: readonly (Member & { joinedAt: Date; lastReadSeq?: number })[],
@@ -46,8 +46,8 @@ export async function deleteMembersIn(tx: Tx, spaceId: string): Promise<void> {
 }
 
 /**
- * Moves a member's read marker forward, and removes the notices of failed runs in the space, which the member has seen.
- * Returns false if the marker was already there or further.
+ * Moves a member's read marker forward, and deletes the member's notices about failed runs in the space, which the
+ * member has now seen. Returns false if the marker was already at this position or beyond.
  */
 export async function moveReadMarker(tx: Tx, { spaceId, entityId }: Member, seq: number): Promise<boolean> {
   const count = await tx.$executeRaw`
@@ -57,15 +57,15 @@ export async function moveReadMarker(tx: Tx, { spaceId, entityId }: Member, seq:
   return count > 0
 }
 
-/** Returns false if there is no such member. */
+/** Sets the notification level of a member. Returns false if there is no such member. */
 export async function setNotifyLevel(tx: Tx, { spaceId, entityId }: Member, level: NotifyLevel): Promise<boolean> {
   const { count } = await tx.membership.updateMany({ where: { spaceId, entityId }, data: { notifyLevel: level } })
   return count > 0
 }
 
 /**
- * Records the people who are named in a copied space without being members: they stay visible in it, and an erasure finds their
- * messages. `memberIds` are the members of the copy.
+ * Records people who occur in a copied space without being members of it, so that they stay visible in the space,
+ * and an erasure finds their messages. `memberIds`: the members of the copy.
  */
 export async function recordFormerMembers(tx: Tx, spaceId: string, memberIds: readonly string[]): Promise<void> {
   await tx.$executeRaw`

@@ -8,13 +8,13 @@ import type { ReplyPlace } from '../rules/threads.ts'
 import { deleteFilesOfMessages } from './file-store.ts'
 import type { Fork } from './fork-store.ts'
 
-// The statements that write "Message", "MessageVersion" and "MessageReaction". Functions whose name ends in `Sql` are parts of a WITH
-// clause, so that callers can add their own writes. Bulk work of operation/ that processes many tables by name (import, retention,
-// redaction) does not use this file.
+// The statements that write "Message", "MessageVersion" and "MessageReaction". Functions whose name ends in `Sql`
+// return parts of a WITH clause, so that callers can add other writes to the statement. Import, retention and
+// redaction in operation/, which process many tables generically, do not use this file.
 
 export type MessageRow = Prisma.MessageGetPayload<object>
 
-/** A message to be written. It is routed in the transaction that finishes it. */
+/** A message to write. The transaction that finishes the message also routes it. */
 export interface NewMessage {
   id: string
   spaceId: string
@@ -25,7 +25,7 @@ export interface NewMessage {
   mentionedIds?: string[]
   rootId: string
   depth: number
-  /** Unique per sender or origin: a repeated key is a unique violation. */
+  /** Unique per sender or origin. A repeated key violates the unique constraint. */
   idempotencyKey?: string | null
   runId?: string
   runPostKey?: string
@@ -34,14 +34,14 @@ export interface NewMessage {
   actingAdminId?: string | null
   acted?: boolean
   origin?: MessageOrigin | null
-  /** Absent: the message is not a reply. */
+  /** The message to which this one replies; absent if it is not a reply. */
   replyToId?: string | null
   threadRootId?: string | null
-  /** For a message of an agent. */
+  /** The provenance of a message of an agent. */
   provenance?: Provenance
 }
 
-/** A message as in its row, without the columns that the database adds. */
+/** Returns the row of a message, without the columns that the database sets. */
 export function rowOf({
   provenance = UNMARKED,
   ...given
@@ -67,8 +67,8 @@ export function rowOf({
 }
 
 /**
- * Inserts the message with the number that the part `counter` has assigned (`countMessageSql`), and returns the row; no
- * row if `counter` returned none. A repeat violates the unique key.
+ * Inserts the message with the number that the part `counter` (`countMessageSql`) has assigned, and returns the row;
+ * no row if `counter` returned none. A repeated message violates the unique key.
  */
 export function insertMessageSql(given: NewMessage): Prisma.Sql {
   const row = rowOf(given)
@@ -85,14 +85,17 @@ export function insertMessageSql(given: NewMessage): Prisma.Sql {
 /** A change to an unfinished message. */
 export interface MessageChange {
   parts: MessagePart[]
-  /** The current marks of its content. */
+  /** The current marks of the message's content. */
   marks: Marks
-  /** The message was begun in another thread: its text was streamed before the model wrote its `replyTo`. */
+  /**
+   * Set if the message belongs to another thread than the one in which it was begun: its text was streamed before
+   * the model generated its `replyTo`.
+   */
   place?: ReplyPlace
   /**
-   * If absent, the message stays open. Each status finishes it; if `waits` is true it becomes
-   * REQUIRES_ACTION instead, and is routed once it is answered, or at once if it mentions somebody
-   * or asks for a reply.
+   * If absent, the message stays unfinished. Each status finishes the message. If `waits` is true, the message
+   * becomes REQUIRES_ACTION instead. Such a message is routed once it is answered, or immediately if it mentions
+   * somebody or asks for a reply.
    */
   end?: {
     status: 'COMPLETE' | 'REQUIRES_ACTION' | 'INTERRUPTED'
@@ -102,7 +105,7 @@ export interface MessageChange {
   }
 }
 
-/** Changes a message and returns its row, if it is STREAMING and `condition` holds. */
+/** Changes a message if it is STREAMING and `condition` holds, and returns its row. */
 export function changeMessageSql(
   id: string,
   { parts, marks, place, end }: MessageChange,
@@ -126,8 +129,8 @@ export function changeMessageSql(
 }
 
 /**
- * Finishes a message whose call has been answered. Returns its row, with `wasRouted` if it was routed before; undefined
- * if it does not wait.
+ * Finishes a message whose call has been answered. Returns its row, with `wasRouted` if it was already routed;
+ * undefined if the message does not wait.
  */
 export async function finishAnswered(
   tx: Tx,
@@ -141,7 +144,7 @@ export async function finishAnswered(
   return row
 }
 
-/** Finishes an open message of a run that has ended. It counts as routed, so that it wakes nobody. */
+/** Finishes an unfinished message of a run that has ended. The message counts as routed, so it wakes no agents. */
 export async function finishOpen(
   tx: Tx,
   id: string,
@@ -191,7 +194,7 @@ export async function markActed(tx: Tx, id: string): Promise<void> {
   await tx.$executeRaw`UPDATE "Message" SET acted = true WHERE id = ${id}`
 }
 
-/** Removes all content of messages, which the caller has locked; their sequence numbers and keys stay. */
+/** Removes all content of messages, which the caller has locked. Their sequence numbers and keys remain. */
 export async function clearMessages(tx: Tx, ids: string[]): Promise<Message[]> {
   await deleteVersions(tx, ids)
   await tx.messageReaction.deleteMany({ where: { messageId: { in: ids } } })
@@ -201,7 +204,7 @@ export async function clearMessages(tx: Tx, ids: string[]): Promise<Message[]> {
   return rows.map(messageOfRow)
 }
 
-// MessageVersion.
+// Earlier texts (MessageVersion).
 
 /** The number of the newest earlier text of a message; 0 if it was not edited. */
 export async function lastVersion(tx: Tx, messageId: string): Promise<number> {
@@ -220,7 +223,7 @@ export async function insertVersion(
   await tx.messageVersion.deleteMany({ where: { messageId, number: { lte: number - most } } })
 }
 
-/** The stored earlier texts of messages. */
+/** Returns the stored earlier texts of messages. */
 export async function versionsOf(tx: Tx, messageIds: string[]): Promise<{ messageId: string; text: string }[]> {
   return tx.messageVersion.findMany({
     where: { messageId: { in: messageIds } },
@@ -232,7 +235,7 @@ async function deleteVersions(tx: Tx, messageIds: string[]): Promise<void> {
   await tx.messageVersion.deleteMany({ where: { messageId: { in: messageIds } } })
 }
 
-// MessageReaction.
+// Reactions (MessageReaction).
 
 /** A reaction of an entity to a message that the caller has locked. */
 export interface Reaction {
@@ -241,13 +244,16 @@ export interface Reaction {
   entityId: string
 }
 
-/** The emojis on a message. */
+/** Returns the emojis with which people and agents have reacted to a message. */
 export async function emojisOf(tx: Tx, messageId: string): Promise<string[]> {
   const rows = await tx.messageReaction.findMany({ where: { messageId }, distinct: ['emoji'], select: { emoji: true } })
   return rows.map(({ emoji }) => emoji)
 }
 
-/** Adds a reaction, or removes it. @returns whether that changed anything */
+/**
+ * Adds or removes a reaction.
+ * @returns false if the reaction already existed, or did not exist
+ */
 export async function setReaction(tx: Tx, reaction: Reaction, on: boolean): Promise<boolean> {
   const { messageId, emoji, entityId } = reaction
   const changed = on
@@ -267,7 +273,7 @@ export async function deleteReactionsOf(tx: Tx, entityId: string): Promise<void>
     FROM (SELECT "messageId", count(*)::int AS count FROM gone GROUP BY 1) g WHERE m.id = g."messageId"`
 }
 
-/** Locks the oldest messages of a space, except those that others have locked, and returns their ids. */
+/** Locks the oldest messages of a space, except those that other transactions have locked, and returns their ids. */
 export const lockOldestMessagesSql = (spaceId: string, most: number): Prisma.Sql =>
   Prisma.sql`SELECT id FROM "Message" WHERE "spaceId" = ${spaceId} ORDER BY seq LIMIT ${most} FOR UPDATE SKIP LOCKED`
 
@@ -282,7 +288,7 @@ export interface AdoptedMessage {
   parts: MessagePart[]
 }
 
-/** Assigns the copies of a run's messages to the run that continues it. */
+/** Assigns the copies of a run's messages to the run that continues the original run. */
 export async function adoptMessages(
   tx: Tx,
   { fromId, intoId, atSeq }: Pick<Fork, 'fromId' | 'intoId' | 'atSeq'>,
@@ -295,7 +301,7 @@ export async function adoptMessages(
     RETURNING m.id, o.id AS "originalId", m.composite, m.parts`
 }
 
-/** Removes the last parts of an adopted message. */
+/** Replaces the parts of an adopted message by the first ones. */
 export async function keepParts(tx: Tx, id: string, parts: readonly MessagePart[]): Promise<void> {
   await tx.message.update({ where: { id }, data: { parts: parts as unknown as Prisma.InputJsonValue } })
 }

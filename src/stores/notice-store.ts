@@ -5,19 +5,19 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { NoticeIds } from '../rules/notices.ts'
 
-// The statements that write "Notice", and those that enqueue the jobs which write it.
+// The statements that write "Notice", and those that enqueue jobs which write notices.
 
 /** A notice to be written. */
 export interface NewNotice extends NoticeIds {
   id: string
   humanId: string
-  /** The message, tool call or run. A human is notified of it once per kind. */
+  /** The message, tool call or run that the notice is about. A human gets one notice about it per kind. */
   subjectId: string
-  /** Minutes until the notice is emailed; null if it is not. */
+  /** The number of minutes after which the notice is emailed; null if it is not emailed. */
   mailAfterMinutes: number | null
 }
 
-/** The maximum number of notices of one kind to one human per minute; further ones are dropped. */
+/** The maximum number of notices of one kind for one human per minute; further notices are dropped. */
 const MOST_A_MINUTE = 30
 /** The maximum number of a human's notices that wait to be emailed. */
 const MOST_TO_MAIL = 100
@@ -25,17 +25,22 @@ const MOST_TO_MAIL = 100
 const MOST_DELETED = 500
 
 const NOTICE_LOCK = 7_275_543
-/** Humans share locks: a message may concern hundreds of them. */
+/** The number of locks. Humans share them, because a message may concern hundreds of humans. */
 const LOCKS = 64
 
-/** Makes transactions that notify the same humans wait for each other, so that none counts past the other's notices. */
+/**
+ * Makes transactions that notify the same humans wait for each other, so that each counts the notices of the others.
+ */
 async function lockNotices(tx: Tx, humanIds: readonly string[]): Promise<void> {
   await tx.$queryRaw`
     SELECT 1 FROM (SELECT pg_advisory_xact_lock(${NOTICE_LOCK}::int, key) FROM (
       SELECT DISTINCT abs(hashtext(id) % ${LOCKS}::int) AS key FROM unnest(${[...humanIds]}::text[]) AS human(id) ORDER BY 1) keys) locked`
 }
 
-/** Writes notices, except those that the human has already received, or that exceed the limits. Returns the written ones. */
+/**
+ * Writes notices, except those that the human has already received and those that exceed the limits. Returns the
+ * written notices.
+ */
 export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Promise<Row[]> {
   if (notices.length === 0) return []
   await lockNotices(
@@ -57,8 +62,8 @@ export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Prom
 }
 
 /**
- * Deletes notices that need not be emailed and do not count towards the limit. Notices about calls stay for a month: an
- * escalation must not notify the same people again.
+ * Deletes notices that will not be emailed and do not count towards the limit. Notices about calls remain for a
+ * month, because an escalation must not notify the same people again.
  */
 async function deleteUseless(tx: Tx): Promise<void> {
   await tx.$executeRaw`
@@ -79,7 +84,7 @@ export async function setMailAt(tx: Tx, ids: readonly string[], mailAt: Date | n
   await tx.notice.updateMany({ where: { id: { in: [...ids] } }, data: { mailAt } })
 }
 
-/** When the next notice is emailed to a human; null if none waits for that. */
+/** Returns when the next notice is emailed to a human; null if no notice waits to be emailed. */
 export async function nextMailTime(tx: Tx, humanId: string): Promise<Date | null> {
   const next = await tx.notice.findFirst({
     where: { humanId, mailAt: { not: null } },

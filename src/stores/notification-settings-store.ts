@@ -7,8 +7,8 @@ import type { Tx } from '../platform/db.ts'
 export type SettingsChange = Partial<Pick<Row, 'push' | 'mail' | 'notifyAfterMinutes'>>
 
 /**
- * Locks the settings of a human, which are created with the defaults if there are none. The lock also serializes changes
- * of the human's push subscriptions and emails.
+ * Locks the settings of a human, and creates them with the defaults if there are none. The lock also serializes
+ * changes of the human's push subscriptions and emails.
  */
 export async function lockNotificationSettings(tx: Tx, humanId: string): Promise<Row> {
   const [row] = await tx.$queryRaw<Row[]>`

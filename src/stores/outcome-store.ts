@@ -4,7 +4,7 @@ import type { Tx } from '../platform/db.ts'
 import { ANSWERED, type Verdict } from '../rules/routing.ts'
 import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
-// The only writer of Outcome: the result of a message for an agent of its space.
+// The only writer of Outcome, the result of a message for an agent of its space.
 
 /** A change to a message's outcome for an agent after routing. */
 export interface OutcomeChange {
@@ -15,20 +15,20 @@ export interface OutcomeChange {
   /** The first line of the error, for FAILED. */
   error?: string | null
   runId: string | null
-  /** For a think cycle that leaves no run: its marks, and when it began and ended, in milliseconds since 1970. */
+  /** For a think cycle whose run is deleted: its marks, and when it began and ended, in milliseconds since 1970. */
   cycle?: { label: readonly string[]; readingSince: number | null; readAt: number | null }
 }
 
 const DUPLICATE = 'This message has already triggered the agent.'
 
 /**
- * Condition for overwriting an outcome: the new outcome is more informative. A message that was answered before it is
- * routed may already have woken an agent by a mention; that outcome is kept.
+ * Condition for overwriting an outcome: the new outcome is more informative. If a message was answered before it was
+ * routed, it may already have woken an agent by a mention; that outcome is kept.
  */
 const SAYS_MORE = Prisma.sql`CASE WHEN "Outcome".kind IN ('RUN', 'INBOX') THEN excluded.kind = 'DUPLICATE'
   ELSE "Outcome".kind NOT IN ('SKIPPED', 'FAILED', 'DROPPED') AND excluded.kind <> 'NOT_ROUTED' END`
 
-/** The effect of an upsert on an outcome that exists. */
+/** The action of an upsert if the outcome already exists. */
 const ON_CONFLICT = {
   overwrite: Prisma.sql`DO UPDATE SET kind = excluded.kind, reason = excluded.reason, error = excluded.error, "runId" = excluded."runId",
     label = excluded.label, "readingSince" = excluded."readingSince", "readAt" = excluded."readAt"`,
@@ -40,15 +40,15 @@ const ON_CONFLICT = {
 const COLUMNS = Prisma.sql`"messageId", "agentId", kind, reason, error, "runId"`
 const COLUMNS_OF_CYCLE = Prisma.sql`${COLUMNS}, label, "readingSince", "readAt"`
 
-/** @param rows a SELECT of the columns, in their order */
+/** @param rows a SELECT of the columns in this order */
 const upsertSql = (rows: Prisma.Sql, existing: keyof typeof ON_CONFLICT, columns = COLUMNS): Prisma.Sql => Prisma.sql`
   INSERT INTO "Outcome" (${columns}) ${rows}
   ON CONFLICT ("messageId", "agentId") ${ON_CONFLICT[existing]}`
 
 /**
- * Part of a WITH clause: writes the outcomes of routing `message`. The statement has inserted `runs` and the inbox events
- * `arrived`. If the verdict is that an agent wakes, but the statement inserted no row for the agent, then this message
- * had already woken it, and its outcome is DUPLICATE.
+ * Part of a WITH clause: writes the outcomes of routing `message`. The statement has also inserted `runs` and, as
+ * `arrived`, inbox events. If an agent should be woken but no row was inserted for it, this message has already
+ * woken the agent, and the outcome is DUPLICATE.
  */
 export function upsertOutcomesSql(verdicts: Verdict[]): Prisma.Sql {
   const isRepeated = Prisma.sql`(v.kind = 'RUN' AND runs.id IS NULL OR v.kind = 'INBOX' AND arrived.id IS NULL)`
@@ -66,7 +66,10 @@ const timeSql = (field: 'readingSince' | 'readAt') => Prisma.raw(`to_timestamp((
 const valuesOf = ({ messageId, agentId, kind, reason, error = null, runId }: OutcomeChange): Prisma.Sql =>
   Prisma.sql`VALUES (${messageId}, ${agentId}, ${kind}::"OutcomeKind", ${reason}, ${error}, ${runId})`
 
-/** Overwrites outcomes; the last change of an outcome counts. @returns the spaces of the messages that exist */
+/**
+ * Overwrites outcomes. If an outcome occurs several times, the last change applies.
+ * @returns the spaces of those messages that exist
+ */
 export async function setOutcomes(
   tx: Tx,
   changes: readonly OutcomeChange[],
@@ -85,8 +88,9 @@ export async function setOutcomes(
 }
 
 /**
- * Records the outcome ANSWERED for a message whose first part answers a wait before the message is routed. Keeps the
- * outcome of a message that was routed before the wait began. @returns whether the outcome is new
+ * Records the outcome ANSWERED for a message whose first part answers a wait before the message is routed. If the
+ * message was routed before the wait began, keeps its outcome.
+ * @returns whether the outcome is new
  */
 export async function markAnswered(
   tx: Tx,
@@ -97,8 +101,9 @@ export async function markAnswered(
 }
 
 /**
- * Sets the outcome RUN to ANSWERED, for a reply that woke a run of the agent because the wait of the run `runId` was
- * not recorded yet. @returns the woken run if it is active and has posted nothing; null if nothing was changed
+ * Changes the outcome RUN to ANSWERED, for a reply that woke a run of the agent because the wait of the run `runId`
+ * had not been recorded yet.
+ * @returns the woken run if it is active and has posted nothing; null if nothing was changed
  */
 export async function markAnsweredAfterWaking(
   tx: Tx,

@@ -2,9 +2,10 @@ import type { Plan, Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "Plan" and "PlanFiring", except bulk work of operation/, which processes many tables by name.
+// The statements that write "Plan" and "PlanFiring", except code in operation/, which processes many tables
+// generically.
 
-/** `id`: a new one by default; a replay gives its plans those of the recording. */
+/** Inserts a plan. `id`: a new one by default; a replay uses the ids of the recording. */
 export async function insertPlan(
   tx: Pick<Tx, 'plan'>,
   plan: Omit<Prisma.PlanUncheckedCreateInput, 'id'> & { id?: string },
@@ -26,8 +27,8 @@ export async function setNextSlot(tx: Pick<Tx, 'plan'>, id: string, nextRunAt: D
 }
 
 /**
- * Deletes plans and their firings; firings that count towards the limit of an origin are deleted an hour later. Returns
- * the number of deleted plans.
+ * Deletes plans and their firings. Firings that count towards the limit of an origin are deleted an hour later.
+ * Returns the number of deleted plans.
  */
 export async function removePlans(tx: Tx, ids: string[]): Promise<number> {
   if (ids.length === 0) return 0
@@ -39,9 +40,9 @@ export async function removePlans(tx: Tx, ids: string[]): Promise<number> {
   return count
 }
 
-// PlanFiring.
+// Firings (PlanFiring).
 
-/** Records a firing, unless its slot has fired. Returns whether the firing was recorded. */
+/** Records a firing, unless its slot has already fired. Returns whether the firing was recorded. */
 export async function insertFiring(tx: Tx, firing: Prisma.PlanFiringCreateManyInput): Promise<boolean> {
   const { count } = await tx.planFiring.createMany({ data: [firing], skipDuplicates: true })
   return count > 0
@@ -51,7 +52,7 @@ export async function deleteFiringsBefore(tx: Tx, planId: string, time: Date): P
   await tx.planFiring.deleteMany({ where: { planId, slot: { lt: time } } })
 }
 
-/** Deletes the firings of an agent's plans. The plans themselves go with the agent's row. */
+/** Deletes the firings of an agent's plans. The plans themselves are deleted with the agent's row. */
 export async function deleteFiringsOfAgent(tx: Tx, agentId: string): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "PlanFiring" f USING "Plan" p WHERE p."agentId" = ${agentId} AND f."planId" = p.id`

@@ -7,11 +7,14 @@ export interface StoredProvider {
   name: string
   api: string
   baseUrl: string | null
-  /** Encrypted; null for none. */
+  /** The encrypted API key; null if there is none. */
   keySealed: string | null
 }
 
-/** Prevents concurrent changes of providers until the transaction ends. Returns the provider, if there is one. */
+/**
+ * Prevents concurrent changes of providers until the transaction ends. Returns the provider with this name, if there
+ * is one.
+ */
 export async function lockProvider(tx: Tx, name: string): Promise<StoredProvider | null> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended('ModelProvider', 0))`
   const [row] = await tx.$queryRaw<StoredProvider[]>`
@@ -30,12 +33,15 @@ export async function writeProvider(tx: Tx, { name, api, baseUrl, keySealed }: S
     ON CONFLICT (name) DO UPDATE SET api = excluded.api, "baseUrl" = excluded."baseUrl", "keySealed" = excluded."keySealed"`
 }
 
-/** Returns whether such a provider existed. */
+/** Deletes a provider. Returns false if it did not exist. */
 export async function deleteProvider(tx: Tx, name: string): Promise<boolean> {
   return (await tx.$executeRaw`DELETE FROM "ModelProvider" WHERE name = ${name}`) > 0
 }
 
-/** Records a failure of a provider. Skips the provider for 30 s if the last `most` failures were within a minute. */
+/**
+ * Records a failure of a provider. If the last `most` failures were within a minute, the provider is skipped for 30
+ * s.
+ */
 export async function recordProviderFailure(tx: Tx, provider: string, most: number): Promise<void> {
   await tx.$executeRaw`
     INSERT INTO "ModelProviderHealth" AS health (provider, "failedAt") VALUES (${provider}, ARRAY[now()])

@@ -3,7 +3,7 @@ import type { Tx } from '../platform/db.ts'
 
 // The statements that write "PushSubscription" and "PushKeys".
 
-/** Stores a subscription, or the new keys of one that the human has. Returns its id. */
+/** Stores a subscription, or the new keys of a subscription that the human already has. Returns its id. */
 export async function savePushSubscription(tx: Tx, { id, ...given }: PushSubscription): Promise<string> {
   const { humanId, hash, p256dh, auth, tokenId } = given
   const saved = await tx.pushSubscription.upsert({
@@ -15,12 +15,15 @@ export async function savePushSubscription(tx: Tx, { id, ...given }: PushSubscri
   return saved.id
 }
 
-/** Deletes subscriptions. Returns the number of links. */
+/** Deletes subscriptions. Returns the number of deleted subscriptions. */
 export async function deletePushSubscriptions(tx: Tx, where: Prisma.PushSubscriptionWhereInput): Promise<number> {
   return (await tx.pushSubscription.deleteMany({ where })).count
 }
 
-/** Stores the key pair unless there is one. Returns the stored one, so that processes that start together agree. */
+/**
+ * Stores the key pair unless one is stored. Returns the stored pair, so that processes that start at the same time
+ * use the same one.
+ */
 export async function keepPushKeys(tx: Tx, pair: Omit<PushKeys, 'id'>): Promise<PushKeys> {
   await tx.$executeRaw`
     INSERT INTO "PushKeys" (id, "publicKey", "privateSealed") VALUES (1, ${pair.publicKey}, ${pair.privateSealed})

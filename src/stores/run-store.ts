@@ -10,12 +10,12 @@ import { WAITS_OUTSIDE_RUN_SQL } from './call-store.ts'
 import { ACTIVE_RUNS_SQL, IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
 
 /**
- * A run to be written: its agent, trigger and origin. Absent fields are null. The row's label is
- * the confidential subset of its marks at the time of writing.
+ * A run to write: its agent, trigger and origin. Absent fields are null. The label in the row contains those marks
+ * that are confidential at the time of writing.
  */
 export interface NewRun extends Provenance {
   agentId: string
-  /** At most one run is started with the same key. */
+  /** The key for deduplication: at most one run has the same key. */
   dedupKey: string | null
   triggerType: TriggerType
   triggerName?: string | null
@@ -24,7 +24,7 @@ export interface NewRun extends Provenance {
   threadRootId?: string | null
   triggerSenderId?: string | null
   triggerServiceId?: string | null
-  /** One line: sender or source, space, topic. */
+  /** A description in one line: sender or source, space, and topic. */
   triggerSummary: string
   triggerPayload?: Json
   activeSpaceId?: string | null
@@ -33,13 +33,15 @@ export interface NewRun extends Provenance {
   rootId: string
   parentRunId?: string | null
   chainId?: string | null
-  /** WokenBy: the chain turn or delegation that started it. */
+  /** A WokenBy: the chain turn or delegation that started the run. */
   wokenBy?: Json
-  /** The failed run that this one retries. */
+  /** The failed run that this run retries. */
   retryOfId?: string | null
 }
 
-/** The requester of a new run `r`: that of the run that woke it, else its only human, else the service, else its agent. */
+/**
+ * The requester of a new run `r`: that of the run that woke it; otherwise its only human, the service, or its agent.
+ */
 const REQUESTER_OF_NEW = Prisma.sql`coalesce((SELECT nullif(p."requesterId", '') FROM "Run" p WHERE p.id = r."parentRunId"),
   CASE WHEN cardinality(r.askers) = 1 THEN r.askers[1] END, r."triggerServiceId", r."agentId")`
 
@@ -57,16 +59,16 @@ export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSe
   })
 }
 
-/** Writes QUEUED runs, which workers will claim. Returns those whose key no other run has. */
+/** Writes QUEUED runs, which workers will claim. Returns those runs whose key was not used by another run. */
 export async function insertRuns(tx: Tx, runs: NewRun[]): Promise<Run[]> {
   return runs.length === 0 ? [] : tx.$queryRaw<Run[]>(insertRunsSql(runs))
 }
 
-/** The time for which a claim lasts unless it is renewed, by the database's clock. */
+/** The duration of a claim unless it is renewed, by the clock of the database. */
 const LEASE = Prisma.sql`interval '10 seconds'`
 /**
- * A lease with less time left than this is renewed: it is then about three seconds old, and three
- * more renewals may fail before it expires.
+ * A lease with less remaining time than this is renewed. It is then about three seconds old, and three more renewals
+ * may fail before it expires.
  */
 const RENEWED_BELOW = Prisma.sql`interval '7.5 seconds'`
 
@@ -76,7 +78,7 @@ export interface Taker {
   maxRunSeconds: number
 }
 
-/** The column changes of a claim. A run's time limit starts with its first claim, and resumes after a suspension. */
+/** The column changes of a claim. A run's time limit begins with its first claim, and continues after a suspension. */
 const claimSql = ({ worker, maxRunSeconds }: Taker) => Prisma.sql`
   status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
   worker = ${worker}, "reservedTokens" = 0, "reservedNanos" = 0, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
@@ -88,7 +90,7 @@ const claimSql = ({ worker, maxRunSeconds }: Taker) => Prisma.sql`
 export const takeRunsSql = (taker: Taker, which: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`UPDATE "Run" r SET ${claimSql(taker)} ${which}`
 
-/** Parks QUEUED runs of paused agents: nobody can claim them until the agent is resumed. */
+/** Parks QUEUED runs of paused agents, so that no worker can claim them until the agent is resumed. */
 export const parkRunsSql = (ids: Prisma.Sql): Prisma.Sql => Prisma.sql`
   UPDATE "Run" SET "claimableAt" = NULL WHERE id IN (
     SELECT id FROM "Run" WHERE id IN (${ids}) AND status = 'QUEUED' FOR NO KEY UPDATE SKIP LOCKED)`
@@ -107,8 +109,8 @@ export async function parkRunsOfAgent(tx: Tx, agentId: string, isParked: boolean
 }
 
 /**
- * Of these claims, renews the leases that are about three seconds old, including expired ones if nobody has taken the
- * run over, and returns the ids of the claims that are still valid. Skips locked rows, which are renewed the next time.
+ * Renews those of the leases that are about three seconds old, including expired ones if no worker has taken over
+ * the run. Returns the ids of the claims that are still valid. Skips locked rows, which are renewed the next time.
  */
 export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prisma.Sql {
   const ids = claims.map(({ id }) => id)
@@ -126,16 +128,16 @@ export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prism
     SELECT r.id FROM claims c JOIN "Run" r ON ${isMine}`
 }
 
-/** The changes to the run's own row in a write that holds the run. */
+/** The changes to the row of a run in a write that holds the run. */
 export interface HeldChanges {
   sets?: Prisma.Sql
-  /** The write is durable progress: it resets the count of fruitless attempts. */
+  /** Whether the write is durable progress, which resets the count of attempts without progress. */
   isProgress?: boolean
 }
 
 /**
- * Returns one row while the run belongs to the attempt. Locks it, so that a concurrent stop waits
- * for the transaction.
+ * Returns one row if the run still belongs to the attempt, and locks it, so that a concurrent stop waits for the
+ * transaction.
  */
 export function holdRunSql(runId: string, attempt: number, { sets, isProgress = false }: HeldChanges): Prisma.Sql {
   const isHeld = Prisma.sql`id = ${runId} AND status = 'RUNNING' AND attempt = ${attempt}`
@@ -145,22 +147,25 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
 }
 
 /**
- * The columns of a held run that its changes read: the owners of its usage (usage-store.ts), and its marks. The root of a think cycle
- * changes with its events, and so does the human.
+ * The columns of a held run that its changes read: the budgets to which its usage counts (usage-store.ts), and its
+ * marks. The root of a think cycle, and therefore the human, changes with its events.
  */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
   coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", "askers" AS "payingAskers",
   CASE WHEN "triggerType" <> 'INBOX' THEN "usageHumanId" END AS "payingHumanId", places AS "runPlaces", label AS "runLabel"`
 
-/** Why a worker releases a run: shutdown, an unavailable database, or an internal error. */
+/**
+ * Why a worker releases a run: `handed-over` at shutdown, `outage` of the database, or `fault` for an internal
+ * error.
+ */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'
 
 /** The number of attempts without journaled progress after which a run fails. */
 export const MOST_FRUITLESS_ATTEMPTS = 3
 
 /**
- * Ends the current attempt of a run that meets the condition, and makes the run claimable: at once after `handed-over`,
- * else after a pause. Null if the run does not meet the condition.
+ * Ends the current attempt of a run that satisfies the condition, and makes the run claimable: immediately after
+ * `handed-over`, otherwise after a pause. Returns null if the run does not satisfy the condition.
  */
 export async function setBackRun(
   db: Database,
@@ -175,8 +180,8 @@ export async function setBackRun(
 }
 
 /**
- * Backoff of 1 s, 2 s, 4 s …, at most a minute; restarts at 1 s after progress. After too many
- * crashes the row stays without a lease, so that the poller finds it until its end is written.
+ * Backs off for 1 s, 2 s, 4 s …, at most a minute, and starts again at 1 s after progress. After too many crashes,
+ * the row stays without a lease, so that the poller finds it until the end of the run has been written.
  */
 function setBack(reason: HandBackReason): Prisma.Sql {
   if (reason === 'handed-over') {
@@ -190,8 +195,8 @@ function setBack(reason: HandBackReason): Prisma.Sql {
 }
 
 /**
- * Changes a run from RUNNING to WAITING_TOOL, if at least one of its calls still waits. Suspends the run's time limit if a
- * waiting call has an explicit timeout. Returns false if all calls have results.
+ * Changes a run from RUNNING to WAITING_TOOL if at least one of its calls still waits. Suspends the run's time limit
+ * if a waiting call has an explicit timeout. Returns false if all calls have results.
  */
 export async function pauseRun(tx: Tx, id: string): Promise<boolean> {
   const count = await tx.$executeRaw`
@@ -214,8 +219,8 @@ export interface LockedRun {
 }
 
 /**
- * Locks the row of the run that made a call. Null if there is no such run, or, with `unlessLocked`, another transaction
- * has locked it.
+ * Locks the row of the run that made a call. Returns null if there is no such run or, with `unlessLocked`, if
+ * another transaction has locked it.
  */
 export async function lockRunOfCall(
   tx: Tx,
@@ -228,14 +233,14 @@ export async function lockRunOfCall(
   return run ?? null
 }
 
-/** Makes a run claimable once none of its calls waits for somebody else. */
+/** Makes a run claimable once none of its calls waits for an answer from outside. */
 export async function resumeRunOfCalls(tx: Tx, runId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" SET "claimableAt" = now() WHERE id = ${runId}
       AND NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE "runId" = ${runId} AND ${WAITS_OUTSIDE_RUN_SQL})`
 }
 
-/** Makes active think cycles of these agents forget, when they end, everything that they received in the space. */
+/** Makes active think cycles of these agents forget at their end everything that they received in the space. */
 export async function forgetSpaceInCycles(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" r SET forgets = array_append(r.forgets, ${spaceId})
@@ -243,10 +248,10 @@ export async function forgetSpaceInCycles(tx: Tx, agentIds: string[], spaceId: s
       ${spaceId} = ANY(r.places) OR EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = r.id AND e."spaceId" = ${spaceId}))`
 }
 
-/** Tokens of a step or run; `estimated` if the provider reported none. */
+/** Token usage of a step or run. `estimated`: the provider reported none. */
 export interface Usage {
   inputTokens: number
-  /** The part of `inputTokens` that the provider had cached. */
+  /** The part of `inputTokens` that came from the provider's cache. */
   cachedInputTokens: number
   outputTokens: number
   estimated: boolean
@@ -255,22 +260,22 @@ export interface Usage {
 /** The usage of one generation. */
 export interface Spending extends Usage {
   model: string
-  /** Null if the model has no price. */
+  /** The cost; null if the model has no price. */
   costNanos: number | null
 }
 
-/** The UTC day on which usage is now counted. */
+/** The current UTC day, to which usage is counted. */
 export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 
-/** Changes to the run's row: counts the usage of its generation, and releases its reservation. */
+/** Changes to the run's row that count the usage of its generation and release its reservation. */
 export const settleUsageSql = (spent: Spending): Prisma.Sql =>
   Prisma.sql`${addUsageSql(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
 
 const ROOT_HUMAN = rootHuman(Prisma.sql`"rootId"`, Prisma.sql`askers`)
 
 /**
- * Changes to the run's row. Sums saturate at the column's maximum, so that a provider's figures
- * cannot fail a run.
+ * Changes to the run's row that add usage. Sums are limited to the maximum of the column, so that wrong numbers from
+ * a provider cannot make a run fail.
  */
 function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
   const sum = (column: string, tokens: number) =>
@@ -282,7 +287,7 @@ function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }:
     "usageDay" = coalesce("usageDay", ${TODAY}), "usageModel" = coalesce("usageModel", ${spent.model})`
 }
 
-/** Adds usage outside a hold; releases only the reservation of this attempt. */
+/** Adds usage without holding the run. Releases the reservation only if it belongs to this attempt. */
 export const addLostUsageSql = (id: string, attempt: number, spent: Spending): Prisma.Sql => Prisma.sql`
   UPDATE "Run" SET ${addUsageSql(spent)}, "reservedTokens" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedTokens" END,
     "reservedNanos" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedNanos" END
@@ -290,7 +295,7 @@ export const addLostUsageSql = (id: string, attempt: number, spent: Spending): P
 
 export const deleteRunSql = (id: string): Prisma.Sql => Prisma.sql`DELETE FROM "Run" WHERE id = ${id}`
 
-/** Records that a run has posted in the space of `from`, a part with the space's `id`. */
+/** Records that a run has posted in the space whose `id` the part `from` returns. */
 export const insertRunSpaceSql = (runId: string, from: string): Prisma.Sql =>
   Prisma.sql`INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, id FROM ${Prisma.raw(`"${from}"`)} ON CONFLICT DO NOTHING`
 
@@ -307,22 +312,22 @@ export async function deleteRunSpaces(prisma: Pick<Tx, 'runSpace'>, spaceId: str
   await prisma.runSpace.deleteMany({ where: { spaceId } })
 }
 
-/** Writes the run of a think cycle, which its worker claims in the same transaction. */
+/** Writes the run of a think cycle. Its worker claims it in the same transaction. */
 export async function insertCycleRun(tx: Tx, run: Partial<Record<keyof Run, unknown>>): Promise<void> {
   await tx.$executeRaw(insertionOf('Run', [run], { computed: { requesterId: REQUESTER_OF_NEW } }))
 }
 
-/** The states from which a run may end. */
+/** The statuses from which a run may end, and further conditions. */
 export interface EndFrom {
   id: string
   statuses: readonly RunStatus[]
   /** The attempt that ends the run; if absent, any attempt. */
   attempt?: number
-  /** Ends the run only if it is over its time limit. */
+  /** Whether the run ends only if it has exceeded its time limit. */
   isOverdue?: boolean
 }
 
-/** Ends a run, by compare-and-set. Null if the run is not in one of the states. */
+/** Ends a run by compare-and-set. Returns null if the run has none of the statuses. */
 export async function endRunRow(tx: Tx, from: EndFrom, ending: RunEnding): Promise<Run | null> {
   const { id, statuses, attempt = null, isOverdue = false } = from
   const summary = ending.status === 'COMPLETED' ? ending.summary : null
@@ -340,8 +345,8 @@ export async function endRunRow(tx: Tx, from: EndFrom, ending: RunEnding): Promi
 }
 
 /**
- * The assignments of a hold that complete the run if it meets the condition; otherwise they change nothing. With `OFFSET 0`
- * PostgreSQL evaluates the condition once, and not once for each column.
+ * The assignments, in a write that holds the run, that complete the run if it satisfies the condition, and otherwise
+ * change nothing. `OFFSET 0` makes PostgreSQL evaluate the condition once instead of once per column.
  */
 export function completeIfSql({ status, stopReason, summary }: Completion, condition: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
@@ -356,12 +361,12 @@ export async function setSummary(tx: Tx, id: string, summary: string | null): Pr
   await tx.run.update({ where: { id }, data: { summary } })
 }
 
-/** Puts a run into the chain that its end begins. */
+/** Adds a run to the chain that begins with the end of this run. */
 export async function setChain(tx: Tx, id: string, chainId: string): Promise<void> {
   await tx.run.update({ where: { id }, data: { chainId } })
 }
 
-/** The times of a run, which are strings in JSON. */
+/** The time columns of a run, which are strings in JSON. */
 const TIMES = {
   usageDay: true,
   claimableAt: true,
@@ -384,8 +389,8 @@ export function runOfJson(row: Run): Run {
 }
 
 /**
- * Makes a new run continue a journal of so many steps: as if a worker had already claimed it, so that the next one reads
- * the journal. Records that the run has posted in the space, if it has messages.
+ * Makes a new run continue a journal with this number of steps, as if a worker had already claimed it, so that the
+ * next worker reads the journal. If there are messages, records that the run has posted in the space.
  */
 export async function beginAt(
   tx: Tx,

@@ -9,8 +9,9 @@ export async function insertSession(tx: Tx, session: Session): Promise<void> {
 }
 
 /**
- * Deletes sessions, the sessions that were opened from them in which an admin acts as somebody else, and the
- * push subscriptions of their browsers. Returns the ids of all sessions, whose end the caller publishes after the commit.
+ * Deletes sessions, the sessions opened from them in which an admin acts as somebody else, and the push
+ * subscriptions of their browsers. Returns the ids of all deleted sessions; the caller publishes their end after the
+ * commit.
  */
 export async function deleteSessions(tx: Tx, where: Prisma.SessionWhereInput): Promise<string[]> {
   const ended = await tx.session.findMany({ where, select: { id: true } })
@@ -25,32 +26,32 @@ export async function deleteSessions(tx: Tx, where: Prisma.SessionWhereInput): P
   return ids
 }
 
-/** Deletes at most `limit` sessions that have expired, and skips those that another transaction deletes. */
+/** Deletes up to `limit` expired sessions. Skips sessions that another transaction is deleting. */
 export async function deleteExpiredSessions(tx: Tx, now: Date, limit: number): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "Session" WHERE id IN (
       SELECT id FROM "Session" WHERE "expiresAt" <= ${now} ORDER BY "expiresAt" LIMIT ${limit} FOR UPDATE SKIP LOCKED)`
 }
 
-/** The state that decides whether a session is open. */
+/** The state on which it depends whether a session is open. */
 export interface OpenSession {
   now: Date
   /** The values of `tokenId` that stand for settings of this server instead of access tokens. */
   settingKeys: readonly string[]
 }
 
-/** The times of a use. */
+/** Times for recording a use of a session. */
 export interface SessionUse extends OpenSession {
-  /** A use is recorded only if the last one was recorded before this time. */
+  /** A use is recorded only if the last recorded use was before this time. */
   notedBefore: Date
-  /** The new end, for sessions with the scope ADMIN and for all others. */
+  /** The new end of sessions with the scope ADMIN. The field below is the new end of all other sessions. */
   adminUntil: Date
   until: Date
 }
 
 /**
- * Condition on a session `s`: it has not ended, its token, session or setting (if it has one) is still valid, and its human
- * exists. If an admin acts as that human, the admin still has the role.
+ * Condition on a session `s`: it has not ended, its token, session or setting (if it has one) is still valid, and
+ * its human exists. If an admin acts as that human, the admin still has the role.
  */
 const isOpenSql = ({ now, settingKeys }: OpenSession) => Prisma.sql`s."expiresAt" > ${now}
   AND (s."tokenId" IS NULL OR s."tokenId" = ANY(${[...settingKeys]}::text[]) OR EXISTS (
@@ -65,11 +66,11 @@ export const selectOpenSessionsSql = (ids: readonly string[], state: OpenSession
   Prisma.sql`SELECT s.id FROM "Session" s WHERE s.id = ANY(${[...ids]}::text[]) AND ${isOpenSql(state)}`
 
 /**
- * Selects the session with a hash, unless it has ended, with the role of its human, and records its use. `expiresAt` is the end before the use;
- * `renewedUntil` is the end after it, if the use was recorded.
+ * Selects the session with a hash unless it has ended, together with the role of its human, and records its use.
+ * `expiresAt`: the end before this use; `renewedUntil`: the end after this use, if the use was recorded.
  *
- * The end of a session moves only by more than a day unless the session belongs to an admin. Each new end is sent in a
- * cookie, and late responses should rarely set cookies, because these overwrite the cookie of a newer sign-in.
+ * Unless the session belongs to an admin, its end moves only by more than a day. Each new end is sent in a cookie,
+ * and late responses should rarely set cookies, because these overwrite the cookie of a newer sign-in.
  */
 export const useSessionSql = (hash: string, { notedBefore, adminUntil, until, ...state }: SessionUse) => Prisma.sql`
   WITH found AS (

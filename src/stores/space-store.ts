@@ -3,12 +3,16 @@ import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Database, Tx } from '../platform/db.ts'
 
-// The statements that write "Space" and "SpaceCreator", except bulk work of operation/, which processes many tables by name.
+// The statements that write "Space" and "SpaceCreator", except code in operation/, which processes many tables
+// generically.
 
 /** The error for a space that does not exist or is not visible to the viewer. */
 export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
 
-/** Locks the space's members, message counter and settings until the transaction ends. @throws NotFoundError */
+/**
+ * Locks the members, message counter and settings of a space until the transaction ends.
+ * @throws NotFoundError
+ */
 export async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
   if (prefixOf(spaceId) !== 'spc') throw new NotFoundError(NO_SUCH_SPACE)
   const [space] = await tx.$queryRaw<Space[]>`
@@ -24,16 +28,16 @@ export async function lockSpacesOf(tx: Tx, entityId: string): Promise<void> {
     ORDER BY id FOR UPDATE`
 }
 
-/** The agent whose turn it was in the space, and its join time in ms. */
+/** The agent that had the last turn in the space, and when it joined, in ms. */
 export interface Turn {
   id: string
   joinedAt: number
 }
 
 /**
- * The part `counter` for `insertMessageSql`: increments the space's message number and records the turn, if there is
- * one. Locks the space, so messages are numbered one at a time. Returns no row if `condition`, on the space's row, is
- * false. A repeated message violates its unique key, so the number is not incremented in that case either.
+ * The part `counter` for `insertMessageSql`: increments the message number of the space, and records the turn, if
+ * there is one. Locks the space, so messages are numbered one at a time. Returns no row if `condition`, which is
+ * about the space's row, is false. A repeated message violates its unique key, so it does not increment the number.
  */
 export function countMessageSql(spaceId: string, condition: Prisma.Sql, turn: Turn | null = null): Prisma.Sql {
   return Prisma.sql`
@@ -53,8 +57,8 @@ export async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: Turn):
 }
 
 /**
- * Part of a WITH, for a call that begins to wait for a reply to `message`: increments the version of the space, which
- * invalidates cached routing decisions.
+ * Part of a WITH clause, for a call that starts to wait for a reply to `message`: increments the version of the
+ * space, which invalidates cached routing decisions.
  */
 export const RAISE_VERSION_SQL = Prisma.sql`UPDATE "Space" SET version = version + 1 FROM message WHERE "Space".id = message."spaceId"`
 
@@ -73,9 +77,9 @@ export async function updateSpace(tx: Tx, id: string, data: Prisma.SpaceUnchecke
 const DAY_MS = 86_400_000
 
 /**
- * Counts a space that the human creates, in the transaction that creates it. Returns false, and counts nothing, if the
- * human has created `most` spaces within a day, including spaces that have since been deleted. The lock of the human's row
- * serializes concurrent creations.
+ * Counts a space that the human creates, in the transaction that creates it. If the human has already created `most`
+ * spaces within a day, including spaces that have since been deleted, returns false and counts nothing. The lock of
+ * the human's row serializes concurrent creations.
  */
 export async function countCreation(tx: Tx, humanId: string, { now, most }: { now: number; most: number }) {
   const time = new Date(now)
@@ -95,16 +99,18 @@ export async function hideSpace(tx: Tx, id: string, deletedAt: Date): Promise<vo
   await tx.space.update({ where: { id }, data: { deletedAt } })
 }
 
-/** Finds the rows that remain of deleted spaces that are confidential or have copies. They have no name. */
+/** Matches the rows that remain of deleted spaces that were confidential or have copies. These rows have no name. */
 export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.SpaceWhereInput
 
 /**
- * Removes the row of a hidden space that has no messages left. A confidential space leaves a row without a name, so
- * that content which agents took from it stays confidential, and so does a space with copies, so that deletions of messages find
- * the copies of a copy (`forgetForks` removes the row after the last copy).
+ * Removes the row of a hidden space that has no messages left. If the space was confidential, a row without a name
+ * remains, so that content which agents took from the space stays confidential. If the space has copies, a row
+ * remains too, so that deletions of messages find copies of copies; `forgetForks` removes it after the last copy was
+ * deleted.
  */
 export async function removeSpace(prisma: Database['prisma'], id: string): Promise<void> {
-  // Without this condition, if another worker is deleting rows, this statement would delete all remaining rows at once.
+  // Without this condition, this statement would delete all remaining rows at once if another worker is deleting
+  // them.
   const isEmpty = Prisma.sql`id = ${id} AND NOT EXISTS (SELECT 1 FROM "Message" WHERE "spaceId" = ${id})`
   await prisma.$executeRaw`DELETE FROM "Space" WHERE NOT confidential AND NOT ${HAS_COPIES_SQL} AND ${isEmpty}`
   await prisma.$executeRaw`
@@ -114,7 +120,7 @@ export async function removeSpace(prisma: Database['prisma'], id: string): Promi
 
 const HAS_COPIES_SQL = Prisma.sql`EXISTS (SELECT 1 FROM "Space" c WHERE c."forkOfId" = "Space".id)`
 
-/** Removes the rows that remained of spaces with copies, after the copies were deleted too. */
+/** Removes the rows that remained of spaces with copies, once the copies have been deleted too. */
 export async function forgetForks(prisma: Database['prisma']): Promise<void> {
   let removed: number
   do {
@@ -128,7 +134,10 @@ export async function deleteRemains(tx: Tx, id: string): Promise<void> {
   await tx.space.deleteMany({ where: { id, ...REMAINS } })
 }
 
-/** For confidential spaces that exist only in another database, writes the rows that their deletion would leave. */
+/**
+ * Writes rows for confidential spaces that exist only in another database: the same rows that remain after a
+ * deletion.
+ */
 export async function insertRemains(tx: Tx, ids: readonly string[], deletedAt: Date): Promise<void> {
   await tx.space.createMany({
     data: ids.map((id) => ({ id, name: '', routing: 'BROADCAST' as const, confidential: true, deletedAt })),
@@ -136,8 +145,9 @@ export async function insertRemains(tx: Tx, ids: readonly string[], deletedAt: D
 }
 
 /**
- * Records where the messages of the space begin after the messages with the ids of `deleted` were deleted. New messages come
- * after the `lastSeq` that this statement sees. Another process may have deleted more messages than this statement sees.
+ * Records which message of the space is now the first, after the messages with the ids of `deleted` were deleted.
+ * New messages have a greater number than the `lastSeq` that this statement sees. Another process may have deleted
+ * more messages than this statement sees.
  */
 export function beginAfterSql(spaceId: string, deleted: Prisma.Sql): Prisma.Sql {
   const space = (column: string) => Prisma.sql`SELECT ${Prisma.raw(`"${column}"`)} FROM "Space" WHERE id = ${spaceId}`
@@ -148,7 +158,10 @@ export function beginAfterSql(spaceId: string, deleted: Prisma.Sql): Prisma.Sql 
     WHERE id = ${spaceId}`
 }
 
-/** Locks a copy of a space, and returns the last message that is not in the search index yet; 0 if there is none, or the copy was deleted. */
+/**
+ * Locks a copy of a space, and returns the `seq` of the last message that is not in the search index yet; 0 if there
+ * is none, or if the copy was deleted.
+ */
 export async function lockUnindexed(tx: Tx, id: string): Promise<number> {
   const [space] = await tx.$queryRaw<{ unindexedSeq: number | null }[]>`
     SELECT "unindexedSeq" FROM "Space" WHERE id = ${id} FOR NO KEY UPDATE`

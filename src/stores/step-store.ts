@@ -8,7 +8,7 @@ import type { Usage } from './run-store.ts'
 
 // The statements that write "Step".
 
-/** A generation to be journaled. */
+/** A generation to be written to the journal. */
 export interface NewStep
   extends Pick<
     Step,
@@ -31,8 +31,8 @@ export interface NewStep
 }
 
 /**
- * Part of a statement that holds a run: journals a generation of the run. `costNanos`: null without a price. `enteredSeq`: up to
- * which message the run had seen its space.
+ * Part of a statement that holds a run: writes a generation to the run's journal. `costNanos`: null without a price.
+ * `enteredSeq`: the `seq` of the last message of its space that the run had read.
  */
 export function insertStepSql(
   generation: NewStep,
@@ -50,7 +50,7 @@ export function insertStepSql(
     FROM held`
 }
 
-/** Writes steps that a repeated run has in common with an earlier one. */
+/** Writes the steps that a repeated run shares with the original run. */
 export async function insertCopiedSteps(tx: Tx, steps: readonly Step[]): Promise<void> {
   if (steps.length > 0) await tx.$queryRaw(insertionOf('Step', steps))
 }

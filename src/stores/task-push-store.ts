@@ -3,10 +3,13 @@ import type { Tx } from '../platform/db.ts'
 
 // The statements that write "TaskPush".
 
-/** Names one configuration: without effect once another one has its key. `sealed` differs each time that one is stored. */
+/**
+ * Identifies one stored configuration. Writes have no effect once another configuration has the same key: `sealed`
+ * differs each time.
+ */
 type StoredTaskPush = Pick<TaskPush, 'viewerId' | 'taskId' | 'id' | 'sealed'>
 
-/** Stores a configuration, instead of one with the same key. */
+/** Stores a configuration. Replaces a configuration with the same key. */
 export async function saveTaskPush(tx: Tx, { createdAt, ...push }: TaskPush): Promise<void> {
   const { viewerId, taskId, id, ...rest } = push
   await tx.taskPush.upsert({
@@ -16,7 +19,7 @@ export async function saveTaskPush(tx: Tx, { createdAt, ...push }: TaskPush): Pr
   })
 }
 
-/** Notes the state of which the client was notified. */
+/** Records the state of which the client was notified last. */
 export async function noteSentState(
   tx: Tx,
   { viewerId, taskId, id, sealed }: StoredTaskPush,
@@ -25,7 +28,7 @@ export async function noteSentState(
   await tx.taskPush.updateMany({ where: { viewerId, taskId, id, sealed }, data: { sentState } })
 }
 
-/** Deletes configurations. Returns their number. */
+/** Deletes configurations. Returns the number of deleted configurations. */
 export async function deleteTaskPushes(tx: Tx, where: Prisma.TaskPushWhereInput): Promise<number> {
   return (await tx.taskPush.deleteMany({ where })).count
 }

@@ -6,13 +6,13 @@ import { placeOfReply, type RepliedMessage, type ReplyPlace } from '../rules/thr
 import { isMemberSql } from './membership-store.ts'
 import type { Turn } from './space-store.ts'
 
-// The statements that write "ThreadReader" and "ThreadTurn", except those of imports, which write all tables by name. A
-// thread has no row of its own: it consists of the messages that name its root. These tables have no foreign keys, whose
-// locks could deadlock with deletions of messages.
+// The statements that write "ThreadReader" and "ThreadTurn", except imports, which write all tables generically. A
+// thread has no row of its own: it consists of the messages that refer to its root. These tables have no foreign
+// keys, because the locks of foreign keys could deadlock with deletions of messages.
 
 /**
- * Part of a WITH: the humans for whom replies in the thread of the part `message` count as unread from now on: the
- * senders of the reply and of the thread's first message, and the mentioned people.
+ * Part of a WITH clause that records for whom replies in the thread of the part `message` count as unread from now
+ * on: the senders of the reply and of the thread's first message, and the mentioned people.
  */
 export const insertThreadReadersSql = Prisma.sql`
   INSERT INTO "ThreadReader" ("threadRootId", "humanId", "spaceId", "takesPart")
@@ -26,7 +26,7 @@ export const insertThreadReadersSql = Prisma.sql`
   ON CONFLICT ("threadRootId", "humanId") DO UPDATE SET "takesPart" = true
     WHERE EXCLUDED."takesPart" AND NOT "ThreadReader"."takesPart"`
 
-/** Moves a human's read marker of a thread forward. Returns false if it was already there or further. */
+/** Moves a human's read marker of a thread forward. Returns false if it was already at this position or beyond. */
 export async function moveThreadMark(
   tx: Tx,
   { threadRootId, spaceId, humanId }: { threadRootId: string; spaceId: string; humanId: string },
@@ -40,7 +40,7 @@ export async function moveThreadMark(
   return count > 0
 }
 
-/** The agent whose turn it was in a thread; null if none was picked yet. The caller has locked the space. */
+/** Returns the agent that had the last turn in a thread; null if none had. The caller has locked the space. */
 export async function lastPickedIn(tx: Tx, threadRootId: string): Promise<Room['lastPicked']> {
   const row = await tx.threadTurn.findUnique({ where: { threadRootId } })
   return row === null ? null : { id: row.lastPickedId, joinedAt: row.lastPickedJoinedAt.getTime() }
@@ -61,8 +61,8 @@ export async function takeTurnInThread(
 }
 
 /**
- * Parts of a WITH: delete the state of threads of which no message remains, once the messages are deleted whose ids the
- * subquery returns. A thread continues without its first message.
+ * Parts of a WITH clause for deleting the messages whose ids the subquery returns: they delete the state of threads
+ * of which no messages remain. A thread continues without its first message.
  */
 export const deleteThreadsSql = (messageIds: Prisma.Sql): Prisma.Sql[] =>
   ['ThreadReader', 'ThreadTurn'].map((table) => {
@@ -74,7 +74,7 @@ export const deleteThreadsSql = (messageIds: Prisma.Sql): Prisma.Sql[] =>
         AND m.id NOT IN (${messageIds}))`
   })
 
-/** Copies the turns of the threads of a space, and gives a human read markers for the copied threads, with everything up to `upTo` read. */
+/** Copies the turns in the threads of a space. Gives a human read markers for the copied threads, up to `upTo`. */
 export async function copyThreadState(
   tx: Tx,
   {
@@ -100,7 +100,7 @@ export async function copyThreadState(
     WHERE m."spaceId" = ${intoId} AND m."threadRootId" IS NOT NULL GROUP BY m."threadRootId"`
 }
 
-/** Deletes what belongs to the threads of a deleted space. */
+/** Deletes the read markers and turns in the threads of a deleted space. */
 export async function deleteThreadsOfSpace(prisma: Pick<Tx, 'threadReader' | 'threadTurn'>, spaceId: string) {
   await prisma.threadReader.deleteMany({ where: { spaceId } })
   await prisma.threadTurn.deleteMany({ where: { spaceId } })
@@ -119,10 +119,10 @@ export async function isThreadRoot(db: Pick<Database, 'query'>, messageId: strin
   return row?.isRoot === true
 }
 
-/** The place of a reply, or why there is none. */
+/** The thread to which a reply belongs, or why there is none. */
 export type FoundPlace = { type: 'place'; place: ReplyPlace } | { type: 'unknown' } | { type: 'deleted' }
 
-/** As `findReplied`. Returns nothing for a space of which the entity is not a member. */
+/** Does the same as `findReplied`. Returns nothing for a space of which the entity is not a member. */
 export function findReplyPlace(
   db: Pick<Database, 'query'>,
   { entityId, ...reply }: { spaceId: string; entityId: string; replyToId: string },
@@ -131,8 +131,8 @@ export function findReplyPlace(
 }
 
 /**
- * Returns the place of a reply to a message of a space that the sender may see, or to the first message of a thread
- * that continues after retention has deleted that message.
+ * Returns the thread for a reply to a message of a space that the sender may see. Also works for the first message
+ * of a thread that retention has deleted while the thread continues.
  */
 export async function findReplied(
   db: Pick<Database, 'query'>,

@@ -14,7 +14,7 @@ export async function saveTokenUse(tx: Pick<Tx, 'accessToken'>, id: string, last
   await tx.accessToken.updateMany({ where: { id }, data: { lastUsedAt } })
 }
 
-/** Revokes a token, unless it is revoked already. */
+/** Revokes a token unless it is already revoked. */
 export async function revokeToken(tx: Tx, id: string, revokedAt: Date): Promise<void> {
   await tx.accessToken.updateMany({ where: { id, revokedAt: null }, data: { revokedAt } })
 }
@@ -26,7 +26,10 @@ export async function revokeTokensOf(tx: Tx, humanId: string, revokedAt: Date): 
   return tokens.map(({ id }) => id)
 }
 
-/** Revokes the tokens that an admin has created with that role: those for admins, and those for other people, who may be admins. */
+/**
+ * Revokes the tokens that an admin has created with that role: tokens for admins, and tokens for other people, who
+ * may be admins.
+ */
 export async function revokeAdminTokensOf(tx: Tx, createdById: string): Promise<string[]> {
   const revoked = await tx.$queryRaw<{ id: string }[]>`
     UPDATE "AccessToken" SET "revokedAt" = now()
@@ -39,12 +42,15 @@ export async function insertInvitation(tx: Tx, invitation: Prisma.InvitationUnch
   await tx.invitation.create({ data: invitation })
 }
 
-/** Deletes invitations. Returns their number. */
+/** Deletes invitations. Returns the number of deleted invitations. */
 export async function deleteInvitations(tx: Tx, where: Prisma.InvitationWhereInput): Promise<number> {
   return (await tx.invitation.deleteMany({ where })).count
 }
 
-/** Deletes the invitation with the hash of a code, and returns its human. Null if there is none, or it has expired. */
+/**
+ * Deletes the invitation with the hash of a code, and returns the id of its human; null if there is none, or if it
+ * has expired.
+ */
 export async function redeemInvitation(tx: Tx, hash: string, now: Date): Promise<string | null> {
   const [found] = await tx.$queryRaw<{ humanId: string }[]>`
     DELETE FROM "Invitation" WHERE hash = ${hash} AND "expiresAt" > ${now} RETURNING "humanId"`

@@ -32,13 +32,13 @@ export async function replaceMcpServerRows(
   await insertMcpServers(tx, servers)
 }
 
-/** Names an MCP server of an agent. */
+/** Identifies an MCP server of an agent. */
 interface McpServerKey {
   agentId: string
   name: string
 }
 
-/** Trusts the tools of a server as they were listed last. */
+/** Trusts the tools that a server listed last. */
 export async function trustListing(tx: Tx, { agentId, name }: McpServerKey): Promise<void> {
   await tx.$executeRaw`
     UPDATE "McpServer" SET fingerprints = fingerprints || coalesce((
@@ -46,7 +46,7 @@ export async function trustListing(tx: Tx, { agentId, name }: McpServerKey): Pro
     WHERE "agentId" = ${agentId} AND name = ${name}`
 }
 
-/** Stores the tools that a server lists now. `seen`: the fingerprints to trust if the list is the first one. */
+/** Stores the tools that a server currently lists. `seen`: the fingerprints to trust if this is the first list. */
 export async function saveListing(
   tx: Tx,
   { agentId, name }: McpServerKey,

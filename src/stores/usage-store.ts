@@ -7,15 +7,17 @@ import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
 // The ledger: the statements that write "DailyUsage", "HumanUsage" and "RootUsage".
 
-/** The maximum delay until a change in a message's usage is published, and the minimum interval between such events. */
+/**
+ * The maximum delay before a change in a message's usage is published, and the minimum interval between such events.
+ */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 
 const PAYING_HUMAN = Prisma.sql`coalesce("payingHumanId", ${rootHuman(Prisma.sql`"payingRootId"`, Prisma.sql`"payingAskers"`)})`
 
 /**
- * Changes that add usage to the day, the human and the root, in a statement that holds a run (`FROM held`).
- * Every statement locks the rows in this order, after the row of the run. The value of the run's
- * `usageDay` before the statement shows whether the run is already counted.
+ * Changes that add usage to the day, the human and the root, in a statement that holds a run (`FROM held`). Every
+ * statement locks the rows in this order, after the row of the run. The value of the run's `usageDay` before the
+ * statement shows whether the day already counts the run.
  */
 export function countInLedger(spent: Spending): Changes {
   const { model, inputTokens, cachedInputTokens, outputTokens, costNanos, estimated } = spent
@@ -48,7 +50,7 @@ export function countInLedger(spent: Spending): Changes {
   }
 }
 
-/** Adds the excluded values to the row with this alias. */
+/** Assignments that add the excluded values to the row with this alias. */
 function summed(row: string): Prisma.Sql {
   const sums = ['inputTokens', 'cachedInputTokens', 'outputTokens', 'costNanos'].map(
     (column) => `"${column}" = ${row}."${column}" + excluded."${column}"`,
@@ -56,14 +58,14 @@ function summed(row: string): Prisma.Sql {
   return Prisma.raw(`${sums.join(', ')}, "isUnpriced" = ${row}."isUnpriced" OR excluded."isUnpriced"`)
 }
 
-/** The columns of a run that name who pays for it. */
+/** The columns of a run that determine to whose budgets its usage counts. */
 type PayingRun = Pick<Run, 'id' | 'attempt' | 'agentId' | 'rootId' | 'deepestSpaceId' | 'triggerSpaceId'> & {
   askers: readonly string[]
 }
 
 /**
- * Counts usage outside a hold, for a run that lost its claim or for a failed generation. Also works
- * if the run was deleted.
+ * Counts usage without holding the run, for a run that lost its claim or for a failed generation. Also works if the
+ * run was deleted.
  */
 export async function countLost(db: Database, run: PayingRun, spent: Spending): Promise<void> {
   const { daily, human, root } = countInLedger(spent)
@@ -84,7 +86,7 @@ const SKIPPED = Prisma.sql`runs = d.runs - 1, "skippedCycles" = d."skippedCycles
 const COUNTS_RUN = Prisma.sql`
   d.day = r."usageDay" AND d."agentId" = r."agentId" AND d."spaceId" = r."usageSpaceId" AND d.model = r."usageModel"`
 
-/** Deletes the run of a rolled-back cycle, and counts it as a skipped cycle. Its usage stays counted. */
+/** Deletes the run of a rolled-back cycle, and counts it as a skipped cycle. The usage of the run remains counted. */
 export const rollBackCycleSql = (runId: string): Prisma.Sql => Prisma.sql`
   WITH gone AS (${deleteRunSql(runId)} RETURNING *),
   daily AS (UPDATE "DailyUsage" d SET ${SKIPPED} FROM gone r WHERE ${COUNTS_RUN} RETURNING 1)
@@ -94,16 +96,19 @@ export const rollBackCycleSql = (runId: string): Prisma.Sql => Prisma.sql`
 /** A root whose usage has changed. */
 export interface ChangedRoot {
   messageId: string
-  /** Null if the message was deleted. */
+  /** The space of the message; null if the message was deleted. */
   spaceId: string | null
-  /** All tokens, as published now. */
+  /** The total number of tokens to publish. */
   tokens: number
 }
 
 /** Selects the roots whose changed usage must be published, with the due time. */
 export const CHANGED_ROOTS_SQL = Prisma.sql`SELECT "rootId" AS id, "tellAt" AS at FROM "RootUsage" WHERE "tellAt" IS NOT NULL`
 
-/** Postpones the due time, so that usage is published again if this process dies first. Returns `ChangedRoot`s. */
+/**
+ * Postpones the due time, so that the usage is published later if this process dies before publishing it. Returns
+ * `ChangedRoot`s.
+ */
 export function postponeChangedSql(rootIds: string[]): Prisma.Sql {
   return Prisma.sql`
     WITH taken AS (
@@ -130,7 +135,7 @@ export function clearPublishedSql(changed: readonly ChangedRoot[]): Prisma.Sql {
 export const deleteRootUsageSql = (rootIds: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`DELETE FROM "RootUsage" WHERE "rootId" IN (${rootIds})`
 
-/** Part of a WITH clause: deletes the usage of those of these roots that have no active run. */
+/** Part of a WITH clause: deletes the usage of those roots that have no active run. */
 export const deleteIdleRootUsageSql = (rootIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "RootUsage" u WHERE u."rootId" IN (${rootIds}) AND NOT EXISTS (
     SELECT 1 FROM "Run" r WHERE r."rootId" = u."rootId" AND r.status IN ${ACTIVE_RUNS_SQL})`

@@ -7,9 +7,9 @@ import type { Tx } from '../platform/db.ts'
 export interface PendingText {
   messageId: string
   fileId: string
-  /** The revision of the text: a change increments it. */
+  /** The revision of the text, which each change increments. */
   revision: number
-  /** The beginning of the text, of a message or of a file's name and text. */
+  /** The beginning of the text of a message, or of the name and text of a file. */
   text: string
 }
 
@@ -22,8 +22,8 @@ export async function searchModelOf(tx: Tx): Promise<SearchModel | null> {
 }
 
 /**
- * Sets the model that computes vectors. If the model differs from the previous one, all texts are processed again. Waits for the
- * transactions that are adding texts, whose triggers have not seen the model.
+ * Sets the model that computes vectors. If it differs from the previous model, all texts are processed again. Waits
+ * for transactions that are adding texts, because their triggers have not seen the new model.
  */
 export async function setSearchModel(tx: Tx, name: string): Promise<void> {
   if ((await searchModelOf(tx))?.name === name) return
@@ -32,13 +32,13 @@ export async function setSearchModel(tx: Tx, name: string): Promise<void> {
   await tx.searchModel.upsert({ where: { id: 1 }, create: data, update: data })
 }
 
-/** Ends the computing of vectors. Vectors of unchanged texts stay. */
+/** Stops the computation of vectors. Vectors of unchanged texts remain. */
 export async function clearSearchModel(tx: Tx): Promise<void> {
   await tx.searchModel.deleteMany()
   await tx.$executeRaw`DELETE FROM "SearchVector" WHERE vector IS NULL`
 }
 
-/** Selects the newest texts without a vector, at most `most`. */
+/** Selects up to `most` of the newest texts without a vector. */
 export const pendingTextsSql = (most: number, characters: number): Prisma.Sql => Prisma.sql`
   SELECT v."messageId", v."fileId", v.revision, left(CASE WHEN v."fileId" = '' THEN coalesce("searchTextOf"(m.parts), '')
     ELSE (SELECT f.name || chr(10) || coalesce(left(x.text, ${characters}::int), '') FROM "File" f LEFT JOIN "FileText" x ON x."fileId" = f.id
@@ -56,15 +56,15 @@ export const storeVectorsSql = (model: string, vectors: readonly TextVector[]): 
     AND EXISTS (SELECT FROM "SearchModel" WHERE name = ${model})`
 
 /**
- * Processes the texts of the next messages, from the newest to the oldest: texts without a vector of the model
- * become pending. Returns whether there may be more.
+ * Processes the texts of the next messages, from newest to oldest: marks texts without a vector of the model as
+ * pending. Returns whether more messages may follow.
  */
 export async function backfillVectors(tx: Tx, model: string, messages: number): Promise<boolean> {
   const [state] = await tx.$queryRaw<SearchModel[]>`SELECT * FROM "SearchModel" WHERE name = ${model} FOR UPDATE`
   if (state === undefined || state.backfillBefore === '') return false
   const { backfillBefore } = state
   const isBefore = backfillBefore === null ? Prisma.sql`true` : Prisma.sql`t."messageId" < ${backfillBefore}`
-  // Locked, because a row must not refer to a text that is deleted at the same time.
+  // Locks the texts, because a row must not refer to a text that is deleted at the same time.
   const [batch] = await tx.$queryRaw<{ oldest: string | null }[]>`
     WITH ids AS MATERIALIZED (
       SELECT t."messageId" FROM "SearchText" t WHERE ${isBefore} GROUP BY 1 ORDER BY 1 DESC LIMIT ${messages}

@@ -4,7 +4,7 @@ import type { Tx } from '../platform/db.ts'
 
 /** The statements that write the tables `AgentVersion` and `AgentDraft`. */
 
-/** The author of a change, and their note about it. */
+/** The author of a change, and the author's note about it. */
 export interface ChangeNote {
   /** The human; null for the operator. */
   authorId: string | null
@@ -18,7 +18,7 @@ export interface NewVersion extends ChangeNote {
   createdAt: Date
 }
 
-/** The number of versions that an agent keeps. */
+/** The maximum number of versions that are kept per agent. */
 const MOST_VERSIONS = 1000
 
 /** Writes a version, and deletes the oldest one above the limit. Returns its id. */
@@ -51,8 +51,8 @@ export async function deleteDraft(tx: Tx, agentId: string): Promise<void> {
 }
 
 /**
- * A column for a run `r` of an agent `a`: the definition that the run began with, if the agent has since changed and
- * that version is still stored; else null.
+ * A column for a run `r` of an agent `a`: the definition with which the run began, if the agent has changed since
+ * then and that version is still stored; otherwise null.
  */
 export const PINNED_DEFINITION_SQL = Prisma.sql`(
   SELECT v.definition FROM "AgentVersion" v

@@ -7,12 +7,15 @@ export async function insertWebhook(tx: Tx, webhook: Prisma.WebhookUncheckedCrea
   return tx.webhook.create({ data: webhook })
 }
 
-/** Deletes webhooks. Returns their number. */
+/** Deletes webhooks. Returns the number of deleted webhooks. */
 export async function deleteWebhooks(tx: Tx, where: Prisma.WebhookWhereInput): Promise<number> {
   return (await tx.webhook.deleteMany({ where })).count
 }
 
-/** Stores a new secret, encrypted; the previous one stays valid until a time. Returns undefined if there is no such webhook. */
+/**
+ * Stores a new encrypted secret. The previous secret stays valid until a given time. Returns undefined if there is
+ * no such webhook.
+ */
 export async function rotateWebhookSecret(
   tx: Tx,
   ids: readonly string[],

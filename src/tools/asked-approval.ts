@@ -12,7 +12,7 @@ interface AskingTool {
   answerMs: number | null
 }
 
-/** Returns the approval that a call needs, by the current policy of its tool. */
+/** Returns the approval that a call needs under the current policy of its tool. */
 export function askedApproval(
   policy: ApprovalPolicy,
   { inputSchema, versionDigest, grantDigest, visible, answerMs }: AskingTool,

@@ -45,19 +45,19 @@ export interface ToolParts {
   reacting: Pick<Reacting, 'reactAs'>
 }
 
-/** The run that gets the tools. */
+/** The run for which tools are created. */
 export interface ToolInput {
   run: Pick<ClaimedRun, 'id' | 'triggerSpaceId'>
   scene: ToolScene
   speech: Speech
 }
 
-/** Where a tool acts: in the space that the run has entered, or in the space that the call names. */
+/** Whether a tool acts in the space that the run has entered, or in the space that the call names. */
 export type ToolPlace = 'active' | 'named'
 
 const PLACES: Record<Toolset, ToolPlace> = { ACTIVE_SPACE: 'active', SPACE_TOOLS: 'named' }
 
-/** The input of a definition: the run, its dependencies, and where the tool acts. */
+/** The input of a definition: the run, the dependencies, and the place in which the tool acts. */
 export interface ToolSetting extends ToolInput {
   parts: ToolParts
   place: ToolPlace
@@ -65,13 +65,19 @@ export interface ToolSetting extends ToolInput {
 
 /** A built-in tool, for both toolsets. */
 export interface ToolDefinition {
-  /** The tool's names in the toolsets ACTIVE_SPACE and SPACE_TOOLS; a toolset lacks the tool if there is no name. */
+  /**
+   * The tool's names in the toolsets ACTIVE_SPACE (`snake`) and SPACE_TOOLS (`camel`). Without a name, the toolset
+   * lacks the tool.
+   */
   names: { snake?: BuiltInToolName; camel?: BuiltInToolName }
-  /** Whether the tool was added when agents could already have a tool of this name: such an agent keeps its own, and does not get this one. */
+  /**
+   * Set if agents could already have a tool of this name when the tool was added. Such an agent keeps its own tool
+   * instead of this one.
+   */
   yieldsToOwn?: true
   /** Whether a run gets the tool; every run by default. */
   isOffered?(input: ToolInput): boolean
-  /** Creates the tool for a run. By default its calls are not shown. */
+  /** Creates the tool for a run. By default, its calls are not shown. */
   create(setting: ToolSetting): ToolBody
 }
 

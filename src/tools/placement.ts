@@ -1,18 +1,18 @@
 import type { Json, JsonObject } from '../lib/json.ts'
 import { type Tool, ToolFailure } from './tool.ts'
 
-/** Where a call is shown at the model's request, for a toolset whose calls name their space. */
+/** The space in which the model wants a call to be shown, for the toolset SPACE_TOOLS. */
 export interface Placement {
-  /** Null if the call is not shown. */
+  /** The space; null if the call is not shown. */
   spaceId: string | null
   /** An agent to wake once the call is shown. */
   mention: string | null
 }
 
-/** The input fields that every visible tool of such a toolset gets. */
+/** The input fields for the placement, which every visible tool of SPACE_TOOLS gets. */
 export const PLACEMENT_FIELDS = ['targetSpaceId', 'mention'] as const
 
-/** Separates the placement from the tool's input: the placement goes into the call's state. */
+/** Separates the placement from the tool's input. The placement becomes part of the call's state. */
 export function takePlacement(
   tool: Pick<Tool, 'placement'> | undefined,
   input: Json,
@@ -28,10 +28,7 @@ export function takePlacement(
   }
 }
 
-/**
- * Reads the placement from a call's state. A mention without a space is ignored. @throws ToolFailure for an
- * invalid id
- */
+/** Reads the placement from a call's state. Ignores a mention without a space. @throws ToolFailure for an invalid id */
 export function placementOf({ placement }: JsonObject): Placement {
   const { targetSpaceId, mention } = (placement ?? {}) as JsonObject
   const spaceId = idIn(targetSpaceId, 'targetSpaceId')
@@ -39,9 +36,8 @@ export function placementOf({ placement }: JsonObject): Placement {
 }
 
 /**
- * Reads the placement from the input fields written so far, in the model's order. Returns null if the
- * placement may still be incomplete, is absent or has an invalid id; errors are reported once the input is
- * complete.
+ * Reads the placement from the input fields written so far, in the model's order. Returns null if the placement may be
+ * incomplete, is absent or has an invalid id. Invalid ids are reported once the input is complete.
  */
 export function placementSoFar(written: JsonObject): Placement | null {
   const fields = Object.keys(written)

@@ -5,7 +5,7 @@ import type { Claim } from '../runs/claiming.ts'
 /** The space that a run has entered. */
 export interface ActiveSpace {
   readonly id: string
-  /** The last message of the space when the run entered it. */
+  /** The `seq` of the last message of the space when the run entered it. */
   readonly seq: number
 }
 
@@ -29,9 +29,9 @@ export interface RunContext extends Claim {
 
 /** The changes to a run's context that its tools return. */
 export interface ToolEffects {
-  /** The sources of content that the run received. */
+  /** The sources of the content that the run has received. */
   learned?: Partial<Marks>
-  /** The run entered this space. */
+  /** The space that the run has entered. */
   entered?: ActiveSpace
   /** Ends the run after this step. */
   ending?: RequestedEnding
@@ -39,14 +39,15 @@ export interface ToolEffects {
 
 /** All changes to a run's context. */
 export interface Effects extends ToolEffects {
-  /** The lineage of a think cycle, with the events that it has claimed since. */
+  /** The lineage of a think cycle, including the events that it has claimed since its start. */
   lineage?: Lineage
   /** The state of a think cycle, as written to its row. */
   state?: Prisma.JsonValue
 }
 
 /**
- * The deepest event of a cycle: messages of the cycle are one hop deeper, and its usage counts for this event's space.
+ * The deepest event of a think cycle. Messages of the cycle are one level deeper, and its usage counts towards the
+ * space of this event.
  */
 export interface Lineage extends Provenance {
   readonly rootId: string
@@ -56,15 +57,15 @@ export interface Lineage extends Provenance {
 
 /** A run that this process executes. */
 export interface RunExecution {
-  /** The run as of now. Each change replaces the value, so read it again after every await. */
+  /** The current context of the run. Each change replaces the object, so read it again after every await. */
   readonly context: RunContext
   /** Aborts when the run is stopped, out of time, or released to another worker. */
   readonly signal: AbortSignal
-  /** Frees this process's slot for another run while it awaits `wait`. */
+  /** Awaits `wait`, and gives the run's slot in this process to another run in the meantime. */
   standAside<T>(wait: Promise<T>): Promise<T>
   /**
-   * Replaces the context. Call it before the next write of the run: rows carry the marks that the run has when they
-   * are written.
+   * Applies effects to the context. Call it before the next write of the run, because rows get the marks that the run
+   * has when they are written.
    */
   apply(effects: Effects): void
 }

@@ -18,12 +18,12 @@ import type { NewFile } from '../stores/file-store.ts'
 import type { RunContext, RunExecution, ToolEffects } from './run-context.ts'
 
 /**
- * A failure that the model receives as the call's result, `{ "error": { "code", "message" } }`. The message
- * contains advice.
+ * A failure that the model receives as the call's result, `{ "error": { "code", "message" } }`. The message advises the
+ * model what to do.
  */
 export class ToolFailure extends Error {
   readonly code: string
-  /** Additional content of the failure. */
+  /** The content of the failure in addition to its message. */
   readonly returned: FailureDetails
   constructor(code: string, message: string, returned: FailureDetails = {}) {
     super(message)
@@ -69,26 +69,29 @@ export interface ToolScene {
     adminAgentId: string | null
     /** The number of members. */
     size: number
-    /** At most 100, agents first; empty for a space whose members the run may not see, and for distant spaces. */
+    /**
+     * At most 100 members, agents first. Empty if the run may not see the members, and for spaces that the prompt does
+     * not show in detail.
+     */
     members: { id: string; name: string; kind: EntityKind; description: string | null }[]
   }[]
 }
 
 /** One call of a tool. */
 export interface ToolUse {
-  /** The run as of this call. Tools do not change a run: they return effects. */
+  /** The run at the time of this call. Tools return effects and do not change the run themselves. */
   context: RunContext
   signal: AbortSignal
   standAside: RunExecution['standAside']
-  /** Our id of the call, `tcl_…`. It is also the idempotency key of the message that the call posts. */
+  /** Parley's id of the call, `tcl_…`, which is also the idempotency key of the message that the call posts. */
   callId: string
-  /** The call's state that survives a crash: its placement, or what the tool stored when it started. */
+  /** The call's state, which survives a crash: its placement, or the data that the tool stored when it started. */
   state: JsonObject
   /**
-   * For a tool that changes the database: runs `work` and journals the call's result in one transaction, so
-   * that a call is repeated after a crash only if it had no effect before. An error rolls the transaction back.
-   * `changed` names the ids of changed entities, each of which gets an audit entry; if it is not called, the
-   * entry is for the agent.
+   * For a tool that changes the database: runs `work` and journals the call's result in one transaction, so that a call
+   * is repeated after a crash only if it had no effect before. An error rolls the transaction back. `work` calls
+   * `changed` with the ids of changed entities, each of which gets an audit entry. If it does not, the agent gets the
+   * entry.
    * @throws the error of `work`, or RunLostError
    */
   inTransaction(work: ToolWork): Promise<ToolReturn>
@@ -105,10 +108,10 @@ export interface ToolReturn extends ToolOutput {
   effects?: ToolEffects
 }
 
-/** The result of a call. */
+/** The result of a call for the model. */
 export interface ToolOutput {
   output: Json
-  /** For models that accept files; `output` describes them. */
+  /** Files for models that accept them; `output` describes the files. */
   files?: readonly ToolFile[]
   /** Binary content of the result, which is stored as files of the call. */
   returned?: readonly ReturnedFile[]
@@ -126,11 +129,11 @@ export interface Tool {
   description: string
   /** JSON Schema of the input object, which is checked before `execute`. */
   inputSchema: JsonObject
-  /** The schema was written outside the server and is not trusted. */
+  /** Set if the schema was written outside the server and is not trusted. */
   isForeign?: true
   /**
-   * A digest of the facts that an approval covers: the address of a call, its execution, and the tool's description. A
-   * change invalidates approvals.
+   * A digest of the properties that an approval covers: the address, the execution, and the tool's description. If one
+   * of them changes, approvals become invalid.
    */
   versionDigest?: string
   /** How calls appear in a space. */
@@ -147,7 +150,7 @@ export interface Tool {
    * confidential spaces.
    */
   outside?: { mayReceiveConfidential: boolean }
-  /** Set if a person or service returns the result: its time limit. `execute` is then not called. */
+  /** The time limit for the result, if a person or service returns it. `execute` is then not called. */
   waitMs?: number
   /**
    * Set if people must approve each call. The call is then executed outside its run, by `executeApproved`, unless a
@@ -155,13 +158,14 @@ export interface Tool {
    */
   approval?: AskedApproval
   /**
-   * Set if each person uses the tool with their own authorization: returns what a call waits for until the person behind the
-   * run has connected; null if they have. @throws ToolFailure if the run works for no such person
+   * Set if each person uses the tool with their own authorization. Returns the approval for which a call waits until
+   * the person behind the run has connected; null if the person has connected.
+   * @throws ToolFailure if the run works for no such person
    */
   connection?(): Promise<AskedApproval | null>
   /** Executes a call from its input alone, without its run. @throws ToolFailure */
   executeApproved?(input: JsonObject, use: ApprovedCall): Promise<ToolOutput>
-  /** The model continues without the result, which arrives in the agent's inbox. */
+  /** Set if the model continues without the result, which arrives in the agent's inbox. */
   asynchronous?: boolean
   /** @throws ToolFailure for a failure that the model can act on */
   execute(input: JsonObject, use: ToolUse): Promise<ToolReturn>
@@ -174,13 +178,13 @@ export type Presence =
   /** The call is shown as a part of a message in the active space. */
   | { type: 'part' }
 
-/** One text field of the input is a message, which is streamed while the model writes it. */
+/** For a tool that posts: one text field of the input is a message, which is streamed while the model writes it. */
 export interface SpeechPresence {
   type: 'speech'
   field: string
   /**
-   * Checks the fields that precede the text, so that a call that will be refused does not stream. @throws
-   * ToolFailure
+   * Checks the fields that precede the text, so that the text of a call that will be refused is not streamed.
+   * @throws ToolFailure
    */
   refuse?(before: JsonObject): Promise<void>
 }
@@ -190,35 +194,35 @@ export interface Speech {
   /** Posts a text in the active space, or finishes the message that was streamed. @throws ToolFailure */
   post(use: ToolUse, text: string, replyTo: string | null): Promise<Message>
   /**
-   * Posts a file in a space, as a separate message. A repeated call after a crash returns the message that was posted before. @throws
-   * ToolFailure
+   * Posts a file in a space, as a separate message. If the call is repeated after a crash, returns the message that was
+   * posted before. @throws ToolFailure
    */
   postFile(use: ToolUse, spaceId: string, file: NewFile): Promise<{ message: Message; fileId: string }>
-  /** For tools that name their space; null if the run posts to its active space. */
+  /** For tools whose calls name their space; null if the run posts to its active space. */
   composite: CompositeSpeech | null
 }
 
 /** Posts the messages of a run whose tools name their space: all texts for one space are parts of one message. */
 export interface CompositeSpeech {
-  /** Adds a text to the run's message in a space. @throws ToolFailure, if possible before anything is posted */
+  /** Adds a text to the run's message in a space. @throws ToolFailure, if possible before any text is posted */
   say(use: ToolUse, utterance: Utterance): Promise<Message>
 }
 
 export interface Utterance {
   spaceId: string
   text: string
-  /** The `replyTo` of the call; absent: the text goes to the default thread of the run in the space. */
+  /** The `replyTo` of the call. If absent, the text goes to the run's default thread in the space. */
   replyTo?: string
   /** An agent member to wake. A mention finishes the message. */
   mention: string | null
   /**
-   * Returns what must be written in the same transaction as the text: the call's result, or the state of a
-   * call that starts to wait, which finishes the message. Replies to the text come after `afterSeq`.
+   * Returns what must be written in the same transaction as the text: the call's result, or the state of a call that
+   * begins to wait, which finishes the message. Replies to the text have a higher `seq` than `afterSeq`.
    */
   journals(
     message: Message,
     afterSeq: number,
   ): { type: 'result'; output: JsonObject } | { type: 'asks'; state: JsonObject; waitMs: number; people: boolean }
-  /** Whether the text is the last part of its message. A mention implies it. */
+  /** Whether the text is the last part of its message. A text with a mention always is. */
   finishes: boolean
 }

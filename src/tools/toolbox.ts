@@ -6,7 +6,7 @@ import type { ToolInput, ToolParts } from './define-tool.ts'
 import type { McpToolset } from './mcp/mcp-toolset.ts'
 import type { Tool } from './tool.ts'
 
-/** Collects the tools of a run by name: the agent's own tools, and the built-in ones. */
+/** Collects the tools of a run by name: the agent's own tools and the built-in tools. */
 export interface Toolbox {
   toolsFor(input: ToolInput): Promise<Map<string, Tool>>
 }
@@ -24,7 +24,7 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
       const own = agent.tools.map((row) => ({ ...ownToolOf(row, parts), asynchronous }))
       const ofToolset = agent.toolset === 'ACTIVE_SPACE' ? own : own.map(displayTool)
       const mcp = await parts.mcp.toolsFor(agent.mcpServers, input.run)
-      // A tool that the agent had before a built-in one got its name takes its place.
+      // The agent's own tool replaces a built-in tool that was added later with the same name.
       const names = new Set(ofToolset.map(({ name }) => name))
       const builtIn = builtInTools(parts, input).filter(({ name }) => !names.has(name))
       const remote = parts.remotes.toolFor(agent)

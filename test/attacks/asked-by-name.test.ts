@@ -17,7 +17,7 @@ const TYPES: Record<string, string> = { tcl: 'ToolCall', run: 'Run', msg: 'Messa
 const PUBLIC_OF_RUN = [
   ...['id', 'agent', 'status', 'stepCount', 'usage', 'rootUsage', 'toolCalls', 'streamCursor', 'children'],
   ...['queuedAt', 'startedAt', 'finishedAt', 'stopReason', 'triggerType', 'triggerSummary', 'depth', 'rootId'],
-  'agentVersion',
+  ...['agentVersion', 'messages'],
 ]
 const PUBLIC_OF_CALL = [
   ...['id', 'toolName', 'status', 'input', 'agent', 'run', 'waitsFor', 'settledAt', 'expiresAt', 'createdAt'],
@@ -91,6 +91,7 @@ describe.each(RULE_STACKS)('a named approver who is not a member of the space, o
       expect(PUBLIC_OF_RUN).toEqual(expect.arrayContaining(shown(asRun)))
       expect(asRun.toolCalls_Run.map((one: Read) => one.id_ToolCall)).toEqual([call.id])
       expect(asRun.children_Run.edges_RunConnection ?? []).toEqual([])
+      expect(asRun.messages_Run.edges_MessageConnection ?? []).toEqual([])
     }
     await look()
     for (const { client } of [alice, { client: admin }])

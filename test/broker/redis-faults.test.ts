@@ -116,7 +116,7 @@ describe.skipIf(!canStartRedis())('Redis with faults', () => {
   })
 
   test('a flush during streaming causes a gap, after which the text is complete again', async () => {
-    await writer.log.append(TOPIC, posted(5), { ordinal: 5 })
+    await writer.log.append(TOPIC, posted(5), { ordinal: 5, isFirst: true })
     const follower = await startStanding()
     const text = startTextReader(reader.log, TOPIC, 'msg_1')
     await write('some text', indexes(9), async (index) => {

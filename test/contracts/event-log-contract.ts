@@ -187,7 +187,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
 
       test('an ended topic is removed after its time', async () => {
         const cursors = await fill(3)
-        await log.append(TOPIC, posted(3), { once: 'a', ordinal: 7 })
+        await log.append(TOPIC, posted(3), { once: 'a', ordinal: 7, isFirst: true })
         await log.expire(TOPIC, 2)
         expect(await readAll(cursors[2]!)).toMatchObject({ type: 'publications', publications: [{ event: posted(3) }] })
         await until('the topic is removed', async () => (await readAll(cursors[2]!)).type === 'gap')
@@ -209,8 +209,11 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
       test('ordinals are appended without a gap and never twice', async () => {
         const [head] = await log.heads([TOPIC])
         expect(await log.lastOrdinals([TOPIC, 'space:two'])).toEqual([null, null])
-        expect(await log.append(TOPIC, posted(7), { ordinal: 7 })).toMatchObject({ type: 'appended' })
+        expect(await log.append(TOPIC, posted(7), { ordinal: 7 })).toEqual({ type: 'missing', after: null })
+        expect(await log.append(TOPIC, posted(7), { ordinal: 7, isFirst: true })).toMatchObject({ type: 'appended' })
         expect(await log.append(TOPIC, posted(7), { ordinal: 7 })).toEqual({ type: 'duplicate' })
+        expect(await log.append(TOPIC, posted(9), { ordinal: 9, isFirst: true })).toEqual({ type: 'missing', after: 7 })
+        expect(await log.append('space:three', posted(1), { ordinal: 1 })).toMatchObject({ type: 'appended' })
         expect(await log.append(TOPIC, posted(3), { ordinal: 3 })).toEqual({ type: 'duplicate' })
         expect(await log.append(TOPIC, posted(10), { ordinal: 10 })).toEqual({ type: 'missing', after: 7 })
         expect(await log.append(TOPIC, posted(8), { ordinal: 8 })).toMatchObject({ type: 'appended' })
@@ -257,7 +260,7 @@ export function describeEventLog(name: string, open: () => Promise<EventLog>): v
         await until('the follower is active', () => follower.gaps() === 1)
         const cursors = await fill(20)
         await follower.hasEntries(20)
-        await log.append(TOPIC, posted(20), { forgets: true, ordinal: 21 })
+        await log.append(TOPIC, posted(20), { forgets: true, ordinal: 21, isFirst: true })
         expect((await follower.hasEntries(21)).at(-1)?.event).toMatchObject(posted(20))
         expect(follower.gaps()).toBe(1)
 

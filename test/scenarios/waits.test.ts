@@ -212,6 +212,27 @@ describe('mentions on waiting message parts, and messages that are replies', () 
       return { ada, runs }
     }
 
+    test('has its queued runs canceled, 50 by the removal and the others by a sweep', async () => {
+      const [ann, gate] = [await stage.person('Ann'), createDeferred()]
+      const ada = await stage.bot('Ada', { maxConcurrentRuns: 1 })
+      const [busy, left] = [await stage.space('Busy', [ann, ada]), await stage.space('Left', [ann, ada])]
+      parley.models.script(forAgent('Ada', () => [{ gate: gate.promise }, { text: 'Done.' }]))
+      await stage.say(ann, busy, 'Keep busy')
+      await until('Ada is busy', () => parley.models.requests.length > 0)
+      const { runs } = await stage.say(ann, left, 'Hello')
+      const { prisma } = parley.app.platform.db
+      await prisma.$executeRaw`
+        INSERT INTO "Run" SELECT (jsonb_populate_record(r, to_jsonb(r) || jsonb_build_object('id', r.id || '-' || n, 'dedupKey', NULL))).*
+        FROM "Run" r CROSS JOIN generate_series(1, 59) n WHERE r.id = ${runs[0].id}`
+      const queued = () => prisma.run.count({ where: { triggerSpaceId: left.id, status: 'QUEUED' } })
+      expect(await queued()).toBe(60)
+      const answer = await stage.ask(ann.client, LEAVE, { input: { spaceId: left.id, entityId: ada.id } })
+      expect(answer.__typename).toBe('RemoveMemberPayload')
+      expect(await queued()).toBeLessThanOrEqual(10)
+      await until('a sweep has canceled the others', async () => (await queued()) === 0)
+      gate.resolve()
+    })
+
     test('has its queued runs end as CANCELED, GONE', async () => {
       const { runs } = await leaving({ maxConcurrentRuns: 1 })
       expect(await stage.ask(stage.admin, STATUS, { id: runs[0].id })).toEqual({

@@ -166,7 +166,7 @@ describe('two clients with five subscriptions each', () => {
       const message = JSON.parse(String(data))
       if (message.type === 'connection_ack') for (const id of IDS) send({ id, type: 'subscribe', payload: { query } })
       if (message.type === 'next') events.set(message.id, (events.get(message.id) ?? 0) + 1)
-      if (message.type === 'pong' && message.payload.text === LONG_PING.payload.text) client.pongs += 1
+      if (message.type === 'pong') client.pongs += 1
     })
     socket.once('open', () => send({ type: 'connection_init', payload: { authorization } }))
     await until('all its subscriptions are active', () => events.size === IDS.length)

@@ -40,6 +40,37 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     return { messages, told }
   }
 
+  test('the first messages of a space are all published, even if they are announced out of order', async () => {
+    const { messages, told } = await spaceOf(4)
+    const [first, second, third, fourth] = messages
+    await Promise.all([third!, second!].map((message) => announcer.announce(message)))
+    expect(await told()).toEqual([first!, second!, third!].map(({ id }) => id))
+    await Promise.all([first!, fourth!].map((message) => announcer.announce(message)))
+    expect(await told()).toEqual(messages.map(({ id }) => id))
+  })
+
+  test('in a copy of a space, the copied messages are not published', async () => {
+    const { messages, told } = await spaceOf(3)
+    const [first, second, third] = messages
+    const { prisma } = domain.platform.db
+    const space = await prisma.space.findUniqueOrThrow({ where: { id: first!.spaceId } })
+    const createdAt = new Date(space.createdAt.getTime() - 1000)
+    await prisma.message.updateMany({ where: { id: { in: [first!.id, second!.id] } }, data: { createdAt } })
+    await announcer.announce(third!)
+    expect(await told()).toEqual([third!.id])
+  })
+
+  test('after the topic of a space was lost, messages from before are not published again', async () => {
+    const { messages, told } = await spaceOf(3)
+    const [first, second, third] = messages
+    const { prisma } = domain.platform.db
+    const anHourAgo = new Date(Date.now() - 3_600_000)
+    await prisma.space.update({ where: { id: first!.spaceId }, data: { createdAt: new Date(0) } })
+    await prisma.message.updateMany({ where: { id: { in: [first!.id, second!.id] } }, data: { createdAt: anHourAgo } })
+    await announcer.announce(third!)
+    expect(await told()).toEqual([third!.id])
+  })
+
   test('messages that arrive before earlier ones wait for these, without a lookup', async () => {
     const { messages, told } = await spaceOf(6)
     const [first, ...others] = messages

@@ -31,7 +31,7 @@ export class MemoryDrafts {
     this.#drafts.set(messageId, { parts, expiresAt: this.#now() + KEPT_MS })
   }
 
-  /** Returns copies, which do not change when a draft grows. */
+  /** Returns copies of the drafts, which do not change when a draft grows. */
   read(messageIds: readonly string[]): Map<string, Draft> {
     const found = new Map<string, Draft>()
     for (const id of messageIds) {

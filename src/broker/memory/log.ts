@@ -17,7 +17,10 @@ import {
 import { PublicationWindow, toLogBatch } from '../window.ts'
 import { MemoryDrafts } from './drafts.ts'
 
-/** An event log in the memory of this process. Other processes do not see it, and it ends with the process. */
+/**
+ * An event log in the memory of this process. Other processes cannot read it, and its content is lost when the process
+ * ends.
+ */
 export function createMemoryLog({ now = Date.now }: { now?: () => number } = {}): EventLog {
   const topics = new MemoryTopics(now)
   const drafts = new MemoryDrafts(now)
@@ -130,7 +133,7 @@ interface Topic {
   expiresAt: number
   /** `expire` was called: appends no longer extend the topic's lifetime. */
   ended: boolean
-  /** A topic with subscribers is emptied when it expires, not deleted. */
+  /** The number of subscribers. While there are any, an expired topic is emptied and not deleted. */
   followers: number
 }
 
@@ -169,10 +172,11 @@ export class MemoryTopics {
   }
 
   append(name: string, event: LogEvent, options: AppendOptions = {}): AppendResult {
-    const { once, ordinal } = options
+    const { once, ordinal, isFirst = false } = options
     const topic = this.at(name)
-    if (ordinal !== undefined && topic.ordinal !== null && ordinal !== topic.ordinal + 1) {
-      return ordinal <= topic.ordinal ? { type: 'duplicate' } : { type: 'missing', after: topic.ordinal }
+    const last = topic.ordinal
+    if (ordinal !== undefined && ordinal !== (last ?? 0) + 1 && !(last === null && isFirst)) {
+      return last !== null && ordinal <= last ? { type: 'duplicate' } : { type: 'missing', after: last }
     }
     if (once !== undefined && !addKey(topic.onceKeys, once)) return { type: 'duplicate' }
     if (ordinal !== undefined) topic.ordinal = ordinal
@@ -183,7 +187,7 @@ export class MemoryTopics {
     const json = JSON.stringify(storedEvent(event, options))
     const publication = { cursor, at, event: JSON.parse(json) as LogEvent }
     const published = [{ offset: offset + 1, bytes: Buffer.byteLength(json), publication }]
-    // Its listeners deliver to others than the requester who appends.
+    // The window's listeners deliver to many subscribers, so their work is not that of the requester who appends.
     asOwnWork(() => topic.window.push(published))
     return { type: 'appended', cursor }
   }

@@ -29,8 +29,8 @@ export interface RedisBrokerOptions {
 }
 
 /**
- * Opens the event log and the signals, with one connection for commands and one for subscriptions; if the URL
- * names several nodes, with both to each master of the cluster.
+ * Opens the event log and the signals, with one connection for commands and one for subscriptions. If the URL names
+ * several nodes, both are opened to each master of the cluster.
  * @throws as createBroker does
  */
 export async function openRedisBroker(options: RedisBrokerOptions): Promise<RedisBroker> {
@@ -44,7 +44,7 @@ export async function openRedisBroker(options: RedisBrokerOptions): Promise<Redi
   }
   const { log, writer, probe } = createRedisEventLog(commands, channels, { prefix, logger, patienceMs, routes })
   try {
-    // ioredis has the list of a cluster's masters only after this.
+    // ioredis has the list of a cluster's masters only after `ready`.
     await commands.ready()
     await routes.ready()
     await checkRedis(target, commands.redis, probe)

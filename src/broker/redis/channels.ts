@@ -18,11 +18,11 @@ export interface RedisChannels {
    */
   textFor(channel: string, payload: object): { channel: string; text: string } | null
   /**
-   * Resolves when the subscription is active, however long Redis is unreachable. @throws LogUnavailableError
-   * if closed before
+   * Resolves when the subscription is active, and waits for as long as Redis is unreachable.
+   * @throws LogUnavailableError if the channels are closed first
    */
   subscribe(channel: string, listener: (payload: unknown) => void): Promise<() => void>
-  /** Called when the subscriptions of a lost connection are restored. */
+  /** Calls the listener when the subscriptions of a lost connection are restored. */
   onReconnect(listener: () => void): () => void
   /** Whether published messages arrive in this process. */
   answers(timeoutMs: number): Promise<boolean>

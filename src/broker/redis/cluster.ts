@@ -17,12 +17,12 @@ import { createOutageLog } from './outages.ts'
 import { isRefusal, unusable } from './refusals.ts'
 import type { ChannelRoutes } from './routes.ts'
 
-/** Returns the slot of a key or channel. The package has no types. */
+/** Returns the slot of a key or channel. Imported with `require`, because the package has no types. */
 const calculateSlot: (key: string) => number = createRequire(import.meta.url)('cluster-key-slot')
 
-/** How often the slot map is read again: Redis does not announce that slots have moved. */
+/** How often the slot map is read again. Redis does not announce that slots have moved. */
 const MAP_INTERVAL_MS = 5000
-/** The same interval while a master is unreachable. */
+/** How often the slot map is read again while a master is unreachable. */
 const LOST_MAP_INTERVAL_MS = 250
 
 /** Opens command connections to all masters of a cluster, given some of its nodes. */
@@ -74,8 +74,8 @@ export function openCluster(target: RedisTarget, logger: BrokerLogger): RedisCon
 const keyOf = ({ options }: Redis) => `${options.host}:${options.port}`
 
 /**
- * Routes each channel to the master of its slot: one connection per master, with sharded pub/sub. ioredis'
- * own implementation does not report whether a subscription is active.
+ * Routes each channel to the master of its slot, over one connection per master with sharded pub/sub. The
+ * implementation in ioredis does not report whether a subscription is active.
  */
 export class ShardRoutes implements ChannelRoutes {
   readonly isSharded = true

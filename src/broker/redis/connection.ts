@@ -9,21 +9,20 @@ import { createOutageLog, type RedisRole } from './outages.ts'
 import { isRefusal, unusable } from './refusals.ts'
 import { sentinelOptionsOf } from './sentinel.ts'
 
-/** The start must fail within 5 s. */
+/** Leaves a second for the rest of the startup, which must fail within 5 s. */
 export const START_TIMEOUT_MS = 4000
 const CONNECT_TIMEOUT_MS = 2000
 const WATCH_INTERVAL_MS = 5000
 
 /**
- * A connection that reconnects forever: to one server, or to all masters of a cluster. It queues nothing
- * while it is down and resends nothing: a command whose response was lost rejects, and `call` decides whether
- * to retry.
+ * A connection to one server, or to all masters of a cluster, that reconnects forever. It does not queue commands while
+ * it is down and does not resend any: a command whose response was lost rejects, and `call` decides whether to retry.
  */
 export interface RedisConnection extends RedisCalls {
   readonly redis: Redis | Cluster
   /**
-   * Resolves once Redis has responded. @throws 4 s after it was opened, with one line that names REDIS_URL
-   * and contains no secret
+   * Resolves once Redis has responded.
+   * @throws if Redis has not responded within 4 s of opening: one line that names REDIS_URL and contains no secret
    */
   ready(): Promise<void>
   /** Whether every server responds within `timeoutMs`. */
@@ -31,7 +30,7 @@ export interface RedisConnection extends RedisCalls {
   close(): void
 }
 
-/** The options of every connection to a target's servers. Its name in CLIENT LIST is `parley-<role>`. */
+/** The options of every connection to a target's servers. Each connection is named `parley-<role>` in CLIENT LIST. */
 export function optionsOf({ username, password, isTls, family }: RedisTarget, role: RedisRole): RedisOptions {
   return {
     ...(username === null ? {} : { username }),
@@ -43,7 +42,8 @@ export function optionsOf({ username, password, isTls, family }: RedisTarget, ro
     disconnectTimeout: 500,
     retryStrategy: (attempt) => Math.min(25 * attempt, 500),
     reconnectOnError: (error) => error.message.includes('READONLY'),
-    // We queue, resend and resubscribe ourselves: ioredis loses commands or subscriptions if a connection breaks twice.
+    // Parley queues, resends and resubscribes itself, because ioredis loses commands or subscriptions if a connection
+    // breaks twice.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -90,8 +90,8 @@ export function openRedis(
 }
 
 /**
- * Destroys connections that are open and do not respond: the peer vanished or hangs. ioredis would
- * wait forever, and so would every later command.
+ * Destroys open connections that do not respond because the peer has vanished or hangs. ioredis would wait for a
+ * response forever, and so would every later command.
  */
 export async function breakWhatHangs(connections: () => Redis[], signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -118,13 +118,13 @@ const REFUSED_PAUSE_MS = 500
 /** Calls to Redis, with retries. */
 export interface RedisCalls {
   /**
-   * Retries until Redis responds, across reconnects, for 5 s or until `deadline` (in ms of `Date.now`). The
+   * Retries the attempt until Redis responds, across reconnects, for 5 s or until `deadline` (in ms of `Date.now`). The
    * attempt must be idempotent.
    * @throws LogUnavailableError
    */
   call<T>(attempt: () => Promise<T>, deadline?: number): Promise<T>
   /**
-   * Retries without a limit of time, even if Redis refuses the call, as long as `isWanted` returns true.
+   * Retries the attempt without a time limit, even if Redis refuses it, as long as `isWanted` returns true.
    * @throws LogUnavailableError once `isWanted` returns false, or the connection is closed
    */
   callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T>
@@ -189,7 +189,7 @@ export function becomesReady(redis: Redis | Cluster, deadline: number, closed: A
   })
 }
 
-/** Settles like the promise, but rejects after `timeoutMs` with the message `words`. A later result is ignored. */
+/** Settles like the promise, but rejects with the message `words` if the promise is still pending after `timeoutMs`. */
 export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, words = 'it does not respond'): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new TimeoutError(words)), timeoutMs)

@@ -1,4 +1,4 @@
-// The event log in Redis: puts together the writer, one reader for each topic that is followed, the drafts and the probe.
+// The event log in Redis, built from the writer, one reader for each followed topic, the drafts and the probe.
 import { decodeCursor, encodeCursor } from '../cursor.ts'
 import { batches, createIterations } from '../follow.ts'
 import { type AppendResult, type EventLog, type FollowOptions, storedEvent } from '../log.ts'
@@ -18,7 +18,7 @@ const HEALTH_TIMEOUT_MS = 900
 export interface RedisEventLogOptions {
   prefix: string
   logger: BrokerLogger
-  /** How long a write waits for its outcome before it is deferred. */
+  /** How long a write waits for Redis before it is deferred. */
   patienceMs: number
   routes: ChannelRoutes
 }
@@ -43,7 +43,7 @@ export function createRedisEventLog(
     for (const { reader } of readers.values()) void reader.catchUp()
   })
 
-  /** All subscribers of a topic share one reader, which is stopped after the last one. */
+  /** All subscribers of a topic share one reader, which stops when the last subscriber ends. */
   async function* followTopic(topic: string, { after, ...hooks }: FollowOptions, signal: AbortSignal) {
     const shared = readers.get(topic) ?? {
       reader: new RedisTopicReader(topic, wakeUpNameOf(topic), channels, reading),
@@ -64,9 +64,10 @@ export function createRedisEventLog(
 
   const log: EventLog = {
     async append(topic, event, options = {}) {
-      const { unlessSealed, once, ordinal, forgets = false } = options
+      const { unlessSealed, once, ordinal, isFirst = false, forgets = false } = options
       const json = JSON.stringify(storedEvent(event, options))
-      return (await writer.write(topic, { type: 'event', json, unlessSealed, once, ordinal, forgets })) as AppendResult
+      const operation = { type: 'event', json, unlessSealed, once, ordinal, isFirst, forgets } as const
+      return (await writer.write(topic, operation)) as AppendResult
     },
     async appendDelta(topic, delta, whole, { unlessSealed } = {}) {
       const result = await writer.write(topic, { type: 'text', delta, whole, unlessSealed, replaces: false })

@@ -4,7 +4,7 @@ import type { BrokerLogger } from '../logger.ts'
 /** The purpose of a connection. */
 export type RedisRole = 'commands' | 'subscriber'
 
-/** A connection that breaks before this time belongs to the same outage. */
+/** A connection that breaks within this time after it was opened belongs to the same outage. */
 const STEADY_MS = 5000
 /** The shortest pause between two reconnects from a server that refuses writes. */
 const READ_ONLY_PAUSE_MS = 2000
@@ -15,8 +15,8 @@ export interface OutageLog {
   /** The last error of the connection; null once it is ready. */
   lastFault(): string | null
   /**
-   * Whether ioredis should reconnect after this error: a replica refuses writes, and after a reconnect another server may
-   * have its address or role.
+   * Whether ioredis should reconnect after this error. It should if a replica refused a write, because a reconnect may
+   * reach the new master.
    */
   reconnectsOn(error: Error): boolean
 }
@@ -27,9 +27,9 @@ export function createOutageLog(role: RedisRole, logger: BrokerLogger, signal: A
   let sentinelFault: string | null = null
   let connected = false
   let connectedAt = 0
-  /** The text for the log. */
+  /** The state that was logged last. */
   let reported: 'connected' | 'lost' | null = null
-  /** The last connection broke early. */
+  /** Whether the last connection broke within `STEADY_MS`. */
   let isUnsteady = false
   let refusedAt = Number.NEGATIVE_INFINITY
   let steady: NodeJS.Timeout | undefined
@@ -51,7 +51,7 @@ export function createOutageLog(role: RedisRole, logger: BrokerLogger, signal: A
     },
     watch(redis) {
       redis.on('error', (error: Error) => {
-        // ioredis reports that all Sentinels are unreachable, regardless of their answers.
+        // ioredis reports "All sentinels are unreachable" even if a Sentinel responded with an error.
         const isOfSentinels = sentinelFault !== null && error.message.startsWith('All sentinels are unreachable')
         lastFault = isOfSentinels ? sentinelFault : error.message || (error as NodeJS.ErrnoException).code || error.name
       })

@@ -7,11 +7,11 @@ import { readDrafts } from './drafts.ts'
 import type { ChannelRoutes } from './routes.ts'
 import { encodeBatch, type Keys, type Operation, parseResults, type ScriptedRedis } from './scripts.ts'
 
-/** Sends test events through Redis back to this process, on its own topics: one on each master of a cluster. */
+/** Sends test events through Redis back to this process, on topics of the probe: one topic on each master of a cluster. */
 export interface Probe {
   /** Tries every command that the event log and the signals use. @throws the first error of Redis */
   tryAll(timeoutMs: number): Promise<void>
-  /** Whether an event is written, received and read within `timeoutMs`. Requires an earlier `tryAll`. */
+  /** Whether a test event is written, received and read within `timeoutMs`. Call `tryAll` first. */
   passes(timeoutMs: number): Promise<boolean>
 }
 
@@ -29,7 +29,7 @@ export interface ProbeParts {
 /** Enough names to find one for each master of a typical cluster. */
 const NAMES = Array.from({ length: 200 }, (_, index) => `probe:${index}`)
 const MESSAGE_ID = 'probe'
-/** If this process dies, its keys expire. */
+/** If this process dies, the keys of its probe expire after this time. */
 const KEPT_MS = 60_000
 
 const EVENT: Operation = {
@@ -52,14 +52,14 @@ const ALL_OPERATIONS: readonly Operation[] = [
 export function createProbe(parts: ProbeParts): Probe {
   const { connection, redis, keys, channels, routes, prefix, wakeUpNameOf } = parts
   const writer = randomBytes(6).toString('hex')
-  /** The batches whose wake-up message has not arrived. */
+  /** The batches whose wake-up message has not arrived, with the function to call when it does. */
   const awaited = new Map<string, () => void>()
   let topics: string[] = []
   let count = 0
-  /** Concurrent callers share one. */
+  /** The probe in progress, which concurrent callers share. */
   let current: Promise<boolean> | null = null
 
-  /** Topics whose channels use different connections. */
+  /** Returns topics whose channels use different connections. */
   function chooseTopics(): string[] {
     const names = NAMES.map((name) => `${name}.${writer}.${count}`)
     const byConnection = new Map(names.map((name) => [routes.connectionOf(prefix + wakeUpNameOf(name)), name]))
@@ -78,7 +78,10 @@ export function createProbe(parts: ProbeParts): Probe {
     })
   }
 
-  /** Returns the keys that were used. @throws if the operations are not executed, or their events are not read and received again */
+  /**
+   * Writes the operations to a topic and returns the keys that were used. @throws if Redis does not execute them, or if
+   * their events are not read and received
+   */
   async function pass(topic: string, operations: readonly Operation[], timeoutMs: number): Promise<string[]> {
     count += 1
     const batch = `${writer}.${count}`

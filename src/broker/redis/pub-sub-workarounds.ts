@@ -8,8 +8,8 @@ import type { BrokerLogger } from '../logger.ts'
 import type { ChannelRoutes } from './routes.ts'
 
 /**
- * `RedisPubSub` of graphql-redis-subscriptions 2.7.0, without these faults of the package and of ioredis 5.11. Each number has a
- * test in test/broker/pub-sub-workarounds.test.ts that fails without its workaround.
+ * `RedisPubSub` of graphql-redis-subscriptions 2.7.0, with workarounds for these faults of the package and of ioredis
+ * 5.11. Each number has a test in test/broker/pub-sub-workarounds.test.ts that fails without its workaround.
  *
  * 1. A rejected SUBSCRIBE also rejects an inner promise that nobody handles, which ends the process. A channel whose
  *    subscription failed is not subscribed to again.
@@ -18,11 +18,11 @@ import type { ChannelRoutes } from './routes.ts'
  *    (davidyaha/graphql-redis-subscriptions#654).
  * 4. A listener that throws ends the process, and the other listeners miss the message.
  * 5. Listeners that are removed while a message is delivered make the delivery throw, which ends the process.
- * 6. Ending a subscription a second time throws.
+ * 6. Ending a subscription twice throws.
  * 7. A message that is not JSON reaches the listeners as a string.
- * 8. Subscriptions are restored by ioredis: it loses them if the connection breaks again in the meantime, leaves a refusal
- *    unhandled (redis/ioredis#2187), and does not report when they are active.
- * 9. Closing leaves pending subscriptions pending, and closes the publishing connection, which is not ours alone.
+ * 8. ioredis restores subscriptions, but loses them if the connection breaks again in the meantime, does not handle a
+ *    refusal (redis/ioredis#2187), and does not report when the subscriptions are active.
+ * 9. Closing leaves pending subscriptions pending, and closes the publishing connection, which other code also uses.
  *
  * RedisPubSub also drops messages that arrive in the same chunk as the confirmation of their channel's subscription. That
  * needs no workaround: such a message was published before `subscribe` resolved.
@@ -30,8 +30,8 @@ import type { ChannelRoutes } from './routes.ts'
 export interface SafePubSub {
   publish(channel: string, payload: object): Promise<void>
   /**
-   * Resolves when the subscription is active, however long Redis is unreachable. @throws LogUnavailableError
-   * if closed before
+   * Resolves when the subscription is active, and waits for as long as Redis is unreachable.
+   * @throws LogUnavailableError if the pub/sub is closed first
    */
   subscribe(channel: string, listener: (payload: object) => void): Promise<() => void>
   close(): void
@@ -92,7 +92,7 @@ const REFUSED_PAUSE_MS = 1000
 interface Wanted {
   /** Resolves when the subscription becomes active for the first time. */
   active: Deferred<void>
-  /** The connection on which the subscription is active. The stream changes with each reconnect. */
+  /** The stream of the connection on which the subscription is active. Each reconnect opens a new stream. */
   stream: Socket | null
 }
 
@@ -157,7 +157,10 @@ class RestoringSubscriber {
     if (wereActive.some((wanted) => wanted.stream === stream)) this.#onRestored()
   }
 
-  /** Stops if the connection breaks in the meantime: the next connection then subscribes to all channels. */
+  /**
+   * Subscribes to channels. Stops if the connection breaks in the meantime, because the next connection subscribes to
+   * all channels.
+   */
   async #subscribe(redis: Redis, channels: readonly NamedWanted[]): Promise<void> {
     const { stream } = redis
     this.#listenTo(redis)
@@ -169,7 +172,7 @@ class RestoringSubscriber {
     void this.#retry(redis, stream)
   }
 
-  /** Sends all commands at once, with `size` channels each. Returns the refusal of a channel, if there is one. */
+  /** Sends all commands at once, with `size` channels each. Returns the error if Redis refused a channel. */
   async #ask(
     redis: Redis,
     stream: Socket,
@@ -189,7 +192,7 @@ class RestoringSubscriber {
       await (this.#routes.isSharded ? redis.ssubscribe(...names) : redis.subscribe(...names))
     } catch (error) {
       if (names.length === 1 || redis.stream !== stream) return { channel: names[0], error: messageOf(error) }
-      // Redis refuses the whole command for one of its channels.
+      // If Redis refuses one channel, it refuses the whole command.
       return this.#ask(redis, stream, channels, 1)
     }
     for (const [, wanted] of channels) {

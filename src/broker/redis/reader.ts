@@ -8,7 +8,10 @@ import type { RedisChannels } from './channels.ts'
 import type { RedisConnection } from './connection.ts'
 import type { Keys, ScriptedRedis } from './scripts.ts'
 
-/** How many publications one refresh of the window reads. If more are missing, subscribers read them from the log. */
+/**
+ * How many publications one refresh of the window reads. If more are missing, the window skips to the end of the topic,
+ * and subscribers read the missing ones from the log.
+ */
 const REFRESH_ENTRIES = 250
 
 /** How many batches are remembered because their wake-up message may still arrive. */
@@ -28,11 +31,11 @@ interface WakeUpMessage {
 }
 
 /**
- * Receives a topic once for all its subscribers in this process. The stream in Redis is the source of truth.
- * A wake-up message only reports that publications were appended. Its publications are used if they continue the window:
- * they start at the next offset, and follow the last known batch. Otherwise, and after each reconnect, the
- * reader reads the stream from its position; that read also detects that Redis lost writes and assigned
- * offsets a second time.
+ * Receives a topic once for all its subscribers in this process. The stream in Redis is the source of truth; a wake-up
+ * message reports that publications were appended, and usually contains them. The reader uses these publications if
+ * they continue the window, which means that they start at the next offset and follow the last known batch. Otherwise,
+ * and after each reconnect, the reader reads the stream from its position. This read also detects whether Redis has
+ * lost writes and assigned their offsets again.
  */
 export class RedisTopicReader implements TopicSource {
   readonly #topic: string
@@ -40,7 +43,7 @@ export class RedisTopicReader implements TopicSource {
   readonly #reading: RedisReading
   readonly #stop = new AbortController()
   readonly #started: Promise<void>
-  /** Reads in progress, so that subscribers at the same position share one. */
+  /** Reads in progress. Subscribers at the same position share a read. */
   readonly #pages = new Map<string, Promise<Page | null>>()
   #window: PublicationWindow | null = null
   /** The batch of the window's last publication. */
@@ -48,7 +51,7 @@ export class RedisTopicReader implements TopicSource {
   /** The last batches, to recognise a wake-up message that arrives after its publications were read. */
   readonly #batches = new Set<string>()
   #refreshing: Promise<void> | null = null
-  /** Whether a wake-up message arrived, or may have been missed, while the window was being created or refreshed. */
+  /** Whether a wake-up message arrived, or may have been lost, while the window was being created or refreshed. */
   #hasMissedWakeUp = false
 
   constructor(topic: string, channel: string, channels: RedisChannels, reading: RedisReading) {
@@ -142,7 +145,7 @@ export class RedisTopicReader implements TopicSource {
     }
   }
 
-  /** Skips publications that a wake-up message has delivered in the meantime. */
+  /** Adds a page to the window, without the publications that a wake-up message has added in the meantime. */
   #pushNew(window: PublicationWindow, { publications, batches }: RedisPage & { type: 'publications' }): void {
     const { offset } = window.end
     const fresh = publications.filter((publication) => publication.offset > offset)
@@ -160,7 +163,7 @@ export class RedisTopicReader implements TopicSource {
     this.#hasMissedWakeUp = true
   }
 
-  /** The last element is the batch of the window's last publication. */
+  /** Remembers batches in order. The last of them is the batch of the window's last publication. */
   #rememberBatches(batches: string[]): void {
     for (const batch of batches) this.#batches.add(batch)
     this.#batch = batches.at(-1) ?? this.#batch
@@ -189,7 +192,7 @@ const PAUSE_MS = 1000
 /** A position, and the batch that wrote the publication there; '' before the first publication. */
 export type PositionWithBatch = StreamPosition & { batch: string }
 
-/** A page, the position of its end, and the batches of its publications. */
+/** A page, the position at its end, and the batches of its publications. */
 export type RedisPage = Page & { at: PositionWithBatch; batches: string[] }
 
 export interface RedisReading {
@@ -199,12 +202,12 @@ export interface RedisReading {
    */
   head(topic: string): Promise<PositionWithBatch>
   /**
-   * Returns the publications after a position, at most `limit`; or a gap. If the publication at a position with a known
-   * batch differs in Redis, Redis has lost confirmed writes and the topic begins a new epoch.
+   * Returns the publications after a position, at most `limit`; or a gap. If Redis holds a publication of another batch
+   * at the position, Redis has lost confirmed writes, and the topic begins a new epoch.
    * @throws LogUnavailableError
    */
   page(topic: string, after: StreamPosition | PositionWithBatch, limit: number): Promise<RedisPage>
-  /** Retries until Redis responds; returns null when the signal aborts. */
+  /** Retries `ask` until Redis responds; returns null when the signal aborts. */
   retryWhileAway<T>(ask: () => Promise<T>, signal: AbortSignal): Promise<T | null>
 }
 

@@ -2,7 +2,7 @@ import { describeRedis, type RedisTarget } from '../../lib/redis-url.ts'
 
 const NO_TLS = 'if it does not expect TLS, use redis:// instead of rediss://'
 
-/** Faults, and what an operator can do about each. The first match counts. */
+/** Errors of Redis, and what an operator can do about each. The first match is used. */
 const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
   [/sentinel.*(WRONGPASS|NOAUTH)/, 'set sentinel_password (and sentinel_username) in the URL'],
   [/sentinel.*(invalid reply: null|No such master)/, 'set ?name= to the name that the Sentinels have for the master'],
@@ -31,7 +31,7 @@ const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
   [/self.signed|unable to (get|verify)|certificate/i, 'name the certificate of its authority in NODE_EXTRA_CA_CERTS'],
 ]
 
-/** The message of ioredis when the server closed the connection instead of answering, as a server that expects TLS does. */
+/** Messages of ioredis for a connection that the server closed without a response, as a server that expects TLS does. */
 const ENDED_EARLY = /Stream isn't writeable|Connection is closed|Protocol error, got "\\u0015"|ECONNRESET/
 const ENDED_EARLY_WORDS =
   'it ends the connection before it answers; if it expects TLS, write rediss:// instead of redis://'

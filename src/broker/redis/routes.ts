@@ -1,20 +1,20 @@
 import type { Redis } from 'ioredis'
 import type { RedisConnection } from './connection.ts'
 
-/** Decides which connection carries a channel. */
+/** Decides which connection subscribes to a channel. */
 export interface ChannelRoutes {
   /** Whether channels use the sharded commands of a cluster, where a channel belongs to the node of its slot. */
   readonly isSharded: boolean
   /** The connection that subscribes to a channel; null while its node is unknown. */
   connectionOf(channel: string): Redis | null
-  /** Calls the listener each time a connection becomes ready, and for all connections when slots have moved. */
+  /** Calls the listener each time a connection becomes ready, and once for every connection when slots have moved. */
   onReady(listener: (redis: Redis) => void): void
   publish(channel: string, text: string): Promise<unknown>
   /** Whether published messages arrive in this process. */
   answers(timeoutMs: number): Promise<boolean>
   /** Resolves once the connections are ready. @throws as RedisConnection.ready does */
   ready(): Promise<void>
-  /** Called when Redis refused a channel subscription. */
+  /** Call it when Redis has refused the subscription to a channel. */
   refused(): void
   close(): void
 }

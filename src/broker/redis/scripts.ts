@@ -16,15 +16,15 @@ import {
  * The event log in Redis. Each script is one atomic step. The keys of a topic share a hash tag:
  * - entries, a stream: id `<n>-0`, fields `t` (time in ms), `e` (the event's JSON) and `b` (the batch that
  * wrote it)
- * - meta, a hash: `e` epoch · `n` offset of the last entry · `b` its batch · `o` highest ordinal · `s` the
- * server's run_id when the epoch was created · `x` when the expiry was last set, or `ended` · `w:<writer>`
- * the last batch of each writer and its outcome
+ * - meta, a hash: `e` epoch · `n` offset of the last entry · `b` its batch · `o` highest ordinal · `s` the server's
+ * run_id when the epoch was created · `x` when the expiry was last set, or `ended` · `w:<writer>` the last batch of
+ * each writer and the outcome of that batch
  * - once keys, a sorted set by offset
  * - sealed, one key per seal
- * - a draft: per message a hash of part index -> UTF-16 length, with `x`; and per part its text,
- * JSON-escaped, so that a delta that ends within a surrogate pair is stored unchanged.
+ * - a draft: per message a hash of part index -> UTF-16 length, with `x`; and per part its text, JSON-escaped, so that
+ * a delta that ends within a surrogate pair is stored unchanged
  *
- * The expiry is set at most every 10 minutes; that interval is added to the retention times.
+ * The expiry is set at most every 10 minutes, and this interval is added to the retention times.
  */
 
 const EXPIRY_INTERVAL_MS = 10 * 60 * 1000
@@ -34,9 +34,9 @@ const WRITER_KEPT_MS = 10 * 60 * 1000
 const MOST_WAKE_UP_BYTES = 16_384
 
 /**
- * `isRewound`: Redis has lost confirmed writes. Either its run_id differs from the one that created the epoch
- * (it was restarted, or another server was promoted; not detectable if INFO is forbidden), or the caller's
- * last known entry is missing, or its offset holds another entry.
+ * `isRewound` returns whether Redis has lost confirmed writes. It detects two cases: Redis has another run_id than when
+ * the epoch was created, because it was restarted or a replica was promoted (not detected if INFO is forbidden); or the
+ * last entry that the caller knows is missing, or was replaced by an entry of another batch.
  */
 const COMMON = `
 local function lifeOfServer()
@@ -60,21 +60,21 @@ end
 `
 
 /**
- * Writes a batch of one writer to one topic, and wakes readers by the command `publish`. Running it again
- * with the same writer and batch number returns the same result without writing.
- * KEYS entries, meta, once; then for each operation the seal that it sets or checks, and for text its draft
- * and its text.
- * ARGV writer, batch, now, epoch to create if there is none, the wake-up channel, then epoch, offset and
- * batch of the last entry known to the writer, `1` to begin a new epoch; then operations:
- * - `event`, `1` if it checks a seal, event, once key or '', ordinal or ''
+ * Writes a batch of one writer to one topic, and wakes readers with the command `publish`. Running it again with the
+ * same writer and batch number returns the same result without writing.
+ * KEYS entries, meta, once; then for each operation the seal that it sets or checks, and for an operation on text the
+ * draft and the text of the part.
+ * ARGV writer, batch, now, epoch to create if there is none, the wake-up channel, then epoch, offset and batch of the
+ * last entry that the writer knows, `1` to begin a new epoch; then operations:
+ * - `event`, `1` if it checks a seal, event, once key or '', ordinal or '', `1` if a topic without an ordinal accepts any
  * - `forgetting`, with the arguments of `event`: the first operation of a batch; drops all earlier entries
  * - `delta`, `1` if it checks a seal, event, part, offset, length, text
  * - `whole`, with the arguments of `delta`: replaces the text of the part
  * - `signal`, channel, text: published unchanged
  * - `seal` · `finish`: shortens the expiry of a draft and its texts · `expire`, ms: the topic has ended
- * Returns the epoch and the outcomes, joined by commas: `a<n>` appended · `d` duplicate · `m<n>` missing
- * after · `s` sealed · `h<n>` already contained, as of n · `o` done · `x` the draft does not fit: this
- * operation and the following ones were not executed.
+ * Returns the epoch and the outcomes, joined by commas: `a<n>` appended · `d` duplicate · `m<n>` ordinals after n are
+ * missing (`m` if the topic has no ordinal) · `s` sealed · `h<n>` the draft already contains the delta, as of entry n ·
+ * `o` done · `x` the delta does not fit the draft, so this operation and the following ones were not executed.
  */
 const WRITE = `${COMMON}
 local entries, meta, once = KEYS[1], KEYS[2], KEYS[3]
@@ -125,9 +125,9 @@ local function finish(draft)
   redis.call('PEXPIRE', draft, ${KEPT_FINISHED_DRAFT_MS})
 end
 
-local function admit(key, number)
-  if number and ordinal and number ~= ordinal + 1 then
-    return number <= ordinal and 'd' or 'm' .. ordinal
+local function admit(key, number, isFirst)
+  if number and number ~= (ordinal or 0) + 1 and (ordinal or not isFirst) then
+    return ordinal and number <= ordinal and 'd' or 'm' .. (ordinal or '')
   end
   if key ~= '' then
     if redis.call('ZADD', once, 'NX', last + 1, key) == 0 then return 'd' end
@@ -158,9 +158,9 @@ while ARGV[a] do
       k = k + 1
     end
     if kind == 'event' or kind == 'forgetting' then
-      outcome = outcome or admit(ARGV[a + 3], tonumber(ARGV[a + 4]))
+      outcome = outcome or admit(ARGV[a + 3], tonumber(ARGV[a + 4]), ARGV[a + 5] == '1')
       if kind == 'forgetting' and not outcome then redis.call('XTRIM', entries, 'MAXLEN', 0) end
-      a = a + 5
+      a = a + 6
     else
       outcome = outcome or grow(kind, KEYS[k], KEYS[k + 1], ARGV[a + 3], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), ARGV[a + 6])
       a, k = a + 7, k + 2
@@ -287,9 +287,13 @@ export type Operation =
       once: string | undefined
       ordinal: number | undefined
       /** See AppendOptions. */
+      isFirst?: boolean
       forgets?: boolean
     }
-  /** Appends a delta to a draft. `replaces`: the delta is the whole text of the part. `event`: if not the delta. */
+  /**
+   * Appends a delta to a draft. `replaces`: the delta is the whole text of the part. `event`: the event to append, if
+   * it is not the delta.
+   */
   | {
       type: 'text'
       delta: TextDelta
@@ -335,7 +339,7 @@ function encode(
   switch (operation.type) {
     case 'event':
       into.args.push(operation.forgets ? 'forgetting' : 'event', mayBeSealed, operation.json)
-      into.args.push(operation.once ?? '', operation.ordinal ?? '')
+      into.args.push(operation.once ?? '', operation.ordinal ?? '', operation.isFirst ? '1' : '0')
       return
     case 'text': {
       const { messageId, partIndex, offset, delta } = operation.delta
@@ -421,7 +425,7 @@ function resultOf(epoch: string, text: string): OperationResult {
     case 'h':
       return { type: 'appended', cursor: encodeCursor({ epoch, offset }) }
     case 'm':
-      return { type: 'missing', after: offset }
+      return { type: 'missing', after: text === 'm' ? null : offset }
     case 's':
       return { type: 'sealed' }
     case 'd':

@@ -5,8 +5,8 @@ import type { RedisTarget } from '../../lib/redis-url.ts'
 const SENTINEL_TIMEOUT_MS = 1000
 
 /**
- * The options of a connection to the master that Sentinels name. Each reconnect queries them again, and an
- * announced failover breaks the connection to the former master even if the master still responds.
+ * The options of a connection to the master that Sentinels name. Each reconnect queries the Sentinels again. When they
+ * announce a failover, the connection to the former master is closed even if that master still responds.
  */
 export function sentinelOptionsOf({ nodes, isTls, sentinel }: RedisTarget): RedisOptions {
   const { masterName: name, username, password } = sentinel
@@ -26,7 +26,10 @@ export function sentinelOptionsOf({ nodes, isTls, sentinel }: RedisTarget): Redi
 
 type ConnectToSentinel = (...given: unknown[]) => Redis
 
-/** ioredis prints each error of its connection for failover announcements, because that connection has no error listener. */
+/**
+ * Adds an error listener to the connection on which ioredis receives failover announcements. Without one, ioredis
+ * prints each error of that connection.
+ */
 class QuietSentinelConnector extends SentinelConnector {
   constructor(options: unknown) {
     super(options as ConstructorParameters<typeof SentinelConnector>[0])

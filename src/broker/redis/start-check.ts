@@ -9,8 +9,8 @@ import { unusable } from './refusals.ts'
 const RETRY_MS = 100
 
 /**
- * Checks once that Redis supports what Parley needs: the database, the eviction policy, and every command.
- * Retries transient errors for 4 s. @throws one line that names REDIS_URL and what to do
+ * Checks once that Redis supports what Parley needs: the database, the eviction policy, and every command. Retries
+ * transient errors for 4 s. @throws an error of one line that names REDIS_URL and what to do
  */
 export async function checkRedis(target: RedisTarget, redis: Redis | Cluster, probe: Probe): Promise<void> {
   const deadline = Date.now() + START_TIMEOUT_MS

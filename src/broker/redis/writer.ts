@@ -18,11 +18,11 @@ import {
 const MOST_OPERATIONS_A_BATCH = 100
 const MOST_CHARACTERS_A_BATCH = 512 * 1024
 const MOST_REMEMBERED_TOPICS = 10_000
-/** How often a queue whose batch has no response is checked. */
+/** How often the writer checks a queue whose batch has had no response. */
 const WAITING_INTERVAL_MS = 1000
 /**
- * The maximum number of buffered operations per topic while Redis is unreachable. Over it, the oldest are
- * dropped.
+ * The maximum number of buffered operations per topic while Redis is unreachable. Above this limit, the oldest
+ * operations are dropped.
  */
 const MOST_WAITING = 10_000
 /** The maximum number of buffered operations of all topics, and of topics. */
@@ -32,7 +32,7 @@ const MOST_TOPICS = 10_000
 /** An operation and the promise of its caller. */
 interface Task {
   operation: Operation
-  /** When the operation fails, in ms of `Date.now`. Null: age alone never fails it. */
+  /** When the operation expires, in ms of `Date.now`; null if it never expires. */
   deadline: number | null
   resolve: (result: OperationResult) => void
   reject: (error: unknown) => void
@@ -55,7 +55,10 @@ interface Queue {
   patience: NodeJS.Timeout | undefined
 }
 
-/** The last publication that this process wrote to a topic. If it is still there, Redis has lost nothing. */
+/**
+ * The last publication that this process wrote to a topic. If Redis still holds this publication, it has lost no write
+ * of this process.
+ */
 interface LastWrite {
   epoch: string
   offset: number
@@ -74,8 +77,8 @@ export interface RedisWriterOptions {
 }
 
 /**
- * Writes one batch at a time per topic; operations that arrive in the meantime form the next batch. So the order of
- * the calls is kept across reconnects, and Redis recognises a repeated batch by its number. While Redis is
+ * Writes one batch at a time per topic; operations that arrive in the meantime form the next batch. The order of the
+ * calls is therefore kept across reconnects, and Redis recognises a repeated batch by its number. While Redis is
  * unreachable, operations are buffered up to a limit and callers do not wait: see `write`.
  */
 export class RedisWriter {
@@ -83,10 +86,10 @@ export class RedisWriter {
   readonly #writer = randomBytes(6).toString('hex')
   readonly #queues = new Map<string, Queue>()
   readonly #lastWrites = new Map<string, LastWrite>()
-  /** The number of operations that are queued and in no batch yet. */
+  /** The number of operations that are queued and not in a batch yet. */
   #waiting = 0
   #batches = 0
-  /** Redis did not respond in time for a topic, and has not responded since. */
+  /** Whether Redis did not respond in time for a topic, and has not responded since. */
   #isAway = false
   #dropped = 0
   #closed = false
@@ -96,9 +99,9 @@ export class RedisWriter {
   }
 
   /**
-   * Resolves with the result; with `deferred` if there is none within `patienceMs`, or at once while Redis
-   * is known to be unreachable. A deferred operation stays queued in order. A text is never deferred: it
-   * rejects after 5 s.
+   * Resolves with the result of the operation. Resolves with `deferred` if Redis does not respond within `patienceMs`,
+   * or at once while Redis is known to be unreachable. A deferred operation stays queued in order. An operation on text
+   * is never deferred: its promise rejects after 5 s.
    */
   write(topic: string, operation: Operation): Promise<OperationResult> {
     if (this.#closed) return Promise.reject(closedError())
@@ -132,7 +135,7 @@ export class RedisWriter {
   }
 
   async #drain(queue: Queue): Promise<void> {
-    // Includes operations that are requested in the same tick.
+    // Lets operations of the same tick join the batch.
     await Promise.resolve()
     while (queue.waiting.length > 0 || queue.hasHoles) {
       const batch = this.#takeBatch(queue)
@@ -206,8 +209,7 @@ export class RedisWriter {
   }
 
   /**
-   * Stops waiting for the response after `ms`. A response that has arrived but was not read yet counts as in
-   * time.
+   * Stops waiting for the response after `ms`. A response that has arrived but has not been read yet counts as in time.
    */
   #watchResponse(queue: Queue, ms: number): void {
     clearTimeout(queue.patience)
@@ -240,7 +242,10 @@ export class RedisWriter {
     this.#dropped = 0
   }
 
-  /** Drops the oldest operations above the limits: those of this topic, of all topics together, or of whole topics. */
+  /**
+   * Drops the oldest operations if this topic or all topics together exceed their limit, and the oldest queue if there
+   * are too many topics.
+   */
   #enforceLimits(queue: Queue): void {
     if (queue.waiting.length > MOST_WAITING) this.#dropOldest(queue, queue.waiting.length - MOST_WAITING)
     if (this.#waiting > MOST_WAITING_IN_ALL) {
@@ -261,7 +266,10 @@ export class RedisWriter {
     queue.hasHoles = true
   }
 
-  /** Drops a queue. Its subscribers receive no gap, because that would require remembering the queue. */
+  /**
+   * Drops a queue. Subscribers of its topic receive no gap, because the writer would have to remember the dropped queue
+   * for that.
+   */
   #dropQueue(queue: Queue, error: Error): void {
     clearTimeout(queue.patience)
     for (const { reject } of [...(queue.sent?.tasks ?? []), ...queue.waiting]) reject(error)
@@ -282,7 +290,10 @@ const beginsBatch = (operation: Operation) => operation.type === 'event' && oper
 
 const closedError = () => new LogUnavailableError('The event log is closed.')
 
-/** Returns the task with the whole text of its part; empty if that text is not available. */
+/**
+ * Returns the task with the whole text of its part. If that text is not available, rejects the task and returns no
+ * task.
+ */
 function wholeOf(task: Task): Task[] {
   try {
     return [{ ...task, operation: withWholeText(task.operation) }]

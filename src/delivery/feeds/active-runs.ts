@@ -1,6 +1,7 @@
-// Stage for speed: caches the active runs of watched agents and updates them from signals. To remove it, return null from `of`:
-// the database is then read for each event. Gain: saves 4.7 of 12.5 statements of a run that one client watches, which is 70 instead of
-// 60 runs a second (docs/decisions/delivery-stages.md). The bound of `bench/durable-runs` needs it.
+// Stage for speed: caches the active runs of watched agents and updates them from signals. To remove it, return null
+// from `of`: the database is then read for each event. Gain: 4.7 fewer of 12.5 statements for a run that one client
+// watches, and 70 instead of 60 runs a second (docs/decisions/delivery-stages.md). The bound of `bench/durable-runs`
+// needs it.
 import DataLoader from 'dataloader'
 import { agentChannel, type ChangedRun } from '../../broker/topics.ts'
 import type { Domain } from '../../graphql/domain.ts'
@@ -13,9 +14,8 @@ import type { PeriodicRecheck } from '../recheck.ts'
 import { createSharedWatch } from '../shared-watch.ts'
 
 /**
- * The active runs of watched agents. They are read once and then updated by signals, so that neither many
- * subscribers nor many changes cause database queries. A periodic recheck finds changes whose signal was
- * lost.
+ * The active runs of watched agents. They are read once and then updated from signals, so that the number of queries
+ * does not grow with the number of subscribers or changes. A periodic recheck finds changes whose signal was lost.
  */
 export interface ActiveRuns {
   /**
@@ -24,8 +24,8 @@ export interface ActiveRuns {
    */
   watch(agentId: string, onChange: () => void): Promise<() => void>
   /**
-   * The active runs, newest first; the same array until a change. Null if the runs are not cached yet, or
-   * nobody watches the agent.
+   * Returns the active runs, newest first, as the same array until a run changes. Null if the runs are not cached yet,
+   * or nobody watches the agent.
    */
   of(agentId: string): readonly ToldRun[] | null
 }
@@ -38,7 +38,7 @@ export function createActiveRuns(
   const rows = rowsOf(domain)
 
   /**
-   * Reads the runs of an agent. After a failure the periodic recheck retries. Until the first success, the
+   * Reads the runs of an agent. After a failure, the periodic recheck reads them again. Until a read has succeeded, the
    * database is read for each event of a subscriber.
    */
   async function lookUp(agentId: string, agent: KnownRuns): Promise<boolean> {
@@ -96,21 +96,24 @@ function rowsOf({ runs }: Pick<Domain, 'runs'>) {
  * late and in any order.
  */
 export interface KnownRuns {
-  /** Applies a signal about a run. @returns whether it changed anything */
+  /** Applies a signal about a run. @returns whether the list of runs changed */
   applySignal(run: ChangedRun): boolean
   /**
-   * Call it before a lookup. It returns a function that applies the rows found, and returns whether they
-   * changed anything.
+   * Call it before a lookup. Returns a function that applies the rows of the lookup and returns whether the list of
+   * runs changed.
    */
   beginLookup(): (found: readonly ToldRun[]) => boolean
-  /** The runs, newest first; the same array until a signal or lookup. Null before the first lookup has finished. */
+  /**
+   * Returns the runs, newest first, as the same array until a signal or lookup. Null before the first lookup has
+   * finished.
+   */
   list(): readonly ToldRun[] | null
 }
 
 interface Known {
-  /** `at`: the version at which the run was recorded. */
+  /** `at`: the value of the logical clock when the run was recorded. */
   runs: Map<string, { run: ToldRun; at: number }>
-  /** Runs that have ended, and when that was recorded. Later signals about them are outdated. */
+  /** Runs that have ended, and when their end was recorded. Later signals about them are outdated. */
   over: Map<string, number>
 }
 
@@ -148,8 +151,8 @@ export function createKnownRuns(): KnownRuns {
 const byNewest = (a: ToldRun, b: ToldRun) => (a.id < b.id ? 1 : -1)
 
 /**
- * Applies the rows of a lookup that began at version `began`: a run that was recorded earlier and is not among
- * the rows has ended.
+ * Applies the rows of a lookup that began at `began` on the logical clock. A run that was recorded earlier and is not
+ * among the rows has ended.
  */
 function applyRows(agent: Known, found: readonly ToldRun[], began: number): boolean {
   const { runs, over } = agent
@@ -161,7 +164,7 @@ function applyRows(agent: Known, found: readonly ToldRun[], began: number): bool
     runs.delete(id)
     over.set(id, performance.now())
   }
-  // For equal states the database wins, because a person may have been erased from the summary.
+  // For equal states, use the row: a person may have been erased from its summary.
   const taken = found.filter((run) => {
     const before = runs.get(run.id)?.run
     if (before === undefined || ageOf(before) !== ageOf(run)) return applyRun(agent, run, began)
@@ -171,7 +174,7 @@ function applyRows(agent: Known, found: readonly ToldRun[], began: number): bool
   return gone.length > 0 || taken.length > 0
 }
 
-/** @returns whether it changed anything */
+/** Records the state of a run, unless a newer one is recorded. @returns whether the list of runs changed */
 function applyRun({ runs, over }: Known, run: ToldRun, at: number): boolean {
   if (over.has(run.id)) return false
   if (isEndedRun(run.status)) {
@@ -190,7 +193,7 @@ function applyRun({ runs, over }: Known, run: ToldRun, at: number): boolean {
  */
 const ageOf = ({ attempt, status }: ToldRun) => 2 * attempt + (status === 'WAITING_TOOL' ? 1 : 0)
 
-/** A signal may carry a summary that was read before an erasure, so keep the summary that is cached already. */
+/** Keeps the cached summary, because a signal may carry a summary that was read before an erasure. */
 const runOfSignal = ({ queuedAt, startedAt, ...run }: ChangedRun, { runs }: Known): ToldRun => ({
   ...run,
   triggerSummary: runs.get(run.id)?.run.triggerSummary ?? run.triggerSummary,

@@ -1,4 +1,4 @@
-// The feed of `agentActivity`: which agents of a space work, and on what.
+// The feed of `agentActivity`: the active runs of the agents of a space.
 import { spaceChannel } from '../../broker/topics.ts'
 import type { Domain } from '../../graphql/domain.ts'
 import type { AgentActivityEvent, Watcher } from '../../graphql/streams.ts'
@@ -26,7 +26,7 @@ export function createAgentActivity(
     return members.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id)
   }
 
-  /** Listens to a space and its agents, and calls `onChange` with the agent to deliver. */
+  /** Listens to a space and its agents, and calls `onChange` with each agent whose activity must be delivered. */
   async function watchAgents(spaceId: string, lifeline: Lifeline, onChange: (agentId: string) => void): Promise<void> {
     let agentIds: string[] = []
     const agentsNow = async () => {
@@ -71,8 +71,8 @@ export function createAgentActivity(
       function deliveryOf(agentId: string): Delivery<AgentActivityEvent> {
         const activeRuns = runsOf(agentId)
         const event = { at: new Date(clock.now()), spaceId, agentId, activeRuns }
-        // Subscribers receive a change at the same time and share its answer; each receives
-        // the initial state separately.
+        // Subscribers receive a change at the same time, so they share its answer. They receive the initial state at
+        // different times.
         const shareKey = delivered.has(agentId) ? activeRuns : null
         delivered.add(agentId)
         return { shareKey, event }

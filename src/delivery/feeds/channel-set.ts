@@ -2,13 +2,13 @@ import { createSerial } from '../../lib/async.ts'
 import type { Lifeline } from '../feed.ts'
 
 /**
- * The set of channels (or other named sources) to which a subscriber listens during its lifeline. `listen`
- * starts listening to one and returns a function that stops it.
+ * The set of channels (or other named sources) to which a subscriber listens during its lifeline. `listen` starts
+ * listening to one of them and returns a function that stops listening.
  */
 export interface ChannelSet {
   /**
-   * Before it resolves, makes the set listen to exactly the channels that `channelsNow` returns. Refreshes run one at a
-   * time: `onChange` is called with the difference before the next one starts.
+   * Resolves when the set listens to exactly the channels that `channelsNow` returns. Refreshes run one at a time, and
+   * `onChange` is called with the difference before the next refresh starts.
    */
   refresh(onChange?: (change: { came: string[]; went: string[] }) => void): Promise<void>
 }
@@ -32,7 +32,7 @@ export function createChannelSet(
 
   async function join(channel: string): Promise<void> {
     const stop = await listen(channel)
-    // If another channel failed in the meantime, nothing else would stop this one.
+    // If another channel failed in the meantime, the lifeline has ended and will not stop this listener.
     if (lifeline.signal.aborted) stop()
     else joined.set(channel, stop)
   }

@@ -1,4 +1,5 @@
-// The feed of `runEvents`: the events of one run from its start or a cursor to its end, and which parts of them a viewer may see.
+// The feed of `runEvents`: the events of one run from its start or a cursor to its end, limited to those that the
+// viewer may receive.
 import { decodeCursor, encodeCursor } from '../../broker/cursor.ts'
 import type { LogBatch, Publication } from '../../broker/log.ts'
 import { type RunLogEvent, runTopic } from '../../broker/topics.ts'
@@ -27,8 +28,8 @@ const THOUGHTS: ReadonlySet<string> = new Set([
 ] satisfies RunLogEvent['type'][])
 
 /**
- * Where a subscriber begins in the log, and the events that are delivered first because the log no longer
- * holds them or never did.
+ * The cursor at which a subscriber begins in the log, and the events that are delivered first because the log does not
+ * hold them.
  */
 interface Beginning {
   after: string
@@ -63,8 +64,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     const isWhole =
       first === undefined ? run.status === 'QUEUED' : first.event.type === 'RunStarted' || ENDS.has(first.event.type)
     if (isWhole && batch.type === 'publications') return { after: start, replayed: [] }
-    // The log begins later than the run. The head was read before the journal, so no event is missed: each one is in the
-    // journal or after the head, and a few are delivered twice.
+    // The log begins later than the run. The head was read before the journal, so each event is in the journal or after
+    // the head: none is missed, and a few may be delivered twice.
     const [now] = await domain.runs.getMany([run.id])
     const replayed = replayOf(now ?? run, await journal.read(run.id))
     return { after: head, replayed: replayed.map(({ at, event }) => eventOf(run.id, head, at, event)) }
@@ -76,7 +77,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     return end && eventOf(runId, cursor, end.at, end.event)
   }
 
-  /** Replaces a gap with a snapshot of the run, and its end event if it has ended. */
+  /** Yields a snapshot of the run in place of a gap, and the run's end event if it has ended. */
   async function* acrossGap(runId: string, cursor: string): AsyncGenerator<RunEvent> {
     const [run = null] = await domain.runs.getMany([runId])
     if (run !== null) yield { type: 'RunSnapshot', cursor, at: new Date(clock.now()), runId }
@@ -177,7 +178,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
   }
 
   /**
-   * All viewers of one scope who may watch a run receive the same events: a service only watches runs that it
+   * All viewers of one scope who may watch a run receive the same events, since a service may watch only runs that it
    * triggered.
    */
   const hubRulesOf = (watched: Watched): HubRules<RunEvent> => ({
@@ -209,7 +210,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     })
 }
 
-/** A run, and whether the viewer receives its agent's thoughts. */
+/** A run, and whether the viewer receives its thoughts: text, reasoning and tool input. */
 interface Watched {
   run: Run
   showsThoughts: boolean
@@ -228,7 +229,7 @@ function eventOfPublication(runId: string, { cursor, at, event }: Publication): 
   return { ...(event as RunLogEvent), cursor, at: new Date(at), runId }
 }
 
-/** For a subscriber that has already received the start event. */
+/** Drops the start event, for a subscriber that has already received it. */
 function withoutStart(to: Subscriber<RunEvent>): Subscriber<RunEvent> {
   return { ...to, deliver: (deliveries) => to.deliver(deliveries.filter(({ event }) => event.type !== 'RunStarted')) }
 }

@@ -77,8 +77,8 @@ export function createSpaceMessages(
   }
 
   /**
-   * Returns the offset of the newest publication if enough publications wait that a snapshot should replace them;
-   * else null.
+   * Returns the offset of the newest publication if so many publications wait that a snapshot should replace them; else
+   * null.
    */
   async function endToSkipTo(cursor: string, topic: string): Promise<number | null> {
     const [head = cursor] = await log.heads([topic]).catch(() => [])
@@ -95,8 +95,8 @@ export function createSpaceMessages(
   }
 
   /**
-   * Delivers one batch after another. If the subscriber exceeds its pace by far, the publications up to the
-   * current end of the topic are skipped and replaced by a snapshot.
+   * Delivers one batch after another. If the subscriber exceeds its pace and many publications wait, a snapshot
+   * replaces the publications up to the current end of the topic.
    */
   async function deliverAll(
     batches: AsyncIterable<LogBatch>,
@@ -146,7 +146,7 @@ export function createSpaceMessages(
       await guards.viewer(viewer, lifeline)
       await guards.space(viewer, spaceId, lifeline)
       lifeline.onEnd(announcer.watch(spaceId))
-      // This happens before the snapshot is read, so that no later change is missed.
+      // Begin to watch before the snapshot is read, so that no change after it is missed.
       const besides = selectsPresence ? watchPresence(spaceId, lifeline) : null
       return async (to) => {
         const { signal } = lifeline
@@ -171,7 +171,7 @@ function spaceEventOf(spaceId: string, { cursor, at, event }: Publication): Spac
 
 export const SPACE_DELETED = 'The space was deleted.'
 
-/** Shared by all subscribers of a group: it must not depend on the viewer. */
+/** All subscribers of a group share the rules, so they must not depend on the viewer. */
 function hubRulesOf(spaceId: string): HubRules<SpaceEvent> {
   return {
     eventOf: (publication) => (publication.event.type === 'SpaceDeleted' ? null : spaceEventOf(spaceId, publication)),

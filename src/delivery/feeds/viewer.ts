@@ -25,8 +25,8 @@ const FOREVER_MS = 2 ** 31 - 1
 const MOST_WAITING = 1000
 
 /**
- * The waiting changes of a subscriber, merged: a snapshot replaces all changes before it, and a change is not
- * added if the last waiting one of its space or call has the same type, since the entity is read at delivery.
+ * The waiting changes of a subscriber, merged: a snapshot replaces all changes before it, and a change is not added if
+ * the last waiting change of its space or call has the same type, since the entity is read at delivery.
  */
 export function createWaitingChanges() {
   const waiting: ViewerChange[] = []
@@ -129,10 +129,10 @@ export type SourcesDomain = Pick<
   'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility' | 'control' | 'grantReading'
 >
 
-/** The maximum number of spaces and agents, newest first, to which a viewer listens who may read all of them. */
+/** The maximum number of spaces and agents, newest first, to which a viewer listens if it may read all of them. */
 const MOST_WATCHED = 1000
 const PAGE = 100
-/** How often new spaces are looked up for admins, and new agents for services, because no signal announces these. */
+/** How often the server looks up new spaces for admins, and new agents for services, because no signal announces them. */
 const LOOKUP_INTERVAL_MS = 2000
 
 const CHANGE_BY_SIGNAL = {
@@ -146,8 +146,8 @@ export function createViewerSources(
   { guards, domain }: { guards: Guards; domain: SourcesDomain },
 ): ViewerSources {
   /**
-   * Returns the channels to which a viewer should listen. For viewers that may read everything, it adds new
-   * ones to `previous`.
+   * Returns the channels to which a viewer should listen. For a viewer that may read everything, these are `previous`
+   * and the channels of new spaces and agents.
    */
   async function channelsOf(viewer: Viewer, previous: readonly string[]): Promise<string[]> {
     const own = viewer.scope === 'HUMAN' ? (await domain.members.spacesOf(viewer.id)).map(spaceChannel) : []
@@ -163,8 +163,8 @@ export function createViewerSources(
   }
 
   /**
-   * Keeps the channels from lookup to lookup. It omits channels of `deleted` spaces, which a lookup in
-   * progress may still contain.
+   * Keeps the channels from one lookup to the next. Omits channels of `deleted` spaces, which a lookup in progress may
+   * still return.
    */
   function createChannelLookup(viewer: Viewer) {
     let previous: string[] = []
@@ -178,8 +178,9 @@ export function createViewerSources(
 
   async function concerns(viewer: Viewer, channel: string, { toolCallId, audience }: ToolSignal): Promise<boolean> {
     if (audience === 'deciders' && viewer.scope !== 'HUMAN') return false
-    // The channel identifies deciders who are members of the space, unless the viewer listens to all spaces. A decider whom
-    // the policy names may not be allowed to read the space.
+    // A signal on a space's channel is for the deciders among the space's members. A viewer who listens to all spaces
+    // may not be a member. Deciders whom the policy names receive the signal on their own channel, because they may not
+    // be allowed to read the space.
     if (audience === 'deciders' && channel !== entityChannel(viewer.id))
       return !isAdmin(viewer) || domain.visibility.isMember(spaceOf(channel) ?? '', viewer.id)
     const [call] = await domain.toolCalls.getMany([toolCallId])
@@ -211,7 +212,8 @@ export function createViewerSources(
       function onToolSignal(channel: string, payload: SignalPayload): void {
         if (!('toolCallId' in payload)) return
         const signal = payload as ToolSignal
-        // Admins receive each call once: through the admin channel, or, if they are asked to decide as a human, through the human's channels.
+        // Admins receive each call once: on the human's channels if they are asked to decide as a human, else on the
+        // admin channel.
         const isDecision = signal.audience === 'deciders'
         if (isAdmin(viewer) && (channel === ADMIN_CHANNEL) === isDecision) return
         const addIfConcerned = async () => {
@@ -315,8 +317,8 @@ async function newest(page: (request: NewestRequest) => Promise<NewestPage>, mos
 const INTERVAL_MS = 500
 
 /**
- * Debounces the changes of each space: the first change passes at once, later ones at most every half second, and
- * the last one is never lost.
+ * Debounces the changes of each space. The first change is delivered at once, later changes at most every half second.
+ * The last change is never lost.
  */
 export interface SpacePace {
   changed(spaceId: string): void

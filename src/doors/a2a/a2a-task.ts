@@ -5,7 +5,7 @@ import { consoleOnly, inputRequestsOf } from '../tasks/input-requests.ts'
 import type { Task, TaskOutput } from '../tasks/tasks.ts'
 import { CURSOR_EXTENSION } from './card.ts'
 
-/** The state of a task in the words of A2A. */
+/** Returns the state of a task in A2A's terms. */
 export const stateOf = ({ status, outcomes }: Task): TaskState => taskStateOf(status, outcomes)
 
 export const contextOf = ({ id, source }: Task): string => source?.spaceId ?? id
@@ -13,7 +13,10 @@ export const contextOf = ({ id, source }: Task): string => source?.spaceId ?? id
 /** The share of a response that the status of a task may take. */
 const STATUS_SHARE = 1 / 4
 
-/** The status of a task, with questions to the user, or the reason of a failure: the first ones that fit into a response. */
+/**
+ * Returns the status of a task, with the questions to the user or the reasons of a failure that fit into a response, in
+ * order.
+ */
 export function statusOf(task: Task, maxResponseBytes: number): object {
   const state = stateOf(task)
   const parts = partsOf(task, state, maxResponseBytes * STATUS_SHARE)
@@ -29,7 +32,7 @@ const HOW_TO_ANSWER =
 
 function partsOf({ outcomes, pending }: Task, state: TaskState, maxBytes: number): object[] {
   if (state === 'TASK_STATE_INPUT_REQUIRED') {
-    // The questions are text, and data.
+    // The status contains each question twice: as text and as data.
     const inputRequests = inputRequestsOf(pending, maxBytes / 2)
     const questions: string[] = Object.values(inputRequests).map(({ params }) => params.message)
     if (questions.length > 0) questions.push(HOW_TO_ANSWER)
@@ -49,7 +52,7 @@ function partsOf({ outcomes, pending }: Task, state: TaskState, maxBytes: number
   )
 }
 
-/** A reply of an agent. `text`: the part of it that is new. */
+/** Returns a reply of an agent as an artifact. `text`: the new part of the reply. */
 export const artifactOf = ({ id, sender }: Message, text: string): object => ({
   artifactId: id,
   name: sender.name,
@@ -58,7 +61,10 @@ export const artifactOf = ({ id, sender }: Message, text: string): object => ({
 
 export const isShown = ({ text }: Message): boolean => text !== ''
 
-/** A whole task. Without a cursor if artifacts are missing. `historyLength`: 0 keeps the artifacts, which are not part of the history. */
+/**
+ * Returns a whole task, without a cursor if artifacts are missing. `historyLength` 0 omits the history, but not the
+ * artifacts.
+ */
 export function taskOf(
   task: Task,
   { replies, cursor, isCut }: Omit<TaskOutput, 'outcomes'>,

@@ -1,6 +1,6 @@
 import { MESSAGE_ONCE_EXTENSION } from '../../lib/a2a-extensions.ts'
 
-/** The extension by which tasks state the position up to which they are complete: the server's cursor. */
+/** The extension by which a task contains a cursor of this server: the position up to which the task is complete. */
 export const CURSOR_EXTENSION = 'urn:parley:a2a:cursor'
 
 export const A2A_PATH = '/a2a'
@@ -11,14 +11,14 @@ export interface Described {
   description: string | null
 }
 
-/** The server as an agent: it answers from the space that a message names. */
+/** The server as an agent. A message names the space whose agents answer it. */
 export const SERVER: Described = {
   id: 'spaces',
   name: 'Parley',
   description: 'Spaces of people and agents. Name a space as contextId.',
 }
 
-/** Returns the agent card of an agent, a space or the server. `url`: where it answers. */
+/** Returns the agent card of an agent, a space or the server. `url`: the URL of its JSON-RPC interface. */
 export function cardOf({ id, name, description }: Described, url: string): object {
   const about = description || `${name}, an agent on a Parley server.`
   return {

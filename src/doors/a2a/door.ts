@@ -25,7 +25,7 @@ const PAGE = 20
 const MOST_ON_PAGE = 100
 /** How many replies of each run a list of tasks shows. */
 const LISTED_REPLIES = 10
-/** The fields of a response around a list of tasks. */
+/** The size of a response without its list of tasks. */
 const AROUND_LIST_BYTES = 1024
 const LONGEST_MESSAGE_ID = 200
 
@@ -43,7 +43,7 @@ const CODES = {
   VERSION_NOT_SUPPORTED: -32009,
 } as const
 
-/** An error of the protocol. */
+/** An error of the A2A protocol. */
 class A2aError extends Error {
   readonly code: number
   constructor(code: keyof typeof CODES, message: string) {
@@ -64,7 +64,7 @@ interface Sent {
   idempotencyKey: string
 }
 
-/** Agents and spaces as A2A 1.0 agents, by JSON-RPC. https://a2a-protocol.org */
+/** Serves agents and spaces as A2A 1.0 agents, by JSON-RPC. https://a2a-protocol.org */
 export function createA2aDoor({
   conversing,
   taskPushes,
@@ -88,7 +88,7 @@ export function createA2aDoor({
     return agent ?? space
   }
 
-  /** Returns a task that belongs to the object of the URL. @throws A2aError */
+  /** Returns a task that belongs to the agent, space or server of the URL. @throws A2aError */
   async function existing(target: Target, caller: Caller, id: unknown): Promise<Task> {
     const task = typeof id === 'string' ? await tasks.read(caller, id) : null
     const isHere =
@@ -101,7 +101,7 @@ export function createA2aDoor({
     return task
   }
 
-  /** Returns the task with the messages of the agents. The cursor is taken before their messages are read. */
+  /** Returns the task with the agents' replies. Its cursor is taken before the replies are read. */
   async function whole(caller: Caller, task: Task): Promise<object> {
     return taskOf(task, await tasks.output(caller, task), maxResponseBytes)
   }
@@ -113,7 +113,7 @@ export function createA2aDoor({
     if (typeof taskId === 'string' && taskId !== '') return answerTask(target, caller, taskId, parts)
     if (typeof messageId !== 'string' || messageId === '' || messageId.length > LONGEST_MESSAGE_ID)
       throw new A2aError('INVALID_PARAMS', `\`messageId\` is required, with at most ${LONGEST_MESSAGE_ID} characters.`)
-    // A message that is sent again because its response was lost is not posted twice.
+    // The key prevents a second post if the client sends a message again because it lost the response.
     const sent = { text: textOf(parts), idempotencyKey: `a2a:${messageId}` }
     if (target.type === 'agent' && caller.viewer.scope !== 'HUMAN') return trigger(target.id, caller, sent)
     const spaceId = await spaceOf(target, caller, typeof contextId === 'string' ? contextId : '')
@@ -168,7 +168,7 @@ export function createA2aDoor({
       await configure(caller, (await unfinished(target, caller, taskId, CONTINUE)).id, input)
       return send(target, caller, params)
     }
-    // Nothing is posted for a configuration that will be refused.
+    // Check the configuration first, so that no message is posted if it is refused.
     const room = await failingAtDoor(() => taskPushes.reserve(caller.viewer, input))
     try {
       const id = await send(target, caller, params)
@@ -224,7 +224,10 @@ export function createA2aDoor({
     return { task: await whole(caller, task) }
   }
 
-  /** Returns the task of each run: that of the message that started it, or of the run itself if the viewer sees no such message. */
+  /**
+   * Returns the task of each run: the task of the message that started the run, or that of the run itself if the viewer
+   * may not see such a message.
+   */
   async function tasksOf(caller: Caller, runs: readonly ListedRun[]): Promise<Map<string, Task>> {
     const ofMessages = await tasks.readMany(
       caller,
@@ -239,7 +242,7 @@ export function createA2aDoor({
     return new Map([...found, ...(await tasks.readMany(caller, others))])
   }
 
-  /** Reads a page with the same number of operations, however many tasks it has. */
+  /** Reads a page of tasks. The number of GraphQL operations does not depend on the number of tasks. */
   async function list(target: Target, caller: Caller, params: Params): Promise<object> {
     const { pageSize, pageToken, includeArtifacts, status } = params
     const first = sizeOf(pageSize)
@@ -265,7 +268,7 @@ export function createA2aDoor({
           )
         : null
     const whole = listed.map(({ task }, index) => taskOf(task, outputs?.[index] ?? NO_OUTPUT, maxResponseBytes))
-    // At least one, which fits.
+    // The page holds at least one task; a single task always fits.
     const shown = firstInBytes(whole, maxResponseBytes - AROUND_LIST_BYTES)
     const { hasNextPage, endCursor } = runs.pageInfo
     const isCut = shown.length < whole.length
@@ -292,7 +295,7 @@ export function createA2aDoor({
     await new Following({ tasks, caller, waiting, event, failure, maxResponseBytes, ...to }).follow(first)
   }
 
-  /** Returns the result; null if it was streamed. @throws DoorError, A2aError */
+  /** Executes a request. Returns the result; null if it was streamed. @throws DoorError, A2aError */
   async function dispatch(target: Target, request: Exchange, asked: Asked): Promise<object | null> {
     const { caller } = request
     const { id, method, params, stream } = asked
@@ -351,7 +354,7 @@ export function createA2aDoor({
       if (result !== null) await exchange.send(200, { jsonrpc: '2.0', id, result })
     } catch (error) {
       const reason = endOf(error, exchange.caller)
-      // Null: nobody reads the response.
+      // `reason` is null if the client has disconnected.
       if (reason !== null) await exchange.send(200, { jsonrpc: '2.0', id, error: errorOf(reason, onError) })
     } finally {
       stream.end()
@@ -373,7 +376,7 @@ export function createA2aDoor({
   }
 }
 
-/** The server, an agent or a space, each with its card. */
+/** The paths of the server, of an agent and of a space, and of their cards. */
 const TARGET = /^((?:\/(agents|spaces)\/([^/]+))?)(\/\.well-known\/agent-card\.json)?$/
 
 interface Asked {
@@ -388,7 +391,7 @@ function idOf(body: unknown): string | number | null {
   return typeof id === 'string' || typeof id === 'number' ? id : null
 }
 
-/** @throws A2aError for a body that is not a request, or has another version */
+/** @throws A2aError for a body that is not a request, or for another protocol version */
 function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
   const id = idOf(body)
   if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof body['method'] !== 'string' || id === null)
@@ -418,7 +421,7 @@ function pushInputOf({ id, url, token, authentication }: Params): PushInput {
   }
 }
 
-/** A configuration without its secrets. */
+/** Returns a push configuration without its secrets. */
 function configOf({ id, taskId, url, scheme }: Awaited<ReturnType<Domain['taskPushes']['list']>>[number]) {
   return { id, taskId, url, ...(scheme === null ? {} : { authentication: { scheme, credentials: '' } }) }
 }
@@ -435,7 +438,7 @@ interface ListedRuns extends Page<ListedRun> {
 const NO_OUTPUT = { replies: [], cursor: null, isCut: false }
 
 const ALL_STATUSES = [...ACTIVE_RUN_STATUSES, ...ENDED_RUN_STATUSES]
-/** The statuses that the runs of a task can have, by its state. */
+/** The statuses that the runs of a task can have, by the task's state. */
 const RUNS_OF: Readonly<Record<TaskState, readonly string[]>> = {
   TASK_STATE_WORKING: ALL_STATUSES,
   TASK_STATE_INPUT_REQUIRED: ALL_STATUSES,
@@ -464,7 +467,10 @@ function filterOf(target: Target, { contextId, status, statusTimestampAfter }: P
   }
 }
 
-/** Whether a task has the status and is listed for this run, which must be the newest of its runs that the filter finds. */
+/**
+ * Whether a task has the status and is listed for this run. A task is listed once, for the newest of its runs that the
+ * filter finds.
+ */
 function isListed(task: Task, { target, status, runId }: { target: Target; status: unknown; runId: string }): boolean {
   if (isGiven(status) && stateOf(task) !== status) return false
   const found = task.outcomes.filter(

@@ -26,7 +26,7 @@ export interface FollowingParts {
   /** Creates the event that ends the stream early. */
   failure(error: unknown): object
   stream: MessageStream
-  /** Whether the stream ends when the client must answer. */
+  /** Whether the stream ends when the task needs input from the client. */
   endsAtInput: boolean
   maxResponseBytes: number
 }
@@ -39,8 +39,8 @@ interface Changed {
 }
 
 /**
- * Sends a task, and then its changes until it ends. Changes that a slow client has not read yet are merged:
- * only the last state that was sent is kept.
+ * Sends a task, and then its changes until the task ends. While a slow client has unread events, changes are not sent;
+ * the next event contains all of them.
  */
 export class Following {
   readonly #parts: FollowingParts
@@ -48,13 +48,13 @@ export class Following {
   readonly #bell = createBell()
   #status = ''
   #runIds: ReadonlySet<string> = new Set()
-  /** Replies that have changed since they were read. */
+  /** Ids of replies that have changed since they were read. */
   readonly #changed = new Set<string>()
-  /** Messages of other runs, by id. */
+  /** Messages of other runs: the run's id by the message's id. */
   readonly #others = new Map<string, string>()
-  /** Whether events about messages were missed, so that all replies must be read again. */
+  /** Whether events about messages may have been missed, so that all replies must be read again. */
   #hasGap = false
-  /** Whether a subscription has ended: everything is read at each recheck. */
+  /** Whether a subscription has ended, so that each recheck must read all replies. */
   #isBlind = false
   #snapshots = 0
   #lostAccess: DoorError | null = null
@@ -63,7 +63,7 @@ export class Following {
     this.#parts = parts
   }
 
-  /** Resolves when the stream has ended. @throws errors before the stream is open */
+  /** Serves the stream and resolves when it has ended. @throws errors that occur before the stream is open */
   async follow(first: Task): Promise<void> {
     const { caller, stream } = this.#parts
     const { source } = first
@@ -85,7 +85,7 @@ export class Following {
     }
   }
 
-  /** Sends an error if the stream ends before the task. */
+  /** Sends changes until the task ends; if the stream must end earlier, sends an error. */
   async #sendUntilEnd(begun: Task): Promise<void> {
     const { stream, failure } = this.#parts
     try {
@@ -93,14 +93,14 @@ export class Following {
       while (this.#continues(task)) task = await this.#next(task)
     } catch (error) {
       const reason = this.#parts.waiting.aborted ? this.#interruption() : error
-      // Null: nobody reads the stream.
+      // `reason` is null if the client has disconnected.
       if (reason !== null) stream.send(failure(reason))
     } finally {
       stream.end()
     }
   }
 
-  /** Returns why the stream ends, although the task does not; null if the client has gone. */
+  /** Returns why the stream ends before the task; null if the client has disconnected. */
   #interruption(): unknown {
     return endOf(SHUT_DOWN, this.#parts.caller)
   }
@@ -155,7 +155,10 @@ export class Following {
     return !isOverTask(state) && !(this.#parts.endsAtInput && state === 'TASK_STATE_INPUT_REQUIRED')
   }
 
-  /** Waits for a change, and sends it. Returns the task. @throws DoorError if the stream cannot continue */
+  /**
+   * Waits for a change or a recheck, and sends what has changed. Returns the task as last read. @throws DoorError if
+   * the stream cannot continue
+   */
   async #next(task: Task): Promise<Task> {
     const { tasks, caller, waiting, stream } = this.#parts
     await this.#bell.wait(RECHECK_MS, waiting)
@@ -179,7 +182,7 @@ export class Following {
     }
   }
 
-  /** Sends new content of the replies: of the changed ones, or of all if events were missed or no more follow. */
+  /** Sends the new content of changed replies. If events were missed, or this is the last read, it checks all replies. */
   async #sendReplies(task: Task): Promise<void> {
     const { tasks, caller } = this.#parts
     if (this.#hasGap || this.#isBlind || !this.#continues(task)) {

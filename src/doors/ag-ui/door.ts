@@ -16,20 +16,20 @@ import { keyOf } from './messages.ts'
 const PLACE = /^\/(agents|spaces)\/([^/]+)$/
 const PING = ':\n\n'
 
-/** Where a stream begins, and when it ends. */
+/** The start position and the scope of a stream. */
 interface Start {
   spaceId: string
   /** See TurnScope. */
   rootId: string | null
   after: string
-  /** Whether the client gets all messages first. */
+  /** Whether the stream begins with a snapshot of all messages. */
   hydrates: boolean
 }
 
 /** A stream that has begun. */
 interface Opened extends Pick<Exchange, 'caller' | 'linkTo'> {
   input: RunInput
-  /** Null: the conversation has not begun. */
+  /** Null if the conversation has not begun. */
   start: Start | null
   stream: EventStream
   maxEventBytes: number
@@ -51,12 +51,12 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
     if (kind === 'spaces') return id
     const conversation = { agentId: id, thread: `ag-ui:${threadId}` }
     if (message === null) return conversing.find(caller, conversation)
-    // Refusing the text must not leave an empty space behind.
+    // Check the text before the space is created, so that a refused text leaves no empty space.
     const onNew = () => checkMessageText(message.text, 'messages')
     return (await conversing.open(caller, { ...conversation, name: nameOf(message.text), onNew })).spaceId
   }
 
-  /** Posts and answers what is new, and opens the stream. */
+  /** Posts the new message, answers calls, and opens the stream. */
   async function open(exchange: Exchange, input: RunInput): Promise<Opened> {
     const { caller, linkTo, maxResponseBytes: maxEventBytes } = exchange
     await exchange.takePlace()
@@ -65,7 +65,7 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
     return { caller, linkTo, maxEventBytes, input, start, stream: exchange.openStream() }
   }
 
-  /** Serves an open stream. Not a part of `open`, so that the stream keeps nothing else of its request in memory. */
+  /** Serves an open stream. Separate from `open`, so that the rest of the request can be freed while the stream is open. */
   async function serve({ caller, linkTo, maxEventBytes, input, start, stream }: Opened): Promise<void> {
     const onIdle = () => void stream.write(PING).catch(() => {})
     const reader = patient(caller, onIdle)
@@ -92,7 +92,7 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
   }
 
   return {
-    // Not async, which takes more memory as long as the stream is open.
+    // Not an async function, which would take more memory while the stream is open.
     handle(exchange) {
       const { method } = exchange
       if (method === 'POST') return exchange.json().then((body) => open(exchange, readRunInput(body)).then(serve))
@@ -115,7 +115,7 @@ const UNEXPECTED = {
 
 const OWN_QUERY = `query DoorOwn($id: ID!) { message(id: $id) { id space { id } } }`
 
-/** Posts and answers what is new. @throws DoorError */
+/** Posts the new message, and submits results and decisions on calls. @throws DoorError */
 async function begin(caller: Caller, spaceId: string, input: RunInput): Promise<Start> {
   const { cursor, lastSeq } = await readPlace(caller, spaceId)
   const resumedRoot = await resume(caller, input.resume)
@@ -125,14 +125,15 @@ async function begin(caller: Caller, spaceId: string, input: RunInput): Promise<
   const isNew = posted?.seq != null && posted.seq > lastSeq
   return {
     spaceId,
-    // This also applies if the client has sent its history again: an answer is then newer than the last message.
+    // If the client has sent its history again, its answers to calls are newer than its last message, so follow the
+    // runs that they continue.
     rootId: (isNew ? null : (resumedRoot ?? answeredRoot)) ?? posted?.id ?? null,
     after: input.after ?? cursor,
     hydrates: input.after === null && !isNew && !hasAnswered,
   }
 }
 
-/** Posts a message once. `seq` is null for a message that the client got from this server. */
+/** Posts a message, unless it was posted before. `seq` is null for a message that the client got from this server. */
 async function post(
   caller: Caller,
   spaceId: string,
@@ -147,7 +148,7 @@ async function post(
 
 const LONGEST_KEY_ID = 150
 
-/** Long ids are hashed, because idempotency keys have a limit. */
+/** Returns the idempotency key of a message. Long ids are hashed, because keys have a maximum length. */
 async function keyFor(id: string): Promise<string> {
   if (id !== '' && id.length <= LONGEST_KEY_ID) return keyOf(id)
   const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id))
@@ -212,7 +213,7 @@ async function run(running: Running): Promise<void> {
     const { waiting, usage } = next.state
     const failure = waiting.length > 0 ? null : failureOf(next.state)
     if (failure !== null) return writer.write({ type: EventType.RUN_ERROR, ...failure })
-    // A client that has answered some interrupts gets the others.
+    // Interrupts that do not fit are sent when the client has answered these.
     const interrupts = firstInBytes(
       waiting.map((call) => interruptOf(call, { spaceId, linkTo })),
       maxEventBytes - FRAME_BYTES,

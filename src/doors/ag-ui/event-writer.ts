@@ -46,14 +46,17 @@ interface Snapshot {
   space: { streamCursor: string; messages: Connection<ShownMessage & Change> } | null
 }
 
-/** When a message was changed after it was complete. */
+/** The times at which a complete message was edited or deleted. */
 interface Change {
   id: string
   editedAt: string | null
   deletedAt: string | null
 }
 
-/** Members may edit often, and each snapshot counts towards the rate of each reader. */
+/**
+ * The minimum time between two snapshots for changes. Members may edit often, and each snapshot counts towards the rate
+ * limit of each reader.
+ */
 const BETWEEN_SNAPSHOTS_MS = 3000
 
 const ENCODER = new EventEncoder({ accept: 'text/event-stream' })
@@ -62,20 +65,20 @@ export interface EventWriterOptions {
   caller: Caller
   stream: EventStream
   spaceId: string
-  /** The messages that the client already has at `cursor`. Null: not known. */
+  /** The messages that the client already has at `cursor`; null if unknown. */
   known: Known | null
-  /** Events up to here are delivered. */
+  /** The client has received all events up to this cursor. */
   cursor: string
   maxEventBytes: number
 }
 
-/** The text of a part that was sent so far. */
+/** How much text of a part was sent, and whether its text message is open. */
 interface SentText {
   length: number
   isOpen: boolean
 }
 
-/** Bytes of an event around its messages, its interrupts, or the input or result of a call. */
+/** The size of an event without its messages, its interrupts, or the input or result of a call. */
 export const FRAME_BYTES = 1024
 
 /** Writes the events of a space as events of AG-UI. Each event carries the position after which its client can resume. */
@@ -86,8 +89,8 @@ export class EventWriter {
   readonly #texts = new Map<string, SentText>()
   readonly #senders = new Map<string, Sender>()
   /**
-   * The ids of everything that the client has: calls by their ids, results by `resultId`, changes shown in a snapshot by
-   * `changeOf`, and messages whose beginning this stream has sent, so that it knows what was sent of them.
+   * The ids of what the client has: calls by their ids, results by `resultId`, changes shown in a snapshot by
+   * `changeOf`, and messages that this stream has sent from their beginning.
    */
   readonly #sent: Set<string>
   #snapshotAt = Number.NEGATIVE_INFINITY
@@ -119,7 +122,7 @@ export class EventWriter {
     for (const [messageId, text] of this.#texts) if (text.isOpen) await this.#endText(messageId, text)
   }
 
-  /** Writes the changes of an event of the space. */
+  /** Writes an event of the space as AG-UI events. */
   async show(event: SpaceEvent): Promise<void> {
     const at = event.cursor
     switch (event.__typename) {
@@ -168,14 +171,14 @@ export class EventWriter {
       const whole = textOf(parts)
       const length = this.#texts.get(messageId)?.length ?? 0
       if (this.#texts.has(messageId) && length >= whole.length) return
-      // It is unknown whether the client already has its own message.
+      // Without `known`, the client may or may not have its own message already, so send a snapshot.
       if (clientId !== null && this.#options.known === null) return this.#snapshot(at)
       this.#texts.set(messageId, { length, isOpen: false })
       await this.#startText(messageId, id, sender)
       await this.#sendText(messageId, whole.slice(length), at)
       return this.#endText(messageId)
     }
-    // Its parts follow as events, even if the message is complete by now: only then each has its own position.
+    // Even for a complete message, wait for the events of its parts, so that each part is sent with its own position.
     if (!parts.some(({ index }) => this.#texts.has(partId(id, index)))) this.#sent.add(id)
   }
 
@@ -185,9 +188,10 @@ export class EventWriter {
     const isMissing = this.#options.known !== null && !this.#sent.has(id)
     const text = this.#texts.get(messageId) ?? { length: isMissing ? 0 : offset, isOpen: false }
     const overlap = text.length - offset
-    // A part of the text is not in the log: the log was lost, or the client's history does not match its cursor.
+    // Some text before this delta is missing, because the log was lost or the client's history does not match its
+    // cursor.
     if (overlap < 0) {
-      // Sent once, even for a message that is too old for the snapshot.
+      // Send only one snapshot for the message, even if the message is too old to be in it.
       this.#sent.add(id)
       return this.#snapshot(at)
     }
@@ -212,7 +216,8 @@ export class EventWriter {
     }
     const text = this.#texts.get(messageId)
     if (text?.isOpen !== true || text.length > part.text.length) return
-    // The part is complete, or a part before it has changed.
+    // The event reports that the part is complete, or that an earlier part has changed. Equal lengths mean that it is
+    // complete.
     if (text.length === part.text.length) {
       this.#advance(at)
       await this.#endText(messageId)
@@ -224,10 +229,11 @@ export class EventWriter {
     await this.#showParts(message, at)
   }
 
-  /** Writes the missing rest of a complete message. */
+  /** Writes the parts of a complete message that are missing. */
   async #showParts(message: ShownMessage, at: string): Promise<void> {
     for (const part of message.parts) {
-      // A client that is disconnected between two parts gets the message again.
+      // Until the last part, keep the earlier position, so that a client that is disconnected between two parts gets
+      // the message again.
       const position = part === message.parts.at(-1) ? at : this.#cursor
       if (part.__typename === 'TextPart') await this.#showText(message.id, part.index, part.text, position)
       else await this.#showPart(message.id, part, position)
@@ -238,7 +244,7 @@ export class EventWriter {
   async #showText(id: string, index: number, whole: string, at: string): Promise<void> {
     const messageId = partId(id, index)
     const text = this.#texts.get(messageId)
-    // Sent before this stream began.
+    // The text was sent before this stream began.
     if (text === undefined && !this.#sent.has(id)) return
     const { length } = text ?? { length: 0 }
     if (length > whole.length) return this.#snapshot(at)
@@ -260,7 +266,7 @@ export class EventWriter {
     const isSent = this.#sent.has(call.id)
     const needsResult = isSettledCall(call.status) && !this.#sent.has(resultId(call.id))
     if (isSent && !needsResult) return
-    // Whether the client has the beginning of the call is not known.
+    // The client may or may not have the beginning of the call, so send a snapshot.
     if (!isSent && this.#options.known === null && !this.#sent.has(id)) return this.#snapshot(at)
     const { id: toolCallId, toolName: toolCallName } = call
     const sender = await this.#senderOf(id)
@@ -286,7 +292,7 @@ export class EventWriter {
     return this.#options.maxEventBytes - FRAME_BYTES
   }
 
-  /** Writes a snapshot for changes of messages. Changes soon after a snapshot wait, and share the next one. */
+  /** Writes a snapshot for an edited or deleted message. Changes soon after a snapshot wait and share the next snapshot. */
   async #showUpdated(message: Change, at: string): Promise<void> {
     if (message.editedAt === null && message.deletedAt === null) return
     const isShown = !isAfter(decodeCursor(at), decodeCursor(this.#cursor))
@@ -364,10 +370,10 @@ export class EventWriter {
 
 const changeOf = ({ id, editedAt, deletedAt }: Change) => `${id} ${editedAt} ${deletedAt}`
 
-/** The newest messages that fit into one event. */
+/** Returns the newest messages that fit into one event. */
 function newestInBytes(messages: readonly Message[], maxBytes: number): Message[] {
   const newest = lastInBytes(messages, maxBytes)
   const first = newest.findIndex(({ role }) => role !== 'tool')
-  // A result is not shown without its call.
+  // Do not begin with a result, whose call would be missing.
   return first === -1 ? [] : newest.slice(first)
 }

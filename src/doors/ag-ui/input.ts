@@ -4,16 +4,16 @@ import { decodeCursor } from '../../broker/cursor.ts'
 import { badInput } from '../exchange.ts'
 import { resultId } from './messages.ts'
 
-/** A request of a client, with the parts of its history that show what is new and what the client already has. */
+/** A request of a client. Its history is divided into what is new and what the client already has. */
 export interface RunInput {
   threadId: string
   runId: string
-  /** The last message, if a human wrote it. It was posted already if the client sends its history again. */
+  /** The last message, if a human wrote it. If the client sends its history again, the message was already posted. */
   message: { id: string; text: string } | null
   /** Results of tool calls that the client has added after the last answer. */
   results: { toolCallId: string; content: string }[]
   resume: ResumeEntry[]
-  /** The cursor after which to resume. Null: not given. */
+  /** The cursor after which to resume; null if the client sent none. */
   after: string | null
   /** Whether the stream continues while calls wait for people. */
   follows: boolean
@@ -22,15 +22,18 @@ export interface RunInput {
 }
 
 export interface Known {
-  /** By id, the lengths of texts. */
+  /** The lengths of the texts by message id. */
   messages: ReadonlyMap<string, number>
-  /** The calls with their input. */
+  /** The ids of the calls whose input the client has. */
   toolCalls: ReadonlySet<string>
   results: ReadonlySet<string>
 }
 
 const LONGEST_ID = 500
-/** Checking many entries against the schema takes long, and blocks the event loop. */
+/**
+ * The maximum number of list entries in a body. Checking more of them against the schema would block the event loop for
+ * too long.
+ */
 const MOST_ENTRIES = 10_000
 
 /** @throws DoorError, BadInputError */
@@ -128,7 +131,7 @@ function contentText(content: Extract<Message, { role: 'user' }>['content']): st
   return texts.join('\n\n')
 }
 
-/** The results after the last message of another role, except results that this server has sent. */
+/** Returns the results after the last message of another role, except results that this server has sent. */
 function newResults(messages: readonly Message[]): RunInput['results'] {
   const tail = messages.slice(messages.findLastIndex(({ role }) => role !== 'tool') + 1)
   return tail.flatMap((message) =>
@@ -141,13 +144,14 @@ function newResults(messages: readonly Message[]): RunInput['results'] {
 function knownOf(messages: readonly Message[]): Known {
   const lengthOf = (message: Message) => {
     const content = ('content' in message ? message.content : null) ?? ''
-    // Other content was sent by the client itself, as a whole.
+    // Content that is not a string comes from the client itself, which has all of it.
     return typeof content === 'string' ? content.length : Number.POSITIVE_INFINITY
   }
   const callsOf = (message: Message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : [])
   return {
     messages: new Map(messages.map((message) => [message.id, lengthOf(message)])),
-    // A client that was disconnected after TOOL_CALL_START has a call without its input, which is at least `{}`.
+    // A client that was disconnected after TOOL_CALL_START has the call with empty arguments. A complete input is at
+    // least `{}`.
     toolCalls: new Set(messages.flatMap(callsOf).flatMap((call) => (call.function.arguments === '' ? [] : call.id))),
     results: new Set(messages.flatMap((message) => (message.role === 'tool' ? [message.toolCallId] : []))),
   }

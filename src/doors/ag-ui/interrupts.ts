@@ -4,7 +4,10 @@ import type { PendingCall } from '../operations.ts'
 import { answerCall, type CallAnswer, pathOfCall, readCall, wordsOf } from '../waiting-calls.ts'
 import { keyOf } from './messages.ts'
 
-/** A decision on a call belongs to its input: a changed input needs a new decision. */
+/**
+ * Returns the id of the interrupt for a call. For a decision it contains a digest of the input, because a changed input
+ * needs a new decision.
+ */
 const interruptId = ({ id, waitsFor, approval }: PendingCall): string =>
   waitsFor === 'DECISION' && approval !== null ? `${id}.${approval.inputDigest}` : id
 
@@ -25,7 +28,7 @@ const SCHEMAS = {
   MESSAGE: { type: 'object', properties: { text: { type: 'string' } } },
 }
 
-/** Describes a call that waits for people. */
+/** Returns the interrupt for a call that waits for people. */
 export function interruptOf(
   call: PendingCall,
   { spaceId, linkTo }: { spaceId: string } & Pick<Exchange, 'linkTo'>,
@@ -48,7 +51,8 @@ export function interruptOf(
 }
 
 /**
- * Answers calls as a client resumes them. Returns the root of the runs that wait for the last one; null if there is none.
+ * Answers calls with a client's `resume` entries. Returns the root of the runs to which the last answered call belongs;
+ * null if there is none.
  * @throws DoorError
  */
 export async function resume(caller: Caller, entries: readonly ResumeEntry[]): Promise<string | null> {
@@ -63,7 +67,7 @@ export async function resume(caller: Caller, entries: readonly ResumeEntry[]): P
   return rootId
 }
 
-/** Null: the call no longer waits, or keeps waiting. @throws DoorError */
+/** Returns the answer to a call; null if the call no longer waits, or is to keep waiting. @throws DoorError */
 function answerOf({ waitsFor }: PendingCall, entry: ResumeEntry, inputDigest: string | null): CallAnswer | null {
   const { interruptId: id, status, payload } = entry
   if (waitsFor === null) return null

@@ -3,7 +3,10 @@ import { jsonBytes } from '../../lib/json.ts'
 import { isSettledCall } from '../../rules/statuses.ts'
 import type { Sender, ShownCall, ShownMessage, ShownPart } from '../operations.ts'
 
-/** The prefix of the idempotency keys of messages from this endpoint; the rest is the client's id. */
+/**
+ * The prefix of the idempotency keys of messages from this endpoint; the rest is the id that the client gave to the
+ * message.
+ */
 const KEY_PREFIX = 'ag-ui:'
 
 export const keyOf = (clientId: string): string => KEY_PREFIX + clientId
@@ -13,37 +16,40 @@ export function clientIdOf({ idempotencyKey }: Pick<ShownMessage, 'idempotencyKe
   return idempotencyKey?.startsWith(KEY_PREFIX) === true ? idempotencyKey.slice(KEY_PREFIX.length) : null
 }
 
-/** Returns the id of the message that shows a part: that of Parley's message for its first part. */
+/** Returns the id of the AG-UI message for a part. The first part has the id of Parley's message. */
 export const partId = (messageId: string, index: number): string => (index === 0 ? messageId : `${messageId}:${index}`)
 
 export const resultId = (callId: string): string => `${callId}:result`
 
-/** AG-UI has no concept of members: the sender of a message is in its metadata, and its name in `name`. */
+/**
+ * Returns the metadata of a message. AG-UI has no concept of members, so the metadata contains the sender; the sender's
+ * name is also in `name`.
+ */
 export function metadataOf(messageId: string, { id, name, kind }: Sender): Metadata {
   return { parley: { messageId, sender: { id, name, kind } } }
 }
 
-/** Returns the input of a call as text, if it has at most `maxBytes` as JSON. */
+/** Returns the input of a call as text; an error as text if the input has more than `maxBytes` as JSON. */
 export const inputOf = ({ input }: ShownCall, maxBytes: number): string =>
   inBytes(JSON.stringify(input ?? {}), maxBytes)
 
-/** Returns the result of a call as text, if it has at most `maxBytes` as JSON. */
+/** Returns the result of a call as text; an error as text if the result has more than `maxBytes` as JSON. */
 export function resultOf({ status, output, error }: ShownCall, maxBytes: number): string {
   if (status === 'DONE') return inBytes(typeof output === 'string' ? output : JSON.stringify(output ?? null), maxBytes)
   return JSON.stringify({ error: { code: status, message: error ?? 'The call has no result.' } })
 }
 
-/** A text that does not fit into an event is replaced by an error, in the format of a failed call. */
+/** Replaces a text that does not fit into an event with an error, in the format of a failed call. */
 const inBytes = (text: string, maxBytes: number): string =>
   jsonBytes(text) <= maxBytes ? text : JSON.stringify({ error: { code: 'TOO_LARGE', message: TOO_LARGE } })
 
 const TOO_LARGE = 'Too long for an event: read it with GraphQL.'
 
-/** The text of a part that is not streamed. */
+/** Returns the text that represents a file. */
 export const fileText = ({ id, name, mediaType }: { id: string; name: string; mediaType: string }): string =>
   `[file ${name} (${mediaType}, ${id})]`
 
-/** The text of a human's message, with its files. */
+/** Returns the text of a human's message, with its files. */
 export function textOf(parts: readonly ShownPart[]): string {
   const texts = parts.flatMap((part) =>
     part.__typename === 'TextPart' ? [part.text] : part.__typename === 'FilePart' ? [fileText(part.file)] : [],
@@ -52,7 +58,8 @@ export function textOf(parts: readonly ShownPart[]): string {
 }
 
 /**
- * Converts a message of a space: that of a human into one message, that of an agent into one for each part and result.
+ * Converts a message of a space to AG-UI messages: one for a human's message, one for each part and result of an
+ * agent's message.
  * @param maxValueBytes the largest input or result of a call
  */
 export function messagesOf(message: ShownMessage, maxValueBytes: number): Message[] {

@@ -27,9 +27,12 @@ export interface Calls {
 }
 
 const DEFAULT_WAIT_SECONDS = 45
-/** Results contain data twice: as data, and as text, in which JSON is up to twice as long. */
+/**
+ * The share of a response for a result's data. A result contains its data twice: as data, and as text, where escaped
+ * JSON is up to twice as long.
+ */
 export const SHARE_OF_DATA = 1 / 4
-/** The fields of a response around its result, with the description of a task. */
+/** The size of a response without its result, including the description of a task. */
 export const AROUND_RESULT_BYTES = 8192
 
 const invalid = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message)
@@ -38,7 +41,10 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
   const mostListBytes = maxResponseBytes * SHARE_OF_DATA
   const tools = createTools(conversing, mostListBytes)
 
-  /** Puts the data into a result, as text too if both fit into the limit of bytes. @throws DoorError if it is too large */
+  /**
+   * Returns a result with the data as text, and also as structured content if both fit into the size limit.
+   * @throws DoorError if the text is too long
+   */
   function resultWith(data: Record<string, unknown>, text = JSON.stringify(data), isError = false): Result {
     const content = [{ type: 'text', text }]
     const whole = { content, structuredContent: data, ...(isError ? { isError } : {}) }
@@ -68,7 +74,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
     return resultWith(data, text, isFinished && hasFailed)
   }
 
-  /** Waits for a task, and answers with its result, with questions to the user, or with the task. */
+  /** Waits for a task. Returns its result, questions to the user, or the task. */
   async function settle(
     exchange: McpExchange,
     { taskId, waitSeconds, dismissed }: { taskId: string; waitSeconds: number | undefined; dismissed: boolean },
@@ -93,7 +99,10 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
     return resultOf(exchange, task)
   }
 
-  /** Continues a call whose questions the client has answered. Posts nothing. */
+  /**
+   * Applies a client's answers to the questions of a call, and posts no message. Returns whether the user dismissed a
+   * question.
+   */
   async function resume(exchange: McpExchange, taskId: string, responses: InputResponses): Promise<boolean> {
     const task = await tasks.read(exchange.caller, taskId)
     if (task === null) throw invalid('`requestState` refers to nothing that you may see.')
@@ -127,7 +136,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
         return await answer(exchange, name, given, context)
       } catch (error) {
         if (!(error instanceof DoorError)) throw error
-        // Models read the error, and can try something else.
+        // Return a tool error, so that the model reads it and can try something else.
         const { code, message, retryAfterMs } = error
         const data = { error: { code, message, ...(retryAfterMs === null ? {} : { retryAfterMs }) } }
         return { content: [{ type: 'text', text: message }], structuredContent: data, isError: true }
@@ -141,7 +150,7 @@ const isFailure = (runStatus: Task['outcomes'][number]['runStatus'], kind: strin
 
 const LONGEST_PROGRESS = 1000
 
-/** Tells a client that asked for progress what the agents are doing. */
+/** Sends a progress notification about the agents' work to a client that asked for progress. */
 function reportProgress({ mcpReq }: ServerContext, { outcomes, waiting }: Task): void {
   const token = (mcpReq._meta as { progressToken?: string | number } | undefined)?.progressToken
   if (token === undefined) return

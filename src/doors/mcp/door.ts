@@ -31,13 +31,13 @@ export interface McpDoorParts {
 }
 
 export const MCP_PATH = '/mcp'
-/** Metadata of OAuth (RFC 9728). */
+/** The path of the OAuth metadata (RFC 9728). */
 export const METADATA_PATH = `/.well-known/oauth-protected-resource${MCP_PATH}`
 
 const MOST_IN_BATCH = 100
 const SERVER_INFO = { name: 'parley', title: 'Parley', version: '1' }
 const MODERN = '2026-07-28'
-/** Lists that are the same for everybody may be cached for five minutes. */
+/** Clients may cache lists that are the same for every viewer for five minutes. */
 const CACHED = { ttlMs: 300_000, cacheScope: 'public' }
 const HEADER_MISMATCH = -32020
 
@@ -47,7 +47,7 @@ const INSTRUCTIONS =
 /** Whether a request opens a stream of notifications. */
 const isListen = (body: unknown): boolean => isObject(body) && body['method'] === 'subscriptions/listen'
 
-/** Returns how many calls of a request may wait for agents: calls that start work, and calls that continue it. */
+/** Returns how many calls of a request may wait for agents, because they start work or continue it. */
 export function waitsOf(body: unknown): number {
   const messages = Array.isArray(body) ? body : [body]
   return messages.filter(mayWait).length
@@ -59,7 +59,7 @@ function mayWait(message: unknown): boolean {
   return WAITING_TOOLS.includes(String(name)) || requestState !== undefined
 }
 
-/** The Model Context Protocol, 2026-07-28, and stateless answers to clients of 2025-11-25. */
+/** Serves the Model Context Protocol of 2026-07-28, and clients of 2025-11-25 without sessions. */
 export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoorParts): Door {
   const tasks = createTasks(maxResponseBytes)
   const calls = createCalls({ conversing, tasks, maxResponseBytes })
@@ -69,7 +69,10 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
   const handlers = { calls, methods, resources, prompts, maxResponseBytes }
   const handler = createMcpHandler((context) => serverFor(context, handlers), { onerror: report, keepAliveMs: 12_000 })
 
-  /** The package also reports requests that it refuses, although these get a response. */
+  /**
+   * Reports an error, unless it is a refused request: the package reports these too, although the client gets a
+   * response.
+   */
   function report(error: Error): void {
     if (!(error instanceof ProtocolError) && !/^(Rejected|Unsupported Media Type)/.test(error.message)) onError(error)
   }
@@ -132,7 +135,7 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
   }
 }
 
-/** @throws errors that the client did not cause */
+/** Returns the response for an error. @throws errors that the client did not cause */
 function failureOf(error: unknown, id: unknown): Response {
   const isOfOperation = error instanceof DoorError
   const told = isOfOperation ? protocolErrorOf(error) : error
@@ -141,7 +144,7 @@ function failureOf(error: unknown, id: unknown): Response {
   return failed(status, told.code, told.message, id, told.data)
 }
 
-/** Returns the refusal of a request whose headers do not fit its body; null if they do. */
+/** Returns an error response if the headers of a request do not match its body; else null. */
 function refusalOf(headers: Headers, body: unknown): Response | null {
   const header = (name: string) => headers.get(name) ?? undefined
   const outcome = classifyInboundRequest({
@@ -165,7 +168,7 @@ function refusalOf(headers: Headers, body: unknown): Response | null {
   return null
 }
 
-/** A JSON-RPC error as an HTTP response. */
+/** Returns a JSON-RPC error as an HTTP response. */
 export function failed(status: number, code: number, message: string, id: unknown = null, data?: unknown): Response {
   const known = typeof id === 'string' || typeof id === 'number' ? id : null
   const error = { code, message, ...(data === undefined ? {} : { data }) }
@@ -174,7 +177,7 @@ export function failed(status: number, code: number, message: string, id: unknow
 
 interface Extra extends Record<string, unknown> {
   exchange: McpExchange
-  /** The method of a single request; null for several. */
+  /** The method of a single request; null for a batch. */
   method: unknown
 }
 
@@ -186,12 +189,12 @@ interface Handlers {
   maxResponseBytes: number
 }
 
-/** The protocol's server for one request. */
+/** Creates the MCP server object for one request. */
 function serverFor(
   { era, authInfo }: McpRequestContext,
   { calls, methods, resources, prompts, maxResponseBytes }: Handlers,
 ): Server {
-  /** @throws ProtocolError for a result over the limit of bytes */
+  /** Returns the result. @throws ProtocolError if it exceeds the size limit */
   function checked(result: Result): Result {
     if (jsonBytes(result) <= maxResponseBytes - AROUND_RESULT_BYTES) return result
     throw protocolErrorOf(tooLong(maxResponseBytes))
@@ -207,7 +210,7 @@ function serverFor(
       ...(isModern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
     },
   })
-  // The package removes the responses from the parameters.
+  // The package moves the responses out of the parameters.
   const update = (params: unknown, { mcpReq }: ServerContext) => methods.update(exchange, params, mcpReq.inputResponses)
   const byMethod: Record<string, (params: unknown, context: ServerContext) => Result | Promise<Result>> = {
     'tools/list': () => ({ tools: TOOL_LIST, ...(isModern ? CACHED : {}) }),
@@ -219,7 +222,8 @@ function serverFor(
     'prompts/get': (params) => prompts.get(exchange, params),
     ...(isModern ? { 'tasks/update': update } : {}),
   }
-  // The package's own handlers refuse the results of tools that are tasks. A method without any handler is answered by 404.
+  // The fallback handles these methods, because the package's own handlers refuse tasks as results of tools. Without a
+  // fallback, the package answers an unknown method with 404.
   if (!isModern || (typeof asked === 'string' && Object.hasOwn(byMethod, asked)))
     server.fallbackRequestHandler = async ({ method, params }, context) => {
       const handle = Object.hasOwn(byMethod, method) ? byMethod[method] : undefined
@@ -227,7 +231,8 @@ function serverFor(
       return checked(await handle(params, context))
     }
   if (isModern) {
-    // This includes methods of 2025-11-25, which the package answers only for handlers with their own schema.
+    // A schema that accepts any parameters. The package knows both methods from 2025-11-25, and answers them only if
+    // the handler has its own schema.
     const ANY = { params: z.looseObject({}) }
     server.setRequestHandler('tasks/get', ANY, async (params) => checked(await methods.get(exchange, params)))
     server.setRequestHandler('tasks/cancel', ANY, (params) => methods.cancel(exchange, params))

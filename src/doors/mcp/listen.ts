@@ -10,15 +10,18 @@ import type { McpExchange, Result } from './exchange.ts'
 import { spaceOf } from './resources.ts'
 import { protocolErrorOf, type TaskMethods } from './task-methods.ts'
 
-/** The key of a notification's position, which is the server's cursor. */
+/** The key of the cursor in a notification. */
 const CURSOR_META_KEY = 'io.parley/cursor'
 const MOST_FOLLOWED = 100
 const KEEP_ALIVE_MS = 12_000
-/** Signals may be lost, and some changes of tasks have none. At each recheck, a few tasks are read again, in turn. */
+/**
+ * The interval of rechecks. Signals may be lost, and some changes of tasks have none, so each recheck reads a few tasks
+ * in turn.
+ */
 const RECHECK_MS = 5000
 const TASKS_A_RECHECK = 5
 
-/** The filter of a client: the objects whose changes it wants to receive. */
+/** The filter of a client: the objects that it wants to follow. */
 interface Wanted {
   uris: string[]
   taskIds: string[]
@@ -32,15 +35,15 @@ export interface ListenParts {
 }
 
 /**
- * Serves one `subscriptions/listen`. Notifications only report that something changed, so those that a slow client has
- * not read yet are merged: their number is limited by the number of objects that it follows.
+ * Serves one `subscriptions/listen`. Notifications only report that an object changed, so while a client reads slowly,
+ * at most one waits for each followed object.
  */
 export class Listening {
   readonly #parts: ListenParts
   readonly #exchange: McpExchange
   readonly #subscriptionId: string | number
   readonly #stream: MessageStream
-  /** Notifications to send, by their subject. */
+  /** Notifications that wait to be sent, by the key of their object. */
   readonly #waiting = new Map<string, { method: string; params: Result }>()
   readonly #ends = new Map<string, () => void>()
   #isOpen = false
@@ -49,7 +52,7 @@ export class Listening {
   #failure: unknown = null
   #keepAlive: NodeJS.Timeout | undefined
   #recheck: NodeJS.Timeout | undefined
-  /** Functions that read a task again, by its id; those that were called last are at the end. */
+  /** Functions that read a task again, by the task's id. The ones that were called last are at the end. */
   readonly #rechecks = new Map<string, () => void>()
 
   constructor(parts: ListenParts, exchange: McpExchange, subscriptionId: string | number, stream: MessageStream) {
@@ -59,7 +62,10 @@ export class Listening {
     this.#stream = stream
   }
 
-  /** Begins everything that the viewer may follow, and acknowledges it. @throws DoorError for a refusal of all */
+  /**
+   * Follows the wanted objects that the viewer may see, and acknowledges them. @throws DoorError if the whole request
+   * is refused
+   */
   async begin(wanted: Wanted): Promise<void> {
     const { signal } = this.#exchange.caller
     const onAbort = () => {
@@ -88,7 +94,10 @@ export class Listening {
     if (this.#exchange.waiting.aborted || this.#ends.size === 0) this.#finish()
   }
 
-  /** Returns the ids that could be followed. Objects that the viewer may not see do not exist. @throws DoorError */
+  /**
+   * Follows objects, and returns the ids of those that could be followed. An object that the viewer may not see is
+   * treated as missing. @throws DoorError
+   */
   async #honored(ids: readonly string[], follow: (id: string) => Promise<boolean>): Promise<string[]> {
     const followed: string[] = []
     for (const id of ids) {
@@ -112,7 +121,7 @@ export class Listening {
     }: {
       spaceMessages: { __typename: string; cursor: string }
     }) => {
-      // Without a position, the first event is the snapshot from which the client begins.
+      // Without a cursor, the first event is a snapshot, which reports no change.
       if (!isFirst && !UNTOLD.has(__typename))
         this.#notify(uri, 'notifications/resources/updated', { uri, _meta: { [CURSOR_META_KEY]: cursor } })
       isFirst = false
@@ -143,17 +152,17 @@ export class Listening {
     await this.#follow(id, (onEnd) =>
       followTask(caller, task, {
         onChange: tellInTurn,
-        // The run has ended: its last state is read.
+        // Without an error, the run has ended, and its last state is read.
         onEnd: (error) => (error === null ? tellInTurn() : onEnd(error)),
       }),
     )
     if (!this.#isOver) this.#rechecks.set(id, tellInTurn)
-    // The state at the beginning, in case it has changed since the client last read it.
+    // Send the current state, in case the task has changed since the client last read it.
     await tell(task)
     return true
   }
 
-  /** Tries again when the rate of the viewer allows it. Other errors end the stream. */
+  /** Runs the work, and again when the viewer's rate limit allows if it was exceeded. Other errors end the stream. */
   async #retrying(key: string, work: () => Promise<void>): Promise<void> {
     while (!this.#isOver)
       try {
@@ -219,7 +228,7 @@ export class Listening {
     return { jsonrpc: '2.0', method, params: { ...params, _meta: meta } }
   }
 
-  /** Ends the stream with its result: no object is left to follow, or the server drains. */
+  /** Ends the stream with its result, when no object is left to follow or the server drains. */
   #finish(): void {
     if (this.#isOver) return
     const { serverInfo } = this.#parts
@@ -230,7 +239,7 @@ export class Listening {
     this.#stream.end()
   }
 
-  /** Ends the stream with an error, so that the client follows again, from its last positions. */
+  /** Ends the stream with an error, so that the client listens again from its last cursors. */
   #fail(error: unknown): void {
     if (this.#isOver) return
     if (this.#isOpen) {
@@ -256,11 +265,11 @@ export class Listening {
 const LIST = 'list'
 const UNKNOWN = new DoorError('INTERNAL_SERVER_ERROR', 'The stream was interrupted: open it again.')
 const HIDDEN: ReadonlySet<string> = new Set(['NOT_FOUND', 'FORBIDDEN'])
-/** Events that change nothing in the resource, or that arrive with each piece of a text. */
+/** Events that cause no notification: they do not change the resource, or arrive with each delta of a text. */
 const UNTOLD: ReadonlySet<string> = new Set(['MessageTextDelta', 'MessageTextReplaced', 'MemberPresenceChanged'])
 const LIST_CHANGES: ReadonlySet<string> = new Set(['ViewerSpaceAdded', 'ViewerSpaceRemoved'])
 
-/** Reads the filter of a request. @returns the fault of an invalid one */
+/** Reads the filter of a request. Returns a message if the filter is invalid. */
 export function wantedBy(params: unknown): Wanted | string {
   const { notifications } = isObject(params) ? params : {}
   if (!isObject(notifications)) return '`notifications` is required.'
@@ -275,7 +284,7 @@ export function wantedBy(params: unknown): Wanted | string {
 const isTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string')
 
-/** Runs the work once more after it, however often it was requested in the meantime. */
+/** Returns a function that runs the work. Requests during a run are joined into one further run after it. */
 function joined(work: () => Promise<void>): () => void {
   let running = false
   let isAsked = false

@@ -23,7 +23,7 @@ const ARGUMENTS = [{ name: 'message', description: 'The text to send to the agen
 
 const invalid = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message)
 
-/** A prompt for each agent that the viewer may see. */
+/** Offers a prompt for each agent that the viewer may see. */
 export function createPrompts(): Prompts {
   return {
     list: ({ caller }, params) =>
@@ -57,7 +57,7 @@ export function createPrompts(): Prompts {
   }
 }
 
-/** A readable name, made unique by the id. */
+/** Returns a readable name for the prompt, made unique by the agent's id. */
 function nameOf({ id, name }: Agent): string {
   const readable = name
     .normalize('NFKD')

@@ -7,7 +7,7 @@ import { asProtocolError } from './task-methods.ts'
 const PAGE = 50
 const MESSAGES = 50
 const MIME_TYPE = 'application/json'
-/** A space, optionally with the position after which changes are reported. */
+/** The URI of a space, optionally with the cursor after which changes are reported. */
 const SPACE_URI = /^parley:\/\/spaces\/(spc_[0-9a-f]{32})(?:\?after=([^&#]{1,500}))?$/
 
 export const uriOf = (spaceId: string): string => `parley://spaces/${spaceId}`
@@ -29,7 +29,7 @@ export interface Resources {
   read(exchange: McpExchange, params: unknown): Promise<Result>
 }
 
-/** Spaces as resources. */
+/** Offers spaces as resources. */
 export function createResources(): Resources {
   return {
     list: ({ caller }, params) =>

@@ -8,12 +8,12 @@ import type { Calls } from './calls.ts'
 import { type McpExchange, type Result, TASKS_EXTENSION } from './exchange.ts'
 import { taskFields } from './task-fields.ts'
 
-/** `tasks/get`, `tasks/update` and `tasks/cancel`, which the protocol's package lacks. */
+/** `tasks/get`, `tasks/update` and `tasks/cancel`, which the MCP package lacks. */
 export interface TaskMethods {
   get(exchange: McpExchange, params: unknown): Promise<Result>
   update(exchange: McpExchange, params: unknown, inputResponses: unknown): Promise<Result>
   cancel(exchange: McpExchange, params: unknown): Promise<Result>
-  /** The state of a task with its questions or its result. */
+  /** Returns the state of a task with its questions or its result. */
   describe(exchange: McpExchange, task: Task): Promise<Result>
 }
 
@@ -23,7 +23,7 @@ export interface TaskMethodParts {
   maxResponseBytes: number
 }
 
-/** @throws MissingRequiredClientCapabilityError unless the client speaks Tasks */
+/** @throws MissingRequiredClientCapabilityError unless the client supports the Tasks extension */
 export function checkTakesTasks({ takesTasks }: McpExchange): void {
   if (takesTasks) return
   throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } })
@@ -75,7 +75,7 @@ export async function asProtocolError<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Errors of the client's input are invalid parameters; objects that it may not see do not exist. */
+/** Converts a DoorError. Errors in the client's input become invalid parameters, as do objects that it may not see. */
 export function protocolErrorOf({ code, message, retryAfterMs }: DoorError): ProtocolError {
   const isInternal = code === 'INTERNAL_SERVER_ERROR' || code === 'RATE_LIMITED'
   const of = isInternal ? ProtocolErrorCode.InternalError : ProtocolErrorCode.InvalidParams

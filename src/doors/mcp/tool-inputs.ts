@@ -25,7 +25,7 @@ interface ToolDefinition<S extends z.ZodType = z.ZodType> {
   title: string
   description: string
   input: S
-  /** Hints of MCP about what the tool does. */
+  /** MCP's annotations: hints about the tool's behaviour. */
   annotations: { readOnlyHint: boolean; destructiveHint?: boolean; idempotentHint?: boolean; openWorldHint: false }
 }
 

@@ -18,7 +18,7 @@ import type { ToolInput, ToolName } from './tool-inputs.ts'
 /** The outcome of a tool. */
 export type ToolOutcome =
   | { type: 'complete'; data: Record<string, unknown> }
-  /** The tool started runs: the result depends on the task, and on how long the client waits. */
+  /** The tool started runs. The result depends on their task, and on how long the client waits. */
   | { type: 'started'; taskId: string; waitSeconds: number | undefined }
 
 export type Tools = { [N in ToolName]: (caller: Caller, input: ToolInput<N>) => Promise<ToolOutcome> }
@@ -32,7 +32,7 @@ const complete = (data: Record<string, unknown>): ToolOutcome => ({ type: 'compl
 const noSuch = (what: string) => notFound(`There is no such ${what}, or you may not see it.`)
 
 /**
- * The tools of the endpoint. Each executes the GraphQL operations that any other client would use.
+ * Creates the tools of the endpoint. Each executes the GraphQL operations that any other client would use.
  * @param mostListBytes the largest list of calls, as JSON
  */
 export function createTools(conversing: Pick<Conversing, 'open'>, mostListBytes: number): Tools {
@@ -115,7 +115,7 @@ function withoutType(payload: object): Record<string, unknown> {
   return rest
 }
 
-/** A waiting call, as shown in results. A long input is shortened to the beginning of its JSON. */
+/** Returns a waiting call as results show it. A long input is cut to the beginning of its JSON. */
 export function describeCall({ id, message, approval, run, input, ...call }: PendingCall): Record<string, unknown> {
   const json = JSON.stringify(input ?? null)
   const isShort = json.length <= LONGEST_INPUT
@@ -137,7 +137,7 @@ export function describeCall({ id, message, approval, run, input, ...call }: Pen
   }
 }
 
-/** The answers of agents as text, for models. */
+/** Returns the agents' replies as text for a model. */
 export function textOfOutput({ outcomes, replies, isCut }: TaskOutput, isFinished: boolean): string {
   const lines = replies.map(
     ({ sender, text, status }) => `${sender.name}: ${text}${status === 'STREAMING' ? ' …' : ''}`,

@@ -31,7 +31,7 @@ const headOf = (asked: Asked, object: string) => ({
 /** The bytes of JSON between two texts of a chat completion. */
 const BETWEEN_TEXTS = Buffer.byteLength(JSON.stringify(SEPARATOR))
 
-/** The answer of a chat completion: all texts of the turn, or the last ones that fit into `maxBytes` of JSON. */
+/** Returns a chat completion with all texts of the turn, or with the last texts that fit into `maxBytes` of JSON. */
 export function chatCompletionOf(asked: Asked, view: TurnView, maxBytes: number) {
   const completionWith = (content: string) => ({
     ...headOf(asked, 'chat.completion'),
@@ -56,7 +56,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
   const sent = new Map<string, number>()
   let last: string | null = null
   let isBegun = false
-  /** Returns the text after the part that was sent. Only its last item can grow. */
+  /** Returns the text of an item that has not been sent. */
   const rest = ({ id, text }: Item): string => {
     const length = sent.get(id)
     if (text === '' || (length !== undefined && (id !== last || text.length <= length))) return ''
@@ -70,7 +70,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
     choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
   })
   return {
-    /** Returns the text that the view adds to earlier ones. */
+    /** Returns chunks with the text that the view adds to earlier views. */
     next(view: TurnView): object[] {
       const chunks: object[] = []
       if (!isBegun) chunks.push(chunk({ role: 'assistant', content: '' }))
@@ -81,7 +81,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
       const items = [...shown.items, ...shown.words]
       const begun = items.filter(({ id }) => sent.has(id))
       const texts = [...begun, ...items.filter(({ id }) => !begun.some((one) => one.id === id))].map(rest)
-      // A chunk for each: all texts of a turn may be too long for one event.
+      // Send a chunk for each text, because all texts of a turn may be too long for one event.
       for (const content of texts) if (content !== '') chunks.push(chunk({ content }))
       if (view.status === 'in_progress') return chunks
       if (view.error !== null) {

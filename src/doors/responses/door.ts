@@ -26,18 +26,18 @@ import { type Turn, type TurnView, viewTurn, watchTurn } from './turn-stream.ts'
 const PING = ':\n\n'
 const DONE = 'data: [DONE]\n\n'
 
-/** A response, and the request of its client. */
+/** A turn that has begun, and the fields of its request. */
 interface Begun extends Turn {
   asked: Asked
 }
 
 /**
- * Open Responses, with agents as models: `/v1/models`, `/v1/responses`, and `/v1/chat/completions` for clients that support
- * nothing else.
+ * Serves Open Responses, with agents as models: `/v1/models`, `/v1/responses`, and `/v1/chat/completions` for clients
+ * that support only this.
  * https://www.openresponses.org
  */
 export function createResponsesDoor(conversing: Conversing, activity: Activity): Door {
-  /** Posts the new message, in the conversation that it continues or in a new one. */
+  /** Posts the new message, in the conversation that the request continues or in a new one. */
   async function begin(exchange: Exchange, caller: Caller, request: ResponseRequest): Promise<Begun> {
     const key = keyOf(exchange.header('idempotency-key'))
     const { text } = request
@@ -47,7 +47,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
       const messageId = repeats ?? (await sendMessage(caller, { spaceId, text, idempotencyKey: key })).id
       return { spaceId, messageId, asked: askedOf(messageId, request) }
     } catch (error) {
-      // Another request with the same key uses the space.
+      // With a key, another request with the same key may use the space.
       if (isNew && key === null && isRefusal(error)) await conversing.discard(caller, spaceId)
       throw error
     }
@@ -67,7 +67,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
     return { ...opened, repeats: null }
   }
 
-  /** Waits until the turn ends. @throws DoorError */
+  /** Waits until the turn ends, and returns its final state. @throws DoorError */
   async function lastView(exchange: Exchange, caller: Caller, turn: Turn): Promise<TurnView> {
     let last: TurnView | null = null
     for await (const view of watchTurn(exchange, caller, turn, { activity, onIdle: () => {} })) last = view
@@ -202,7 +202,10 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
   }
 }
 
-/** Waits for the turn of a posted message. @throws DoorError with a status that clients do not retry */
+/**
+ * Awaits work that follows a post. @throws DoorError with a status after which clients do not retry, because they would
+ * post again
+ */
 async function afterDeed<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work
@@ -220,10 +223,10 @@ const REFUSALS: ReadonlySet<DoorErrorCode> = new Set([
   'RATE_LIMITED',
 ])
 
-/** Whether nothing was done. */
+/** Whether the error means that no message was posted. */
 const isRefusal = (error: unknown) => error instanceof DoorError && REFUSALS.has(error.code)
 
-/** A number below that of every event. */
+/** A sequence number below that of every event. */
 const NOTHING_YET = -1
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -239,7 +242,7 @@ const failureOf = ({ message, code, field }: DoorError) => ({
   error: { message, type: TYPES[code] ?? 'invalid_request_error', param: field, code: code.toLowerCase() },
 })
 
-/** The share of a response that the fields of its request may take. */
+/** The share of a response that the repeated fields of its request may take. */
 const REPEATED_SHARE = 0.5
 
 /** @throws DoorError if the fields that every response repeats leave too little room for its output */
@@ -265,7 +268,7 @@ function askedOf(messageId: string, request: ResponseRequest): Asked {
 
 const TURN = `query DoorResponse($id: ID!) { message(id: $id) { id createdAt sender { kind } space { id } } }`
 
-/** Finds the message of a response. @throws DoorError */
+/** Finds the turn of a response. @throws DoorError */
 async function findTurn(caller: Caller, id: string): Promise<Begun> {
   const messageId = messageIdOf(id)
   const { message } =
@@ -293,7 +296,10 @@ function startingAfter(query: URLSearchParams): number {
 
 const pinging = (stream: EventStream) => () => void stream.write(PING).catch(() => {})
 
-/** Writes a stream to its end, which reports a failure if the work fails. @throws errors that the client did not cause */
+/**
+ * Writes a stream to its end. If the work fails, the last event reports the failure. @throws errors that the client did
+ * not cause
+ */
 async function written(
   caller: Caller,
   stream: EventStream,

@@ -1,14 +1,14 @@
 import { checkMessageText } from '../../lib/validate.ts'
 import { badInput } from '../exchange.ts'
 
-/** A request for a response, from either of the two endpoints. */
+/** A request to `/v1/responses` or `/v1/chat/completions`. */
 export interface ResponseRequest {
-  /** In the client's spelling. */
+  /** The name of the model as the client wrote it. */
   model: string | null
   agentId: string | null
   /** The new message of the human. */
   text: string
-  /** The end of the history that a client without a conversation on this server keeps itself; null: the request begins a conversation. */
+  /** The last turn in the history of a client that keeps the history itself. Null if the request begins a conversation. */
   known: { asked: string; answered: string } | null
   previousId: string | null
   isStream: boolean
@@ -22,7 +22,7 @@ export interface ResponseRequest {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** The id of an agent, anywhere in the name of a model. */
+/** Matches the id of an agent anywhere in the name of a model. */
 const AGENT_ID = /agt_[0-9a-f]{32}/
 
 /** @throws DoorError */
@@ -60,7 +60,7 @@ function common(fields: Fields) {
   }
 }
 
-/** The body of `POST /v1/responses`. @throws DoorError */
+/** Reads the body of `POST /v1/responses`. @throws DoorError */
 export function readResponseRequest(body: unknown): ResponseRequest {
   const fields = readFields(body)
   const { model, agentId, ...others } = common(fields)
@@ -79,7 +79,7 @@ export function readResponseRequest(body: unknown): ResponseRequest {
   }
 }
 
-/** The body of `POST /v1/chat/completions`. @throws DoorError */
+/** Reads the body of `POST /v1/chat/completions`. @throws DoorError */
 export function readChatRequest(body: unknown): ResponseRequest {
   const fields = readFields(body)
   const { model, agentId, ...others } = common(fields)
@@ -99,7 +99,10 @@ interface SaidTurn {
   text: string
 }
 
-/** Reads messages. Other items, such as tool calls that the client has executed, do not come from the agent. */
+/**
+ * Reads the messages of a history. Other items, such as tool calls that the client has executed, get the role `other`,
+ * because they do not come from the agent.
+ */
 function turnsIn(value: unknown, field: string): SaidTurn[] {
   if (!Array.isArray(value)) throw badInput(`${field} must be a string or a list of messages.`, field)
   return value.map((item: unknown, index): SaidTurn => {
@@ -113,7 +116,10 @@ function turnsIn(value: unknown, field: string): SaidTurn[] {
 
 const TEXTS: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text'])
 
-/** `where` null: content that is not text is omitted. */
+/**
+ * Returns the text of a message's content. Content other than text is refused with the field `where`, or omitted if
+ * `where` is null.
+ */
 function contentText(content: unknown, where: string | null): string {
   if (typeof content === 'string') return content
   if (content === null || content === undefined) return ''
@@ -130,7 +136,7 @@ function contentText(content: unknown, where: string | null): string {
   return texts.join('\n\n')
 }
 
-/** Divides a history into what is new, the user's last messages, and the turn before it. */
+/** Divides a history into its new part, which is the user's last messages, and the turn before that. */
 function newestOf(turns: readonly SaidTurn[], field: string): Pick<ResponseRequest, 'text' | 'known'> {
   const said = turns.filter(({ role }) => role !== 'other')
   const end = said.findLastIndex(({ role }) => role === 'assistant')
@@ -165,7 +171,7 @@ function metadataIn(value: unknown): Record<string, string> {
   return Object.fromEntries(entries) as Record<string, string>
 }
 
-/** The tools of a client, as a response repeats them. Agents have their own tools, and call no others. */
+/** Returns the tools of a client, which a response repeats. Agents call only their own tools. */
 function toolsIn(value: unknown): unknown[] {
   if (!Array.isArray(value)) return []
   return value.map((tool: unknown) =>

@@ -18,7 +18,7 @@ export interface Asked {
 
 const ID = /^resp_([0-9a-f]{32})$/
 
-/** A response is the turn of a message, and has its id. */
+/** Returns the id of a response, which is derived from the id of the message that began its turn. */
 export const responseId = (messageId: string): string => messageId.replace(/^msg_/, 'resp_')
 
 /** Returns the message of a response; null for any other id. */
@@ -33,7 +33,7 @@ export function itemOf({ id, text }: Item, status: 'in_progress' | 'completed' |
 
 export const partOf = (text: string) => ({ type: 'output_text', text, annotations: [], logprobs: [] })
 
-/** A ResponseResource of Open Responses, of at most `maxBytes` of JSON: it leaves out the oldest output. */
+/** Returns a ResponseResource of Open Responses. Leaves out the oldest output if it would exceed `maxBytes` of JSON. */
 export function resourceOf(asked: Asked, view: TurnView, maxBytes: number) {
   const { items, words } = view
   const empty = headOf(asked, view)

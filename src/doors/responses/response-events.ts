@@ -11,21 +11,23 @@ export interface NumberedEvent {
 }
 
 /**
- * The numbers of events are positions in the content: each output item has a range of numbers, and a delta has the number of its
- * last character in that range.
- * So the numbers increase, and a client can resume after any of them without state on the server, however the
- * text was split into deltas.
+ * The size of an output item's range of sequence numbers. A number is a position in the content: a delta has the number
+ * of its last character within the range of its item. The numbers therefore increase, and a client can resume after any
+ * of them without state on the server, even if the text is then split into other deltas.
  */
 const WINDOW = 65_536
 const [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE] = [0, 1, 2, 40_000, 40_001, 40_002]
-/** Within the range of the last item, so that later items have higher numbers. */
+/**
+ * The numbers of texts about waiting calls. They are within the range of the last item, so that later items have higher
+ * numbers.
+ */
 const WORDS = { first: 41_000, each: 4000, slots: [0, 1, 2, 3800, 3801, 3802] as const }
 const [PAUSED, ENDED] = [60_000, 60_001]
 
 type Slots = readonly [number, number, number, number, number, number]
 const ITEM_SLOTS: Slots = [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE]
 
-/** The type and number of an event with a response. */
+/** The size of an event without its response. */
 const AROUND_RESOURCE_BYTES = 128
 
 /** How much of an item has been sent, and whether it is done. */
@@ -41,7 +43,7 @@ export class ResponseEvents {
   readonly #mostResourceBytes: number
   #last: number
   #isBegun = false
-  /** By id of the item. */
+  /** By the item's id. */
   readonly #sent = new Map<string, SentItem>()
 
   constructor(asked: Asked, { startingAfter, maxEventBytes }: { startingAfter: number; maxEventBytes: number }) {
@@ -50,7 +52,7 @@ export class ResponseEvents {
     this.#last = startingAfter
   }
 
-  /** Returns what the view has in addition to earlier ones. */
+  /** Returns the events for what the view adds to earlier views. */
   next(view: TurnView): NumberedEvent[] {
     const events: NumberedEvent[] = []
     const add = (number: number, event: { type: string; [field: string]: unknown }) => {
@@ -67,11 +69,11 @@ export class ResponseEvents {
     const isOver = view.status !== 'in_progress'
     const begun = view.items.filter(({ id }) => this.#sent.has(id))
     begun.sort((one, other) => this.#indexOf(one) - this.#indexOf(other))
-    // A late item follows those that were sent before.
+    // An item that became visible late comes after the items that were sent before.
     for (const item of [...begun, ...view.items.filter(({ id }) => !this.#sent.has(id))]) {
       const index = this.#indexOf(item)
       this.#item(item, { index, isOver, base: (index + 1) * WINDOW, slots: ITEM_SLOTS, add })
-      // Items are sent one after the other.
+      // Send the next item only when this one is done.
       if (this.#sent.get(item.id)?.isDone !== true) break
     }
     if (!isOver) return events

@@ -9,19 +9,19 @@ export interface Item {
 
 interface Heard {
   seq: number
-  /** By index of the part; null for a part that is not text. */
+  /** The text of each part; null for a part that is not text. */
   texts: (string | null)[]
   isFinished: boolean
 }
 
 /**
- * The texts of a turn, in the order of the space. It depends only on the messages: a later reader gets the same texts in the
- * same order.
+ * The texts of a turn, in the order of the space. They depend only on the messages, so a later reader gets the same
+ * texts in the same order.
  */
 export class Transcript {
   readonly #rootId: string
   readonly #messages = new Map<string, Heard>()
-  /** Edits and deletions that have been read. */
+  /** Edits and deletions after which the messages were already loaded again. */
   readonly #changes = new Set<string>()
 
   constructor(rootId: string) {
@@ -33,7 +33,7 @@ export class Transcript {
     for (const message of messages) this.#put(message)
   }
 
-  /** Returns false if the messages must be loaded again. */
+  /** Applies an event. Returns false if the messages must be loaded again. */
   apply(event: SpaceEvent): boolean {
     switch (event.__typename) {
       case 'SpaceSnapshot':
@@ -70,12 +70,15 @@ export class Transcript {
     }
   }
 
-  /** Makes `load` the only source of messages. */
+  /** Removes all messages; call `load` after it. */
   clear(): void {
     this.#messages.clear()
   }
 
-  /** Returns the texts; those after a message that is not complete only if the turn is over, because others may come before them. */
+  /**
+   * Returns the texts. While the turn is not over, leaves out those after an incomplete message, because more text may
+   * come before them.
+   */
   items(isOver: boolean): Item[] {
     const inOrder = [...this.#messages].toSorted(([, one], [, other]) => one.seq - other.seq)
     const open = isOver ? -1 : inOrder.findIndex(([, { isFinished }]) => !isFinished)
@@ -91,7 +94,7 @@ export class Transcript {
     if (sender.kind !== 'AGENT' || run?.rootId !== this.#rootId) return
     const known = this.#messages.get(id)
     const texts = parts.map(textOf)
-    // Deltas may be newer than the stored text.
+    // Text from deltas may be newer than the stored text.
     const newest = texts.map((text, index) => {
       const streamed = known?.texts[index]
       return status === 'STREAMING' && streamed != null && text !== null && streamed.length > text.length

@@ -12,7 +12,7 @@ export interface Turn {
   messageId: string
 }
 
-/** The state of a turn, as clients see it. */
+/** The state of a turn as clients see it. */
 export interface TurnView {
   status: 'in_progress' | 'completed' | 'failed' | 'cancelled'
   items: Item[]
@@ -39,10 +39,10 @@ interface Answers {
   } | null
 }
 
-/** A turn can have more messages only if others post in the space at the same time. */
+/** The limit of pages of messages that are read for a turn. Only posts by others at the same time can require more. */
 const MOST_PAGES = 10
 
-/** Reads the messages after the message of the turn. `cursor` is null if the space no longer exists. */
+/** Reads the messages after the one that began the turn. `cursor` is null if the space no longer exists. */
 async function readAnswers(caller: Caller, { spaceId, messageId }: Turn) {
   const messages: ShownMessage[] = []
   let cursor: string | null = null
@@ -50,7 +50,7 @@ async function readAnswers(caller: Caller, { spaceId, messageId }: Turn) {
   for (let page = 0; page < MOST_PAGES; page++) {
     const { space }: Answers = await caller.ask<Answers>(ANSWERS, { spaceId, after })
     if (space === null) break
-    // Everything up to the first cursor is in the first page or in a later one.
+    // Keep the first page's cursor: every message before that cursor is in this page or a later one.
     cursor ??= space.streamCursor
     messages.push(...nodesOf(space.messages))
     const { hasNextPage, endCursor } = space.messages.pageInfo
@@ -68,7 +68,7 @@ export async function viewTurn(exchange: Exchange, caller: Caller, turn: Turn): 
   return viewOf(exchange, transcript, state)
 }
 
-/** Yields the state of a turn after each change; last, its final state. @throws DoorError */
+/** Yields the state of a turn after each change, and finally its last state. @throws DoorError */
 export async function* watchTurn(
   exchange: Exchange,
   impatient: Caller,
@@ -97,7 +97,7 @@ export async function* watchTurn(
   }
 }
 
-/** `state` null: agents work. */
+/** Returns the state of a turn for clients. `state` is null while agents work. */
 function viewOf(exchange: Exchange, transcript: Transcript, state: TurnState | null): TurnView {
   const error = state === null || state.isBusy || state.waiting.length > 0 ? null : failureOf(state)
   const status = statusOf(state, error !== null)
@@ -121,7 +121,7 @@ function statusOf(state: TurnState | null, hasFailed: boolean): TurnView['status
   return state.waiting.length === 0 && isCanceled(state) ? 'cancelled' : 'completed'
 }
 
-/** Further waiting calls are only counted. */
+/** The number of waiting calls that are described. The others are only counted. */
 const MOST_WORDS = 3
 const LONGEST_WORDS = 2500
 

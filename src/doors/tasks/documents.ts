@@ -1,6 +1,6 @@
 import type { ACTIVE_RUN_STATUSES, ENDED_RUN_STATUSES } from '../../rules/statuses.ts'
 
-// The GraphQL operations behind the door, and what they return.
+// The GraphQL operations for tasks, and their results.
 
 export type RunStatus = (typeof ACTIVE_RUN_STATUSES)[number] | (typeof ENDED_RUN_STATUSES)[number]
 
@@ -97,7 +97,7 @@ export const READ_MESSAGES = `query ReadMessages($spaceId: ID!, $first: Int, $la
     messages(first: $first, last: $last, after: $after, before: $before) { edges { node { ${MESSAGE} } } ${PAGE_INFO} }
   }
 }`
-/** The messages that runs have posted. */
+/** Reads the messages that runs have posted. */
 export const REPLIES = `query Replies($ids: [ID!]!, $first: Int!, $after: String) {
   nodes(ids: $ids) {
     ... on Run { id messages(first: $first, after: $after) { edges { node { ${MESSAGE} space { id } } } ${PAGE_INFO} } }
@@ -114,7 +114,7 @@ export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!,
 export const PENDING_IDS = 'query PendingIds { viewer { pendingToolCalls { id } } }'
 export const CALLS = `query Calls($ids: [ID!]!) { nodes(ids: $ids) { ... on ToolCall { ${CALL} } } }`
 
-/** The state of the runs that messages have started, and of other runs. */
+/** Reads the state of tasks: of messages with the runs that they started, and of single runs. */
 export const TASKS = `query Tasks($ids: [ID!]!) {
   nodes(ids: $ids) {
     __typename
@@ -129,14 +129,14 @@ export const LIST_RUNS = `query ListRuns($first: Int!, $after: String, $filter: 
   }
 }`
 
-/** Used only as signals: the state is read again. */
+/** The events serve only as signals to read the state again. */
 export const FOLLOW_ACTIVITY =
   'subscription FollowActivity($spaceId: ID!) { agentActivity(spaceId: $spaceId) { agent { id } } }'
 export const FOLLOW_RUN = 'subscription FollowRun($runId: ID!) { runEvents(runId: $runId) { __typename } }'
 export const FOLLOW_SPACE = `subscription FollowSpace($spaceId: ID!, $after: StreamCursor) {
   spaceMessages(spaceId: $spaceId, after: $after) { __typename cursor }
 }`
-/** Names the messages that change, and their runs. */
+/** Reports which messages change, and their runs. */
 export const FOLLOW_REPLIES = `subscription FollowReplies($spaceId: ID!) {
   spaceMessages(spaceId: $spaceId) {
     __typename

@@ -20,7 +20,7 @@ interface FormSchema {
 
 export type InputRequests = Record<string, InputRequest>
 
-/** The client's answers by key, not validated. */
+/** The client's answers by the key of the request, not validated. */
 export type InputResponses = Readonly<Record<string, unknown>>
 
 /** The number of characters of an input or a schema that a request shows. */
@@ -37,18 +37,18 @@ const fitsForm = ({ input }: PendingCall): boolean => safeJson(input).length <= 
 const takesForm = (call: PendingCall): boolean => isAnswerableCall(call) && fitsForm(call)
 
 /**
- * Returns a request for each call that the viewer may answer by a form: the first ones, of at most `maxBytes` of JSON. The others
- * are requested when these are answered.
+ * Returns a request for each call that the viewer may answer with a form, up to `maxBytes` of JSON. The remaining
+ * requests follow when these are answered.
  */
 export function inputRequestsOf(calls: readonly PendingCall[], maxBytes: number): InputRequests {
   const requests = calls.filter(takesForm).map((call) => [keyOf(call), requestOf(call)] as const)
   return Object.fromEntries(firstInBytes(requests, maxBytes))
 }
 
-/** Whether a form can ask for an answer to one of the calls. */
+/** Whether at least one of the calls can be answered with a form. */
 export const takeForms = (calls: readonly PendingCall[]): boolean => calls.some(takesForm)
 
-/** Returns a text that names the calls without a form, because their input is too long; null if all have one. */
+/** Returns a text that names the calls whose input is too long for a form; null if there are none. */
 export function consoleOnly(calls: readonly PendingCall[]): string | null {
   const long = calls.filter((call) => isAnswerableCall(call) && !fitsForm(call))
   if (long.length === 0) return null
@@ -84,7 +84,7 @@ const textForm = (schema: unknown): FormSchema => ({
   required: [OF_RESULT],
 })
 
-/** JSON in which no character hides or reorders others: control, format and bidi characters are escaped. */
+/** Returns JSON with escaped control, format and bidi characters, which could hide or reorder other characters. */
 export function safeJson(value: unknown): string {
   return JSON.stringify(value ?? null).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
     Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
@@ -98,7 +98,7 @@ function shown(value: unknown): string {
   return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text
 }
 
-/** Returns the schema as a form, which can have fields of simple types only; null if the schema is not such a form. */
+/** Returns the schema as a form; null if it has fields of types that forms do not support. */
 function formOf(schema: unknown): FormSchema | null {
   const { type, properties, required } = (schema ?? {}) as Partial<FormSchema>
   if (type !== 'object' || typeof properties !== 'object' || properties === null) return null
@@ -115,9 +115,9 @@ function formField([name, field]: [string, Record<string, unknown>]): [string, R
 }
 
 /**
- * Applies the client's answers to the waiting calls. Answers to anything else are ignored: to unknown calls, to calls that
- * are settled, and to inputs that were edited since. Returns the keys of requests that the user dismissed.
- * @throws DoorError if an answer is refused; the others are applied nevertheless
+ * Applies the client's answers to the waiting calls. Ignores answers to unknown calls, to settled calls, and to inputs
+ * that were edited since the request. Returns the keys of requests that the user dismissed.
+ * @throws DoorError if an answer is refused, after applying the others
  */
 export async function answerCalls(
   caller: Caller,
@@ -141,12 +141,15 @@ export async function answerCalls(
   return dismissed
 }
 
-/** The call was answered or edited by somebody else, or has ended. */
+/** The codes of an answer to a call that somebody else has answered or edited, or that has ended. */
 const TOO_LATE: ReadonlySet<string> = new Set(['CONFLICT', 'NOT_FOUND'])
 
 type Answer = { document: string; input: Record<string, unknown> }
 
-/** Returns null for no answer. @throws DoorError for an answer that does not match the form */
+/**
+ * Reads the answer to a call; null if the response contains none. @throws DoorError for an answer that does not match
+ * the form
+ */
 function answerOf(call: PendingCall, response: unknown): Answer | 'dismissed' | null {
   if (!isObject(response)) return null
   const { action, content } = response
@@ -158,7 +161,7 @@ function answerOf(call: PendingCall, response: unknown): Answer | 'dismissed' | 
   return { document: SUBMIT_RESULT, input: { toolCallId: call.id, result: resultOf(call, given) } }
 }
 
-/** A declined decision is a denial: the user was asked for approval. */
+/** Reads a decision on a call. If the user declines the form, the call is denied, because the form asks for approval. */
 function decisionOf(
   { id, approval }: PendingCall,
   action: 'accept' | 'decline',
@@ -181,7 +184,7 @@ function resultOf({ resultSchema }: PendingCall, given: Record<string, unknown>)
   try {
     return JSON.parse(text)
   } catch {
-    // A person may write plain text for a tool whose result is a string.
+    // If the text is not JSON, it is the result itself, as for a tool whose result is a string.
     return text
   }
 }

@@ -3,8 +3,9 @@ import { type Caller, notFound } from '../exchange.ts'
 import { AGENT, type Named } from './documents.ts'
 
 /**
- * Returns the space in which the viewer converses with the agent through an endpoint; creates it if there is none.
- * `door`: the thread of the endpoint, which keeps other conversations of the two separate. @throws DoorError
+ * Returns the space in which the viewer converses with the agent through an endpoint, and creates it if there is none.
+ * `door`: the name of the endpoint, which separates this conversation from others of the viewer and agent. @throws
+ * DoorError
  */
 export async function openOwnSpace(
   conversing: Pick<Conversing, 'open'>,

@@ -22,7 +22,7 @@ import {
 /** The work of one agent for a task. */
 export interface TaskOutcome {
   agent: Named
-  /** The outcome of the message for the agent; RUN for a task that is a run. */
+  /** The message's outcome for the agent; RUN if the task is a run. */
   kind: string
   runId: string | null
   runStatus: RunStatus | null
@@ -31,30 +31,30 @@ export interface TaskOutcome {
   summary: string | null
 }
 
-/** The state of a task for one viewer, read from the runs that it represents. */
+/** The state of a task for one viewer, read from the runs of the task. */
 export interface Task {
   id: string
   status: TaskStatus
   createdAt: string
   lastUpdatedAt: string
   outcomes: TaskOutcome[]
-  /** Calls of its runs that the viewer may decide on, or whose result the viewer may submit. */
+  /** Calls of the task's runs that the viewer may decide on, or whose result the viewer may submit. */
   pending: PendingCall[]
-  /** The number of calls of its runs that wait for anybody. */
+  /** The number of calls of the task's runs that wait for any person or service. */
   waiting: number
   /** The runs that have not ended. */
   activeRunIds: string[]
-  /** The message that the agents read, by which their replies are found; null if the viewer sees none. */
+  /** The message to which the agents reply; null if the viewer may not see one. */
   source: { messageId: string; spaceId: string } | null
 }
 
-/** The result of a task, so far. */
+/** The result of a task so far. */
 export interface TaskOutput {
   outcomes: TaskOutcome[]
   replies: Message[]
-  /** The position in the space up to which the replies are complete. Null if some are missing. */
+  /** The cursor in the space up to which the replies are complete; null if some are missing. */
   cursor: string | null
-  /** Whether replies are missing: there are too many messages, or too many bytes. */
+  /** Whether replies are missing, because there are too many of them or they are too long. */
   isCut: boolean
 }
 
@@ -85,7 +85,7 @@ interface Reply extends Message {
   space: { id: string }
 }
 
-/** The first messages of a run. */
+/** The messages of a run that were read first. */
 interface Posted {
   id: string
   messages: Page<Reply>
@@ -100,32 +100,35 @@ interface Read {
 }
 
 export interface Tasks {
-  /** Returns null if there is no such task for the viewer. @throws DoorError */
+  /** Returns a task; null if it does not exist or the viewer may not see it. @throws DoorError */
   read(caller: Caller, id: string): Promise<Task | null>
-  /** Returns those of the tasks that exist for the viewer, by id, with the same number of operations however many there are. @throws DoorError */
+  /**
+   * Returns the tasks that the viewer may see, by id. The number of GraphQL operations does not depend on the number of
+   * tasks. @throws DoorError
+   */
   readMany(caller: Caller, ids: readonly string[]): Promise<Map<string, Task>>
-  /** Returns what the agents posted so far. @throws DoorError */
+  /** Returns the replies so far. @throws DoorError */
   output(caller: Caller, task: Task): Promise<TaskOutput>
   /**
-   * Returns, for each task, what the agents posted so far: the first replies of each run. Takes the same number of operations,
-   * however many tasks there are. @throws DoorError
+   * Returns the first replies of each run, for each task. The number of GraphQL operations does not depend on the
+   * number of tasks. @throws DoorError
    */
   outputs(caller: Caller, tasks: readonly Task[], repliesARun: number): Promise<TaskOutput[]>
   /** Returns the messages that the viewer may read. @throws DoorError */
   messages(caller: Caller, ids: readonly string[]): Promise<Message[]>
 }
 
-/** A task is a run, or a message and the runs that it started. */
+/** Matches the id of a task, which is a run, or a message with the runs that it started. */
 const TASK_ID = /^(msg|run)_[0-9a-f]{32}$/
 /** How many waiting calls are read at once. */
 const MOST_CALLS = 50
-/** The size of a full `Viewer.pendingToolCalls`. */
+/** The maximum length of `Viewer.pendingToolCalls`. */
 const MOST_LISTED = 100
 const REPLIES_A_PAGE = 50
 /** How many replies of one run are read. */
 const MOST_REPLIES = 1000
 
-/** Returns the ids of the calls that the viewer may answer, the oldest first. @throws DoorError */
+/** Returns the ids of the calls that the viewer may answer, oldest first. @throws DoorError */
 export async function readPendingIds(caller: Caller): Promise<string[]> {
   const { viewer } = await caller.ask<{ viewer: { pendingToolCalls: { id: string }[] } }>(PENDING_IDS, {})
   return viewer.pendingToolCalls.map(({ id }) => id)
@@ -145,7 +148,7 @@ async function readNodes<T extends { id: string }>(
   if (ids.length === 0) return []
   try {
     const { nodes } = await caller.ask<{ nodes: (Partial<T> | null)[] }>(query, { ...variables, ids })
-    // An object of another type has no fields.
+    // `id` is missing if the object has another type.
     return nodes.filter((node): node is T => node?.id !== undefined)
   } catch (error) {
     const isTooLong = error instanceof DoorError && error.code === 'BAD_INPUT'
@@ -157,9 +160,9 @@ async function readNodes<T extends { id: string }>(
   }
 }
 
-/** Reads tasks. Tasks have no rows of their own: their ids are those of runs and messages. */
+/** Creates the reader of tasks. Tasks have no rows of their own; their ids are those of runs and messages. */
 export function createTasks(maxResponseBytes: number): Tasks {
-  // Results contain replies twice: as text, and as data.
+  // A result contains its replies twice: as text and as data.
   const mostReplyBytes = maxResponseBytes / 2
   const mostSummaryBytes = maxResponseBytes / 8
 
@@ -170,7 +173,7 @@ export function createTasks(maxResponseBytes: number): Tasks {
     return new Map(read.map((task) => [task.id, taskOf(task, pending, mostSummaryBytes)]))
   }
 
-  /** Returns the output of the task, from the first replies of its runs. `cursor`: taken before these were read. */
+  /** Returns the output of the task, given the first replies of its runs. `cursor`: taken before the replies were read. */
   function outputOf(
     { outcomes, source }: Task,
     posted: ReadonlyMap<string, Posted>,
@@ -211,7 +214,7 @@ export function createTasks(maxResponseBytes: number): Tasks {
   }
 }
 
-/** Adds the further replies of a run: as many as a response may have. */
+/** Reads the further replies of a run, up to the limits of a response. */
 async function readToEnd(caller: Caller, { id, messages }: Posted, maxBytes: number): Promise<void> {
   while (
     messages.pageInfo.hasNextPage &&
@@ -245,7 +248,7 @@ const waitingIn = (task: Read) =>
 /** The calls that the viewer may answer. */
 interface PendingCalls {
   ids: ReadonlySet<string>
-  /** The first of them. */
+  /** The calls that were read, oldest first. */
   calls: readonly PendingCall[]
 }
 
@@ -253,11 +256,11 @@ async function pendingAmong(caller: Caller, tasks: readonly Read[]): Promise<Pen
   const waiting = tasks.flatMap(waitingIn).filter(isAnswerableCall)
   if (waiting.length === 0) return { ids: new Set(), calls: [] }
   const listed = await readPendingIds(caller)
-  // The server lists the oldest only: a newer call may be answerable although the list lacks it.
+  // A full list holds only the oldest calls, so a newer call may be answerable although it is not listed.
   const mayAnswer = ({ id }: { id: string }) => listed.length >= MOST_LISTED || listed.includes(id)
   const ids = new Set(waiting.filter(mayAnswer).map(({ id }) => id))
   const calls = ids.size === 0 ? [] : await readCalls(caller, [...ids].slice(0, MOST_CALLS))
-  // Calls that were settled in the meantime.
+  // Leave out calls that were settled in the meantime.
   for (const call of calls) if (!isAnswerableCall(call)) ids.delete(call.id)
   return { ids, calls: calls.filter(isAnswerableCall) }
 }
@@ -283,7 +286,7 @@ function taskOf(read: Read, pending: PendingCalls, maxSummaryBytes: number): Tas
   }
 }
 
-/** Leaves out the closing texts that exceed the limit of bytes. */
+/** Leaves out closing texts that exceed the size limit. */
 function withSummaries(outcomes: readonly TaskOutcome[], maxBytes: number): TaskOutcome[] {
   let left = maxBytes
   return outcomes.map((outcome) => {
@@ -294,7 +297,10 @@ function withSummaries(outcomes: readonly TaskOutcome[], maxBytes: number): Task
 
 type Answerable = Pick<PendingCall, 'waitsFor'> & { approval: { mayDecide: boolean } | null }
 
-/** Whether the viewer can answer the call through the door: a reply in the space is a message. */
+/**
+ * Whether the viewer can answer the call through an endpoint. A call that waits for a reply in the space is answered by
+ * a message instead.
+ */
 export const isAnswerableCall = ({ waitsFor, approval }: Answerable): boolean =>
   isAnswerable({ waitsFor, mayDecide: approval?.mayDecide === true })
 

@@ -4,15 +4,18 @@ import { FOLLOW_ACTIVITY, FOLLOW_RUN } from './documents.ts'
 import type { Task, Tasks } from './tasks.ts'
 
 export interface WaitOptions {
-  /** How long to wait; 0: read the task once. */
+  /** How long to wait. With 0, the task is read once. */
   timeoutMs: number
-  /** Ends the wait early: the client has disconnected, or the server drains. */
+  /** Ends the wait early when the client disconnects or the server drains. */
   signal: AbortSignal
-  /** Called with each state that differs from the last one. */
+  /** Called with each state that differs from the previous one. */
   onChange?(task: Task): void
 }
 
-/** Signals may be lost, and some changes cause none: a decision by somebody else, a read inbox event. */
+/**
+ * The interval of rechecks. Signals may be lost, and some changes cause none: a decision by somebody else, a read inbox
+ * event.
+ */
 const RECHECK_MS = 5000
 /** Changes within this time are read together. */
 const GATHER_MS = 100
@@ -38,7 +41,7 @@ export async function waitForTask(
   }
   const stop = await followTask(caller, task, { onChange: () => bell.ring(), onEnd })
   try {
-    // The task may have changed before the subscription began.
+    // Read the task once more, because it may have changed before the subscription began.
     bell.ring()
     for (let last = ''; ; ) {
       const leftMs = deadline - performance.now()
@@ -59,7 +62,7 @@ export async function waitForTask(
   }
 }
 
-/** A wait does not end because the viewer has sent too many requests. */
+/** Reads a task. If the viewer's rate limit is exceeded, pauses and returns the known state, so that the wait continues. */
 async function readInTurn(
   tasks: Tasks,
   caller: Caller,
@@ -77,13 +80,13 @@ async function readInTurn(
 }
 
 export interface TaskFollower {
-  /** The runs of the task may have changed. */
+  /** Called when the runs of the task may have changed. */
   onChange(): void
-  /** No more changes are reported. */
+  /** Called when no more changes will be reported. */
   onEnd(error: DoorError | null): void
 }
 
-/** Follows the runs of a task. Returns a function that ends it. @throws DoorError */
+/** Follows the runs of a task. Returns a function that stops following. @throws DoorError */
 export async function followTask(
   caller: Caller,
   { id, source, outcomes }: Task,

@@ -5,8 +5,8 @@ import { type FileStorage, IDENTITY_KEY, StorageUnavailableError, type Stored } 
 import { deleteOldFiles } from './scratch.ts'
 
 /**
- * Stores objects as files under a directory, which several processes may share. A file is written next to the others,
- * synced to disk, and then renamed.
+ * Stores objects as files in a directory, which several processes may share. Writes a file under a temporary name in
+ * the same file system, syncs it to disk, and then renames it.
  */
 export function createDirectoryStorage(root: string): FileStorage {
   const scratchPath = path.resolve(root, 'scratch')
@@ -17,7 +17,7 @@ export function createDirectoryStorage(root: string): FileStorage {
     return scratchPath
   }
 
-  /** Returns the path of a synced file with the content, on the file system of the storage. */
+  /** Writes the content to a synced file in the storage's file system, and returns the path. */
   async function written(stored: Stored): Promise<string> {
     const isFile = !(stored instanceof Uint8Array)
     const at = isFile ? stored.path : path.join(await scratch(), randomUUID())
@@ -55,7 +55,7 @@ export function createDirectoryStorage(root: string): FileStorage {
         const existing = await readFile(target, 'utf8').catch(nullIfMissing)
         if (existing !== null) return existing
         const created = await written(Buffer.from(randomUUID()))
-        // A link, unlike a rename, fails if another process was first.
+        // Unlike a rename, a link fails if another process has created the file first.
         await link(created, target)
           .catch((error) => {
             if (error.code !== 'EEXIST') throw error

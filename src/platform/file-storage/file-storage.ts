@@ -1,12 +1,12 @@
 import type { Readable } from 'node:stream'
 
-/** Part of an object: the first and the last byte. */
+/** A range of bytes in an object: the positions of the first and the last byte. */
 export interface ByteRange {
   first: number
   last: number
 }
 
-/** The content of an object: a file on this machine, which may be moved away, or bytes. */
+/** The content of an object: bytes, or a file on this machine, which the storage may move. */
 export type Stored = { path: string; size: number; sha256: string } | Uint8Array
 
 /**
@@ -14,25 +14,31 @@ export type Stored = { path: string; size: number; sha256: string } | Uint8Array
  * throws StorageUnavailableError if the storage cannot be used.
  */
 export interface FileStorage {
-  /** A directory on this machine for uploads in progress. It exists. */
+  /** Returns a directory on this machine for uploads in progress, which exists. */
   scratch(): Promise<string>
-  /** Deletes files of such directories that were last written before a time: processes that died have left them. */
+  /** Deletes files in such directories that were last written before a time and were left by processes that died. */
   sweepScratch(before: Date): Promise<void>
-  /** Stores an object, or replaces one of the same key. Other processes see the whole object or none of it. */
+  /**
+   * Stores an object, or replaces the object with the same key. Other processes see either the whole object or none
+   * of it.
+   */
   put(key: string, stored: Stored): Promise<void>
-  /** Returns an object's bytes, or those of a range within it; null if the object does not exist. The caller reads or destroys the stream. */
+  /**
+   * Returns the bytes of an object, or of a range; null if the object does not exist. The caller must read or
+   * destroy the stream.
+   */
   read(key: string, range?: ByteRange): Promise<Readable | null>
-  /** Deletes an object, if it exists. */
+  /** Deletes an object if it exists. */
   delete(key: string): Promise<void>
   /**
-   * Returns the id of this storage, a random value that the first process stores: processes with the same id
-   * share their files.
+   * Returns the id of this storage, which is a random value that the first process stores. Processes with the same
+   * id share their files.
    */
   identity(): Promise<string>
   close(): Promise<void>
 }
 
-/** The storage of PARLEY_FILES cannot be used now. `cause` has the details, for the log. */
+/** Thrown while the storage of PARLEY_FILES cannot be used. `cause` contains the details for the log. */
 export class StorageUnavailableError extends Error {
   constructor(cause: unknown, message = 'The storage of files (PARLEY_FILES) is unavailable: try again later.') {
     super(message, { cause })

@@ -17,7 +17,7 @@ interface S3Request {
   key: string
   headers?: Record<string, string>
   body?: () => Readable | Uint8Array
-  /** The hash of the body, hexadecimal. */
+  /** The SHA-256 hash of the body, in hexadecimal. */
   sha256?: string
 }
 
@@ -28,7 +28,7 @@ const SILENCE_MS = 15_000
 const CONNECTIONS = 64
 const SCRATCH_PREFIX = 'parley-files-'
 
-/** Stores objects in a bucket of S3, or of an S3-compatible server. Streams in both directions. */
+/** Stores objects in a bucket of S3 or an S3-compatible server. Uploads and downloads are streamed. */
 export function createS3Storage(settings: S3Location): FileStorage {
   const { bucket, prefix, region, endpoint, accessKeyId, secretAccessKey, sessionToken } = settings
   const dispatcher = new Agent({
@@ -68,7 +68,10 @@ export function createS3Storage(settings: S3Location): FileStorage {
     })
   }
 
-  /** Returns the response, or a transient failure. @throws StorageUnavailableError for any other failure */
+  /**
+   * Returns the response, or the error of a transient failure.
+   * @throws StorageUnavailableError for any other failure
+   */
   async function tryOnce(asked: S3Request, expected: readonly number[]): Promise<Dispatcher.ResponseData | Error> {
     const response = await send(asked).catch((error: Error) => error)
     if (response instanceof Error || expected.includes(response.statusCode)) return response
@@ -78,7 +81,10 @@ export function createS3Storage(settings: S3Location): FileStorage {
     return failure
   }
 
-  /** Repeats a request after transient failures. @throws StorageUnavailableError for any status that is not expected */
+  /**
+   * Sends a request, and repeats it after transient failures.
+   * @throws StorageUnavailableError if the status is not one of the expected ones
+   */
   async function request(asked: S3Request, expected: readonly number[]): Promise<Dispatcher.ResponseData> {
     for (let attempt = 1; ; attempt += 1) {
       const response = await tryOnce(asked, expected)
@@ -126,7 +132,7 @@ export function createS3Storage(settings: S3Location): FileStorage {
       const headers: Record<string, string> = range === undefined ? {} : { range: `bytes=${range.first}-${range.last}` }
       const { statusCode, body } = await request({ method: 'GET', key, headers }, [200, 206, 404])
       if (statusCode !== 404) {
-        // A destroyed body reports an error, to which only readers listen.
+        // Destroying a body emits an error, which nothing else handles if nobody reads the body.
         body.on('error', () => {})
         return body
       }
@@ -145,7 +151,8 @@ export function createS3Storage(settings: S3Location): FileStorage {
         {
           method: 'PUT',
           key: IDENTITY_KEY,
-          // 412: another process was first. Servers without conditional writes keep the last id, which all processes read below.
+          // Status 412 means that another process has stored the id first. Servers without conditional writes keep
+          // the id that was written last; all processes read it below.
           headers: { 'content-length': String(created.byteLength), 'if-none-match': '*' },
           body: () => created,
           sha256: createHash('sha256').update(created).digest('hex'),

@@ -1,7 +1,10 @@
 import { readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 
-/** Deletes the files of a directory that were last written before a time. Other processes may do so at the same time. */
+/**
+ * Deletes the files in a directory that were last written before a time. Other processes may do the same
+ * concurrently.
+ */
 export async function deleteOldFiles(directory: string, before: Date): Promise<void> {
   const entries = await readdir(directory, { withFileTypes: true }).catch(() => [])
   for (const entry of entries) {

@@ -22,13 +22,19 @@ import { complexityOf, excessOf, pointsOf, weightOf } from './complexity.ts'
 import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
-/** The maximum time for which a subscription above the rate waits for its turn. Clients start many subscriptions at once. */
+/**
+ * The maximum time for which a subscription above the viewer's rate waits for admission. Clients often start many
+ * subscriptions at once.
+ */
 const LONGEST_TURN_MS = 60_000
 
-/** The time after which an operation begins no further mutation. */
+/** The duration after which an operation starts no further mutation fields. */
 const LONGEST_OPERATION_MS = 30_000
 
-/** A response counts as one more request for every so many bytes by which it exceeds the cost of its fields. */
+/**
+ * The number of bytes, beyond those covered by the cost of the fields, for which a response counts as one more
+ * request.
+ */
 const BYTES_A_REQUEST = 64 * 1024
 
 export interface AdmissionParts {
@@ -61,7 +67,7 @@ interface SubscribeHook extends Hook {
   setSubscribeFn(subscribe: (args: unknown) => unknown): void
 }
 
-/** The fields that the transport adds to the context: see OperationContext. */
+/** The fields of the context that the transport sets: see OperationContext. */
 interface OfTransport {
   request?: Request
   res?: ServerResponse
@@ -75,16 +81,16 @@ interface OfTransport {
 }
 
 /**
- * Admits operations: it checks their complexity and their viewer's rate, and limits how many run at once. It
- * bounds the size of responses, and holds long ones back while too many bytes are in flight to clients.
+ * Admits operations: checks their complexity and their viewer's rate, and limits how many run at once. Also limits
+ * the size of responses, and delays long responses while too many bytes are in flight to clients.
  */
 export function useAdmission(parts: AdmissionParts): Plugin {
   const { maskError, rates, work, maxResponseBytes, inFlight, requestBytes } = parts
   const withdrawals = createWithdrawals()
 
   /**
-   * Refuses an operation. Returns without an error if the operation may run after all: if it is a withdrawal
-   * (see withdrawals.ts), or if its mutation returns the refusal as a result.
+   * Refuses an operation. Returns normally if the operation may run after all, because it is a withdrawal (see
+   * withdrawals.ts), or because its mutation returns the refusal as a result.
    * @throws the reason of the refusal
    */
   async function refuse(args: Hook['args'], error: unknown): Promise<void> {
@@ -92,7 +98,10 @@ export function useAdmission(parts: AdmissionParts): Plugin {
     if (!(isPastRate && (await withdrawals.admits(args, args.contextValue.viewer)))) answerItself(args, error)
   }
 
-  /** Returns the weight of the operation, and a function to call when it has ended; null if it was refused. */
+  /**
+   * Returns the weight of the operation, and a function to call when the operation has ended; null if the operation
+   * was refused.
+   */
   async function admit({ args, setResultAndStopExecution }: Hook): Promise<Admitted | null> {
     const { contextValue: context } = args
     const { request, signal = request?.signal } = context
@@ -146,7 +155,8 @@ export function useAdmission(parts: AdmissionParts): Plugin {
           await holdUntilSent(args.contextValue, bytes, operationOf(args)?.operation)
           return result
         } finally {
-          // Released only now, so that the number of results waiting to be sent is limited like the number of running operations.
+          // The operation counts as running until here, so that the number of results that wait to be sent is
+          // limited too.
           end()
         }
       } catch (error) {
@@ -163,7 +173,10 @@ export function useAdmission(parts: AdmissionParts): Plugin {
     setSubscribeFn((given) => forRequester(args.contextValue.viewer.id, () => subscribeFn(given)))
   }
 
-  /** Counts the bytes of a response that exceed the cost of its fields towards its viewer's rate, which affects later operations only. */
+  /**
+   * Counts the bytes of a response, beyond those covered by the cost of its fields, towards its viewer's rate. This
+   * affects only later operations.
+   */
   async function chargeBytes({ viewer, weight = 0 }: Context, bytes: number): Promise<void> {
     const points = Math.floor(bytes / BYTES_A_REQUEST) - pointsOf({ complexity: weight })
     if (points > 0) await rates.take('requests', viewer, points).catch(() => {})
@@ -178,7 +191,7 @@ export function useAdmission(parts: AdmissionParts): Plugin {
     const { viewer, res, request, signal = request?.signal, sending = res && sendingBy(res) } = context
     if (sending === undefined) return
     await inFlight.hold(viewer.id, bytes, sending, signal).catch((error) => {
-      // A mutation has taken effect: its response is sent even if too many bytes are in flight.
+      // A mutation has already taken effect, so its response is sent even if too many bytes are in flight.
       if (operation !== OperationTypeNode.MUTATION) throw error
       inFlight.watch(sending)
     })
@@ -187,14 +200,14 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   return { onExecute: onExecute as never, onSubscribe: onSubscribe as never }
 }
 
-/** The result of an operation whose client has disconnected. Nobody reads it. */
+/** The result of an operation whose client has disconnected. No client receives it. */
 const NOBODY_WAITS = topLevelError('BAD_USER_INPUT', 'The client closed the connection.')
 
 const operationOf = ({ document, operationName }: ExecutionArgs) => getOperationAST(document, operationName)
 
 /**
- * Makes a mutation return a RateLimitedError, if its result union has one. @throws `error` if it is another error, or
- * if the mutation has no such result
+ * Makes a mutation return a RateLimitedError if its result union contains one.
+ * @throws `error` if it is another error, or if the mutation's result union does not contain RateLimitedError
  */
 function answerItself(args: Hook['args'], error: unknown): void {
   const { schema, contextValue } = args

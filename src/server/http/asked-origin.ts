@@ -3,8 +3,9 @@ import type { IncomingMessage } from 'node:http'
 type Headers = IncomingMessage['headers']
 
 /**
- * Returns the origin to which a client sent a request, as the client sees it: the host of the request or the one
- * that a proxy forwards, with the scheme of the requesting page or the one that a proxy forwards. Null without a host.
+ * Returns the origin to which a client sent a request, from the client's point of view. The host is that of the
+ * request or of the proxy's forwarding headers; the scheme is that of the requesting page or of the proxy's headers.
+ * Returns null without a host.
  */
 export function askedOriginOf(headers: Headers): string | null {
   if (isOwnOrigin(headers)) return headers.origin ?? null
@@ -16,8 +17,8 @@ export function askedOriginOf(headers: Headers): string | null {
 }
 
 /**
- * Returns the origin at which a proxy was reached, as reported by the browser's page, or else by the proxy; missing parts
- * come from `expected`. Null for a request without a proxy.
+ * Returns the origin at which the client reached a proxy, according to the browser's Origin header or else the
+ * proxy's headers; missing parts come from `expected`. Returns null for a request without a proxy.
  */
 export function forwardedOriginOf(headers: Headers, expected: string): string | null {
   const [proto, host] = [firstOf(headers['x-forwarded-proto']), firstOf(headers['x-forwarded-host'])]
@@ -28,7 +29,7 @@ export function forwardedOriginOf(headers: Headers, expected: string): string | 
   return URL.parse(`${scheme}://${host || own.host}`)?.origin ?? null
 }
 
-/** Whether a page's origin is the host of the request, whether or not that names the default port of the scheme. */
+/** Whether a page's origin has the host of the request. An explicit default port makes no difference. */
 export function isOwnOrigin(headers: Headers): boolean {
   const origin = URL.parse(headers.origin ?? '')
   if (origin === null) return false
@@ -36,8 +37,8 @@ export function isOwnOrigin(headers: Headers): boolean {
 }
 
 /**
- * The host that a proxy forwards, and that of the request itself. A page of another origin can forge neither, because a
- * browser sends no such header without a preflight.
+ * The host of the request and the host that a proxy forwards. A page of another origin cannot forge either, because
+ * browsers do not send these headers across origins without a preflight.
  */
 const hostsOf = (headers: Headers): string[] =>
   [firstOf(headers['x-forwarded-host']), headers.host].filter((host) => host !== undefined && host !== '') as string[]

@@ -28,20 +28,23 @@ export interface AuthParts {
   origins: Pick<Origins, 'allows'>
   publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>
   bodies: AuthBodies
-  /** The ways in which people can sign in, other than with a token. */
+  /** The methods by which people can sign in without a token. */
   ways: { mail: boolean }
 }
 
 /** Reads the bodies of requests that sign in. */
 export interface AuthBodies {
-  /** Returns the members of a JSON object; none for any other body. @throws BodyRefusedError */
+  /**
+   * Returns the properties of a JSON object; an empty object for any other body.
+   * @throws BodyRefusedError
+   */
   json(request: IncomingMessage): Promise<Record<string, unknown>>
   /** Returns the fields of a form. @throws BodyRefusedError */
   form(request: IncomingMessage): Promise<URLSearchParams>
 }
 
 const LARGEST_BODY_BYTES = 16 * 1024
-/** A form carries a signed token of an identity provider. */
+/** The maximum size of a form, which contains a signed token of an identity provider. */
 const LARGEST_FORM_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 10_000
 const MOST_UNFINISHED_BYTES = 4 * 1024 * 1024
@@ -66,7 +69,7 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
   }
 
   async function signOut(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // A page of another site sends no cookie, but could make the browser remove its cookie.
+    // A page of another site sends no cookie, but its request could make the browser delete the cookie.
     checkPage(request, origins)
     const cookies = trustedCookiesOf(request, origins)
     if (cookies.length > 0) await sessions.signOut(cookies)
@@ -74,7 +77,9 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
     response.writeHead(204, NO_STORE).end()
   }
 
-  /** Describes a bearer token or the session of a browser. Unlike in an operation, it is not an error if there is neither. */
+  /**
+   * Describes the viewer of a bearer token or session cookie. Without either, returns no error, unlike an operation.
+   */
   async function describeSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const scope = await authentication.viewerOf(request, response).then(
       (viewer) => viewer.scope,
@@ -95,7 +100,7 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
 
 export const NO_STORE = { 'cache-control': 'no-store' }
 
-/** Returns a handler for one method, which turns expected failures into responses. */
+/** Returns a handler for one method. Expected failures become responses. */
 export function answering(
   method: 'GET' | 'POST',
   handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
@@ -105,7 +110,7 @@ export function answering(
     try {
       await forRequester(SIGN_IN, () => handle(request, response))
     } catch (error) {
-      // The client has disconnected before the end of its request, so nobody reads a response.
+      // The client disconnected before the request was complete, so it cannot receive a response.
       if (request.destroyed && !request.complete) return
       const status = statusOf(error)
       if (error instanceof RateLimitedError) sendTooMany(response, error)

@@ -12,7 +12,7 @@ import type { Origins } from './origins.ts'
 
 /** How a client signs in. */
 export interface Credentials {
-  /** See `bearerOf`. The token takes precedence over the cookie. */
+  /** The token of `bearerOf`. The token takes precedence over the cookie. */
   bearer: string | null
   /** The secret of a session, if the request may use it: see `trustedCookieOf`. */
   cookie: string | null
@@ -28,7 +28,8 @@ export function bearerOf(authorization: unknown): string | null {
 /**
  * Returns the viewer of a bearer token or session.
  * @param onRenewed sets the cookie with its later expiry; null if the response cannot set cookies
- * @throws UnauthenticatedError if both are missing, or the one that counts is invalid, revoked or expired
+ * @throws UnauthenticatedError if both credentials are missing, or if the one that takes precedence is invalid,
+ * revoked or expired
  */
 export async function authenticate(
   signIns: SignIns,
@@ -77,7 +78,7 @@ export interface RequestContext {
   requestBytes?: number
 }
 
-/** Authenticates a request before any of its body is read. */
+/** Authenticates a request before its body is read. */
 export function useAuthentication({ viewerOf }: Authentication): Plugin<object, RequestContext> {
   return {
     async onRequestParse({ serverContext }) {

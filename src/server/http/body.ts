@@ -11,8 +11,8 @@ import type { RequestContext } from './authentication.ts'
 type Refusal = 408 | 413 | 415 | 503
 
 /**
- * The server refused to read the whole body: it is too slow (408), too large (413) or in an unknown encoding (415), or
- * there is currently no memory for it (503).
+ * The error of a request whose body the server does not read completely: the body is too slow (408), too large (413)
+ * or in an unsupported encoding (415), or there is currently no memory for it (503).
  */
 export class BodyRefusedError extends Error {
   readonly status: Refusal
@@ -28,12 +28,12 @@ export interface BodyBounds {
   owner: string
 }
 
-/** Reads request bodies of text, within limits of memory and time. */
+/** Reads text bodies of requests, with limits on memory and time. */
 export interface BodyReader {
   /**
    * Returns the whole body.
-   * @throws BodyRefusedError over a limit, or if the headers declare an encoding other than UTF-8; the rest of the body
-   * is then not read
+   * @throws BodyRefusedError if the body exceeds a limit, or if the headers declare an encoding other than UTF-8;
+   * the rest of the body is then not read
    */
   read(request: IncomingMessage, bounds: BodyBounds): Promise<Buffer>
 }
@@ -51,12 +51,12 @@ export interface BodyReaderOptions {
 
 const MOST_UNFINISHED_BYTES = 64 * 1024 * 1024
 const TIMEOUT_MS = 30_000
-/** How long a sender may pause; a small body, which uses little memory, may pause longer. */
+/** The maximum pause between two chunks. A small body may pause for longer, because it uses little memory. */
 const MOST_IDLE_MS = 5000
 const MOST_IDLE_OF_SMALL_MS = 10_000
-/** A body with a Content-Length up to this may take the whole time, however slow its connection is. */
+/** A body whose Content-Length is at most this may use the whole time limit, however slow its connection is. */
 const SMALL_BYTES = 64 * 1024
-/** Any other body must arrive at this rate after the first seconds: 1 MiB within 26 s. */
+/** After this time, any other body must arrive at a minimum rate: 1 MiB within 26 s. */
 const PACE_AFTER_MS = 10_000
 const LEAST_BYTES_PER_SECOND = 64 * 1024
 const SWEEP_MS = 500
@@ -67,11 +67,11 @@ export interface BodyProgress {
   /** The Content-Length; null if there is none. */
   declaredBytes: number | null
   elapsedMs: number
-  /** The time since its last byte. */
+  /** The time since the last byte arrived. */
   idleMs: number
 }
 
-/** Whether a body arrives too slowly and is refused before the timeout. */
+/** Whether a body arrives so slowly that it is refused before the timeout. */
 export function isTooSlow({ receivedBytes, declaredBytes, elapsedMs, idleMs }: BodyProgress): boolean {
   if (declaredBytes !== null && declaredBytes <= SMALL_BYTES) return idleMs > MOST_IDLE_OF_SMALL_MS
   return idleMs > MOST_IDLE_MS || elapsedMs > PACE_AFTER_MS + (receivedBytes / LEAST_BYTES_PER_SECOND) * 1000
@@ -92,7 +92,7 @@ export function createBodyReader(options: BodyReaderOptions = {}): BodyReader {
   let heldBytes = 0
   let sweeping: NodeJS.Timeout | null = null
 
-  /** One timer serves all bodies: most are complete before it fires. */
+  /** One timer serves all bodies, most of which are complete before the timer fires. */
   function sweep(): void {
     const time = now()
     for (const body of unfinished) {
@@ -129,7 +129,7 @@ export function createBodyReader(options: BodyReaderOptions = {}): BodyReader {
         await Promise.race([refused, endOf(request)])
         return Buffer.concat(chunks)
       } finally {
-        // The stream keeps flowing, but later data is dropped.
+        // The request continues to flow, but its data is dropped.
         request.off('data', receive)
         unfinished.delete(body)
         heldBytes -= body.receivedBytes
@@ -197,8 +197,8 @@ export interface PostedBodyParts {
 }
 
 /**
- * Reads the body of a posted operation directly from the connection. GraphQL Yoga reads it through two layers
- * of web streams, which took an eighth of the time of a small query.
+ * Reads the body of a POST operation directly from the connection. GraphQL Yoga would read the body through two
+ * layers of web streams, which took an eighth of the time of a small query.
  */
 export function usePostedBody({
   bodies,
@@ -230,11 +230,11 @@ export function usePostedBody({
     onRequestParse({ request, requestParser, setRequestParser, serverContext }) {
       const { req, viewer } = serverContext
       if (request.method !== 'POST' || requestParser === undefined || req === undefined || viewer === undefined) return
-      // Only reading changes: Yoga still parses the body.
+      // Replaces only how the body is read: Yoga still parses it.
       setRequestParser(() => requestParser({ json: () => json(serverContext, req, viewer) } as Request))
     },
   }
 }
 
-/** The owner under which a viewer's incomplete bodies are counted. */
+/** Returns the owner to whom a viewer's incomplete bodies are charged. */
 export const ownerOf = ({ scope, id }: Viewer): string => `${scope} ${id}`

@@ -13,11 +13,11 @@ import {
 } from 'graphql'
 import { topLevelError } from '../../graphql/masking.ts'
 
-/** The maximum number of fields of a response, with each field counted as often as its list may be long. */
+/** The maximum number of fields in a response. A field within a list counts as often as the list may have items. */
 const MOST_FIELDS = 25_000
 /** The maximum nesting of fields. */
 const DEEPEST = 20
-/** How many fields count as one request. */
+/** The number of fields that count as one request. */
 const FIELDS_A_REQUEST = 100
 
 /**
@@ -25,7 +25,10 @@ const FIELDS_A_REQUEST = 100
  * about 150.
  */
 const MOST_INTROSPECTION = 300
-/** An introspection field counts as this many fields, because most are in lists of types. */
+/**
+ * The number of fields that an introspection field counts as. It is more than one, because most introspection fields
+ * are in lists of types.
+ */
 const FIELDS_OF_INTROSPECTION = 10
 
 /** The estimated cost of an operation. */
@@ -36,10 +39,13 @@ export interface Cost {
   introspection: number
 }
 
-/** The cost of operations whose variables do not change it. */
+/** Caches the cost of operations whose variables do not affect it. */
 const known = new WeakMap<OperationDefinitionNode, Cost>()
 
-/** Computes the cost of an operation with its variables, since `first` may be a variable. @throws for invalid variables */
+/**
+ * Returns the cost of an operation with its variables, because `first` may be a variable.
+ * @throws if variables are invalid
+ */
 export function complexityOf({ document, operationName, schema, variableValues }: ExecutionArgs): Cost {
   const operation = getOperationAST(document, operationName)
   if (operation == null) return { complexity: 0, depth: 0, introspection: 0 }
@@ -67,7 +73,7 @@ function computed(
   return { complexity: complexity + introspection * FIELDS_OF_INTROSPECTION, depth, introspection }
 }
 
-/** Counts the fields within `__schema` and `__type`; the fields of a fragment count once per use. */
+/** Counts the fields within `__schema` and `__type`. The fields of a fragment count once per use. */
 function introspectionOf(operation: OperationDefinitionNode, document: DocumentNode): number {
   const fragments = new Map(
     document.definitions.flatMap((node) =>
@@ -96,7 +102,7 @@ function introspectionOf(operation: OperationDefinitionNode, document: DocumentN
   return countOf(operation.selectionSet, false)
 }
 
-/** Whether all variables are strings and provided. Only numbers, lists and missing variables change the cost. */
+/** Whether all variables are strings and have values. Only numbers, lists and missing variables affect the cost. */
 function hasTextsOnly({ variableDefinitions = [] }: OperationDefinitionNode, values: Record<string, unknown>): boolean {
   return variableDefinitions.every(
     ({ type, variable }) => isText(type) && typeof values[variable.name.value] === 'string',
@@ -115,18 +121,21 @@ export function pointsOf({ complexity }: Pick<Cost, 'complexity'>): number {
 
 /** The weight of one field while an operation runs, because its text may be long. */
 const WEIGHT_OF_FIELD = 50
-/** The maximum weight of an operation for the length of its texts, since the response size is limited too. */
+/**
+ * The maximum weight of an operation due to the length of its texts, because the size of its response is limited
+ * too.
+ */
 const MOST_WEIGHT_OF_TEXTS = 6250
 
 /**
- * Returns the weight of a running operation (see work.ts): the number of its fields, or an estimate for their
- * texts.
+ * Returns the weight of a running operation (see work.ts): the number of its fields, or, if greater, an estimate for
+ * the length of their texts.
  */
 export function weightOf({ complexity }: Cost): number {
   return Math.max(complexity, Math.min(complexity * WEIGHT_OF_FIELD, MOST_WEIGHT_OF_TEXTS))
 }
 
-/** Returns the error for an operation over a limit, else null. */
+/** Returns the error for an operation that exceeds a limit; otherwise null. */
 export function excessOf({ complexity, depth, introspection }: Cost): GraphQLError | null {
   const reason = reasonOf({ complexity, depth, introspection })
   if (reason === null) return null

@@ -9,7 +9,10 @@ import { pathOf } from './targets.ts'
 
 /** The path prefix of the console's assets. */
 const ASSETS_PATH = '/console/'
-/** The paths of the console's pages. All of them return the same document, which renders the page of the path. */
+/**
+ * The paths of the console's pages. The server returns the same document for all of them, and the document renders
+ * the page of the path.
+ */
 const PAGES =
   /^\/(?:|(?:spaces|runs|agents|why|people)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|profile|models|start|usage|audit|notifications|search)\/?$/
 
@@ -25,7 +28,7 @@ const CONTENT_TYPES: Record<string, string> = {
   '.png': 'image/png',
   '.webmanifest': 'application/manifest+json',
 }
-/** No content from other origins, no inline script or style, and no text parsed as HTML. */
+/** The policy allows no content from other origins, no inline scripts or styles, and no text parsed as HTML. */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; " +
@@ -36,9 +39,11 @@ const HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
   vary: 'accept-encoding',
 }
-/** Browsers revalidate the page each time, so that a new server version shows its new console at once. */
+/**
+ * Browsers revalidate the page each time, so that they load the new console as soon as the server has a new version.
+ */
 const ASKED_EACH_TIME = 'no-cache'
-/** Assets whose name contains a hash of their content. */
+/** The cache policy of assets whose name contains a hash of their content. */
 const KEPT = 'public, max-age=31536000, immutable'
 
 interface Asset {
@@ -49,12 +54,12 @@ interface Asset {
   zipped: Buffer
 }
 
-/** Whether a path belongs to the console: a page or an asset. */
+/** Whether a path is a page or an asset of the console. */
 export const isConsolePath = (path: string) =>
   path.startsWith(ASSETS_PATH) || AT_ROOT.includes(path) || PAGES.test(path)
 
 /**
- * Serves the console of web/ as `npm run generate` built it. The files are read at the first request. `basePath`: the
+ * Serves the console of web/ as `npm run generate` built it. Reads the files at the first request. `basePath`: the
  * prefix under which browsers reach the server.
  */
 export function createConsole(basePath: string): Handler {
@@ -114,7 +119,10 @@ async function load(basePath: string): Promise<Map<string, Asset>> {
   return new Map(await Promise.all(read))
 }
 
-/** Adapts the page to its path prefix, because the build names the assets by relative paths and the API at the root. */
+/**
+ * Adapts the page to the path prefix, because the built page has relative paths of assets, and the path of the API
+ * at the root.
+ */
 function pageUnder(basePath: string, page: Buffer): Buffer {
   const text = page
     .toString()

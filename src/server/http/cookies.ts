@@ -12,8 +12,9 @@ const NAME = 'parley_session'
 const CSRF_HEADER = 'x-parley-csrf'
 
 /**
- * Returns the different secrets in a request's session cookies. A browser sends several if another site of the domain, or a
- * Parley server at another path of the host, has also set one, and only the user can tell which cookie is theirs.
+ * Returns the distinct secrets in a request's session cookies. A browser sends several if another site of the
+ * domain, or a Parley server at another path of the host, has also set one. Only the user can tell which cookie is
+ * theirs.
  */
 export function sessionCookiesOf({ cookie = '' }: Headers): string[] {
   const secrets = new Set<string>()
@@ -25,8 +26,9 @@ export function sessionCookiesOf({ cookie = '' }: Headers): string[] {
 }
 
 /**
- * Returns the secret in the session cookie of a request that comes from a page of an allowed origin; null if there is no
- * cookie. @throws CrossSiteError if there are several, or the request may come from another site
+ * Returns the secret in the session cookie of a request that comes from a page of an allowed origin; null without a
+ * cookie.
+ * @throws CrossSiteError if there are several cookies, or if the request may come from another site
  */
 export function trustedCookieOf(
   request: Pick<IncomingMessage, 'headers' | 'method'>,
@@ -40,7 +42,7 @@ export function trustedCookieOf(
   return secret ?? null
 }
 
-/** Like `trustedCookieOf`, for a request that may have several cookies: returns all secrets. */
+/** Like `trustedCookieOf`, but returns the secrets of all session cookies of the request. */
 export function trustedCookiesOf(request: Pick<IncomingMessage, 'headers' | 'method'>, origins: OriginCheck): string[] {
   const secrets = sessionCookiesOf(request.headers)
   const isTrusted = request.headers[CSRF_HEADER] === '1' && isFromAllowedPage(request, origins)
@@ -48,7 +50,7 @@ export function trustedCookiesOf(request: Pick<IncomingMessage, 'headers' | 'met
   return secrets
 }
 
-/** @throws CrossSiteError for a request of a page that is not allowed, or without the header */
+/** @throws CrossSiteError if the page is not allowed, or if the request does not have the header */
 export function checkPage(request: Pick<IncomingMessage, 'headers'>, origins: OriginCheck): void {
   if (request.headers.origin === undefined) return
   if (request.headers[CSRF_HEADER] !== '1' || !origins.allows(request)) throw new CrossSiteError()
@@ -57,8 +59,9 @@ export function checkPage(request: Pick<IncomingMessage, 'headers'>, origins: Or
 type OriginCheck = Pick<Origins, 'allows'>
 
 /**
- * Browsers send no Origin when a page reads from its own server. They do when a page of another origin reads with
- * the header. `Sec-Fetch-Site` is absent in old browsers, and for servers that are reached by plain http.
+ * Whether the request comes from an allowed page. Browsers send no Origin when a page reads from its own server, but
+ * they do when a page of another origin reads with the header. Old browsers, and browsers that use plain http, do
+ * not send `Sec-Fetch-Site`.
  */
 function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>, origins: OriginCheck): boolean {
   const { origin, 'sec-fetch-site': site } = request.headers
@@ -67,13 +70,16 @@ function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>,
 }
 
 /**
- * Whether the request or PARLEY_PUBLIC_URL reveals how the browser reaches the server. If not, a proxy may have removed https,
- * and a cookie that is set now could lack `Secure`.
+ * Whether the request or PARLEY_PUBLIC_URL shows which scheme the browser uses. Otherwise a proxy may have
+ * terminated https, and a cookie set now could lack `Secure`.
  */
 export const isSchemeKnown = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   origin !== null || headers.origin !== undefined || headers['x-forwarded-proto'] !== undefined
 
-/** Each sign-in, or authorization at an MCP server, that a browser has begun has a separate cookie. */
+/**
+ * The name and path of the cookies for attempts: each sign-in or MCP authorization that a browser starts gets its
+ * own cookie.
+ */
 interface AttemptCookies {
   prefix: string
   path: string
@@ -90,13 +96,13 @@ function attemptsIn({ cookie = '' }: Headers, { prefix }: AttemptCookies): Map<s
   return attempts
 }
 
-/** Returns the sealed sign-ins that a browser has begun, by key, oldest first. */
+/** Returns the sealed state of each sign-in that a browser has started, by key, oldest first. */
 export const attemptCookiesOf = (headers: Headers): Map<string, string> => attemptsIn(headers, SIGN_INS)
 
-/** Returns the secrets of the authorizations at MCP servers that a browser has begun, by attempt, oldest first. */
+/** Returns the secrets of the authorizations at MCP servers that a browser has started, by attempt, oldest first. */
 export const mcpAttemptsOf = (headers: Headers): Map<string, string> => attemptsIn(headers, MCP_AUTHORIZATIONS)
 
-/** Sets the cookie of a sign-in that a browser has begun, or removes it (`sealed` is null). */
+/** Sets the cookie of a sign-in that a browser has started; deletes the cookie if `sealed` is null. */
 export function setAttemptCookie(
   request: Pick<IncomingMessage, 'headers'>,
   response: Pick<ServerResponse, 'appendHeader'>,
@@ -106,7 +112,7 @@ export function setAttemptCookie(
   setAttempt(request, response, { ...SIGN_INS, ...attempt, value: sealed }, publicUrl)
 }
 
-/** Sets the cookie of an authorization that a browser has begun, or removes it (`secret` is null). */
+/** Sets the cookie of an authorization that a browser has started; deletes the cookie if `secret` is null. */
 export function setMcpAttempt(
   request: Pick<IncomingMessage, 'headers'>,
   response: Pick<ServerResponse, 'appendHeader'>,
@@ -138,7 +144,7 @@ function setAttempt(
 const isSecure = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   [origin, headers.origin, askedOriginOf(headers)].some((one) => one?.startsWith('https:'))
 
-/** Sets the session cookie of a browser, or removes it. The caller has checked the Origin of the request. */
+/** Sets or deletes the session cookie of a browser. The caller has checked the Origin of the request. */
 export function setSessionCookie(
   request: Pick<IncomingMessage, 'headers'>,
   response: Pick<ServerResponse, 'appendHeader'>,

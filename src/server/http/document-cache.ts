@@ -6,20 +6,20 @@ import { type MaskError, topLevelError } from '../../graphql/masking.ts'
 import { FairCache } from '../../lib/fair-cache.ts'
 import { documentRules } from './document-rules.ts'
 
-/** The maximum number of tokens of a document, which bounds the cost of parsing and validation. */
+/** The maximum number of tokens in a document, which limits the cost of parsing and validation. */
 const MOST_TOKENS = 5000
-/** The size of the cache in AST nodes: a node takes about 200 bytes, with its share of the text. */
+/** The capacity of the cache in AST nodes. A node takes about 200 bytes, including its share of the text. */
 const MOST_NODES = 50_000
 
 /**
- * Caches the most recent valid documents without source locations. Each document counts towards the viewer who
- * first sent it, so that a viewer who sends many documents does not evict the documents of others.
+ * Caches the most recently used valid documents without source locations. Each document counts towards the viewer
+ * who sent it first, so that a viewer who sends many documents does not evict the documents of others.
  */
 function createValidDocuments() {
   const documents = new FairCache<DocumentNode>(MOST_NODES)
   return {
     get: (text: string) => documents.get(text),
-    /** Caches a document and deletes its source locations, which are most of its size. */
+    /** Caches a document and deletes its source locations, which take most of its memory. */
     keep: (text: string, document: DocumentNode, owner: string) =>
       documents.set(text, document, { size: dropPlaces(document) + Math.ceil(text.length / 100), owner }),
     has: (document: DocumentNode, text: string) => documents.peek(text) === document,
@@ -38,7 +38,7 @@ function dropPlaces(node: ASTNode): number {
 
 const isNode = (value: unknown): value is ASTNode => typeof value === 'object' && value !== null && 'kind' in value
 
-/** Facts about an operation's document, for its context. */
+/** Properties of an operation's document that the operation's context contains. */
 export interface DocumentContext {
   /** Whether the document selects `streamCursor` anywhere. */
   takesCursors?: boolean
@@ -61,14 +61,23 @@ function asksForCursors(document: DocumentNode): boolean {
   return asks
 }
 
-/** How many characters of an uncached document count as one request. */
+/** The number of characters of an uncached document that count as one request. */
 const CHARACTERS_A_REQUEST = 100
-/** The maximum cost of a document in requests. The token limit bounds it; ignored characters cost almost nothing. */
+/**
+ * The maximum cost of a document in requests. The token limit bounds the cost too, because ignored characters cost
+ * almost nothing.
+ */
 const MOST_POINTS = 150
-/** Shorter documents are parsed even above the rate, so that a mutation can return its RateLimitedError. */
+/**
+ * Documents shorter than this are parsed even above the viewer's rate, so that a mutation can return its
+ * RateLimitedError.
+ */
 const SHORT = 1000
 
-/** Counts the cost of parsing a document. @throws RateLimitedError if the viewer already exceeds the rate */
+/**
+ * Counts the cost of parsing a document towards the viewer's rate.
+ * @throws RateLimitedError if the viewer already exceeds the rate
+ */
 function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer }): void {
   const points = Math.min(MOST_POINTS, Math.floor(text.length / CHARACTERS_A_REQUEST))
   if (viewer === undefined || points === 0) return
@@ -79,7 +88,7 @@ function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer 
 
 /**
  * Parses and validates each document once per process, for all transports. Limits the size of documents. Its errors
- * never suggest fields or types. Invalid documents are not cached, so they count each time.
+ * never suggest names of fields or types. Invalid documents are not cached, so their cost counts each time.
  */
 export function useDocuments({ rates, maskError }: { rates: Rates; maskError: MaskError }): Plugin {
   const valid = createValidDocuments()
@@ -128,8 +137,8 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
 }
 
 /**
- * Returns the error for a document that overflows the parser's stack: a few thousand nested list literals, for
- * example.
+ * Returns the error for a document that overflows the parser's stack, such as one with a few thousand nested list
+ * literals.
  */
 function tooDeep(): GraphQLError {
   return topLevelError('GRAPHQL_PARSE_FAILED', 'The document is nested too deeply.', { status: 400, spec: true })

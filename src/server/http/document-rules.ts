@@ -16,8 +16,9 @@ import {
 import { inexactNumberError, isExact } from '../../lib/exact-json.ts'
 
 /**
- * Refuses `@skip` and `@include` at the root of a subscription, as graphql-js 17 and the specification of September 2025
- * do, and applies the rule of graphql-js 16 to other subscriptions: the rule of graphql-js 17 throws if a directive has a variable.
+ * Refuses `@skip` and `@include` at the root of a subscription, as graphql-js 17 and the specification of September
+ * 2025 do. Applies the rule of graphql-js 16 to other subscriptions, because the rule of graphql-js 17 throws if a
+ * directive has a variable.
  */
 function UnconditionalSubscriptionsRule(context: ValidationContext): ASTVisitor {
   const rule = SingleFieldSubscriptionsRule(context) as { OperationDefinition(node: OperationDefinitionNode): void }
@@ -51,7 +52,7 @@ function conditionsIn(
   return found
 }
 
-/** Refuses number literals that JavaScript would change. */
+/** Refuses number literals that JavaScript cannot represent exactly. */
 function ExactNumbersRule(context: ValidationContext): ASTVisitor {
   const check = (node: FloatValueNode | IntValueNode) => {
     if (isExact(node.value)) return
@@ -62,7 +63,7 @@ function ExactNumbersRule(context: ValidationContext): ASTVisitor {
 
 const LONGEST_ALIAS = 200
 
-/** Refuses very long aliases, because each item of a list repeats them. */
+/** Refuses very long aliases, because each item of a list repeats its aliases. */
 function ShortAliasesRule(context: ValidationContext): ASTVisitor {
   return {
     Field({ alias }) {
@@ -73,7 +74,7 @@ function ShortAliasesRule(context: ValidationContext): ASTVisitor {
   }
 }
 
-/** The validation rules for every document: those of the specification, and ours. */
+/** The validation rules for every document: the rules of the specification, and the rules above. */
 export const documentRules: readonly ValidationRule[] = [
   ...specifiedRules.map((rule) => (rule === SingleFieldSubscriptionsRule ? UnconditionalSubscriptionsRule : rule)),
   ExactNumbersRule,

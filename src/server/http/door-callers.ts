@@ -10,7 +10,7 @@ import { BodyRefusedError } from './body.ts'
 import type { Graphql } from './graphql.ts'
 import { errorsOf, prepareOperation } from './operation.ts'
 
-/** A viewer who runs operations. */
+/** The viewer of an operation, and the request to which the operation belongs. */
 export interface CallerContext {
   viewer: Viewer
   signal: AbortSignal
@@ -18,12 +18,15 @@ export interface CallerContext {
   response: ServerResponse
 }
 
-/** Creates the callers of the protocol endpoints, whose operations run in the same pipeline as those of every other transport. */
+/**
+ * Creates a caller, with which a protocol endpoint executes GraphQL operations in the pipeline that all transports
+ * share.
+ */
 export type Callers = (context: CallerContext) => Caller
 
 export function createCallers({ graphql, maskError }: { graphql: Graphql; maskError: MaskError }): Callers {
   async function run({ response, ...context }: RunContext, query: string, variables: object) {
-    // An object for each operation: several operations of a request may run at once.
+    // Each operation gets its own object, because several operations of a request may run at once.
     const sending = createSending(response)
     try {
       const request = { query, variables: variables as Record<string, unknown> }
@@ -36,7 +39,8 @@ export function createCallers({ graphql, maskError }: { graphql: Graphql; maskEr
   }
 
   return (given) => {
-    // Not `cutOff` of an operation, which a subscription would keep with everything that it sends.
+    // `onSlow` does not call `cutOff` of an operation's `sending`, because a subscription would then keep `sending`, and
+    // everything that it references, in memory.
     const context = { ...given, onSlow: () => void given.response?.destroy() }
     return {
       viewer: given.viewer,
@@ -61,7 +65,10 @@ export function createCallers({ graphql, maskError }: { graphql: Graphql; maskEr
 
 type RunContext = CallerContext & { onSlow(): void; sink?: Sink; maxResponseBytes?: number }
 
-/** Passes the events of a subscription on to its follower, one at a time. A subscription keeps little while it is idle. */
+/**
+ * Passes the events of a subscription to its follower, one at a time. Uses little memory while the subscription is
+ * idle.
+ */
 class Following implements Sink {
   readonly #to: Follower<unknown>
   readonly #signal: AbortSignal
@@ -71,7 +78,7 @@ class Following implements Sink {
   #isOver = false
   #iteration: AsyncIterator<unknown> | null = null
   #failure: DoorError | null = null
-  /** Whether the subscription has ended, with `#failure`. */
+  /** Whether the subscription has ended. `#failure` is the error that ended it. */
   #hasEnded = false
   #onReady: (() => void)[] = []
   readonly #onAbort = () => this.end()
@@ -108,7 +115,7 @@ class Following implements Sink {
     }
   }
 
-  /** Delivers what waits, until the follower takes longer. */
+  /** Delivers the waiting events, until the follower has to be awaited. */
   #deliver(): void {
     if (this.#isDelivering) return
     this.#isDelivering = true
@@ -142,18 +149,19 @@ class Following implements Sink {
     }
   }
 
-  /** Ends the subscription because of an event, without those after it. */
+  /** Ends the subscription because of an event, and drops later events. */
   #fail(error: unknown): void {
     this.#waiting = []
     this.#finish(error)
   }
 
-  /** Ends the subscription after the events that wait. */
+  /** Ends the subscription after the waiting events have been delivered. */
   #finish(error: unknown): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#failure = error === null ? null : failureOf(error, this.#maskError)
-    // The follower is too slow: it must resume after its last event.
+    // The follower is too slow, so the waiting events are dropped. The follower must resume after the last event
+    // that it received.
     if (this.#failure?.code === 'RATE_LIMITED') this.#waiting = []
     if (!this.#isDelivering) this.#tellEnd()
   }
@@ -169,12 +177,14 @@ class Following implements Sink {
     this.#isOver = true
     this.#waiting = []
     this.#signal.removeEventListener('abort', this.#onAbort)
-    // Also ends a subscription that waits for an event.
+    // `return` also ends an iteration that is waiting for an event.
     void Promise.resolve(this.#iteration?.return?.()).catch(() => {})
   }
 }
 
-/** The result of an operation counts as in flight until its door has it, or the client has gone. */
+/**
+ * Counts the result of an operation as in flight until the endpoint has received it, or the client has disconnected.
+ */
 function createSending(response: ServerResponse): Sending & { release(): void } {
   let listeners: (() => void)[] = []
   let isOver = response.closed

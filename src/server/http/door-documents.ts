@@ -5,9 +5,9 @@ import { askedOriginOf } from './asked-origin.ts'
 import { type Handler, sendJson } from './health.ts'
 
 /**
- * The documents by which clients discover the endpoints and how to sign in, by path. They contain no names, so anybody may read
- * them.
- * @param issuers of tokens, for OAuth clients; empty without any
+ * Serves, by path, the documents with which clients discover the protocol endpoints and how to sign in. The
+ * documents contain no names of people or spaces, so everybody may read them.
+ * @param issuers the issuers of tokens, for OAuth clients; may be empty
  */
 export function createDoorDocuments({
   publicUrl,
@@ -43,7 +43,7 @@ export function createDoorDocuments({
   }))
   return {
     '/.well-known/agent-card.json': documentOf((urlOf) => cardOf(SERVER, urlOf(A2A_PATH))),
-    // Of OAuth (RFC 9728): at the root, and for the path of the endpoint.
+    // OAuth metadata (RFC 9728) is served at the root, and for the path of the endpoint.
     '/.well-known/oauth-protected-resource': metadata,
     [METADATA_PATH]: metadata,
   }

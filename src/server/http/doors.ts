@@ -37,19 +37,23 @@ export interface DoorsParts {
   watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxResponseBytes: number
   inFlight: ResponsesInFlight
-  /** Also of other requests that wait for agents. */
+  /** The maximum number of open streams and other requests that wait for agents. */
   maxStreamsPerViewer: number
-  /** By the prefix of their paths. */
+  /** The protocol endpoints by the prefix of their paths. */
   doors: Readonly<Record<string, Door>>
 }
 
-/** Serves other protocols: sign-in, limits, operations, errors and shutting down are the same for all endpoints. */
+/**
+ * Serves other protocols. Sign-in, limits, the execution of operations, errors and shutdown work the same way for
+ * all of them.
+ */
 export interface Doors {
-  /** Null if the path belongs to no endpoint. */
+  /** Returns the handler of a path; null if the path belongs to no endpoint. */
   handlerOf(path: string): Handler | null
   /**
-   * Refuses new streams, ends the open ones, whose clients rejoin on another process, and waits until the other requests are
-   * answered, for `timeoutMs` at most. Requests that still wait for agents at that time are refused.
+   * Refuses new streams, and ends the open ones, whose clients reconnect to another process. Waits until the other
+   * requests have been answered, for at most `timeoutMs`. Refuses the requests that still wait for agents at that
+   * time.
    */
   drain(timeoutMs: number): Promise<void>
 }
@@ -67,21 +71,22 @@ interface Outgoing {
   hasEffects: boolean
 }
 
-/** The lines around an event in a stream of server-sent events. */
+/** The number of bytes that a server-sent event has in addition to its data. */
 const MOST_FRAME_BYTES = 256
 
 export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   const { callerOf, maskError, signIns, origins, publicUrl, rates, bodies, requestBytes } = parts
   const { maxResponseBytes, inFlight } = parts
   const places = createPlaces(parts.maxStreamsPerViewer)
-  /** The responses that wait for agents: streams, and others that have not begun. */
+  /** The open responses that wait for agents: streams, and responses of which nothing has been sent yet. */
   const open = new Map<ServerResponse, Door>()
   const unanswered = createUnanswered()
   const draining = new AbortController()
 
   /**
-   * Waits until few enough bytes are in flight to all clients, and counts these until they are sent.
-   * @throws DoorError if there is no room in time, unless the response must be sent because its request had effects
+   * Waits until few enough bytes are in flight to all clients. Then counts the bytes of this response as in flight
+   * until they are sent.
+   * @throws DoorError if the wait takes too long, unless the response must be sent because the request had effects
    */
   async function waitForRoom({ viewer, signal, sending, bytes, hasEffects }: Outgoing): Promise<void> {
     if (bytes < SHORT_RESPONSE_BYTES) return
@@ -111,7 +116,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
       else fail(door, { request, response }, ended)
     }
 
-    /** Resolves when the client has read. A long text counts as in flight until then. */
+    /** Writes a text and resolves when the client has read it. A long text counts as in flight until then. */
     async function writeHeld(text: string | Uint8Array, bytes: number): Promise<void> {
       const { promise: read, resolve: onRead } = createDeferred()
       const sending = {
@@ -120,7 +125,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         cutOff: () => void response.destroy(),
       }
       await waitForRoom({ viewer, signal, sending, bytes, hasEffects: true })
-      // The delay before closing a stream whose token has ended may be over.
+      // The response may have been closed in the meantime, after the token of its viewer ended.
       if (!response.destroyed && !response.writableEnded && !response.write(text)) await drained(response)
       onRead()
     }
@@ -139,7 +144,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
       async json() {
         if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(request.headers['content-type'] ?? ''))
           throw new DoorError('BAD_INPUT', 'Send JSON, with Content-Type: application/json.', { status: 415 })
-        // Requests that are refused because of their bodies count too.
+        // Requests count towards the rate even if they are refused because of their bodies.
         await rates.take('requests', viewer)
         const bytes = await bodies.read(request, { mostBytes: LARGEST_REQUEST_BYTES, owner: ownerOf(viewer) })
         requestBytes.charge(viewer, bytes.length)
@@ -205,7 +210,10 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     }
   }
 
-  /** Browsers send cookies automatically, even for other sites, so the endpoints accept only bearer tokens. */
+  /**
+   * Returns the viewer of a bearer token. The endpoints do not accept cookies, because browsers send them
+   * automatically, even for pages of other sites.
+   */
   async function viewerOf(request: IncomingMessage): Promise<Viewer> {
     const credentials = { bearer: bearerOf(request.headers.authorization), cookie: null }
     return authenticate(signIns, { ...credentials, address: request.socket.remoteAddress })
@@ -224,7 +232,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     error: unknown,
   ): void {
     if (response.writableEnded) return
-    // The client has disconnected, or the response has begun.
+    // No error can be sent, because the client has disconnected or the response has begun.
     if (response.destroyed || response.headersSent || (request.destroyed && !request.complete))
       return void response.destroy()
     const failure = failureOf(error, maskError)
@@ -238,7 +246,10 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     sendJson(response, status, door.failureOf(failure) as object, headers)
   }
 
-  /** Returns before the endpoint has responded, because each function that waits for a stream takes memory as long as it is open. */
+  /**
+   * Returns before the endpoint has responded. Otherwise each function that awaits this one would take memory as
+   * long as a stream is open.
+   */
   async function serve(
     { door, prefix }: Pick<Asked, 'door' | 'prefix'>,
     request: IncomingMessage,
@@ -277,14 +288,14 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   }
 }
 
-// Clients automatically retry a request after 503, although its message may have been posted.
+// Clients automatically retry requests after status 503, although the message may have been posted.
 const SHUT_DOWN = 'The server shuts down. The message may have been posted: read the conversation before you try again.'
 
 /** Counts the open streams and calls of each viewer. */
 function createPlaces(mostPerViewer: number) {
   const taken = createCounts()
   return {
-    /** Returns a function that releases the places; null if too few are left. */
+    /** Returns a function that releases the places; null if the viewer does not have enough places left. */
     take({ id }: Viewer, wanted: number): (() => void) | null {
       if (taken.of(id) + wanted > mostPerViewer) return null
       taken.add(id, wanted)
@@ -350,7 +361,7 @@ async function respond(
   }
 }
 
-/** Resolves when the client has read, or has disconnected. */
+/** Resolves when the client has read the written data, or has disconnected. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

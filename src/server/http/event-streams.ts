@@ -21,14 +21,14 @@ import { createUnanswered } from './unanswered.ts'
 
 /**
  * The single connection mode of "GraphQL over Server-Sent Events": PUT reserves a stream, GET opens it, POST
- * runs an operation whose results arrive on it, DELETE ends an operation.
+ * executes an operation whose results arrive on the stream, DELETE ends an operation.
  * https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md
  */
 export interface EventStreams {
   handle: Handler
   /** Whether a request belongs to this mode. */
   concerns(request: IncomingMessage): boolean
-  /** See Sockets.close. */
+  /** Ends the streams: see Sockets.close. */
   drain(timeoutMs: number): Promise<void>
 }
 
@@ -47,7 +47,7 @@ export interface EventStreamsParts {
 const TOKEN_HEADER = 'x-graphql-event-stream-token'
 const PING = ':\n\n'
 const PING_MS = 12_000
-/** How long a reserved stream may stay unopened. */
+/** The time within which a client must open a stream that it has reserved. */
 const RESERVED_MS = 30_000
 const MOST_OPERATIONS = 100
 /** How long a stream stays open after its viewer's token or session has ended. */
@@ -56,9 +56,11 @@ const ENDED_LINGER_MS = 500
 interface Stream {
   token: string
   viewer: Viewer
-  /** Null until the stream is opened. */
+  /** The response of the GET request; null until the client opens the stream. */
   response: ServerResponse | null
-  /** Functions that end its operations, by the client's id; null while an operation starts. */
+  /**
+   * Functions that end the stream's operations, by the client's id of the operation; null while an operation starts.
+   */
   operations: Map<string, (() => void) | null>
   expiry: NodeJS.Timeout
   /** Aborts when the client closes the stream. */
@@ -80,7 +82,7 @@ export function createEventStreams({
   rates,
 }: EventStreamsParts): EventStreams {
   const streams = new Map<string, Stream>()
-  /** The number of streams by the id of their viewer, with any token. */
+  /** The number of streams by viewer id, over all tokens of the viewer. */
   const counts = createCounts()
   const unanswered = createUnanswered()
 
@@ -105,7 +107,7 @@ export function createEventStreams({
 
   async function open(stream: Stream, response: ServerResponse): Promise<void> {
     const leave = await watchViewer(stream.viewer, () => {
-      // The errors of its operations are sent first.
+      // The delay lets the errors of the stream's operations arrive first.
       setTimeout(() => response.end(), ENDED_LINGER_MS).unref()
     })
     response.once('close', leave)
@@ -124,7 +126,7 @@ export function createEventStreams({
     })
   }
 
-  /** Runs an operation with the rights that its own request has now. */
+  /** Executes an operation with the rights of the POST request's own credentials. */
   async function post(
     stream: Stream,
     viewer: Viewer,
@@ -178,7 +180,7 @@ export function createEventStreams({
     }
   }
 
-  /** Sends the results of an operation. Never rejects: the error that ends an operation is its last result. */
+  /** Sends the results of an operation. Never rejects: if an error ends the operation, the error is its last result. */
   async function answer(stream: Stream, operationId: string, running: Promise<Result>): Promise<void> {
     const { operations } = stream
     const tell = ({ errors, ...rest }: ExecutionResult) => {
@@ -259,7 +261,10 @@ function whenDrained(response: ServerResponse | null, listener: () => void): voi
   response.on('close', end)
 }
 
-/** Does nothing unless the stream is open: it may have ended with its viewer's token, before its operations. */
+/**
+ * Writes to the stream if it is open. The stream may have ended before its operations, when its viewer's token
+ * ended.
+ */
 function write({ response }: Stream, text: string): void {
   if (response?.writableEnded === false) response.write(text)
 }
@@ -280,8 +285,8 @@ function sendText(response: ServerResponse, status: number, text: string): void 
 }
 
 /**
- * Returns null for a body that is not an operation. @throws BadInputError for a body that is not UTF-8, or has inexact
- * numbers
+ * Returns the operation in a body; null if the body is not an operation.
+ * @throws BadInputError if the body is not UTF-8, or contains numbers that JavaScript cannot represent exactly
  */
 function parsed(body: Buffer): Posted | null {
   try {
@@ -293,7 +298,7 @@ function parsed(body: Buffer): Posted | null {
   }
 }
 
-/** Returns the stream's token: from the header, or, when a stream is opened, from the query string. */
+/** Returns the token of a stream, from the header or, when a client opens the stream, from the query string. */
 function tokenOf(request: IncomingMessage): string | null {
   const { headers, method } = request
   const given = headers[TOKEN_HEADER]

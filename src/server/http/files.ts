@@ -33,9 +33,9 @@ const FILE_PATH = /^\/files\/(fil_[0-9a-f]{32})$/
 
 /** The maximum time for the body of an upload. */
 export const LONGEST_UPLOAD_MS = 3_600_000
-/** How long the sender of an upload, or the reader of a download, may pause. */
+/** The maximum pause of a client that sends an upload or reads a download. */
 const MOST_IDLE_MS = 30_000
-/** The maximum size of a form without the file. */
+/** The maximum size of a form, not counting the file. */
 const LARGEST_FORM_BYTES = 65_536
 const MOST_FIELDS = 20
 
@@ -74,11 +74,14 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
     })
   }
 
-  /** @throws UnauthenticatedError for an address that is no longer valid */
+  /**
+   * Returns the viewer of a request for a file.
+   * @throws UnauthenticatedError if the signed address is no longer valid
+   */
   async function readerOf(request: IncomingMessage, response: ServerResponse, id: string): Promise<Viewer> {
     const query = parametersOf(request)
     if (!query.has('signature')) return authentication.viewerOf(request, response)
-    // Anybody can make up a signature.
+    // Anybody can invent a signature, so the lookup counts towards unknown credentials.
     const viewer = await forRequester(UNKNOWN_CREDENTIALS, () => files.viewerOfAddress(id, query))
     if (viewer === null) throw new UnauthenticatedError('The address has expired or is not valid: request a new one.')
     return viewer
@@ -144,7 +147,10 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
   }
 }
 
-/** Answers a request that was refused. @throws errors that the request did not cause */
+/**
+ * Responds to a refused request.
+ * @throws `error` if the request did not cause it
+ */
 function sendFailure(response: ServerResponse, error: unknown, logger: Pick<Logger, 'warn'>): void {
   const status = statusOf(error)
   if (status === null) throw error
@@ -186,14 +192,17 @@ interface SentFile {
   bytes: number | null
 }
 
-/** The body is the file; its name is in a header, in UTF-8, or escaped as in a URL. */
+/** Returns the file of a request whose body is the file. A header contains the name, in UTF-8 or percent-encoded. */
 function fileOfBody(request: IncomingMessage): SentFile {
   const given = request.headers['x-file-name']
   const name = Buffer.from(typeof given === 'string' ? given : '', 'latin1').toString()
   return { name: percentDecoded(name) ?? name, body: request, bytes: announcedBytes(request) }
 }
 
-/** Resolves once the first file of the form begins. Its body ends with an error unless the form is complete and has one file. */
+/**
+ * Resolves once the first file of the form begins. The stream of the file ends with an error unless the form is
+ * complete and has exactly one file.
+ */
 async function fileOfForm(request: IncomingMessage): Promise<SentFile> {
   const form = formOf(request)
   let files = 0
@@ -233,7 +242,7 @@ function formOf({ headers }: IncomingMessage) {
   }
 }
 
-/** Aborts when the sender has disconnected, or has paused for too long. */
+/** Returns a signal that aborts when the sender has disconnected or has paused for too long. */
 function cutOffSignal(request: IncomingMessage, response: ServerResponse): AbortSignal {
   const controller = new AbortController()
   request.once('close', () => {
@@ -242,7 +251,7 @@ function cutOffSignal(request: IncomingMessage, response: ServerResponse): Abort
   request.setTimeout(MOST_IDLE_MS, () => {
     if (request.complete) return
     controller.abort()
-    // The client of a refused upload gets the response, but no more time.
+    // The client of a refused upload has already got its response, so the connection is closed.
     if (response.headersSent) request.destroy()
     else
       sendJson(response, 408, { error: 'The upload has paused for too long: send it again.' }, { connection: 'close' })
@@ -253,11 +262,11 @@ function cutOffSignal(request: IncomingMessage, response: ServerResponse): Abort
 interface AnsweredPart {
   status: number
   headers: Record<string, string>
-  /** Null if no body is sent. */
+  /** The range of bytes to send; null if no body is sent. */
   range: ByteRange | null
 }
 
-/** Decides which part of a file answers a request, by its method and conditions. */
+/** Returns the part of a file to send, according to the method and conditions of the request. */
 function partOf({ method, headers: asked }: IncomingMessage, content: FileContent): AnsweredPart {
   const { size, hash } = content
   const etag = `"${hash}"`
@@ -274,8 +283,9 @@ function partOf({ method, headers: asked }: IncomingMessage, content: FileConten
 }
 
 /**
- * Browsers download the file, and neither show it as a page of this origin nor guess another type. They may cache it, but must
- * revalidate it each time, because the viewer may have lost access.
+ * Returns headers with which browsers download the file: they neither show it as a page of this origin nor guess
+ * another type. Browsers may cache the file but must revalidate it each time, because the viewer may have lost
+ * access.
  */
 function headersOf({ name, mediaType }: { name: string; mediaType: string }): Record<string, string> {
   return {

@@ -23,7 +23,7 @@ import { createWork } from './work.ts'
 
 export const GRAPHQL_PATH = '/graphql'
 
-/** The maximum size of a request body, and of a frame on a socket. */
+/** The maximum size of a request body, and of a WebSocket frame. */
 export const LARGEST_REQUEST_BYTES = 1024 * 1024
 
 export interface GraphqlOptions {
@@ -42,35 +42,35 @@ export interface GraphqlOptions {
 }
 
 /**
- * The context that a transport gives to an operation: Yoga's context over HTTP, the context of the session over a
- * socket.
+ * The context that a transport passes to an operation: over HTTP, Yoga's context; over a socket, the context of the
+ * session.
  */
 export interface OperationContext extends DocumentContext {
   viewer?: Viewer
   /** The request and response of an operation sent over HTTP. */
   req?: IncomingMessage
   res?: ServerResponse
-  /** The origin to which an operation over a socket or event stream was sent. */
+  /** The origin to which the client sent an operation over a socket or event stream. */
   askedOrigin?: string | null
   /** Called when the client cannot keep up with a subscription. */
   onSlow?: () => void
-  /** Aborts when nobody waits for the response; absent over HTTP, where the request has a signal. */
+  /** Aborts when no client waits for the response any more; absent over HTTP, where the request has its own signal. */
   signal?: AbortSignal
   /** The sink of a subscription over a socket or event stream. */
   sink?: Sink
-  /** The size of the request, from a socket or event stream. */
+  /** The size of the request if it arrived over a socket or event stream. */
   requestBytes?: number
-  /** How the response is sent, if the operation does not have its own HTTP response. */
+  /** Reports how far the response has been sent, if the operation does not have its own HTTP response. */
   sending?: Sending
-  /** The maximum size of the response, if it is smaller than that of all responses. */
+  /** The maximum size of the response, if lower than the limit of all responses. */
   maxResponseBytes?: number
 }
 
 export type Graphql = YogaServerInstance<OperationContext, Context>
 
 /**
- * The pipeline of every operation, over POST, GET and SSE, and over sockets by `getEnveloped`:
- * authentication, parsing and validation (cached per process), limits, execution, error masking.
+ * Creates the pipeline of every operation, over POST, GET, server-sent events and, by `getEnveloped`, sockets:
+ * authentication, parsing and validation (cached per process), limits, execution, and masking of errors.
  */
 export function createGraphql(options: GraphqlOptions): Graphql {
   const { domain, authentication, schema, streams, maskError, subscribe, allowedOrigins, bodies } = options
@@ -112,13 +112,13 @@ export function createGraphql(options: GraphqlOptions): Graphql {
     ],
     cors: (request) => corsOf(request, allowedOrigins),
     maskedErrors: { maskError: (error) => maskError(error), errorMessage: '' },
-    // See document-cache.ts.
+    // document-cache.ts caches documents instead.
     parserAndValidationCache: false,
-    // See body.ts.
+    // body.ts limits bodies instead.
     maxRequestBodySize: false,
     multipart: false,
     batching: false,
-    // See pages.ts.
+    // pages.ts serves GraphiQL instead.
     graphiql: false,
     landingPage: false,
     // masking.ts logs unexpected errors.
@@ -126,20 +126,20 @@ export function createGraphql(options: GraphqlOptions): Graphql {
   })
 }
 
-/** Keeps proxies and browsers from caching responses, which depend on the viewer, and from buffering streams. */
+/** Prevents proxies and browsers from caching responses, which depend on the viewer, and from buffering streams. */
 function useProxyHeaders(): Plugin {
   return {
     onResponse({ response: { headers } }) {
       headers.set('cache-control', 'no-store')
       if (!/^(text\/event-stream|multipart\/mixed)/.test(headers.get('content-type') ?? '')) return
       for (const [name, value] of Object.entries(STREAM_HEADERS)) headers.set(name, value)
-      // Yoga's value, `none`, is no content coding.
+      // Yoga sets `none`, which is not a valid content coding.
       headers.delete('content-encoding')
     },
   }
 }
 
-/** A mutation is a sign that its human is active. */
+/** Records a mutation as activity of its human. */
 function useSignsOfLife(presence: Domain['presence']): Plugin<Context> {
   return {
     onExecute({ args: { document, operationName, contextValue } }) {
@@ -149,14 +149,14 @@ function useSignsOfLife(presence: Domain['presence']): Plugin<Context> {
   }
 }
 
-/** Delivers subscriptions of all transports the same way. */
+/** Makes all transports deliver subscriptions through the same function. */
 function useSubscribe(subscribe: Subscribe): Plugin {
   return { onSubscribe: ({ setSubscribeFn }) => setSubscribeFn(subscribe as never) }
 }
 
 /**
- * Returns CORS headers for allowed origins: any header that the page asks for, since clients add their own (tracing, the
- * client's name). Without CORS headers, browsers do not show the response to the page.
+ * Returns CORS headers for allowed origins. They allow every header that the page requests, because client libraries
+ * add their own (tracing, the client's name). Without CORS headers, browsers hide the response from the page.
  */
 function corsOf(request: Request, allowedOrigins: readonly string[]) {
   const origin = request.headers.get('origin')

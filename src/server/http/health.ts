@@ -4,7 +4,10 @@ import type { RateLimitedError } from '../../lib/errors.ts'
 import type { Clock } from '../../platform/clock.ts'
 
 export interface HealthParts {
-  /** Both functions must resolve within a second or two. Returns why the database cannot serve; null if it can. */
+  /**
+   * Returns why the database cannot serve; null if it can. Like the other check, must resolve within a second or
+   * two.
+   */
   database(): Promise<string | null>
   realtime(): Promise<boolean>
   isDraining(): boolean
@@ -13,24 +16,27 @@ export interface HealthParts {
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void> | void
 
-/** Reports in JSON whether the process is alive, and whether it can serve. */
+/** Reports in JSON whether the process is alive, and whether it accepts work. */
 export interface Health {
   live: Handler
   ready: Handler
   /**
-   * Resolves once the prober (a load balancer or orchestrator) has received the draining status; at once
-   * if there is no prober.
+   * Resolves once the prober (a load balancer or orchestrator) has received the draining status; immediately if
+   * there is no prober.
    */
   drainIsKnown(): Promise<void>
 }
 
-/** A drain waits for the next probe for this multiple of the probe interval, at most LONGEST_WAIT_MS. */
+/**
+ * The maximum wait for the next probe while draining, as a multiple of the probe interval; LONGEST_WAIT_MS is the
+ * upper limit.
+ */
 const PATIENCE = 1.5
 const LONGEST_WAIT_MS = 10_000
 
 export function createHealth({ database, realtime, isDraining, clock }: HealthParts): Health {
   let askedAt: number | null = null
-  /** The time between the last two probes. */
+  /** The time between the last two probes, in ms. */
   let betweenMs = 0
   const told = createBell()
 
@@ -71,7 +77,7 @@ export function sendJson(
   sendJsonText(response, status, JSON.stringify(body), headers)
 }
 
-/** Sends a body that is already serialized. */
+/** Sends a JSON body that has already been serialized. */
 export function sendJsonText(
   response: ServerResponse,
   status: number,

@@ -8,21 +8,24 @@ import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
 
-/** Pages that sign in once: those of invitations, and of the link that the server prints when it starts. */
+/** The paths of pages with a code for one sign-in: invitations, and the link that the server prints at its start. */
 export const INVITATION_PATH = /^\/(invitations|sign-in)\/([^/]+)$/
 
 export interface InvitationParts {
   invitations: Pick<Domain['invitations'], 'redeem'>
   startLink: Pick<StartLink, 'redeem'>
-  /** The console, which asks whether to sign in. Opening it does not use up the invitation. */
+  /**
+   * The console's page, which asks for confirmation before signing in. Opening the page does not use up the
+   * invitation.
+   */
   page: Handler
   origins: Pick<Origins, 'allows'>
   signIns: Pick<SignIns, 'redeem'>
 }
 
 /**
- * `/invitations/:code` and `/sign-in/:code`: GET returns the page; the first POST returns 200 with a new token, later
- * ones 404, and 429 after too many of them.
+ * Handles `/invitations/:code` and `/sign-in/:code`. GET returns the page. The first POST returns 200 with a new
+ * token; later ones return 404, or 429 after too many requests.
  */
 export function createInvitationHandler({ invitations, startLink, page, origins, signIns }: InvitationParts): Handler {
   return async (request, response) => {

@@ -4,7 +4,7 @@ import { topLevelError } from '../../graphql/masking.ts'
 import { BadInputError } from '../../lib/errors.ts'
 import { parseExactJson } from '../../lib/exact-json.ts'
 
-/** Whether a content type is JSON, with any parameters. */
+/** Whether a content type is JSON, with or without parameters. */
 function isJson(contentType: string | null): boolean {
   return contentType?.split(';')[0]?.trim().toLowerCase() === 'application/json'
 }
@@ -20,7 +20,10 @@ function checkParameters({ search, searchParams }: URL): void {
 
 const BAD_REQUEST = { status: 400, spec: true }
 
-/** Whether the percent-encoded bytes are UTF-8: URLSearchParams replaces others. A lone `%` is taken literally. */
+/**
+ * Whether the percent-encoded bytes are valid UTF-8: URLSearchParams would silently replace invalid bytes. A lone
+ * `%` is taken literally.
+ */
 function isUtf8(search: string): boolean {
   try {
     decodeURIComponent(search.replace(/%(?![\da-f]{2})/gi, '%25'))
@@ -40,8 +43,8 @@ function faultOf(json: string): string | null {
 }
 
 /**
- * Refuses malformed requests that Yoga would accept. Also refuses requests that a page of another origin can send without
- * a CORS preflight (forms, plain text, links): POST accepts JSON only, GET runs queries only.
+ * Refuses malformed requests that Yoga would accept, and requests that a page of another origin could send without a
+ * CORS preflight (forms, plain text, links): POST accepts only JSON, and GET executes only queries.
  */
 export function useJsonOnly(): Plugin {
   return {
@@ -53,7 +56,7 @@ export function useJsonOnly(): Plugin {
         })
       }
     },
-    // Some clients send a name for an anonymous operation.
+    // Some clients send an operation name although the operation is anonymous.
     onParams({ params, setParams }) {
       const { operationName, ...rest } = params
       if (operationName === '') setParams(rest)
@@ -71,8 +74,8 @@ export function useJsonOnly(): Plugin {
 const RESPONSE_JSON = 'application/graphql-response+json'
 
 /**
- * For requests without a specific `Accept`: responses use the status codes of
- * `application/graphql-response+json`, with the content type `application/json`.
+ * Handles requests without a specific `Accept`: responses have the status codes of
+ * `application/graphql-response+json`, and the content type `application/json`.
  */
 export function useGraphqlResponseJson(): Plugin {
   return {
@@ -81,7 +84,7 @@ export function useGraphqlResponseJson(): Plugin {
     },
     onResponse({ request, response }) {
       if (!takesAnything(request) || !response.headers.get('content-type')?.startsWith(RESPONSE_JSON)) return
-      // Otherwise Yoga's header, in a different case, would also be sent.
+      // Otherwise the header that Yoga set, spelled in a different case, would also be sent.
       response.headers.delete('content-type')
       response.headers.set('content-type', 'application/json; charset=utf-8')
     },

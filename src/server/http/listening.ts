@@ -5,12 +5,15 @@ import { messageOf } from '../../lib/errors.ts'
 
 type Address = Pick<Config, 'host' | 'port'>
 
-/** Resolves once the server accepts connections. @throws one line that names the wrong setting */
+/**
+ * Starts listening, and resolves once the server accepts connections.
+ * @throws Error with a one-line message that names the wrong setting
+ */
 export async function listen(server: Server, address: Address): Promise<void> {
   await listenAt(server, address, address.port)
 }
 
-/** @param at the port on which to listen instead of that of the settings, which errors name */
+/** @param at the port to listen on; errors name the port of the settings instead */
 async function listenAt(server: Server, { host, port }: Address, at: number): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
@@ -31,9 +34,10 @@ async function listenAt(server: Server, { host, port }: Address, at: number): Pr
 const inUse = ({ host, port }: Address) => new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
 
 /**
- * Checks that the host is one of this machine, and that nobody listens on the port, before the start creates, migrates or locks
- * anything. Does not listen on the port: a proxy would send requests, which would be lost when the check ends. @throws the same
- * errors as `listen`
+ * Checks that the host belongs to this machine and that no process listens on the port, before the start creates,
+ * migrates or locks anything. Does this without listening on the port: a proxy would send requests to it, which
+ * would be lost when the check ends.
+ * @throws the same errors as `listen`
  */
 export async function checkAddress(address: Address): Promise<void> {
   const server = createServer()
@@ -42,7 +46,7 @@ export async function checkAddress(address: Address): Promise<void> {
   if (address.port !== 0 && (await isAnswered(address))) throw inUse(address)
 }
 
-/** How a server that listens at all addresses is reached. */
+/** The addresses at which a server that listens on all addresses can be reached from this machine. */
 const LOOPBACK: Readonly<Record<string, string>> = { '::': '::1', '0.0.0.0': '127.0.0.1' }
 
 async function isAnswered({ host, port }: Address): Promise<boolean> {

@@ -11,13 +11,13 @@ import { type Handler, sendJson } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
 
-/** The link in an email. */
+/** The path of the link in an email. */
 export const MAIL_LINK_PATH = /^\/auth\/mail\/([^/]+)$/
 
 export interface MailLinkParts {
   mailLinks: Pick<Domain['mailLinks'], 'isConfigured' | 'requestSignIn' | 'describe' | 'use'>
   sessions: Pick<Domain['sessions'], 'openForHuman'>
-  /** The console, which asks before it uses the link. */
+  /** The console's page, which asks for confirmation before it uses the link. */
   page: Handler
   signIns: Pick<SignIns, 'redeem' | 'countMail'>
   authentication: Authentication
@@ -29,8 +29,9 @@ export interface MailLinkParts {
 const USED_UP = 'The link does not exist, has expired or was already used. Ask for a new one.'
 
 /**
- * `POST /auth/mail` has a link emailed. `GET /auth/mail/:code` returns a page or, to programs that accept only JSON, a description of the
- * link; neither uses the link up, because email scanners open links. `POST /auth/mail/:code` uses the link.
+ * `POST /auth/mail` sends a link by email. `GET /auth/mail/:code` returns a page or, to clients that accept only
+ * JSON, a description of the link; neither uses up the link, because email scanners open links. `POST
+ * /auth/mail/:code` uses the link.
  */
 export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler; link: Handler } {
   const { mailLinks, sessions, page, signIns, authentication, origins, publicUrl, bodies } = parts
@@ -61,7 +62,7 @@ export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler
     sendJson(response, 200, { scope: 'HUMAN', spaceIds }, NO_STORE)
   }
 
-  /** Returns the viewer who sends the request; null for nobody, as is usual for somebody who signs in. */
+  /** Returns the viewer of the request; null if the request has no credentials, as is usual for a sign-in by email. */
   async function viewerOf(request: IncomingMessage, response: ServerResponse): Promise<Viewer | null> {
     if (request.headers.authorization === undefined && sessionCookiesOf(request.headers).length !== 1) return null
     return authentication.viewerOf(request, response).catch((error: unknown) => {

@@ -20,7 +20,7 @@ import { parametersOf, pathOf } from './targets.ts'
 
 /** The path to which an MCP server's authorization redirects a browser. */
 export const MCP_CALLBACK_PATH = '/auth/mcp/callback'
-/** The link by which a person connects for a call that waits for it. */
+/** The path of the link with which a person connects to the MCP server that a call waits for. */
 export const MCP_CONNECT_PATH = new RegExp(`^${CONNECT_PATH}(tcl_[0-9a-f]{32})$`)
 
 const TEXT = {
@@ -31,12 +31,15 @@ const TEXT = {
 }
 
 const ATTEMPT_SECONDS = 15 * 60
-/** Authorizations that a browser may have begun at the same time. */
+/** The maximum number of authorizations that a browser may have in progress at the same time. */
 const MOST_ATTEMPTS = 5
-/** The number of requests (PARLEY_RATE_REQUESTS) that one begun authorization counts as: it sends requests to the MCP server. */
+/**
+ * The number of requests (PARLEY_RATE_REQUESTS) that starting an authorization counts as, because the server then
+ * sends requests to the MCP server.
+ */
 const BEGIN_POINTS = 10
 
-/** Whether a page of another origin has sent the browser here. The person may not have intended this. */
+/** Whether a page of another origin sent the browser here, possibly without the person's intention. */
 const isFromElsewhere = ({ headers }: IncomingMessage) =>
   headers['sec-fetch-site'] === 'cross-site' || headers['sec-fetch-site'] === 'same-site'
 
@@ -48,16 +51,20 @@ export interface McpAuthorizationParts {
 }
 
 /**
- * `GET /auth/mcp/calls/:id` sends a signed-in person to the MCP server for which their call waits; the cookie that it sets binds
- * the authorization to their browser. If another site sent them here, a page asks first. `GET /auth/mcp/callback` completes an authorization, and returns in plain text whether it
- * worked.
+ * `GET /auth/mcp/calls/:id` redirects a signed-in person to the MCP server for which their call waits, and sets a
+ * cookie that binds the authorization to their browser. If another site sent the person here, a page asks for
+ * confirmation first. `GET /auth/mcp/callback` completes an authorization, and returns in plain text whether it
+ * succeeded.
  */
 export function createMcpAuthorization(parts: McpAuthorizationParts): { connect: Handler; callback: Handler } {
   const { signIns, rates, publicUrl } = parts
   const { toolSetup, callConnections } = parts.domain
   const home = { href: `${publicUrl.basePath}/`, label: 'Go to Parley' }
 
-  /** The viewers who are signed in in a browser: it may send the cookies of several. A page that links here cannot read the response. */
+  /**
+   * Returns the viewers who are signed in in the browser: the browser may send several session cookies. A page that
+   * links here cannot read the response.
+   */
   async function viewersOf(request: IncomingMessage): Promise<Viewer[]> {
     const bearer = bearerOf(request.headers.authorization)
     const address = request.socket.remoteAddress
@@ -73,7 +80,10 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
     return viewers.filter((viewer) => viewer !== null)
   }
 
-  /** Returns the URL at which the first of the viewers has to connect for a call; null if it waits for none of them. */
+  /**
+   * Returns the URL at which the first matching viewer has to connect for a call; null if the call waits for none of
+   * them.
+   */
   async function connectionOf(viewers: readonly Viewer[], toolCallId: string) {
     for (const viewer of viewers) {
       try {
@@ -143,7 +153,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
 
   return {
     async connect(request, response) {
-      // A link preview must not begin an authorization.
+      // A link preview (HEAD) must not start an authorization.
       if (request.method === 'HEAD') return void response.writeHead(200, NO_STORE).end()
       if (request.method !== 'GET') return sendJson(response, 405, { error: 'Use GET.' }, { allow: 'GET' })
       try {
@@ -154,7 +164,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
       }
     },
     async callback(request, response) {
-      // A link preview must not use up the code.
+      // A link preview (HEAD) must not use up the code.
       if (request.method === 'HEAD') return void response.writeHead(200, TEXT).end()
       const attempts = mcpAttemptsOf(request.headers)
       const { isAuthorized, message, person } = await toolSetup.finishAuthorization(parametersOf(request), (attempt) =>

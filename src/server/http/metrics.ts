@@ -9,7 +9,7 @@ import { authenticate, bearerOf } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export interface MetricsParts {
-  /** The metrics of other parts. */
+  /** The registry with the metrics of other parts. */
   others: Registry
   signIns: SignIns
   sockets(): number
@@ -46,11 +46,14 @@ export function createMetrics({ others, signIns, sockets, followed }: MetricsPar
   }
 }
 
-/** Headers that proxies add, and browsers on a page of another origin. */
+/** Headers that proxies add, and headers that browsers send from pages of another origin. */
 const FROM_ELSEWHERE = ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'forwarded', 'via', 'origin', 'referer']
 const LOOPBACK_NAME = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
 
-/** Whether a request comes from this machine, uses a loopback name, and did not pass through a local proxy. */
+/**
+ * Whether a request comes directly from this machine: it names a loopback host and did not pass through a local
+ * proxy.
+ */
 function isLocal({ socket, headers }: IncomingMessage): boolean {
   if (FROM_ELSEWHERE.some((name) => headers[name] !== undefined)) return false
   if (!LOOPBACK_NAME.test(headers.host ?? '')) return false

@@ -2,13 +2,13 @@ import type { ExecutionResult } from 'graphql'
 import { type Plugin, processRegularResult } from 'graphql-yoga'
 import { jsonOf, topLevelError } from '../../graphql/masking.ts'
 
-/** An empty part at this interval keeps proxies from closing the connection. */
+/** The interval of empty parts, which keep proxies from closing the connection. */
 const HEARTBEAT_MS = 12_000
 const CONTENT_TYPE = 'multipart/mixed;boundary="graphql";subscriptionSpec=1.0'
 const partOf = (body: string) => `\r\ncontent-type: application/json\r\n\r\n${body}\r\n--graphql`
 
 /**
- * Subscriptions in the protocol of Apollo's clients over HTTP, with `Accept: multipart/mixed;
+ * Delivers subscriptions in the HTTP protocol of Apollo's clients, for requests with `Accept: multipart/mixed;
  * subscriptionSpec=1.0`.
  * https://www.apollographql.com/docs/graphos/routing/operations/subscriptions/multipart-protocol
  */
@@ -34,8 +34,8 @@ const HOW_TO_SUBSCRIBE =
   'Subscribe over a WebSocket, or with `Accept: text/event-stream` or `Accept: multipart/mixed; subscriptionSpec=1.0`.'
 
 /**
- * Handles an `Accept` header that no format matches: a result is sent as JSON, since its operation was executed; a
- * subscription is ended and refused with instructions.
+ * Handles requests whose `Accept` header matches no supported format. A result is sent as JSON, because the
+ * operation has already been executed. A subscription is ended and refused with instructions.
  */
 export function useDeliverable(): Plugin {
   return {
@@ -57,8 +57,8 @@ export function useDeliverable(): Plugin {
 }
 
 /**
- * Returns the body of a part. Only an error that ends the subscription goes into the protocol's `errors`; an
- * event, which is serialized already, is always a payload.
+ * Returns the body of a part. Only an error that ends the subscription goes into the protocol's `errors`. An event,
+ * which has already been serialized, always goes into `payload`.
  */
 function bodyOf(result: ExecutionResult & { stringify?: () => string }): string {
   return result.stringify === undefined && result.data == null && result.errors !== undefined

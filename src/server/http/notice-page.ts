@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { escapeHtml } from '../../lib/html.ts'
 
-/** A page without scripts, for a browser that comes from a link or another server. */
+/** A page without scripts, for a browser that arrives from a link or another server. */
 export interface NoticePage {
   status: number
   title: string
-  /** A paragraph each. */
+  /** The paragraphs of the page. */
   text: readonly string[]
   links: readonly { href: string; label: string }[]
   retryAfterSeconds?: number

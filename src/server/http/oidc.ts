@@ -17,7 +17,10 @@ import { type Handler, sendJson, sendTooMany } from './health.ts'
 import { sendNoticePage } from './notice-page.ts'
 import { parametersOf, pathOf } from './targets.ts'
 
-/** The list of providers; for each of them, the start and the end of a sign-in, and the logout. */
+/**
+ * The paths of sign-in by OpenID Connect: the list of providers and, for each provider, the start and the end of a
+ * sign-in, and the logout.
+ */
 export const OIDC_PATH = /^\/auth\/oidc(?:\/([^/]+)(?:\/(callback|logout))?)?$/
 
 export interface OidcParts {
@@ -32,10 +35,10 @@ type Reason = Extract<Awaited<ReturnType<Domain['oidc']['finish']>>, { type: 'fa
 type Provider = Domain['oidc']['providers'][number]
 
 const LONGEST_QUERY = 8192
-/** The number of requests (PARLEY_RATE_REQUESTS) that one step of a sign-in counts for the client's address. */
+/** The number of requests (PARLEY_RATE_REQUESTS) that each step of a sign-in counts as, for the client's address. */
 const BEGIN_POINTS = 5
 const FINISH_POINTS = 20
-/** How many sign-ins a browser may have in progress at the same time, in several tabs. */
+/** The maximum number of sign-ins that a browser may have in progress at the same time, in several tabs. */
 const MOST_ATTEMPTS = 5
 
 /** Sign-in by OpenID Connect: see `OIDC_PATH`. */
@@ -78,7 +81,7 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: O
     const query = (request.url ?? '').split('?').slice(1).join('?')
     const key = keyOf(parametersOf(request).get('state') ?? '')
     const sealed = query.length > LONGEST_QUERY ? null : (attemptCookiesOf(request.headers).get(key) ?? null)
-    // The code works once, and so does the attempt.
+    // The provider's code works only once, so the attempt and its cookie end here.
     if (sealed !== null) setAttemptCookie(request, response, { key, sealed: null, maxAgeSeconds: 0 }, publicUrl)
     const browser = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
     const outcome = await oidc.finish(provider.name, { query, sealed, ...browser })
@@ -87,7 +90,7 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: O
     redirect(response, basePath + outcome.to)
   }
 
-  /** Back-channel logout: the provider sends a signed token. */
+  /** Handles a back-channel logout, for which the provider sends a signed token. */
   async function logout(request: IncomingMessage, response: ServerResponse, provider: Provider): Promise<void> {
     const address = request.socket.remoteAddress ?? 'unknown'
     const token = (await bodies.form(request)).get('logout_token')
@@ -104,7 +107,7 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: O
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [, name, step = 'begin'] = OIDC_PATH.exec(pathOf(request)) ?? []
     const method = step === 'logout' ? 'POST' : 'GET'
-    // A link preview must neither begin nor end a sign-in.
+    // A link preview (HEAD) must neither start nor end a sign-in.
     if (request.method === 'HEAD' && method === 'GET') return void response.writeHead(200, NO_STORE).end()
     if (request.method !== method) return sendJson(response, 405, { error: `Use ${method}.` }, { allow: method })
     if (name === undefined) return sendJson(response, 200, { providers: oidc.providers })
@@ -128,7 +131,7 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: O
   }
 }
 
-/** The part of a state that names the cookie of its attempt. */
+/** Returns the part of a `state` parameter that names the cookie of the attempt. */
 const keyOf = (state: string) => state.slice(0, 16)
 
 function redirect(response: ServerResponse, location: string): void {
@@ -144,7 +147,7 @@ function sendUnknown(response: ServerResponse, basePath: string): void {
   })
 }
 
-/** Returns the page for a sign-in that failed. The log of the server has the details. */
+/** Returns the page for a failed sign-in. The server's log contains the details. */
 function pageOf(reason: Reason, label: string): { status: number; title: string; text: string[] } {
   const notAllowed = 'You may not sign in here'
   switch (reason) {

@@ -11,10 +11,10 @@ export interface OperationRequest {
   variables?: Record<string, unknown> | null | undefined
 }
 
-/** A valid operation. */
+/** An operation that was parsed and validated. */
 export interface Operation extends ExecutionArgs {
   isSubscription: boolean
-  /** Runs the operation through the pipeline that HTTP uses. */
+  /** Executes the operation through the pipeline that HTTP uses. */
   run(): Promise<Result>
 }
 
@@ -27,7 +27,10 @@ export class OperationFailed extends Error {
   }
 }
 
-/** Parses and validates. @throws OperationFailed, or a single error, if the operation cannot run */
+/**
+ * Parses and validates an operation.
+ * @throws OperationFailed, or a single error, if the operation cannot be executed
+ */
 export function prepareOperation(graphql: Graphql, context: OperationContext, request: OperationRequest): Operation {
   const { query, variables } = request
   const operationName = request.operationName || undefined

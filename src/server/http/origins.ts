@@ -13,7 +13,7 @@ export interface Origins {
   welcome(request: Pick<IncomingMessage, 'headers'>, response: Pick<ServerResponse, 'setHeader'>): void
 }
 
-/** The maximum number of logged origins, since anybody can make up more. */
+/** The maximum number of origins that are logged, because anybody can invent origins. */
 const MOST_LOGGED = 20
 
 export function createOrigins(allowed: readonly string[], logger: Pick<Logger, 'warn'>): Origins {

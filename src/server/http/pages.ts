@@ -15,8 +15,8 @@ const HTML = {
 }
 
 /**
- * The console's policy, with what GraphiQL's editor needs: its inline scripts by hash, workers from blobs,
- * and inline styles.
+ * Returns the console's policy with the additions that GraphiQL's editor needs: hashes of its inline scripts,
+ * workers from blobs, and inline styles.
  */
 function policyOf(page: string): string {
   const scripts = [...page.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
@@ -42,9 +42,9 @@ const FIRST_QUERY = `# Welcome to Parley. Type your token into the
 `
 
 /**
- * Runs before GraphiQL in its page. Adds the Authorization header that was last entered in a Headers pane to requests
- * of tabs without one, and delays the introspection query until a token was entered. The token stays in the page; the
- * script removes tokens that older versions stored.
+ * A script that runs before GraphiQL in its page. It adds the Authorization header that was last entered in a
+ * Headers pane to requests of tabs without one, and delays the introspection query until a token has been entered.
+ * The token stays in the page; the script deletes tokens that older versions stored.
  */
 const KEEP_AUTHORIZATION = `<script>
   for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)
@@ -76,9 +76,9 @@ const linkToConsole = (basePath: string) => `<style>
 <nav class="parley-bar" aria-label="Parley">Parley’s API · <a href="${basePath}/">Console</a></nav>`
 
 /**
- * Serves GraphiQL without requests to other hosts. Its subscriptions use server-sent events by POST, so that
- * they carry the Authorization of its Headers pane, which a browser's WebSocket cannot send. `basePath`: the prefix
- * under which browsers reach the server.
+ * Serves GraphiQL without requests to other hosts. Its subscriptions use server-sent events over POST, because a
+ * browser's WebSocket cannot send the Authorization header of the Headers pane. `basePath`: the prefix under which
+ * browsers reach the server.
  */
 export function createGraphiql(basePath: string): Handler {
   let page: Promise<{ plain: string; zipped: Buffer; etag: string; policy: string }> | null = null
@@ -91,7 +91,7 @@ export function createGraphiql(basePath: string): Handler {
       method: 'POST',
       defaultQuery: FIRST_QUERY,
       credentials: 'omit',
-      // Headers contain a token, which must not be stored.
+      // The headers contain a token, which browsers must not store.
       shouldPersistHeaders: false,
     })
     const plain = rendered
@@ -116,12 +116,12 @@ export function createGraphiql(basePath: string): Handler {
   }
 }
 
-/** Whether a browser requests a page, as opposed to a client that requests data. */
+/** Whether the request comes from a browser that wants a page, not from a client that wants data. */
 export function wantsPage({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && String(headers.accept ?? '').includes('text/html')
 }
 
-/** `hint`: a further sentence, about what an operator may have to change. */
+/** `hint`: an additional sentence about what an operator may have to change. */
 export function sendNotFound(response: ServerResponse, hint: string | null = null): void {
   response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
   response.end(hint === null ? 'Not found.\n' : `Not found. ${hint}\n`)

@@ -9,7 +9,7 @@ export const REQUEST_ID_HEADER = 'x-request-id'
 /** Ids that are safe to log unchanged. */
 const USABLE = /^[\w.:=+/-]{1,128}$/
 
-/** Gives each request an id, unless the client or its proxy has set one, and returns the id in the response. */
+/** Gives each request an id, unless the client or its proxy has set one, and sends the id in the response. */
 export function underItsId(handle: Handler, logger: Logger): Handler {
   return (request, response) => {
     const given = request.headers[REQUEST_ID_HEADER]
@@ -33,8 +33,8 @@ function tellOfItsEnd(logger: Logger, ...[request, response]: Parameters<Handler
 }
 
 /**
- * Returns the path without secrets: the code of an invitation, a start link, a join link or an email, and the query string.
- * A proxy may add a prefix that the server does not know.
+ * Returns the path without secrets: without the query string, and without the code of an invitation, start link,
+ * join link or email. A proxy may have added a path prefix that the server does not know.
  */
 export function pathToTell(request: IncomingMessage): string {
   return pathOf(request).replace(/\/(invitations|sign-in|join|auth\/mail)\/.*/, '/$1/…')

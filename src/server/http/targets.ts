@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http'
 
-/** Any base works: only the path and the query of the target are used. */
+/** A base for parsing relative URLs. Its value does not matter, because only path and query are used. */
 const BASE = 'http://localhost'
 
 /**
- * Rewrites a request to the form that the handlers expect. If the target is an absolute URL (RFC 9112, 3.2.2), it is replaced by
- * the URL's path, and the URL's host becomes the host of the request. The prefix of PARLEY_PUBLIC_URL, which proxies may keep or
- * remove, and a slash at the end of the path are removed.
+ * Rewrites a request to the form that the handlers expect. If the target is an absolute URL (RFC 9112, 3.2.2), the
+ * URL's path becomes the target, and the URL's host becomes the host of the request. Removes the prefix of
+ * PARLEY_PUBLIC_URL, which proxies may keep or remove, and a slash at the end of the path.
  */
 export function rewriteTarget(request: IncomingMessage, basePath: string): void {
   const absolute = /^https?:\/\//i.test(request.url ?? '') ? URL.parse(request.url ?? '') : null
@@ -25,10 +25,12 @@ export const pathOf = ({ url = '/' }: IncomingMessage): string => url.split('?')
 /** The query of a request. */
 export const parametersOf = ({ url }: IncomingMessage): URLSearchParams => new URL(url ?? '', BASE).searchParams
 
-/** More would make a request with many slashes cost much. */
+/** The maximum number of path segments in a prefix, because a path with many slashes would be expensive to check. */
 const MOST_PREFIX_PARTS = 4
 
-/** Returns what comes before a path that is served, as a proxy may have added it; null if there is none. */
+/**
+ * Returns the prefix before a path that the server serves, as a proxy may have added it; null without such a prefix.
+ */
 export function addedPrefixOf(path: string, isServed: (path: string) => boolean): string | null {
   const parts = path.split('/', MOST_PREFIX_PARTS + 2).slice(1)
   if (parts.length === 1) return isPrefix(path) ? path : null

@@ -11,7 +11,7 @@ type Resumable = Domain['resumableUploads']
 const uploadOf = ({ id, size, received, name, createdAt }: Awaited<ReturnType<Resumable['get']>>) =>
   new Upload({ id, size, offset: received, metadata: { filename: name }, creation_date: createdAt.toISOString() })
 
-/** The uploads of one viewer, as the package needs them. */
+/** The data store of one viewer's uploads, in the form that the tus package requires. */
 class UploadsOfViewer extends DataStore {
   readonly #uploads: Resumable
   readonly #viewer: Viewer
@@ -31,7 +31,10 @@ class UploadsOfViewer extends DataStore {
     return upload
   }
 
-  /** Clients take an upload for a file once its offset is its size, so one that could not be finished before is finished first. */
+  /**
+   * Clients treat an upload as a file once its offset equals its size, so an upload whose completion failed earlier
+   * is completed first.
+   */
   override async getUpload(id: string): Promise<Upload> {
     const upload = await this.#uploads.get(this.#viewer, id)
     if (upload.received === upload.size && upload.fileId === null) await this.#uploads.finish(this.#viewer, id)
@@ -55,13 +58,13 @@ export interface TusParts {
   uploads: Resumable
   /** The maximum size of a file. */
   mostBytes: number
-  /** Returns the status and message for an error; null if it is one of the package's own errors. */
+  /** Returns the status and message for an error; null if the error comes from the package itself. */
   refusalOf(error: unknown): { status: number; message: string } | null
 }
 
 /**
- * Handles resumable uploads by the protocol tus 1.0 (https://tus.io). The last segment of an upload's address is the
- * id of the resulting file.
+ * Handles resumable uploads according to the protocol tus 1.0 (https://tus.io). The last segment of an upload's
+ * address is the id of the file that results.
  */
 export function createTusHandler({ uploads, mostBytes, refusalOf }: TusParts) {
   const locker = new MemoryLocker()

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { createDeferred, sleep } from '../../lib/async.ts'
 
-/** The queries and mutations that run on long-lived connections, by any object that identifies them. */
+/** Counts the queries and mutations that are running on long-lived connections; any object identifies an operation. */
 export interface Unanswered {
   isDraining(): boolean
   add(operation: object): void
@@ -24,7 +24,7 @@ export function createUnanswered(): Unanswered {
     async drain(timeoutMs) {
       draining = true
       if (operations.size > 0) await Promise.race([answered, sleep(timeoutMs)])
-      // The last response is written to its connection within this turn of the event loop.
+      // The last response is written to its connection within the current turn of the event loop.
       await setImmediate()
     },
   }

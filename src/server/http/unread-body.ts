@@ -1,16 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** How long the rest of a body is read and dropped, so that a client that is still sending can read its response. */
+/**
+ * How long the server reads and drops the rest of a body, so that a client that is still sending can receive its
+ * response.
+ */
 const LINGER_MS = 3000
-/** The rest of a body of up to this size arrives with the headers or just after them, so the connection is kept. */
+/**
+ * The maximum size of a small body. The rest of a small body usually arrives with the headers or shortly after, so
+ * its connection is kept.
+ */
 const SMALL_BYTES = 64 * 1024
 
 /**
- * Closes the connection of a request that is answered before its body is complete. The response contains
- * `Connection: close`, our side is half-closed after it, and further data is dropped until the client ends,
- * at most for `lingerMs`. Closing the connection at once would reset it, and many clients would lose the
- * response; keeping it would let each unfinished body hold a connection. If the body is small, the connection
- * is closed only if the rest does not arrive within that time.
+ * Closes the connection of a request that was answered before its body was complete. The response contains
+ * `Connection: close`; after it, the server closes its side and drops further data until the client closes its own,
+ * for at most `lingerMs`. Closing the connection immediately would reset it, and many clients would then lose the
+ * response. Keeping it open would let each unfinished body occupy a connection. The connection of a small body is
+ * closed only if the rest of the body does not arrive within this time.
  */
 export function closeUnreadBody(
   request: IncomingMessage & { _dump?(): void },
@@ -32,13 +38,13 @@ export function closeUnreadBody(
     const timer = setTimeout(() => socket.destroy(), lingerMs)
     for (const end of ['end', 'close']) request.once(end, () => clearTimeout(timer))
     if (isChunked || size > SMALL_BYTES) announceEnd()
-    // An unread rest would block the next request on the connection.
+    // An unread rest of the body would block the next request on the connection.
     request._dump?.()
   }
 
   function announceEnd(): void {
     response.setHeader('connection', 'close')
-    // Node calls this once the response is sent, and would destroy the connection then.
+    // Node calls this function once the response is sent, and would then destroy the connection.
     socket.destroySoon = () => {
       if (request.complete || socket.destroyed) socket.destroy()
       else socket.end()
@@ -47,7 +53,7 @@ export function closeUnreadBody(
   }
 }
 
-/** Refuses a request whose body is not complete within a time. Most bodies are; the handler of the request sets any other limits. */
+/** Refuses a request whose body is not complete within a time. The handler of the request may set further limits. */
 export function limitBodyTime(request: IncomingMessage, response: ServerResponse, longestMs: number): void {
   const { headers, socket } = request
   if (headers['transfer-encoding'] === undefined && !(Number(headers['content-length'] ?? 0) > 0)) return

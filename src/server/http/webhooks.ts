@@ -17,19 +17,20 @@ const STATUS_OF: Record<DomainErrorCode, number> = {
   RATE_LIMITED: 429,
 }
 
-/** The requester of the statements for deliveries: anybody can send one. */
+/** The requester to whom the statements for webhook deliveries are charged, because anybody can send a delivery. */
 const WEBHOOKS = 'webhooks'
 /** The time limit for a body. */
 const BODY_TIMEOUT_MS = 10_000
-/** The memory limit for incomplete bodies whose sender is not authenticated yet. */
+/** The memory limit for incomplete bodies, whose senders are not authenticated yet. */
 const MOST_UNFINISHED_BYTES = 32 * 1024 * 1024
 
-/** `POST /hooks/agents/:webhookId`: returns 202 with the run's id, or an error. */
+/** `POST /hooks/agents/:webhookId` returns 202 with the id of the run, or an error. */
 export function createWebhookHandler(
   { webhooks, rates }: Pick<Domain, 'rates'> & { webhooks: Pick<Domain['webhooks'], 'receive'> },
   { timeoutMs = BODY_TIMEOUT_MS, mostUnfinishedBytes = MOST_UNFINISHED_BYTES } = {},
 ): Handler {
-  // A separate reader: unauthenticated senders must not use the memory that viewers need.
+  // Webhooks have their own body reader, because unauthenticated senders must not use up the memory for bodies of
+  // viewers.
   const bodies = createBodyReader({ timeoutMs, mostUnfinishedBytes })
   return async (request, response) => {
     const [, webhookId = ''] = WEBHOOK_PATH.exec(pathOf(request)) ?? []
@@ -47,7 +48,10 @@ export function createWebhookHandler(
   }
 }
 
-/** @throws errors that the sender did not cause */
+/**
+ * Returns the response to an expected failure.
+ * @throws `error` if the sender did not cause it
+ */
 function answerTo(error: unknown): [status: number, message: string] {
   if (error instanceof BodyRefusedError) return [error.status, error.message]
   if (error instanceof UnauthenticatedError) return [401, error.message]

@@ -3,11 +3,14 @@ import { RateLimiterMemory } from 'rate-limiter-flexible'
 import type { Viewer } from '../../access/viewer.ts'
 import { complexityOf } from './complexity.ts'
 
-/** Recognises operations by which a viewer withdraws from something, and admits them even over the viewer's rate. */
+/**
+ * Recognizes withdrawals, which are operations that only end something (leaving a space, denying a call, stopping a
+ * run, releasing a claim), and admits them even above the viewer's rate.
+ */
 export interface Withdrawals {
   /**
-   * Counts the operation. Returns false if it is not a withdrawal, selects too many fields, or exceeds the
-   * limit per minute.
+   * Counts the operation. Returns false if the operation is not a withdrawal, selects too many fields, or exceeds
+   * the limit of withdrawals per minute.
    */
   admits(args: ExecutionArgs, viewer: Viewer): Promise<boolean>
 }
@@ -19,7 +22,7 @@ export interface WithdrawalsOptions {
 
 const MOST_A_MINUTE = 60
 const MINUTE_SECONDS = 60
-/** The maximum number of selected fields, which keeps the cost of the mutation at a few requests. */
+/** The maximum number of selected fields, so that a withdrawal costs no more than a few requests. */
 const MOST_FIELDS = 500
 
 type Input = Readonly<Record<string, unknown>>
@@ -54,7 +57,7 @@ export function createWithdrawals({ most = MOST_A_MINUTE }: WithdrawalsOptions =
   }
 }
 
-/** Returns the number of withdrawals if the operation consists only of them, else 0. */
+/** Returns the number of withdrawals if the operation consists only of withdrawals; otherwise 0. */
 function withdrawalsOf({ schema, document, operationName, variableValues }: ExecutionArgs, viewer: Viewer): number {
   const operation = getOperationAST(document, operationName)
   const mutation = schema.getMutationType()

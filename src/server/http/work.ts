@@ -1,35 +1,44 @@
 import { RateLimitedError } from '../../lib/errors.ts'
 
-/** Limits the operations that run concurrently, by their weight: the number of fields they may return. */
+/** Limits concurrent operations by their weight, which is the number of fields that they may return. */
 export interface Work {
   /**
-   * Resolves when the operation may start, at once if there is room. Returns a function to call when it has
-   * ended. Waiting operations are served round-robin by viewer, and in order for each viewer.
-   * @throws RateLimitedError if the wait would be too long; the signal's reason if it aborts in the meantime
+   * Resolves when the operation may start, immediately if the limits allow. Returns a function to call when the
+   * operation has ended. Waiting operations start round-robin by viewer, and in order for each viewer.
+   * @throws RateLimitedError if the wait would be too long; the signal's reason if the signal aborts
    */
   begin(viewerId: string, weight: number, signal?: AbortSignal): Promise<() => void>
 }
 
 export interface WorkOptions {
-  /** The maximum weight per viewer, and for all viewers together. A single operation may always run. */
+  /**
+   * The maximum weight of one viewer's operations. The limit below applies to all viewers together. A single
+   * operation may always run.
+   */
   mostOfViewer?: number
   mostInAll?: number
   /** The maximum number of running operations per viewer. */
   mostAtOnce?: number
   mostWaitingOfViewer?: number
   longestWaitMs?: number
-  /** Operations up to this weight are small. */
+  /** The maximum weight of an operation that counts as small. */
   small?: number
 }
 
-/** Many small operations, or one of the maximum weight. */
+/** Allows many small operations, or one of the maximum weight. */
 const MOST_OF_VIEWER = 25_000
 const MOST_IN_ALL = 100_000
-/** Each operation may hold a database connection, or wait for one in a queue that is not fair to viewers. */
+/**
+ * Limits operations because each may hold a database connection, or wait for one in a queue that does not
+ * distinguish viewers.
+ */
 const MOST_AT_ONCE = 20
 const MOST_WAITING = 500
 const LONGEST_WAIT_MS = 10_000
-/** A viewer may send all small operations of a minute at once, so more of them may wait, and for longer. */
+/**
+ * More small operations may wait, and for longer, because a viewer may send all small operations of a minute at
+ * once.
+ */
 const SMALL = 500
 const MORE_IF_SMALL = 12
 const LONGER_IF_SMALL = 3
@@ -54,11 +63,14 @@ export function createWork(options: WorkOptions = {}): Work {
 
 class Places implements Work {
   readonly #most: Required<WorkOptions>
-  /** Viewers in the order of their next turn. */
+  /** The queues of waiting operations by viewer, in the order in which the viewers take turns. */
   readonly #queues = new Map<string, Queue>()
   #inAll = 0
   #waitingInAll = 0
-  /** The operation whose turn it is, but for which there is no room: no larger one than `small` starts before it. */
+  /**
+   * The next operation in turn if the limits do not allow it yet. Until it starts, only small operations may start
+   * before it.
+   */
   #next: Waiting | null = null
   #isServing = false
 
@@ -88,13 +100,13 @@ class Places implements Work {
     return begun
   }
 
-  /** Whether the viewer's own operations leave room. */
+  /** Whether the viewer's own limit allows the operation. */
   #fitsOwn({ weight: atWork, count }: Queue, weight: number): boolean {
     const { mostOfViewer, mostAtOnce } = this.#most
     return count < mostAtOnce && (atWork === 0 || atWork + weight <= mostOfViewer)
   }
 
-  /** Whether the operations of all viewers leave room. */
+  /** Whether the limit of all viewers allows the operation. */
   #fitsInAll({ count }: Queue, weight: number, waiting: Waiting | null = null): boolean {
     const { mostInAll, small } = this.#most
     // Small operations do not wait for other viewers' heavy ones.
@@ -120,7 +132,7 @@ class Places implements Work {
     if (count === 0 && waiting.length === 0) this.#queues.delete(viewerId)
   }
 
-  /** Serves waiting operations in a separate tick, so that the event loop handles other events first. */
+  /** Starts waiting operations in a later turn of the event loop, so that other events are handled first. */
   #serveLater(): void {
     if (this.#isServing || this.#waitingInAll === 0) return
     this.#isServing = true

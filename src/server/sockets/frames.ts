@@ -1,10 +1,11 @@
-// Stage for speed: joins the WebSocket frames of a batch to one string for one write. To remove it, send each answer by
-// `SocketWriter.send`. Gain: 1.4 to 1.6 × less CPU for a message in groups of 10 subscribers, 2.6 × in a group of 1,000
-// (docs/decisions/delivery-stages.md). The bounds of `bench/fanout` on messages over corked `ws` need it.
+// Optimization: joins the WebSocket frames of a batch into one string for one write. To remove this stage, send each
+// answer with `SocketWriter.send`. Gain: 1.4 to 1.6 × less CPU per message in groups of 10 subscribers, 2.6 × in a
+// group of 1,000 (docs/decisions/delivery-stages.md). The limits of `bench/fanout` for messages over corked `ws`
+// sockets depend on it.
 import * as ws from 'ws'
 import type { Answer } from '../../delivery/answer.ts'
 
-/** A part of `ws` that its type declarations omit: the function that frames messages. */
+/** The function of `ws` that frames messages, which its type declarations omit. */
 const { Sender } = ws as unknown as {
   Sender: { frame(data: Buffer, options: { fin: boolean; opcode: number; readOnly: boolean }): Buffer[] }
 }
@@ -13,22 +14,22 @@ const MOST_KNOWN_STARTS = 4096
 const TEXT = { fin: true, opcode: 1, readOnly: true } as const
 
 /**
- * Returns the beginning of a graphql-ws `next` message for an operation, by the client's id; one byte per
- * character.
+ * Returns the beginning of a graphql-ws `next` message for an operation, with one byte per character. `id`: the
+ * client's id of the operation.
  */
 export function headOf(id: string): string {
   return Buffer.from(`{"id":${JSON.stringify(id)},"type":"next","payload":`).toString('latin1')
 }
 
 /**
- * The parts of frames between the operation heads, by the answers and the length of a head; they are the same
- * for all operations.
+ * The parts of frames between the heads of operations, by the answers and the length of a head. They are the same
+ * for all operations whose heads have this length.
  */
 const between = new WeakMap<readonly Answer[], Map<number, string[]>>()
 
 /**
- * Returns the frames of these answers for an operation with this head, one byte per character: Node writes a
- * single flat string fastest.
+ * Returns the frames of these answers for an operation with this head, with one byte per character, because Node
+ * writes a single flat string fastest.
  */
 export function framesOf(answers: readonly Answer[], head: string): string {
   let byLength = between.get(answers)
@@ -60,7 +61,7 @@ function bytesOf(text: string): string {
 
 const starts: string[] = []
 
-/** Returns the header of a frame of this length. */
+/** Returns the header of a frame with a payload of this length. */
 function startOf(length: number): string {
   const known = starts[length]
   if (known !== undefined) return known

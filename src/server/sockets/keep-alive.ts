@@ -1,15 +1,15 @@
 import type { WebSocket } from 'ws'
 
-/** Pings each socket periodically, and reports one that has not answered by its next ping. */
+/** Pings each socket periodically, and reports a socket that has not answered before its next ping. */
 export interface KeepAlive {
   watch(socket: WebSocket): void
   stop(): void
 }
 
-/** Sockets are pinged in this many groups, since pinging all at once would block the event loop. */
+/** The number of groups in which sockets are pinged, because pinging all of them at once would block the event loop. */
 const TURNS = 12
 
-/** `onSilent` must close the socket. A client that was only paused receives the close code when it reads again. */
+/** `onSilent` must close the socket. If the client was only paused, it receives the close code when it reads again. */
 export function createKeepAlive(everyMs: number, onSilent: (socket: WebSocket) => void): KeepAlive {
   const turns = Array.from({ length: TURNS }, () => new Set<WebSocket>())
   const alive = new WeakSet<WebSocket>()

@@ -3,15 +3,15 @@ import type { WebSocket } from 'ws'
 
 export interface LateCloses {
   /**
-   * Sends a close frame after all data that the client has not read, and writes nothing more. The client
-   * receives the frame if it reads within 30 s; then the connection is destroyed.
+   * Sends a close frame after all data that the client has not read yet, and then writes nothing more. The client
+   * receives the frame if it reads within 30 s; after this time, the connection is destroyed.
    */
   close(socket: WebSocket, code: number, reason: string): void
 }
 
 export interface LateClosesOptions {
   cutOffMs?: number
-  /** The maximum memory of all closing sockets in this process, without the kernel's buffers. */
+  /** The maximum memory of all closing sockets in this process, not counting the kernel's buffers. */
   mostBytes?: number
 }
 
@@ -22,8 +22,8 @@ const MOST_BYTES = 64 * 1024 * 1024
 const BYTES_OF_SOCKET = 4096
 
 /**
- * Closes the sockets of clients that do not read. Over the memory limit, the sockets that began to close
- * first are destroyed early.
+ * Closes the sockets of clients that do not read. Above the memory limit, the sockets that have been closing for
+ * longest are destroyed early.
  */
 export function createLateCloses({
   cutOffMs = CUT_OFF_MS,

@@ -12,37 +12,43 @@ import { createUnanswered } from '../http/unanswered.ts'
 import { LONGEST_OPERATION_ID } from '../request-bytes.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
-/** The state of a socket after its acknowledgement. */
+/** The state of a socket after the connection was acknowledged. */
 export interface Session {
   viewer: Viewer | null
-  /** Whether the viewer's token is no longer valid: no operation is started, and the socket is about to be closed. */
+  /**
+   * Whether the viewer's token is no longer valid. If so, no operation is started, and the socket is about to be
+   * closed.
+   */
   ended: boolean
-  /** Subscriptions that run or have just ended, by id, with the message that started each. */
+  /** Subscriptions that are running or have just ended, by id, each with the message that started it. */
   subscriptions: Map<string, SubscribePayload>
-  /** Running operations by id, with the message that started each. */
+  /** Running operations by id, each with the message that started it. */
   running: Map<string, SubscribePayload>
-  /** Operations to refuse, by id, with a number of their message that JSON.parse changed. */
+  /** Operations to refuse, by id, each with the number in its message that JSON.parse changed. */
   inexactNumbers: Map<string, string>
   writer: SocketWriter
-  /** The origin to which the socket was opened. */
+  /** The origin to which the client opened the socket. */
   askedOrigin: string | null
   /** The size of the frame that is being handled. */
   receivedBytes: number
-  /** Called when an operation was refused because of its viewer's rate. `count`: as how many refusals it counts. */
+  /**
+   * Called when an operation was refused because of its viewer's rate. `count`: the number of refusals that it
+   * counts as.
+   */
   wasRefused(count?: number): void
-  /** Closes the socket because of an operation id that is too long to repeat. */
+  /** Closes the socket because an operation id is longer than allowed. */
   refuseId(): void
   /** Aborts when the socket is closed. */
   closed: AbortSignal
 }
 
-/** The arguments that graphql-ws passes back to run the operation, and keeps while it lasts. */
+/** The arguments that graphql-ws passes back for the execution, and keeps in memory as long as the operation runs. */
 interface OperationArgs extends Omit<Operation, 'run'> {
   /** Whether the client has ended this operation and started another one with the same id. */
   isReplaced(): boolean
-  /** Called when the result is not sent, because the operation was replaced. */
+  /** Called when the result is dropped because the operation was replaced. */
   onDropped(): void
-  /** Null after the call, so that data needed only for the start is freed. */
+  /** Null after the call, so that data that only the start needs is freed. */
   run: (() => Promise<Result>) | null
 }
 
@@ -53,8 +59,8 @@ async function* failing(errors: readonly GraphQLError[]): AsyncGenerator<Executi
 }
 
 /**
- * Wraps an iteration so that it never settles once its operation is replaced. graphql-ws identifies
- * operations by id alone, so its results and its end would be attributed to the new operation.
+ * Wraps an iteration so that it never settles once its operation is replaced. graphql-ws identifies operations only
+ * by id, so it would attribute the results and the end of the replaced operation to the new one.
  */
 function silenced(iteration: AsyncIterable<ExecutionResult>, isReplaced: () => boolean) {
   const inner = iteration[Symbol.asyncIterator]()
@@ -75,7 +81,7 @@ function silenced(iteration: AsyncIterable<ExecutionResult>, isReplaced: () => b
   return outer
 }
 
-/** A new promise each time: a single one would retain all its waiters. */
+/** Returns a new promise for each call, because a shared promise would retain everything that awaits it. */
 const never = () => new Promise<never>(() => {})
 
 type AllHooks = ServerOptions<Record<string, unknown>, { session: Session }>
@@ -90,14 +96,14 @@ export interface SocketOperations {
 }
 
 /**
- * Runs the operations of sockets through the pipeline that HTTP uses. An error becomes the result of its
- * operation: nothing here throws, because that would close the socket.
+ * Executes the operations of sockets through the pipeline that HTTP uses. An error becomes the result of its
+ * operation. Nothing here throws, because that would close the socket.
  */
 export function socketOperations(graphql: Graphql, maskError: MaskError): SocketOperations {
   const unanswered = createUnanswered()
   /**
-   * Callbacks for when the response of a message was sent: graphql-ws completes an operation when the kernel
-   * has accepted its response.
+   * Callbacks to call when the response of a message has been sent: graphql-ws completes an operation when the
+   * kernel has accepted its response.
    */
   const whenSent = new WeakMap<SubscribePayload, () => void>()
 
@@ -179,7 +185,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
 
   const hooks: SessionHooks = {
     async onSubscribe({ extra: { session }, subscriptions }, id, payload) {
-      // The server is draining: the client sends the operation again after reconnecting.
+      // The server is draining, so the client sends the operation again after reconnecting.
       if (unanswered.isDraining()) return never()
       if (id.length > LONGEST_OPERATION_ID) {
         session.refuseId()
@@ -190,8 +196,8 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
       if (replaced !== undefined) unanswered.delete(replaced)
       running.set(id, payload)
       unanswered.add(payload)
-      // If an id is repeated, the client has ended its earlier operation; otherwise graphql-ws would have
-      // closed the socket.
+      // If an id is repeated, the client has ended the earlier operation with this id; otherwise graphql-ws would
+      // have closed the socket.
       session.subscriptions.delete(id)
       const isReplaced = () => running.has(id) && running.get(id) !== payload
       try {
@@ -226,10 +232,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
   return { hooks, drain: unanswered.drain }
 }
 
-/**
- * Unwraps an error of an iteration from graphql-ws' wrapper. The inner error is masked already, or is masked
- * here.
- */
+/** Removes graphql-ws' wrapper from an error of an iteration. Masks the inner error unless it is masked already. */
 function wireErrorsOf(error: GraphQLError, maskError: MaskError): WireError[] {
   const inner = error.originalError ?? error
   if (inner instanceof OperationFailed) return inner.errors.map(formatError)

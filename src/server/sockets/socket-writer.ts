@@ -1,15 +1,15 @@
-// Writes messages to one socket, and detects whether its client reads them.
+// Writes messages to a socket, and detects whether its client reads them.
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { Answer, Sink } from '../../delivery/answer.ts'
 import { framesOf, headOf } from './frames.ts'
 import type { Stalled, StalledSockets } from './stalled-sockets.ts'
 
-/** The maximum number of bytes that wait to be accepted by the kernel. */
+/** The maximum number of bytes in this process that the kernel has not accepted yet. */
 const MOST_WAITING_BYTES = 4 * 1024 * 1024
 
 export interface SocketWriterOptions {
-  /** Closes the socket of a client that lags too far behind. */
+  /** Called to close the socket of a client that lags too far behind. */
   onFull(): void
   /** The subscriptions of this socket. */
   subscriptions: ReadonlyMap<string, unknown>
@@ -18,8 +18,8 @@ export interface SocketWriterOptions {
 }
 
 /**
- * Writes to one client. Data for a closing socket is dropped. This is a class, not a closure, because a round
- * of writing visits thousands of sockets: the fields of one are adjacent in memory.
+ * Writes to one client. Drops data for a closing socket. This is a class instead of a closure, because each delivery
+ * visits thousands of sockets, and the fields of an instance are adjacent in memory.
  */
 export class SocketWriter implements Stalled {
   readonly #socket: WebSocket
@@ -46,7 +46,7 @@ export class SocketWriter implements Stalled {
     socket.once('close', tellReady)
   }
 
-  /** Sends a text after everything sent before. `onTaken` is called when the kernel has accepted it. */
+  /** Sends a text after everything that was sent before. Calls `onTaken` when the kernel has accepted the text. */
   send(text: string, onTaken: () => void): void {
     if (!this.#takesMore()) {
       onTaken()
@@ -57,7 +57,7 @@ export class SocketWriter implements Stalled {
     this.#progress.sent(1, Buffer.byteLength(text))
   }
 
-  /** Returns a sink for the answers of one operation, by the client's id. */
+  /** Returns a sink for the answers of an operation. `id`: the client's id of the operation. */
   sinkOf(id: string): Sink {
     return new OperationSink(this, headOf(id))
   }
@@ -69,8 +69,8 @@ export class SocketWriter implements Stalled {
   answer(answers: readonly Answer[], head: string): void {
     if (!this.#takesMore()) return
     const frames = framesOf(answers, head)
-    // Bypasses `socket.send`, which would write each text separately. Without compression, the order is that
-    // of the writes.
+    // Bypasses `socket.send`, which would write each text separately. Without compression, frames arrive in the
+    // order of the writes.
     this.#transport.write(frames, 'latin1')
     this.#noteStall()
     this.#progress.sent(answers.length, frames.length)
@@ -136,18 +136,17 @@ class OperationSink implements Sink {
   }
 }
 
-/** A ping is sent after this amount of data. */
+/** The number of messages after which a ping is sent. */
 const TEXTS_A_PING = 250
 const BYTES_A_PING = 1024 * 1024
-/** The maximum amount of data that may be sent after an unanswered ping: messages per subscription, and bytes. */
+/** The maximum number of messages per subscription, and of bytes, that may be sent after an unanswered ping. */
 const MOST_TEXTS = 1000
 const MOST_BYTES = 4 * 1024 * 1024
 const PATIENCE_MS = 4000
 
 /**
- * Detects whether a client reads. Data that the kernel has accepted may still be in buffers of several
- * megabytes. A client answers a ping only after reading everything sent before it. At most one ping is in
- * flight.
+ * Detects whether a client reads. The kernel may have accepted data that is still in buffers of several megabytes,
+ * but a client answers a ping only after reading everything that was sent before it. At most one ping is in flight.
  */
 export class PingProgress {
   readonly #socket: WebSocket
@@ -155,8 +154,8 @@ export class PingProgress {
   #isAsked = false
   #askedAt = 0
   /**
-   * Messages since the last ping. It starts at a random number, so that subscribers of the same events are
-   * not all pinged at the same event.
+   * The number of messages since the last ping. The counter starts at a random number, so that subscribers of the
+   * same events are not all pinged at the same event.
    */
   #texts = Math.floor(Math.random() * TEXTS_A_PING)
   #bytes = 0
@@ -180,7 +179,10 @@ export class PingProgress {
     this.#socket.ping()
   }
 
-  /** Whether the client has exceeded both the amount and the time allowed after an unanswered ping. */
+  /**
+   * Whether the client has left a ping unanswered for longer than allowed, and has been sent more than allowed since
+   * then.
+   */
   get isOverdue(): boolean {
     if (!this.#isAsked) return false
     const most = MOST_TEXTS * Math.max(this.#subscriptions.size, 1)

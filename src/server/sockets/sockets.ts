@@ -36,32 +36,34 @@ export interface SocketsOptions {
   requestBytes: RequestBytes
   logger: Logger
   metrics: Registry
-  /** How often a socket is pinged. One that has not answered by the next ping is closed. */
+  /** The interval at which a socket is pinged. A socket that has not answered before the next ping is closed. */
   keepAliveMs?: number | undefined
 }
 
-/** GraphQL over WebSocket, `graphql-transport-ws`. */
+/** Serves GraphQL over WebSocket with the protocol `graphql-transport-ws`. */
 export interface Sockets {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
-  /** The number of open sockets, without closing ones. */
+  /** The number of open sockets, not counting closing ones. */
   count(): number
   /**
-   * Accepts no new operation, waits up to `drainMs` for queries and mutations, and closes all sockets with
-   * 1001, after which clients reconnect and repeat unanswered operations. Sockets that do not close are then
-   * destroyed.
+   * Accepts no new operations, waits up to `drainMs` for queries and mutations, and closes all sockets with 1001,
+   * after which clients reconnect and repeat unanswered operations. Then destroys sockets that did not close.
    */
   close(drainMs: number): Promise<void>
 }
 
 const INIT_TIMEOUT_MS = 3000
 const KEEP_ALIVE_MS = 12_000
-/** How long a client has to answer a close frame before its socket is destroyed. */
+/** The time within which a client must answer a close frame before its socket is destroyed. */
 const CLOSE_TIMEOUT_MS = 5000
-/** How long a socket stays open after its viewer's token or session has ended, to send the errors of its operations. */
+/**
+ * How long a socket stays open after its viewer's token or session has ended, so that the errors of its operations
+ * are sent.
+ */
 const ENDED_LINGER_MS = 500
 const GOING_AWAY = 1001
 const TRY_AGAIN_LATER = 1013
-/** The close codes of the metric, since a client may send any code. */
+/** The close codes that the metric distinguishes, because a client may send any code. */
 const CODES: ReadonlySet<number> = new Set([
   ...[1000, GOING_AWAY, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1011, TRY_AGAIN_LATER],
   ...Object.values(CloseCode).filter((code) => typeof code === 'number'),
@@ -121,7 +123,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     let end: (code: number, reason: string) => void = () => {}
     const closeLate = (reason: string) => {
       lateCloses.close(socket, TRY_AGAIN_LATER, reason)
-      // Stop its operations now: the client may take 30 s to receive the close frame.
+      // The socket's operations end now, because the client may take 30 s to receive the close frame.
       end(TRY_AGAIN_LATER, reason)
     }
     const writer = new SocketWriter(socket, transport, {
@@ -133,7 +135,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     const connection = createConnection(socket, request, { subscriptions, writer })
     silent.set(socket, () => closeLate('No answer to a ping: resume by cursor'))
     keepAlive.watch(socket)
-    // An invalid or oversized frame: ws closes the socket with the right code.
+    // After an invalid or oversized frame, ws closes the socket with the correct code.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket reported an error'))
     const closed = protocol.opened(
       portOf(socket, { writer, session: connection.session, requestBytes, logger }),
@@ -175,7 +177,10 @@ interface Connection {
   socket: WebSocket
   /** The Authorization header of the upgrade request. */
   authorization: string | undefined
-  /** The secret in the session cookie, if the request comes from a page of an allowed origin; null if there is no cookie, or more than one. */
+  /**
+   * The secret in the session cookie if the request comes from a page of an allowed origin; null with no cookie or
+   * several.
+   */
   cookie: string | null
   /** The client's IP address. */
   address: string | undefined
@@ -208,7 +213,7 @@ function createConnection(
   return {
     socket,
     authorization: headers.authorization,
-    // The server has refused other origins already.
+    // The server has already refused requests from other origins.
     cookie: headers.origin !== undefined && cookies.length === 1 ? (cookies[0] ?? null) : null,
     address,
     session,
@@ -232,11 +237,17 @@ function shut(socket: WebSocket, code: number, reason: string): void {
   socket.once('close', () => clearTimeout(cutOff))
 }
 
-/** The maximum size of a frame before the viewer is known. */
+/** The maximum size of a frame before the client is authenticated. */
 const LARGEST_FIRST_BYTES = 64 * 1024
 const FIRST_TOO_LARGE = 'Too large a message before the connection is acknowledged'
-/** Without the payload of the ping, which may be as large as a frame. */
-const PONG = JSON.stringify({ type: 'pong' })
+/** The maximum size of a ping's payload that the pong repeats, in characters of JSON: enough for a client that measures latency. */
+const LONGEST_REPEATED_PAYLOAD = 1024
+
+/** The answer to a ping. It repeats the payload, unless that is long: a payload may be as large as a frame. */
+function pongFor(payload: unknown): string {
+  const repeated = JSON.stringify({ type: 'pong', payload })
+  return repeated.length <= LONGEST_REPEATED_PAYLOAD ? repeated : JSON.stringify({ type: 'pong' })
+}
 
 interface PortParts {
   writer: SocketWriter
@@ -246,13 +257,16 @@ interface PortParts {
 }
 
 /**
- * Adapts a socket to graphql-ws. A send resolves when the kernel has accepted it, so that each operation
- * waits for its client.
+ * Adapts a socket to graphql-ws. `send` resolves when the kernel has accepted the data, so that each operation waits
+ * for its client.
  */
 function portOf(socket: WebSocket, { writer, session, requestBytes, logger }: PortParts) {
   const send = (data: string) => new Promise<void>((resolve) => writer.send(data, resolve))
 
-  /** Counts a frame towards the rate of its viewer. The socket of a viewer who exceeds the rate is read slowly. */
+  /**
+   * Counts a frame towards the rate of its viewer. If the viewer exceeds the rate, the server reads the socket
+   * slowly.
+   */
   function charge(viewer: Viewer, bytes: number): void {
     try {
       requestBytes.charge(viewer, bytes)
@@ -264,7 +278,7 @@ function portOf(socket: WebSocket, { writer, session, requestBytes, logger }: Po
   return {
     protocol: socket.protocol,
     send,
-    onPing: () => send(PONG),
+    onPing: (payload: unknown) => send(pongFor(payload)),
     close(code: number, reason: string) {
       shut(socket, code, reason)
     },
@@ -290,7 +304,7 @@ function portOf(socket: WebSocket, { writer, session, requestBytes, logger }: Po
   }
 }
 
-/** Returns null for bytes that are not UTF-8, which only a binary message can have. */
+/** Returns the text of a message; null if the bytes are not UTF-8, which is possible only in a binary message. */
 function textOf(data: Buffer): string | null {
   try {
     return decodeUtf8(data)
@@ -299,7 +313,10 @@ function textOf(data: Buffer): string | null {
   }
 }
 
-/** graphql-ws parses each message itself. If parsing changes a number, that is recorded for the operation of the message. */
+/**
+ * Records whether JSON.parse changes a number in a message, for the operation of this message: graphql-ws parses
+ * each message itself.
+ */
 function noteInexactNumber(session: Session, text: string): void {
   const number = inexactNumberIn(text)
   if (number === null) return
@@ -307,18 +324,18 @@ function noteInexactNumber(session: Session, text: string): void {
     const { id, type } = JSON.parse(text)
     if (type === 'subscribe') session.inexactNumbers.set(id, number)
   } catch {
-    // Not JSON: graphql-ws closes the socket.
+    // The text is not JSON, so graphql-ws closes the socket.
   }
 }
 
 const WINDOW_MS = 1000
-/** The maximum number of refusals per window. */
+/** The maximum number of refusals per second before the socket is paused. */
 const MOST_REFUSALS = 100
 
 /**
- * Returns a function to call for each operation that was refused because of its viewer's rate; a long request counts as
- * several. After 100 refusals within a second, the socket is not read until the second is over, so that refusals cost
- * the server little; further data waits on the client's side.
+ * Returns a function to call for each operation that was refused because of its viewer's rate; a long request counts
+ * as several. After 100 refusals within a second, the server does not read from the socket until the second is over,
+ * so that refusals cost the server little. Further data waits on the client's side.
  */
 function createSlowing(socket: WebSocket): (count?: number) => void {
   let since = Number.NEGATIVE_INFINITY

@@ -1,4 +1,4 @@
-/** A socket whose data waits in this process because its client does not read fast enough. */
+/** A socket with data in this process that waits because the client does not read fast enough. */
 export interface Stalled {
   viewerId(): string
   waitingBytes(): number
@@ -6,7 +6,7 @@ export interface Stalled {
   giveUp(): void
 }
 
-/** A budget, for the whole process, of bytes that were written to sockets and that the kernel has not accepted yet. */
+/** A process-wide budget for bytes that were written to sockets and that the kernel has not accepted yet. */
 export interface StalledSockets {
   add(socket: Stalled): void
   delete(socket: Stalled): void
@@ -20,7 +20,7 @@ export interface StalledSocketsOptions {
 const MOST_BYTES = 128 * 1024 * 1024
 const CHECK_EVERY_MS = 250
 
-/** Over the budget, the viewer with the most waiting bytes loses sockets, largest first, until the rest fits. */
+/** Above the budget, closes sockets of the viewer with the most waiting bytes, largest first, until the rest fits. */
 export function createStalledSockets(options: StalledSocketsOptions = {}): StalledSockets {
   const { mostBytes = MOST_BYTES, checkEveryMs = CHECK_EVERY_MS } = options
   const sockets = new Set<Stalled>()

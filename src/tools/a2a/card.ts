@@ -3,7 +3,7 @@ import { cut, isObject, isTooDeep, type JsonObject, toJson } from '../../lib/jso
 import { digestOf } from '../../rules/approvals.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** The parts of an agent card that this server needs. */
+/** The fields of an agent card that Parley uses. */
 export interface ReadCard {
   /** A digest of the whole card. */
   fingerprint: string
@@ -24,9 +24,9 @@ const LONGEST_URL = 2048
 const MOST_SKILLS = 50
 
 /**
- * Reads an agent card of A2A 1.0.
- * @param hasHeaders whether requests carry credentials, which are for the origin of the card only
- * @throws ToolFailure if the agent cannot be reached by it
+ * Reads an A2A 1.0 agent card.
+ * @param hasHeaders whether requests carry credentials, which may be sent only to the origin of the card
+ * @throws ToolFailure if the card names no usable interface
  */
 export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHeaders: boolean }): ReadCard {
   const card = parsed(text)

@@ -9,39 +9,45 @@ import { idIn, type RemoteTask, readTask, shownTask, type TextCleaning, taskAfte
 export interface RemoteAddress {
   url: string
   headers: Record<string, string>
-  /** Whether it can stream the events of a task. */
+  /** Whether the agent can stream the events of a task. */
   streams: boolean
-  /** Whether it executes a message that is sent again with the same id only once. */
+  /** Whether a message that is sent again with the same id takes effect only once. */
   deduplicates: boolean
 }
 
 export interface RemoteMessage {
-  /** The same if the message is sent again. */
+  /** The id of the message, which stays the same if the message is sent again. */
   messageId: string
   text: string
   contextId: string | null
-  /** The task that waits for this message. */
+  /** The task that waits for this message; null to begin a task. */
   taskId: string | null
 }
 
 export type Sent = { type: 'task'; task: RemoteTask } | { type: 'message'; contextId: string | null; text: string }
 
-/** Whether a server has received a message: `unknown` if it cannot list tasks, or lists them without their messages. */
+/**
+ * Whether a server has received a message. `unknown`: the server cannot list tasks, or lists them without their
+ * messages.
+ */
 export type Lookup = { type: 'received'; task: RemoteTask } | { type: 'not-received' | 'unknown' }
 
-/** A2A 1.0 by JSON-RPC. Every method throws a ToolFailure, whose message is for people and contains no header. */
+/**
+ * A client for A2A 1.0 by JSON-RPC. Every method throws ToolFailure, whose message is written for people and contains
+ * no header value.
+ */
 export interface A2aClient {
-  /** Sends a message, and returns the task or the answer, without waiting for the end of the task if the server allows that. */
+  /** Sends a message, and returns the task or the answer. If the server allows it, does not wait until the task ends. */
   send(address: RemoteAddress, message: RemoteMessage, signal: AbortSignal): Promise<Sent>
   get(address: RemoteAddress, taskId: string, signal: AbortSignal): Promise<RemoteTask>
-  /** Looks for the task that was begun or continued by a message. */
+  /** Looks for the task that a message has begun or continued. */
   find(address: RemoteAddress, message: Omit<RemoteMessage, 'text'>, signal: AbortSignal): Promise<Lookup>
   /**
-   * Yields a task after each of its events; null when the server has sent other data, as a heartbeat. Returns when the stream
-   * ends, is longer than the guard allows, or is silent for half a minute.
+   * Yields the task after each of its events, and null after other data, such as a heartbeat. Returns when the stream
+   * ends, exceeds the size limit, or is silent for 30 s.
    */
   changes(address: RemoteAddress, task: RemoteTask, signal: AbortSignal): AsyncGenerator<RemoteTask | null>
-  /** Cancels a task. A task that has ended, or that the server does not know, is not a failure. */
+  /** Cancels a task. Does nothing if the task has ended or the server does not know it. */
   cancel(address: RemoteAddress, taskId: string, signal: AbortSignal): Promise<void>
 }
 
@@ -53,7 +59,10 @@ export class RemoteRefusal extends ToolFailure {
     this.jsonRpcCode = jsonRpcCode
   }
 
-  /** Whether the server did nothing: it does not know the task or conversation, or does not support the request. */
+  /**
+   * Whether the request had no effect, because the server does not know the task or conversation, or does not support
+   * the request.
+   */
   get isWithoutEffect(): boolean {
     return this.jsonRpcCode !== null && WITHOUT_EFFECT.has(this.jsonRpcCode)
   }
@@ -69,14 +78,14 @@ const isRefusal = (error: unknown, ...codes: number[]): boolean =>
   (error.isWithoutEffect || (error.jsonRpcCode !== null && codes.includes(error.jsonRpcCode)))
 
 const VERSION = '1.0'
-/** A server that ignores `returnImmediately` answers when its task is done. */
+/** The time limit for sending. A server that ignores `returnImmediately` responds only when the task is done. */
 const SEND_TIMEOUT_MS = 300_000
 const REQUEST_TIMEOUT_MS = 20_000
 const LONGEST_WORDS = 500
 const TASKS_SEARCHED = 20
 /** Small pages, because the history of a task may be long. */
 const TASKS_A_PAGE = 5
-/** A task may contain data that is not part of the answer's text. */
+/** Larger than an answer, because a task may contain data that is not part of the answer's text. */
 const LARGEST_TASK_BYTES = 8 * 1_048_576
 const UNAUTHENTICATED_STATUSES = [401, 403]
 
@@ -96,7 +105,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       url,
       headers: { ...headers, ...HEADERS, accept: 'application/json' },
       body: requestOf(method, params),
-      // A request must not be repeated elsewhere.
+      // Do not follow redirects, because the request must not be sent to another address.
       stays: true,
       timeoutMs,
       signal,
@@ -110,7 +119,10 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     throw refusal ?? statusFailure(response.status, clean(message))
   }
 
-  /** Returns the stream of the events of a task; null if the server is silent. @throws ToolFailure, errors of the connection */
+  /**
+   * Returns the stream of a task's events; null if the server does not respond in 30 s. @throws ToolFailure, errors of
+   * the connection
+   */
   async function subscribe(
     { url, headers }: RemoteAddress,
     taskId: string,
@@ -160,7 +172,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       searched += tasks.length
       page = { ...params, pageToken: nextPageToken }
     }
-    // The newest tasks are listed first.
+    // The list begins with the newest tasks, so the message would be among them.
     return { type: 'not-received' }
   }
 
@@ -200,7 +212,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       }
       if (taskId === null) return findAmongTasks(address, contextId, lookupIn, signal)
       const params = { id: taskId, historyLength: TASKS_SEARCHED }
-      // A server may forget tasks that have ended.
+      // The server refuses the request if it no longer stores the task.
       const task = await orNullIfRefused(call(address, 'GetTask', params, { signal, maxBytes: LARGEST_TASK_BYTES }))
       return lookupIn(task) ?? { type: showsMessages(task) ? 'not-received' : 'unknown' }
     },
@@ -219,7 +231,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       } catch (error) {
         signal.throwIfAborted()
         const failure = streamFailure(error, cleaning)
-        // A long stream or event: the caller reads the task again, and follows it in another stream.
+        // After TOO_LARGE, the caller reads the task again and follows it in another stream.
         if (failure.code !== 'TOO_LARGE') throw failure
       } finally {
         left.abort()
@@ -241,7 +253,7 @@ const requestOf = (method: string, params: object) => JSON.stringify({ jsonrpc: 
 
 const badAnswer = (what: string) => new ToolFailure('BAD_ANSWER', `The agent's server responded with ${what}.`)
 
-/** Whether the HTTP status of a response determines the failure, rather than the JSON-RPC error in its body. */
+/** Whether the HTTP status of a response determines the failure, and not the JSON-RPC error in its body. */
 const doesStatusDecide = (status: number) =>
   UNAUTHENTICATED_STATUSES.includes(status) || status === 429 || status >= 500
 
@@ -298,7 +310,7 @@ function eventIn(text: string, clean: (text: string) => string): unknown {
   return isObject(event) ? event['result'] : undefined
 }
 
-/** Returns null if the server does not know the task or the method. */
+/** Resolves with null if the server does not know the task or the method. */
 function orNullIfRefused(work: Promise<unknown>): Promise<unknown> {
   return work.catch((error: unknown) => {
     if (isRefusal(error, NO_SUCH_METHOD)) return null
@@ -306,7 +318,7 @@ function orNullIfRefused(work: Promise<unknown>): Promise<unknown> {
   })
 }
 
-/** Whether a task contains the messages that it has received: the history is optional. */
+/** Whether a task contains the messages that it has received. Servers may omit the history. */
 const showsMessages = (task: unknown): boolean =>
   isObject(task) && Array.isArray(task['history']) && task['history'].length > 0
 

@@ -8,7 +8,10 @@ const LARGEST_EVENT = 1_048_576
 
 const SILENT = Symbol('silent')
 
-/** Returns the result of the work; `SILENT` if it takes half a minute. @throws the error of the work, or the signal's reason */
+/**
+ * Returns the result of the work; `SILENT` if it takes longer than `SILENCE_MS`. @throws the error of the work, or the
+ * signal's reason
+ */
 async function unlessSilent<T>(work: Promise<T>, signal: AbortSignal): Promise<T | typeof SILENT> {
   let timer: NodeJS.Timeout | undefined
   const silence = new Promise<typeof SILENT>((resolve) => {
@@ -21,15 +24,16 @@ async function unlessSilent<T>(work: Promise<T>, signal: AbortSignal): Promise<T
   }
 }
 
-/** Returns the result of the work; null if it takes half a minute. */
+/** Returns the result of the work; null if it takes longer than `SILENCE_MS`. */
 export async function orNullIfSilent<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {
   const result = await unlessSilent(work, signal)
   return result === SILENT ? null : result
 }
 
 /**
- * Yields the data of the server-sent events that arrived together; an empty list for other lines, as a heartbeat. Returns when the
- * stream ends, or when it is silent for half a minute. @throws ToolFailure for an event that is too large; errors of the connection
+ * Yields lists of the data of server-sent events that arrived together, and an empty list for other lines, such as a
+ * heartbeat. Returns when the stream ends or is silent for `SILENCE_MS`.
+ * @throws ToolFailure for an event that is too large; errors of the connection
  */
 export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<string[]> {
   const reader = body.getReader()
@@ -46,7 +50,7 @@ export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortS
   }
 }
 
-/** Splits a stream of events. */
+/** Splits the text of a stream into events. */
 function createLines() {
   let rest = ''
   let data: string[] = []
@@ -66,11 +70,11 @@ function createLines() {
   }
 
   return {
-    /** Returns the events that are complete with this text. */
+    /** Adds text, and returns the events that it completes. */
     push(text: string): string[] {
       const events: string[] = []
       let from = 0
-      // Only the new text is searched for line ends: a long line may arrive byte by byte.
+      // Search only the new text for line ends, because a long line may arrive byte by byte.
       for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', from)) {
         const line = rest + text.slice(from, end)
         events.push(...take(line.endsWith('\r') ? line.slice(0, -1) : line))

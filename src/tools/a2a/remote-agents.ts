@@ -23,33 +23,34 @@ import {
 } from './client.ts'
 import { asksForInput, isIdle, type RemoteTask, shownTask } from './remote-task.ts'
 
-/** An agent of this server that represents one on another server. */
+/** An agent of this server that represents an agent on another server. */
 export interface Asking {
   agentId: string
   /** `a2a:<card url>` */
   model: string
 }
 
-/** The agents on other servers that agents of this server represent. */
+/** Access to agents on other servers, which agents of this server represent. */
 export interface RemoteAgents {
-  /** Returns the tool that sends the agent a message; null for an agent that does not represent another one. */
+  /** Returns the tool that sends a message to the remote agent; null for an agent that represents none. */
   toolFor(agent: RemoteColumns): Tool | null
   /**
-   * Yields a task when it is read, and after each change, until it is idle; null as a heartbeat in between.
+   * Yields a task when it is read and after each change, until the task is idle. In between, yields null as a
+   * heartbeat.
    * @throws ToolFailure
    */
   follow(asking: Asking, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null>
-  /** Cancels the task of a message, if there is one. Returns false if the task is not known (yet). @throws ToolFailure */
+  /** Cancels the task of a message. Returns false if no task of the message is found. @throws ToolFailure */
   cancel(asking: Asking, call: RemoteCall, signal: AbortSignal): Promise<boolean>
 }
 
 const CARD_TIMEOUT_MS = 10_000
-/** How long a card is not read again. */
+/** How long a card is cached. */
 const CARD_FRESH_MS = 60_000
 const MOST_CARDS = 1000
 /** How often an agent that does not stream is polled. */
 const POLL_MS = 1000
-/** How often in a row the connection may break without progress before the answer fails. */
+/** How often in a row the connection may break without progress before the call fails. */
 const MOST_BREAKS = 3
 
 const INPUT: JsonObject = {
@@ -81,7 +82,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Reads the card of an agent, at most once a minute, or again if the last reader found a different card.
+   * Returns the card of an agent, which is read again after a minute, or if the last reader found a different card.
    * @throws ToolFailure
    */
   async function cardOf(
@@ -119,7 +120,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     return read
   }
 
-  /** Returns the interface of a trusted agent. @throws ToolFailure */
+  /** Returns the address of an agent whose card is trusted. @throws ToolFailure */
   async function addressOf(asking: Asking, signal: AbortSignal): Promise<RemoteAddress> {
     const reached = await reach(asking)
     const { cardUrl, card: before } = remoteAgentOf(reached.row) ?? { cardUrl: '', card: null }
@@ -140,7 +141,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     )
   }
 
-  /** Sends a message, or finds the task that an earlier attempt to send it began. @throws ToolFailure */
+  /** Sends a message, unless an earlier attempt sent it, and waits for the answer. @throws ToolFailure */
   async function ask(asking: Asking, text: string, { callId, signal, attempt }: Use): Promise<JsonObject> {
     const call = await readRemoteCall(db.prisma, callId)
     const address = await addressOf(asking, signal)
@@ -170,7 +171,10 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     return resultOf(id, contextId)
   }
 
-  /** Returns the task of a message that the server has received; null if it has not received it, or cannot tell. @throws ToolFailure */
+  /**
+   * Returns the task of a message; null if the server has not received the message, or does not tell. @throws
+   * ToolFailure
+   */
   async function taskOf(
     address: RemoteAddress,
     message: Omit<RemoteMessage, 'text'>,
@@ -181,8 +185,9 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Returns the task of a message that an earlier attempt has sent; null if it can be sent again, because the server has not received it, or
-   * executes it only once. @throws ToolFailure if it is not known whether the server has received it
+   * Returns the task of a message that an earlier attempt may have sent. Returns null if the message can be sent again,
+   * because the server has not received it, or because repeated messages take effect only once.
+   * @throws ToolFailure if neither is known
    */
   async function receivedBefore(
     address: RemoteAddress,
@@ -195,7 +200,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     return null
   }
 
-  /** Returns the last task of the conversation if it waits for input. */
+  /** Returns the id of the conversation's last task if that task waits for input; else null. */
   async function waitingTask(
     address: RemoteAddress,
     { taskId }: RemoteCall,
@@ -207,8 +212,9 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Sends a message. A server that refuses the task or the conversation that it continues did nothing, so the message begins a new one.
-   * After any other failure the server may have received the message: it is not sent again.
+   * Sends a message. If the server refuses the task or conversation that the message continues, the message had no
+   * effect and is sent again to begin a new one. After any other failure, the server may have received the message, so
+   * it is not sent again.
    */
   async function send(
     address: RemoteAddress,
@@ -230,7 +236,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     }
   }
 
-  /** Yields the current task and, if its agent streams, after each change until the stream ends. */
+  /** Yields the task as it is now and, if its agent streams, after each change until the stream ends. */
   async function* look(address: RemoteAddress, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null> {
     const task = await client.get(address, taskId, signal)
     yield shownTask(task, cleaningOf(address))
@@ -298,27 +304,27 @@ const UNKNOWN =
 
 interface StoredCard {
   card: ReadCard
-  /** In ms since 1970. */
+  /** When the card was read, in ms since 1970. */
   readAt: number
 }
 
-/** Returns an address. Headers are only for the origin of the card. */
+/** Returns an address, without headers unless the URL has the origin of the card. */
 function addressAt(url: string, { model }: Asking, remote: Omit<RemoteAddress, 'url'>): RemoteAddress {
   const foreign = parseForeignModel(model)
   const isOwn = foreign?.type === 'a2a' && new URL(foreign.cardUrl).origin === new URL(url).origin
   return { ...remote, url, headers: isOwn ? remote.headers : {} }
 }
 
-/** Returns the interface from which to read a task again after a failure. @throws the failure, if a retry is useless */
+/** Returns the address at which to read a task again after a failure. @throws the failure if a retry is useless */
 function addressAfter(address: RemoteAddress, error: unknown, breaks: number): RemoteAddress {
-  // The task has just ended, or the server cannot stream it after all.
+  // The task has just ended, or the server does not stream although its card says so.
   if (error instanceof RemoteRefusal && address.streams) return { ...address, streams: false }
   if (!isBreak(error) || breaks >= MOST_BREAKS) throw error
   return address
 }
 
 interface Use extends ApprovedCall {
-  /** The attempt of the run that executes the call; null outside of its run. */
+  /** The attempt of the run that executes the call; null if the call is executed outside its run. */
   attempt: number | null
 }
 
@@ -337,10 +343,10 @@ async function orRefused<T>(work: Promise<T>): Promise<T | null> {
   })
 }
 
-/** Less than the part of a result that a model receives. */
+/** Shorter than the longest result that a model receives. */
 const LONGEST_RESULT = 40_000
 
-/** Cuts an answer so that its JSON is not longer than the part of a result that a model receives. */
+/** Cuts an answer so that its JSON is no longer than `LONGEST_RESULT`. */
 function answerWithin(text: string): string {
   let answer = cut(text, LONGEST_MESSAGE)
   while (JSON.stringify(answer).length > LONGEST_RESULT) answer = cut(answer, Math.floor(answer.length * 0.8))

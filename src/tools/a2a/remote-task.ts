@@ -1,7 +1,7 @@
 import { cut, isObject } from '../../lib/json.ts'
 import { LONGEST_MESSAGE } from '../../lib/validate.ts'
 
-/** A task of an agent on another server (A2A 1.0), with the parts that make up an answer. */
+/** A task of an agent on another server (A2A 1.0), with the texts that make up its answer. */
 export interface RemoteTask {
   id: string
   contextId: string | null
@@ -27,7 +27,7 @@ export type RemoteState = (typeof STATES)[number]
 const PREFIX = 'TASK_STATE_'
 const LONGEST_ID = 500
 const MOST_ARTIFACTS = 100
-/** One character more than a message can have shows that the text is cut. */
+/** One character more than a message can have, so that a text of this length is known to be cut. */
 const LONGEST_TEXT = LONGEST_MESSAGE + 1
 
 /** Whether a task will not change until a message is sent. */
@@ -36,14 +36,14 @@ export const isIdle = ({ state }: Pick<RemoteTask, 'state'>): boolean => state !
 /** Whether the agent waits for the next message of the task. */
 export const asksForInput = ({ state }: Pick<RemoteTask, 'state'>): boolean => state === 'INPUT_REQUIRED'
 
-/** Returns an id of another server; null for anything that cannot be one. */
+/** Returns an id of another server; null if the value cannot be an id. */
 export const idIn = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_ID && !value.includes('\0') ? value : null
 
-/** Removes header values that the other server repeats, and their beginnings where a text was cut. */
+/** Removes header values that the other server echoes, including the beginning of a value at the end of a cut text. */
 export interface TextCleaning {
   clean(text: string): string
-  /** Drops the beginning of a value at the end of an unfinished text. */
+  /** Drops the beginning of a header value at the end of an unfinished text. */
   trim(text: string): string
 }
 
@@ -62,7 +62,7 @@ export function readTask(value: unknown, cleaning: TextCleaning = NO_CLEANING): 
   return { id, contextId: idIn(value['contextId']), state, status: statusTextIn(value['status'], cleaning), artifacts }
 }
 
-/** Returns the task after an event of its stream. Events of other tasks, and unknown ones, change nothing. */
+/** Returns the task after an event of its stream. Events of other tasks, and events of unknown types, change nothing. */
 export function taskAfter(task: RemoteTask, event: unknown, cleaning: TextCleaning = NO_CLEANING): RemoteTask {
   if (!isObject(event)) return task
   const { task: whole, statusUpdate, artifactUpdate } = event
@@ -94,7 +94,7 @@ function withArtifact(task: RemoteTask, given: unknown, append: boolean, cleanin
 
 type Artifacts = RemoteTask['artifacts']
 
-/** Cuts the artifacts to the length of one answer, all of them together. */
+/** Cuts the artifacts so that together they are no longer than one answer. */
 function bounded(artifacts: Artifacts, { trim }: TextCleaning): Artifacts {
   let left = LONGEST_TEXT
   return artifacts.map((artifact) => {
@@ -111,7 +111,7 @@ function artifactIn(value: unknown, cleaning: TextCleaning): Artifacts[number] |
   return id === null ? null : { id, text: textOfParts(value['parts'], cleaning) }
 }
 
-/** Returns a task as it may be shown while it grows: without the beginning of a header value at its end. */
+/** Returns a task that is still growing as it may be shown: without a possible beginning of a header value at its end. */
 export function shownTask(task: RemoteTask, { trim }: TextCleaning): RemoteTask {
   const last = task.artifacts.at(-1)
   if (last === undefined || isIdle(task)) return task
@@ -150,7 +150,7 @@ function textOfPart(part: unknown): string {
   return named.length === 0 ? '' : `\n[${named.join(' ')}]\n`
 }
 
-/** Returns what the agent has answered so far. The status is part of the answer if it is a question, or the only content. */
+/** Returns the agent's answer so far. The status is part of the answer if it is a question, or the only content. */
 export function answerIn({ state, status, artifacts }: RemoteTask): string {
   const texts = artifacts.map(({ text }) => text).filter((text) => text.trim() !== '')
   const isAnswer = state === 'INPUT_REQUIRED' || (state === 'COMPLETED' && texts.length === 0)

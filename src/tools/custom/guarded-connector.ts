@@ -3,15 +3,15 @@ import { isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
 import { isPublicAddress } from '../../lib/addresses.ts'
 
-/** Resolves a host name to its addresses, as `dns.promises.lookup` with `all` does. */
+/** Resolves a host name to its addresses, like `dns.promises.lookup` with `all`. */
 export type ResolveAddresses = (hostname: string) => Promise<{ address: string; family: number }[]>
 
 export interface AddressGuardOptions {
-  /** Decides which IP addresses are allowed; by default those of the public internet. */
+  /** Whether an IP address is allowed; by default, those of the public internet are. */
   isAllowed?: (address: string) => boolean
   /** The system's resolver by default. */
   resolve?: ResolveAddresses
-  /** Certificates of authorities in PEM that are trusted instead of the system's. */
+  /** Certificates of authorities (PEM) to trust instead of the system's. */
   ca?: string
 }
 
@@ -24,8 +24,8 @@ export class BlockedAddressError extends Error {
 }
 
 /**
- * Opens sockets for undici, to allowed addresses only. The addresses that are checked are those that the
- * socket connects to, and the connected socket is checked again, so that DNS rebinding has no effect.
+ * Opens sockets for undici, to allowed addresses only. The socket connects to the addresses that were checked, and its
+ * remote address is checked again, so that DNS rebinding has no effect.
  */
 export function createGuardedConnector(options: AddressGuardOptions): buildConnector.connector {
   const { isAllowed = isPublicAddress, resolve = (hostname) => systemLookup(hostname, { all: true }), ca } = options
@@ -60,7 +60,7 @@ export function createGuardedConnector(options: AddressGuardOptions): buildConne
     const hostname = target.hostname.replace(/^\[|\]$/g, '')
     if (isIP(hostname) !== 0 && !isAllowed(hostname)) return callback(new BlockedAddressError(hostname), null)
     connect(target, (...result) => {
-      // On an error there is no second argument, although the type requires one.
+      // After an error the second argument is missing, although the type requires it.
       const socket = result[1] ?? null
       if (socket !== null && !isAllowed(socket.remoteAddress ?? '')) {
         socket.destroy()

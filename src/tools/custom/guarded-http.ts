@@ -10,7 +10,7 @@ export interface GuardedRequest {
   url: string
   headers?: Record<string, string>
   body?: string | Uint8Array
-  /** Do not follow redirects: a redirect is a failure, because its status is not 2xx. */
+  /** Do not follow redirects. A redirect is then a failure, because its status is not 2xx. */
   stays?: true
   /** The time limit for the whole exchange: DNS, connections, redirects and the body. */
   timeoutMs: number
@@ -43,11 +43,11 @@ export type GuardedOutcome =
 
 /** HTTP requests to untrusted servers: only to public addresses, with limits of time, size and redirects. */
 export interface GuardedHttp {
-  /** Sends one request. Never throws: every error is a failure, and so is a response that is not 2xx. */
+  /** Sends one request. Never throws: an error is returned as a failure, and so is a response that is not 2xx. */
   send(request: GuardedRequest): Promise<GuardedOutcome>
   /**
-   * The same guard as a `fetch` function, for libraries. A streamed body is limited as it arrives. Throws as
-   * `fetch` does.
+   * A `fetch` function with the same guard, for libraries. The size limit is applied to a streamed body as it arrives.
+   * Throws as `fetch` does.
    */
   fetch: typeof globalThis.fetch
   /** Aborts all requests in progress. */
@@ -80,15 +80,15 @@ class GuardedHttpError extends Error {
 export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp {
   const { allowPrivate = false, maxBytes = MIB, maxFetchBytes = 4 * MIB, isAllowed, resolve, ca } = options
   const connect = createGuardedConnector({ isAllowed: allowPrivate ? () => true : isAllowed, resolve, ca })
-  // Use a new connection for each request: a kept connection may have been closed by the server before the
-  // next POST, which must not be sent twice. The request's signal limits the time.
+  // Use a new connection for each request. The server may close a reused connection just when a POST is sent, and a
+  // POST must not be sent twice. The request's signal limits the time.
   const dispatcher = new Agent({ connect, pipelining: 0, headersTimeout: 0, bodyTimeout: 0 })
 
   async function send({ timeoutMs, signal, ...given }: GuardedRequest): Promise<GuardedOutcome> {
     const deadline = AbortSignal.timeout(timeoutMs)
     const stop = signal === undefined ? deadline : AbortSignal.any([signal, deadline])
     try {
-      // undici reacts to an abort only once it is connected, which may take 10 s to fail.
+      // undici reacts to an abort only once it is connected, and a connection may take 10 s to fail.
       return await unlessAborted(stop, exchange(given, stop))
     } catch (error) {
       if (signal?.aborted === true) return { type: 'failure', code: 'CANCELED', message: 'The request was canceled.' }
@@ -163,7 +163,7 @@ function firstHop(given: {
   body?: string | Uint8Array
 }): Hop {
   const headers = new Headers(given.headers)
-  // Compression would circumvent the size limit.
+  // Refuse compression, which would circumvent the size limit.
   headers.set('accept-encoding', 'identity')
   return { url: checkedUrl(given.url), method: given.method, headers, body: given.body }
 }
@@ -246,7 +246,7 @@ function tooLarge(maxBytes: number): GuardedHttpError {
   return new GuardedHttpError('TOO_LARGE', `The server's answer is larger than ${maxBytes} bytes.`)
 }
 
-/** Converts an error to a failure, whether the error is ours or wrapped by a library. */
+/** Converts an error to a failure. Libraries may have wrapped the guard's errors. */
 export function failureOf(error: unknown): Extract<GuardedOutcome, { type: 'failure' }> {
   let innermost = error
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

@@ -1,13 +1,16 @@
 import type { Json } from '../../lib/json.ts'
 
-/** Returns a function that removes header values, in case the server echoes them, so that the model does not see them. */
+/**
+ * Returns a function that removes header values from a text, so that the model does not see them if the server echoes
+ * them.
+ */
 export function withoutValues(headers: Record<string, string>): (text: string) => string {
   const secrets = Object.values(headers).filter(({ length }) => length >= SHORTEST_SECRET)
   return (text) => secrets.reduce((cleaned, secret) => cleaned.replaceAll(secret, '[removed]'), text)
 }
 
 /**
- * Returns a function that drops the end of an unfinished text if it is the beginning of a header value, whose rest may follow.
+ * Returns a function that drops the end of an unfinished text if a header value begins there, whose rest may follow.
  */
 export function withoutBeginnings(headers: Record<string, string>): (text: string) => string {
   const secrets = Object.values(headers).filter(({ length }) => length >= SHORTEST_SECRET)

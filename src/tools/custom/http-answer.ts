@@ -10,9 +10,9 @@ const isText = (mediaType: string) =>
   /^text\/|[/+](xml|yaml|javascript|x-www-form-urlencoded|x-ndjson|jsonl|csv|graphql)$/.test(mediaType)
 
 /**
- * Reads the response of a tool's server: JSON as its value, text by its charset, and anything else as a file, which
- * the output describes in words.
- * @throws ToolFailure if a body that is declared as JSON is not valid
+ * Reads the response of a tool's server. JSON becomes its value, text is decoded by its charset, and any other body
+ * becomes a file, which the output describes.
+ * @throws ToolFailure if a body that is declared as JSON is not valid JSON
  */
 export function readHttpAnswer(contentType: string, body: Uint8Array): ToolOutput {
   const { mediaType, charset } = contentTypeOf(contentType)

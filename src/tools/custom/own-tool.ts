@@ -13,7 +13,7 @@ import type { GuardedHttp } from './guarded-http.ts'
 import { withoutValues, withTexts } from './header-removal.ts'
 import { readHttpAnswer, readHttpError } from './http-answer.ts'
 
-/** An agent's own tool, as it is stored. */
+/** The settings of an agent's own tool. */
 export interface OwnToolSettings {
   name: string
   description: string
@@ -33,7 +33,7 @@ export interface OwnToolParts {
   limits: WaitLimits
 }
 
-/** Builds an agent's own tool, with its approval policy. */
+/** Builds an agent's own tool from its row, with its approval policy. */
 export function ownToolOf(row: AgentTool, { http, secretBox, limits }: OwnToolParts): Tool {
   const settings = { ...row, inputSchema: row.inputSchema as JsonObject, method: row.method as HttpMethod | null }
   const { versionDigest, grantDigest } = versionOfTool(row)
@@ -54,8 +54,8 @@ interface RequestParts {
 }
 
 /**
- * Builds an agent's own tool by its execution: HTTP sends a request to its `url`, SPACE and EXTERNAL wait for an
- * external result, INTERNAL returns its input.
+ * Builds an agent's own tool. Its execution decides what a call does: HTTP sends a request to its `url`, SPACE and
+ * EXTERNAL wait for an external result, INTERNAL returns its input.
  */
 export function ownTool(settings: OwnToolSettings, parts: RequestParts): Tool {
   const { name, description, inputSchema, execution, visible, timeoutMs, mayReceiveConfidential } = settings
@@ -78,8 +78,8 @@ export function ownTool(settings: OwnToolSettings, parts: RequestParts): Tool {
 }
 
 /**
- * Sends the input as specified by `toolRequest`. The `Idempotency-Key` is the call's id, which stays the same if the call is
- * repeated after a crash.
+ * Sends the input in the request that `toolRequest` defines. The `Idempotency-Key` is the call's id, which stays the
+ * same if the call is repeated after a crash.
  */
 async function call(
   { url, method, timeoutMs }: OwnToolSettings,

@@ -22,7 +22,7 @@ export interface TriedTool {
 /** Tests a tool before it is given to an agent. */
 export interface ToolTrial {
   /**
-   * Admins only: calls a tool, as a run would.
+   * Admins only: calls a tool as a run would.
    * @throws ForbiddenError, BadInputError with the field at fault
    */
   tryTool(viewer: Viewer, given: { tool: ToolInput; input: unknown }): Promise<TriedTool>

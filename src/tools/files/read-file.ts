@@ -10,7 +10,10 @@ import { ToolFailure, type ToolOutput } from '../tool.ts'
 const DEFAULT_CHARACTERS = 20_000
 const MOST_CHARACTERS = 40_000
 
-/** Reads a file of a message in a space of the agent, or of a call of the agent: its text, or the image for models that accept images. */
+/**
+ * Reads a file of a message in one of the agent's spaces, or of a call of the agent. Returns its text, or the image if
+ * the model accepts images.
+ */
 export const readFile = defineTool({
   names: { snake: 'read_file', camel: 'readFile' },
   yieldsToOwn: true,
@@ -51,7 +54,10 @@ export const readFile = defineTool({
 
 type Parts = Pick<ToolParts, 'files' | 'discretion'>
 
-/** Returns a file that the run may read. @throws ToolFailure, the same for a file that does not exist and one that must not be read */
+/**
+ * Returns a file that the run may read. @throws ToolFailure, which is the same for a missing file and for a file that
+ * the run must not read
+ */
 async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string): Promise<ReadableFile> {
   const file = prefixOf(id) === 'fil' ? await files.readableBy(run.agentId, id) : null
   if (file === null || !(await mayRead(discretion, run, file)))
@@ -59,7 +65,7 @@ async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string
   return file
 }
 
-/** A file of a call can be read only by a run that already has the sources of the call. */
+/** Whether the run may read the file. A file of a call requires that the run already has the sources of that call. */
 async function mayRead(
   discretion: Parts['discretion'],
   run: ClaimedRun,
@@ -83,7 +89,7 @@ async function pictureOutput(
 const NO_PICTURE = { note: 'The picture cannot be shown.' }
 const NO_TEXT = { note: 'No text was found in this file.' }
 
-/** @throws ToolFailure if the storage is unavailable */
+/** @throws ToolFailure if the storage is unavailable, else the error */
 export function orStorageFailure(error: unknown): never {
   if (error instanceof StorageUnavailableError) throw new ToolFailure('UNAVAILABLE', error.message)
   throw error

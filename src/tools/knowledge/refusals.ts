@@ -1,7 +1,7 @@
 import { BadInputError, DomainError } from '../../lib/errors.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** Runs a tool's action. A refusal by the domain becomes a failure that names the wrong input for the model. */
+/** Runs a tool's action. Converts a refusal by the domain to a failure that tells the model which input is wrong. */
 export async function refusable<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -17,7 +17,7 @@ export function textsOf(input: unknown): string[] {
   return Array.isArray(input) ? input.map(String) : []
 }
 
-/** Returns the entries of a list that do not exist. */
+/** Returns the requested entries that were not found. */
 export function missingOf(asked: readonly string[], found: readonly string[]): string[] {
   return [...new Set(asked)].filter((text) => !found.includes(text))
 }

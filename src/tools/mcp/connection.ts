@@ -6,20 +6,20 @@ import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
 import { type McpAuthProvider, oauthFetch } from './oauth.ts'
 import { type McpOutcome, readResult } from './results.ts'
 
-/** The address of a server, and the headers that authenticate us. */
+/** The address of a server, and the headers that authenticate Parley. */
 export interface McpAddress {
   url: string
   headers: Record<string, string>
-  /** Sends and refreshes a token, for a server that wants OAuth. */
+  /** Sends and refreshes a token, for a server that requires OAuth. */
   authProvider?: McpAuthProvider
 }
 
 export interface McpCallOptions {
-  /** The request's `Idempotency-Key`. A call that is repeated after a crash has the same key. */
+  /** The request's `Idempotency-Key`, which stays the same if the call is repeated after a crash. */
   callId: string
   timeoutMs: number
   signal: AbortSignal
-  /** Called with the access token that the server did not accept, if it accepted none. */
+  /** Called with the last access token if the server accepted none. */
   refused?(accessToken: string): void
 }
 
@@ -29,7 +29,7 @@ export interface McpConnection {
   list(timeoutMs: number): Promise<ListToolsResult['tools']>
   /** Calls a tool by the server's name for it. Never throws. */
   call(toolName: string, input: Record<string, unknown>, options: McpCallOptions): Promise<McpOutcome>
-  /** Discards the client, and ends the server's session if that works within a second. */
+  /** Discards the client. Ends the session at the server, waiting at most a second. */
   disconnect(): Promise<void>
 }
 
@@ -37,18 +37,18 @@ const CONNECT_TIMEOUT_MS = 5_000
 
 const LONGEST_CHALLENGE = 300
 
-/** The maximum number of pages of a list, in case a server repeats itself. */
+/** The maximum number of pages of a list, in case a server returns the same pages again. */
 const MOST_PAGES = 20
 
-/** One of our requests, with the information of its HTTP responses in addition to their messages. */
+/** A request to the server, with what its HTTP responses tell in addition to their MCP messages. */
 interface Request {
-  /** MCP has no field for an idempotency key, so it is sent as an HTTP header. Null if the request may be repeated. */
+  /** The idempotency key, sent as an HTTP header because MCP has no field for it. Null if the request may be repeated. */
   key: string | null
-  /** The server did not accept the session that the request named. */
+  /** Whether the server did not accept the session that the request named. */
   isSessionRefused: boolean
-  /** The server asked for credentials: its `www-authenticate` header, which may be empty. */
+  /** The `www-authenticate` header, perhaps empty, of a server that requires credentials; else null. */
   challenge: string | null
-  /** The access token that was sent last and not accepted. */
+  /** The last access token that the server did not accept. */
   refusedToken: string | null
 }
 
@@ -59,7 +59,7 @@ export function createMcpConnection(
   { url, headers: given, authProvider }: McpAddress,
   http: GuardedHttp,
 ): McpConnection {
-  // The token replaces a header that was stored before.
+  // The provider's token replaces a stored `authorization` header.
   const own = Object.entries(given).filter(
     ([name]) => authProvider === undefined || name.toLowerCase() !== 'authorization',
   )
@@ -84,7 +84,7 @@ export function createMcpConnection(
     if (request.key !== null) sent.set('idempotency-key', request.key)
     const response = await http.fetch(input, { ...init, headers: sent, redirect: 'follow' })
     if (SESSION_REFUSED.includes(response.status) && sent.has('mcp-session-id')) request.isSessionRefused = true
-    // A success after a refresh of the token withdraws an earlier challenge.
+    // A success after a refresh of the token clears an earlier challenge.
     if (response.status === 401) request.refusedToken = bearerIn(sent)
     request.challenge = response.status === 401 ? (response.headers.get('www-authenticate') ?? '') : null
     return response
@@ -102,9 +102,9 @@ export function createMcpConnection(
         ...(authProvider === undefined ? {} : { authProvider }),
       },
       clientName: 'parley',
-      // A separate signal, not that of the first caller, because other callers may wait for the same client.
+      // Not the signal of the first caller, because other callers may wait for the same client.
       initializationOptions: { timeout: CONNECT_TIMEOUT_MS, signal: stop.signal },
-      // Ignore errors outside requests: they concern the notification stream, which we do not use.
+      // Ignore errors outside requests. They concern the notification stream, which Parley does not use.
       onUncaughtError: () => {},
     })
     connecting.catch(() => letGoOf(connecting))
@@ -130,8 +130,8 @@ export function createMcpConnection(
   }
 
   /**
-   * Makes a request. If the server does not accept the session, sends the request once more in a new session, because
-   * the server did not execute it. After any other failure it must not be sent again.
+   * Makes a request. If the server does not accept the session, it did not execute the request, so the request is sent
+   * once more in a new session. After any other failure, the request must not be sent again.
    */
   function inSession<T>(request: Request, make: (open: MCPClient) => Promise<T>): Promise<T> {
     return current.run(request, async () => {
@@ -188,7 +188,7 @@ export function createMcpConnection(
         if (signal.aborted) return { type: 'failure', code: 'CANCELED', message: 'The call was canceled.' }
         if (deadline.aborted) return { type: 'failure', code: 'TIMED_OUT', message: lateAfter(timeoutMs) }
         const failure = describe(error, request)
-        // The server answered with an error, so the connection is kept.
+        // After TOOL_FAILED, keep the connection, because the server has responded.
         if (failure.code !== 'TOOL_FAILED') letGoOf(client)
         if (failure.code === 'UNAUTHORIZED' && request.refusedToken !== null) refused?.(request.refusedToken)
         return { type: 'failure', ...failure }

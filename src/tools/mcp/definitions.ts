@@ -7,22 +7,22 @@ import { hasNameCharacters } from '../../lib/validate.ts'
 
 /** A tool of an MCP server, as a model sees it. */
 export interface McpTool {
-  /** `<server>__<tool>`, changed where needed to the characters and length that providers allow. */
+  /** `<server>__<tool>`, adapted to the characters and length that providers allow. */
   name: string
   serverName: string
   /** The server's name for the tool, used in calls. */
   toolName: string
   description: string
   inputSchema: JsonObject
-  /** Changes whenever the definition that the model sees changes. */
+  /** A digest of the whole definition, which changes whenever the definition changes. */
   fingerprint: string
 }
 
-/** The tools of a server. Unusable tools are skipped with a reason. */
+/** The tools of a server. Unusable tools are listed separately, with a reason. */
 export interface McpDefinitions {
   tools: McpTool[]
   refused: { toolName: string; reason: string }[]
-  /** The fingerprints of all listed tools, allowed or not, by the server's names. */
+  /** The fingerprints of all listed tools, allowed or not, by the server's names for them. */
   seen: Record<string, string>
 }
 
@@ -34,8 +34,8 @@ const LONGEST_SCHEMA = 65_536
 const LONGEST_LIST = 1_048_576
 
 /**
- * Reads a server's list of tools; only those in `allowedTools`, unless that is null. Only sizes are checked
- * here; `checkInputSchema` checks the schemas of the offered tools.
+ * Reads a server's list of tools, limited to those in `allowedTools` unless it is null. Only sizes are checked here;
+ * `checkInputSchema` checks the schemas of the offered tools.
  */
 export function readDefinitions(
   serverName: string,
@@ -77,7 +77,7 @@ function readDefinition(
   definition: ListToolsResult['tools'][number],
 ): { tool: McpTool; reason: string | null } {
   const { name: toolName, description = '', inputSchema } = definition
-  // The list comes from JSON, so the type is not guaranteed.
+  // The list is parsed from JSON, so the type is not guaranteed.
   const given = inputSchema as JsonObject
   const reason = faultOf(toolName, given)
   const schema = reason === null ? offeredSchema(given) : {}
@@ -96,7 +96,7 @@ function readDefinition(
   return { tool, reason }
 }
 
-/** The schema in the form that models and validators accept. */
+/** Returns the schema in the form that models and validators accept. */
 function offeredSchema(given: JsonObject): JsonObject {
   const { type, properties = {} } = given
   const isObject = type === undefined || (Array.isArray(type) && type.includes('object'))
@@ -115,7 +115,7 @@ function faultOf(toolName: string, schema: JsonObject | boolean | undefined): st
   return null
 }
 
-/** Whether a name that a model calls may belong to a tool of that server. */
+/** Whether the tool name that a model called may belong to the server. */
 export function mayBeOf(serverName: string, offered: string): boolean {
   return offered.startsWith(
     `${serverName}${MCP_NAME_SEPARATOR}`.slice(0, LONGEST_TOOL_NAME - TOOL_NAME_HASH_LENGTH - 1),

@@ -14,8 +14,8 @@ import type { McpOAuth } from './oauth.ts'
 /** Stores the tools that the MCP servers of agents have listed. */
 export interface ListingKeeper {
   /**
-   * Stores changed lists, for an admin to confirm, and why servers or tools cannot be used. The first list of a server
-   * is trusted.
+   * Stores changed lists, which an admin must confirm, and the reasons why servers or tools cannot be used. The first
+   * list of a server is trusted.
    */
   keep(servers: McpServer[], listing: McpListing): Promise<void>
 }
@@ -54,7 +54,7 @@ export function createListingKeeper(platform: Platform): ListingKeeper {
 }
 
 /**
- * Returns the access to a stored server, with the server's own token, or that of a person.
+ * Returns the access to a stored server, with the server's own token or a person's token.
  * @throws SealBrokenError
  */
 export function accessTo(

@@ -11,23 +11,23 @@ import type { McpOutcome } from './results.ts'
 export interface McpServerAccess extends McpAddress {
   /** Unique per agent. */
   name: string
-  /** The server's names of the allowed tools; null to allow all. */
+  /** The server's names of the allowed tools; null if all are allowed. */
   allowedTools: string[] | null
   /**
-   * The trusted fingerprint of each tool, by the server's name for it; null for a server that was never
-   * listed, whose first list is trusted because an admin added the server.
+   * The trusted fingerprint of each tool, by the server's name for it. Null for a server that was never listed; its
+   * first list is trusted, because an admin added the server.
    */
   fingerprints: Record<string, string> | null
   /** Whether to list the server even if it has just failed. */
   again?: true
-  /** The agent and server whose token is sent; servers with different owners share no session. */
+  /** The owner of the token: agent, server and person. Servers with different owners share no session. */
   owner?: string
 }
 
 export interface McpListing {
   /** The tools that a model may be offered now. */
   tools: McpTool[]
-  /** Tools that are new or whose definition has changed. They are not offered until an admin confirms them. */
+  /** Tools that are new or whose definition has changed, and which are not offered until an admin confirms them. */
   unconfirmed: { serverName: string; toolName: string; fingerprint: string }[]
   /** Servers that could not be listed, and single tools (`toolName` set) that model providers would refuse. */
   failed: { serverName: string; toolName: string | null; reason: string }[]
@@ -57,7 +57,7 @@ export interface McpToolsOptions {
   listTimeoutMs?: number
   /** How long a list is cached. */
   listFreshMs?: number
-  /** How long a failed server is not listed again. */
+  /** How long the failure of a server is cached. */
   failureFreshMs?: number
   /** How long an unused connection is kept. */
   idleMs?: number
@@ -123,10 +123,7 @@ interface Server {
   calls: number
 }
 
-/**
- * The servers in use, by address and headers: agents with the same address and headers share a session,
- * others never do.
- */
+/** The servers in use. Agents share the session of a server only if they use the same address, headers and owner. */
 function createServers({ http, clock, ...times }: McpToolsOptions) {
   const { listTimeoutMs = 5_000, listFreshMs = 60_000, failureFreshMs = 30_000, idleMs = 300_000 } = times
   const servers = new Map<string, Server>()
@@ -162,7 +159,7 @@ function createServers({ http, clock, ...times }: McpToolsOptions) {
   }
 
   return {
-    /** Lists the server, or returns its cached list or failure while that is fresh. */
+    /** Lists the server's tools, or returns or throws the cached result while it is fresh. */
     list({ again = false, ...address }: McpAddress & { again?: boolean }): Promise<ListToolsResult['tools']> {
       const server = serverAt(address)
       const { listing: last } = server

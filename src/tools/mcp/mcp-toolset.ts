@@ -14,17 +14,17 @@ import type { McpListing, McpServerAccess, McpTools } from './mcp-tools.ts'
 import type { McpOAuth } from './oauth.ts'
 import { createPersonCalls, type PersonOfCall } from './person-calls.ts'
 
-/** The MCP tools of an agent, as a run gets them. */
+/** Provides the MCP tools of an agent to a run. */
 export interface McpToolset {
   /**
-   * Lists the servers. If a server is down, its tools are missing, and the log has a warning. The first list of a
-   * server is trusted.
+   * Lists the servers. If a server is down, leaves out its tools and logs a warning. The first list of a server is
+   * trusted.
    */
   toolsFor(servers: McpServer[], run: { id: string }): Promise<Tool[]>
   /**
-   * Returns the tool of an earlier call; a server that has just failed is listed again. Undefined: the tool is no longer
-   * offered.
-   * @param call `personId`: the person who has connected for this call; null: the person behind its run
+   * Returns the tool of an earlier call, and lists a server again even if it has just failed. Returns undefined if the
+   * tool is no longer offered.
+   * @param call `personId`: the person who has connected for this call; null for the person behind its run
    * @throws ToolFailure if the server cannot be listed
    */
   toolNamed(
@@ -46,7 +46,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
 
   const personCalls = createPersonCalls(platform, { mcp, oauth })
 
-  /** Decides with which token a server is listed: its own, else that of the person. */
+  /** Decides with which token a server is listed: with its own, else with the person's. */
   async function reach(server: McpServer, person: PersonOfCall): Promise<Reached> {
     if (server.oauth !== 'PERSON') return { server, humanId: null, isUnknown: false }
     if ((await oauth.accessTokenOf(server)) !== null) return { server, humanId: null, isUnknown: false }
@@ -55,9 +55,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     return { server, humanId, isUnknown: humanId === null }
   }
 
-  /**
-   * Leaves out a server whose headers cannot be decrypted, so that it is skipped like one that is down.
-   */
+  /** Leaves out a server whose headers cannot be decrypted, like a server that is down. */
   function accessesTo(reached: Reached[]): McpServerAccess[] {
     return reached.flatMap(({ server, humanId }) => {
       try {
@@ -74,7 +72,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     const listing = await mcp.list(accesses)
     const unknown = new Set(reached.flatMap(({ server, isUnknown }) => (isUnknown ? [server.name] : [])))
     for (const { serverName, toolName, reason } of listing.failed) {
-      // Such a server is expected to want a token.
+      // No warning: the failure is expected, because the server requires a token and there is none.
       if (toolName === null && unknown.has(serverName)) continue
       if (toolName === null) logger.warn({ serverName, reason }, 'left out an MCP server: could not list its tools')
       else logger.warn({ serverName, toolName, reason }, 'left out a tool of an MCP server')
@@ -85,7 +83,8 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
         'withheld an MCP tool that is new or has changed; an admin must confirm it (confirmMcpTools)',
       )
     }
-    // One person's list may differ from that of others: it is stored only if it is the first one.
+    // A list that was read with a person's token may differ from that of others, so store it only if the server has no
+    // list yet.
     const kept = reached.filter(({ server, humanId, isUnknown }) => server.listing === null || !(humanId || isUnknown))
     await keeper.keep(
       kept.map(({ server }) => server),
@@ -133,7 +132,10 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     }
   }
 
-  /** The tool of a server whose tools nobody has listed yet: the person connects, and then the tools appear. */
+  /**
+   * Returns a tool that asks the person to connect to a server that was never listed. The server's tools are available
+   * after that.
+   */
   function connectTool(server: McpServer, person: PersonOfCall): Tool {
     const { name: serverName, url } = server
     const versionDigest = digestOf({ serverName, url, connects: true })
@@ -155,8 +157,8 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
   }
 
   /**
-   * The tools of a PERSON server that could not be listed, as last listed: the token of the admin who lists them may have
-   * expired while those of people are still valid.
+   * Returns the stored tools of a PERSON server that could not be listed. The admin's token, with which the server is
+   * listed, may have expired while the tokens of people are still valid.
    */
   function storedTools({ server, isUnknown }: Reached, access: McpServerAccess, person: PersonOfCall): Tool[] {
     if (server.listing === null) return isUnknown ? [connectTool(server, person)] : []
@@ -217,9 +219,9 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
 /** A server, with the token with which it is listed. */
 interface Reached {
   server: McpServer
-  /** The person whose token it is; null: the server's own, or none. */
+  /** The person whose token is used; null if it is the server's own, or there is none. */
   humanId: string | null
-  /** There is no token, although the server requires one for each person. */
+  /** Whether the server requires a token for each person and there is none. */
   isUnknown: boolean
 }
 

@@ -23,18 +23,21 @@ import type { GuardedHttp } from '../custom/guarded-http.ts'
 
 /** The state of an authorization at one MCP server, which is stored encrypted. */
 interface Authorization {
-  /** Our client registration at the server, for one redirect URL. */
+  /** Parley's client registration at the server, for one redirect URL. */
   client?: OAuthClientInformation
   redirectUrl?: string
   issuer?: OAuthAuthorizationServerInformation
   tokens?: OAuthTokens
-  /** An authorization that an admin or the person has begun. */
+  /** The authorization that an admin or the person has begun and not completed. */
   pending?: { nonce: string; codeVerifier?: string }
-  /** A process is refreshing the tokens: a server may accept a refresh token only once. */
+  /**
+   * The process that refreshes the tokens, and until when. Only one may, because a server may accept a refresh token
+   * only once.
+   */
   refreshing?: { by: string; until: number }
 }
 
-/** The state parameter that returns with the browser; encrypted, so that nobody else can create one. */
+/** The OAuth state parameter, which the browser brings back. It is encrypted, so that only this server can create one. */
 interface State {
   agentId: string
   name: string
@@ -42,18 +45,18 @@ interface State {
   nonce: string
   actorId: string | null
   expiresAt: number
-  /** The person whose authorization it is; absent: the server's own. */
+  /** The person who authorizes; absent for the server's own authorization. */
   humanId?: string
-  /** The hash of the secret that the person's browser keeps, so that the link works in no other browser. */
+  /** The hash of a secret in the person's browser, so that the link works in no other browser. */
   browser?: string
 }
 
-/** The answer to a browser that returns from an authorization. */
+/** The result for a browser that returns from an authorization. */
 export interface Returned {
   isAuthorized: boolean
   /** A sentence for the admin or the person. */
   message: string
-  /** The person who is now connected, and the server. */
+  /** The person who is now connected, with the server; null if there is none. */
   person: ConnectedPerson | null
 }
 
@@ -67,24 +70,30 @@ export interface ConnectedPerson {
 /** A provider whose refreshes are serialized between processes. */
 export interface McpAuthProvider extends OAuthClientProvider {
   /**
-   * Sends a request that refreshes the tokens, unless another process has just refreshed them: then returns a response
-   * with the new ones. While another process refreshes them, waits, until `signal` is aborted.
+   * Sends a request that refreshes the tokens. If another process has just refreshed them, returns a response with the
+   * new tokens instead. While another process is refreshing them, waits until it has finished or `signal` aborts.
    */
   refresh(form: URLSearchParams, send: () => Promise<Response>, signal: AbortSignal): Promise<Response>
 }
 
-/** Authorizes us at MCP servers by OAuth, with a token for a server of an agent, or one for each person. */
+/** Authorizes Parley at MCP servers by OAuth, with one token for an agent's server, or one for each person. */
 export interface McpOAuth {
-  /** Sends the stored token with requests of runs, and refreshes it. Never begins an authorization. */
+  /**
+   * Returns a provider for requests of runs, which sends and refreshes the stored token and never begins an
+   * authorization.
+   */
   providerFor(key: AuthorizationKey): McpAuthProvider
-  /** The same, and begins an authorization if there is no valid token; `authorizationUrl` returns the URL at which it continues. */
+  /**
+   * Returns a provider that also begins an authorization if there is no valid token. `authorizationUrl` returns the URL
+   * at which the authorization continues.
+   */
   beginning(
     key: AuthorizationKey,
     how: { actorId: string | null; redirectUrl: string; browser?: BrowserSecret },
   ): { provider: McpAuthProvider; authorizationUrl(): string | null }
-  /** Returns the access token that is stored; null if there is none. */
+  /** Returns the stored access token; null if there is none. */
   accessTokenOf(key: AuthorizationKey): Promise<string | null>
-  /** Removes the tokens, if this access token, which the server did not accept, is still the stored one. */
+  /** Removes the tokens after the server did not accept this access token, if it is still the stored one. */
   discard(key: AuthorizationKey, accessToken: string): Promise<void>
   /**
    * Completes an authorization with the parameters that the browser brought to the redirect URL. Never throws.
@@ -95,7 +104,7 @@ export interface McpOAuth {
 
 /** Binds an authorization to the browser in which the person has begun it. */
 export interface BrowserSecret {
-  /** Names the attempt. */
+  /** Identifies the attempt. */
   attempt: string
   secret: string
 }
@@ -103,7 +112,7 @@ export interface BrowserSecret {
 const STATE_TTL_MS = 15 * 60_000
 const STATE_CONTEXT = 'mcp-oauth-state'
 
-/** Longer than a request may take. */
+/** How long a process may refresh tokens. Longer than the time limit of a request. */
 const REFRESH_LEASE_MS = 15_000
 const REFRESH_POLL_MS = 100
 
@@ -122,8 +131,9 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   const read = async (key: AuthorizationKey) => opened(key, await readAuthorization(db.prisma, key))
 
   /**
-   * Changes the stored authorization, and runs `within` in the same transaction. Returns the authorization before; null if
-   * nothing could be changed, because the server was removed or has another URL now, or the person was erased.
+   * Changes the stored authorization, and runs `within` in the same transaction. Returns the previous authorization;
+   * null if there is nothing to change, because the server was removed or has another URL now, or the person was
+   * erased.
    */
   async function change(
     key: AuthorizationKey,
@@ -131,7 +141,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
     within: (tx: Tx) => Promise<void> = async () => {},
   ): Promise<Authorization | null> {
     return db.transaction(async (tx) => {
-      // An update of the agent replaces the rows of its servers: the tokens must not be lost in between.
+      // Lock the agent, because an update of the agent replaces the rows of its servers, and must not lose the tokens.
       await lockAgentRow(tx, key.agentId)
       const locked = await lockAuthorization(tx, key)
       if (locked === null) return null
@@ -143,7 +153,10 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
     })
   }
 
-  /** Claims the refresh for a process. Returns the stored tokens if they are newer than the ones to be refreshed. */
+  /**
+   * Claims the refresh of the tokens for a process. Returns the stored tokens if they are newer than the ones to be
+   * refreshed.
+   */
   async function claimRefresh(
     key: AuthorizationKey,
     by: string,
@@ -154,7 +167,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       const isBusy = tokens !== undefined && refreshing !== undefined && isNow(refreshing.until, clock.now())
       return isBusy ? { type: 'busy', tokens } : { type: 'claimed' }
     }
-    // A waiting process holds no locks.
+    // Read without a lock first, so that a waiting process holds no locks.
     let claim = claimOf(await read(key))
     if (claim.type !== 'claimed') return claim
     await change(key, (before) => {
@@ -168,11 +181,11 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   const endRefresh = async (key: AuthorizationKey, by: string): Promise<void> =>
     void (await change(key, (before) => (before.refreshing?.by === by ? withoutRefresh(before) : before)))
 
-  /** A provider that keeps everything in the database, so that any process may use or refresh a token. */
+  /** Creates a provider that stores all its state in the database, so that any process may use or refresh a token. */
   function providerAt(server: AuthorizationKey, redirectUrl: string): McpAuthProvider {
     /** The client registration that this provider used last. */
     let clientId: string | null = null
-    /** The access token that another process has refreshed: it is stored already. */
+    /** The access token that another process has refreshed and already stored. */
     let adopted: string | null = null
     const save = async (alter: (before: Authorization) => Authorization) => void (await change(server, alter))
     return {
@@ -257,7 +270,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       return {
         ...provider,
         async clientInformation() {
-          // Without a token nothing can be refreshed, and a run does not register a client.
+          // Without tokens there is nothing to refresh, and a run must not register a client.
           if ((await provider.tokens()) === undefined) throw new Error(AGAIN)
           return provider.clientInformation()
         },
@@ -302,7 +315,8 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
         const { nonce, humanId } = state
         if (humanId !== undefined && hashOf(browserOf(nonce) ?? '') !== state.browser) return failed(OTHER_BROWSER)
-        // When two requests use the same link, one claims the pending authorization before it exchanges the code.
+        // Claim the pending authorization before the code is exchanged, so that only one of two requests with the same
+        // link does so.
         const before = await change(keyOf(state), ({ pending, ...rest }) =>
           pending === undefined || pending.nonce === nonce ? rest : { ...rest, pending },
         )
@@ -389,14 +403,17 @@ const keyOf = ({ agentId, name, url, humanId }: State): AuthorizationKey => ({
   ...(humanId === undefined ? {} : { humanId }),
 })
 
-/** Whether a refresh is in progress. A process whose clock is ahead does not make others wait. */
+/**
+ * Whether a refresh is in progress. Ignores an end that is too far in the future, which a process whose clock is ahead
+ * has written.
+ */
 const isNow = (until: number, now: number) => until > now && until <= now + REFRESH_LEASE_MS
 
 const withoutRefresh = ({ refreshing: _, ...rest }: Authorization): Authorization => rest
 
 /**
- * Removes credentials if they are still those that were refused: another process may have new ones. A pending
- * authorization stays.
+ * Removes credentials if they are still those that were refused, because another process may have stored new ones. A
+ * pending authorization stays.
  */
 function invalidated(
   before: Authorization,
@@ -409,12 +426,12 @@ function invalidated(
     return isOther ? before : rest
   }
   if (scope === 'verifier' || before.client?.client_id !== refused.clientId) return before
-  // The tokens of a client cannot be used by any other client.
+  // Remove the tokens too, because no other client registration can use them.
   const { client: _client, tokens: _tokens, ...rest } = before
   return rest
 }
 
-/** The guarded fetch accepts only text bodies; the OAuth client also sends forms, and sets no time limit. */
+/** Adapts the guarded fetch to the OAuth client: converts form bodies to text, and sets a time limit. */
 export function oauthFetch(http: GuardedHttp): typeof http.fetch {
   return (input, init) => {
     const { body, signal } = init ?? {}

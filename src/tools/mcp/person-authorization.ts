@@ -10,7 +10,7 @@ import { type BrowserSecret, type ConnectedPerson, type McpOAuth, oauthFetch } f
 export type BegunAuthorization =
   /** The URL at which the person authorizes in a browser. */
   | { type: 'begun'; url: string }
-  /** The person has authorized before. */
+  /** The person has already authorized. */
   | { type: 'connected' }
   /** A sentence for the person. */
   | { type: 'failed'; message: string }
@@ -42,7 +42,7 @@ export function createPersonAuthorization(
       const headers = openHeaders('mcp', server, secretBox)
       const connection = createMcpConnection({ url, headers, authProvider: begun.provider }, http)
       try {
-        // The server names its authorization server when it refuses a request.
+        // The server names its authorization server when it refuses this request.
         await connection.list(LIST_TIMEOUT_MS).catch(() => {})
         if (begun.authorizationUrl() === null) await auth(begun.provider, { serverUrl: url, fetchFn: oauthFetch(http) })
       } catch (error) {

@@ -10,28 +10,34 @@ import type { McpTools } from './mcp-tools.ts'
 import type { McpOAuth } from './oauth.ts'
 import type { McpOutcome } from './results.ts'
 
-/** The person whose authorization a call uses. It is determined for each call, because a cycle may take further events. */
+/**
+ * Returns the person whose authorization a call uses. Determined for each call, because a think cycle may claim further
+ * events.
+ */
 export type PersonOfCall = () => Promise<RunPerson>
 
-/** The calls of tools that each person uses with their own authorization (`oauth: PERSON`). */
+/** Executes calls of tools that each person uses with their own authorization (`oauth: PERSON`). */
 export interface PersonCalls {
   /** Returns the person behind a run. */
   personOf(runId: string): PersonOfCall
-  /** Whether the person has connected to a server. False for a call that no person may make. */
+  /** Whether the person has connected to a server. False if the call works for no person. */
   isConnected(server: McpServer, person: PersonOfCall): Promise<boolean>
   /**
-   * Returns what a call waits for until the person has connected; null if they have.
+   * Returns the approval for which a call waits until the person has connected; null if the person has connected.
    * @throws ToolFailure if there is no such person
    */
   connection(server: McpServer, tool: PersonalTool, person: PersonOfCall): Promise<AskedApproval | null>
-  /** Calls a tool with the token of the person. @throws ToolFailure if there is none, or the server does not accept it */
+  /**
+   * Calls a tool with the token of the person. @throws ToolFailure if there is no token, or the server does not accept
+   * it
+   */
   call(server: McpServer, call: PersonalCall, person: PersonOfCall): Promise<McpOutcome>
 }
 
 export interface PersonalTool {
   inputSchema: JsonObject
   versionDigest: string
-  /** The additional approval that a call needs; null: none. */
+  /** The additional approval that a call needs; null if it needs none. */
   approval: AskedApproval | null
 }
 
@@ -78,7 +84,8 @@ export function createPersonCalls(
       const key = keyOf(server, humanId)
       const token = await oauth.accessTokenOf(key)
       if (token === null) throw notConnected(server)
-      // The call may send tokens that were just refreshed, and the server may not accept these either.
+      // The token to discard if the server accepts none. The call may have refreshed the tokens, so it may differ from
+      // `token`.
       let refused = token
       const outcome = await mcp.call(accessTo(server, { secretBox, oauth, humanId }), toolName, input, {
         ...use,

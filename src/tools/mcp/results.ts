@@ -20,7 +20,8 @@ const LONGEST_FAILURE = 2_000
 
 /**
  * Converts a server's result to a tool's result: the structured content if there is any, else the texts, and the files
- * that models can be shown. Other images, sounds and links are described in words. Everything binary is returned for storing. A failure has the same content.
+ * that models accept. Other images, sounds and links are described. All binary content is returned for storage. A
+ * failure has the same content.
  */
 export function readResult(result: CallToolResult): McpOutcome {
   const content = 'content' in result && Array.isArray(result.content) ? (result.content as ContentPart[]) : []
@@ -78,7 +79,7 @@ function readParts(content: readonly ContentPart[]): ReadPart[] {
   })
 }
 
-/** The type of a resource's bytes: servers need not name it. */
+/** The media type of a resource whose server names none. */
 const UNTYPED = 'application/octet-stream'
 
 function readPart({ type, text, data, mimeType, uri, resource }: ContentPart): ReadPart {

@@ -22,14 +22,14 @@ import type { McpOAuth } from './oauth.ts'
 
 export interface ConnectMcpServerInput {
   server: McpServerInput
-  /** The agent whose stored headers for this server are used if the input has none. */
+  /** The agent whose stored headers for this server are used if the input has no headers. */
   agentId?: string | null
   /** The URL to which a browser returns from an authorization. */
   redirectUrl: string
 }
 
 export interface ConnectedMcpServer {
-  /** Null if the server requires authorization first, or could not be used. */
+  /** The tools; null if the server requires authorization first, or could not be used. */
   tools: (ListedMcpTool & { confirmed: boolean })[] | null
   /** The URL at which the admin authorizes in a browser. */
   authorizationUrl: string | null
@@ -37,11 +37,11 @@ export interface ConnectedMcpServer {
   error: string | null
 }
 
-/** Connects to an MCP server before or after it is given to an agent. */
+/** Tests the connection to an MCP server before or after it is given to an agent. */
 export interface ServerTrial {
   /**
-   * Admins only: lists all tools of a server, including those that the agent may not use. The list of a stored server is
-   * kept, like a list that a run receives.
+   * Admins only: lists all tools of a server, including those that the agent may not use. Stores the list of a stored
+   * server, as after a run has listed it.
    * @throws ForbiddenError, BadInputError with the field at fault, NotFoundError
    */
   connectMcpServer(viewer: Viewer, input: ConnectMcpServerInput): Promise<ConnectedMcpServer>
@@ -61,7 +61,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
     return db.prisma.mcpServer.findUnique({ where: { agentId_name: { agentId: id, name } } })
   }
 
-  /** Lists the server, keeps the list of the stored one, and marks the tools that an admin has to confirm. */
+  /** Lists the server's tools, and marks those that an admin has to confirm. Stores the list if the server is stored. */
   async function listed(
     connection: McpConnection,
     { name, url }: { name: string; url: string },
@@ -92,7 +92,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
       const { name, url } = server
       const stored = agentId == null ? null : await storedServer(agentId, name)
       const headers = headersFor(server, stored)
-      // As when the server is saved, an absent field means no change.
+      // An absent field means no change, as when the server is saved.
       const wanted = server.oauth ?? (stored?.url === url ? stored.oauth : 'NONE')
       const begun =
         wanted === 'NONE'
@@ -100,7 +100,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
           : oauth.beginning(keyOf(stored, { url, wanted }), { actorId: actorOf(viewer), redirectUrl })
       const address = { url, headers, ...(begun === null ? {} : { authProvider: begun.provider }) }
       const connection = createMcpConnection(address, http)
-      // With other headers or at another address, the list may differ.
+      // With other headers or at another address, the list may differ, so it is not stored.
       const isStored = stored?.url === url && server.headers === undefined && stored.oauth === wanted
       try {
         const tools = await listed(connection, { name, url }, isStored ? stored : null)

@@ -5,11 +5,11 @@ import { normalSchema } from '../../lib/normal-schema.ts'
 import { hasBody, isTemplateName } from '../../rules/http-request.ts'
 import { createSchemaReader, OperationProblem, type SchemaReader } from './schemas.ts'
 
-/** An operation of an OpenAPI document, as an HTTP tool. */
+/** An operation of an OpenAPI document as an HTTP tool. */
 export interface OpenApiTool {
   /** The method and path: `GET /pets/{id}`. */
   operation: string
-  /** Follows the rules for tool names; not yet unique. */
+  /** A valid tool name, which may not be unique yet. */
   name: string
   description: string
   /** Like `ToolInput.url`, with the inputs that are part of the URL. */
@@ -20,7 +20,7 @@ export interface OpenApiTool {
   problem: string | null
 }
 
-/** The document cannot be read; the message has the reason, as a sentence. */
+/** The document cannot be read. The message is a sentence with the reason. */
 export class DocumentFault extends Error {}
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const
@@ -32,12 +32,12 @@ const LONGEST_PROBLEM = 500
 const LONGEST_SCHEMA = 65_536
 /** The maximum size of all schemas in characters; they are returned in one response. */
 const LONGEST_SCHEMAS = 2_000_000
-/** How long schemas are checked; the remaining ones are checked when the tool is saved. */
+/** How long schemas are checked. The remaining schemas are checked when their tool is saved. */
 const LONGEST_CHECKS_MS = 5_000
 
 /**
  * Returns the operations of an OpenAPI 3 document as tools.
- * @param address Where the document came from, for relative server addresses; null if it was given as text
+ * @param address the URL of the document, to resolve relative server addresses; null if the document was given as text
  * @throws DocumentFault
  */
 export function toolsOfDocument(document: Json, address: string | null): OpenApiTool[] {
@@ -157,7 +157,7 @@ interface Parameter {
   given: JsonObject
 }
 
-/** The inputs that an operation takes in its URL. */
+/** The inputs of an operation that are part of its URL. */
 interface UrlInputs {
   properties: Map<string, Json>
   required: string[]
@@ -205,7 +205,7 @@ function checked(schema: JsonObject, checkUntil: number): JsonObject {
   return schema
 }
 
-/** The parameters of the operation replace those of its path. */
+/** Returns the parameters of an operation, including those of its path that the operation does not redefine. */
 function parametersOf({ item, given }: Operation, reader: SchemaReader): Parameter[] {
   const found = new Map<string, Parameter>()
   const lists = [item['parameters'], given['parameters']].flatMap((list) => (Array.isArray(list) ? list : []))
@@ -221,7 +221,10 @@ function parametersOf({ item, given }: Operation, reader: SchemaReader): Paramet
 /** According to OpenAPI, parameters with these names are ignored. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization']
 
-/** Whether an optional parameter is one that a tool cannot send. @throws OperationProblem for a required one */
+/**
+ * Whether the tool leaves out an optional parameter because it cannot send it. @throws OperationProblem for such a
+ * parameter that is required
+ */
 function isLeftOut({ name, in: place, required, given }: Parameter): boolean {
   if (place === 'header' && IGNORED_HEADERS.includes(name.toLowerCase())) return true
   const why = reasonToLeaveOut({ name, place, given })
@@ -275,12 +278,15 @@ function bodyOf({ method, given }: Operation, reader: SchemaReader): Body | null
   }
 }
 
-/** Rules about the number or names of a body's fields would also apply to the operation's parameters. */
+/**
+ * Returns the rules of a body's schema that the tool's schema can keep. Rules about the number or names of fields would
+ * also apply to the operation's parameters.
+ */
 function ownRules({ additionalProperties }: JsonObject): JsonObject {
   return isObject(additionalProperties) || additionalProperties === true ? { additionalProperties } : {}
 }
 
-/** Returns why the operation's credentials cannot be sent; null if a header carries them, or it needs none. */
+/** Returns why the operation's credentials cannot be sent; null if a header can carry them, or the operation needs none. */
 function securityProblem({ given }: Operation, { document, reader }: Reading): string | null {
   const wanted = given['security'] ?? document['security']
   if (!Array.isArray(wanted) || wanted.length === 0) return null

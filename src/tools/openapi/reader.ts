@@ -38,7 +38,7 @@ const FETCH_TIMEOUT_MS = 20_000
 const READ_TIMEOUT_MS = 20_000
 
 export function createOpenApiReader({ http }: OpenApiReaderParts): OpenApiReader {
-  /** Each document needs a thread with much memory, so documents are read one at a time. */
+  /** Reading a document takes a thread with much memory, so documents are read one at a time. */
   const queue = createFairQueue({
     mostWaiting: 10,
     refusal: 'Too many documents wait to be read. Wait, then try again.',

@@ -1,23 +1,26 @@
 import { isObject, type Json, type JsonObject } from '../../lib/json.ts'
 import { percentDecoded } from '../../lib/percent-encoding.ts'
 
-/** An operation cannot be a tool; the message has the reason, as a sentence. */
+/** An operation cannot become a tool. The message is a sentence with the reason. */
 export class OperationProblem extends Error {}
 
-/** The maximum number of JSON values in one schema, including everything that it refers to. */
+/** The maximum number of JSON values in one schema, including the schemas that it refers to. */
 const MOST_VALUES = 5_000
-/** The same for all schemas of a document: each takes time, and references can multiply schemas. */
+/**
+ * The maximum number of JSON values in all schemas of a document. Each value takes time, and references can multiply
+ * schemas.
+ */
 const MOST_VALUES_IN_ALL = 1_500_000
 const DEEPEST = 100
 
 /** Keywords of OpenAPI that are not JSON Schema and mean nothing to a model. */
 const NOT_SCHEMA = new Set(['discriminator', 'xml', 'externalDocs', 'example', 'deprecated', 'nullable', 'writeOnly'])
 
-/** Reads the parts of an OpenAPI document that refer to each other. */
+/** Reads parts of an OpenAPI document, and resolves their references. */
 export interface SchemaReader {
   /** Resolves a reference to something other than a schema. @throws OperationProblem */
   resolved(value: Json | undefined): JsonObject
-  /** Returns a schema, including everything that it refers to, as JSON Schema. @throws OperationProblem */
+  /** Returns a schema as JSON Schema, including the schemas that it refers to. @throws OperationProblem */
   schema(value: Json | undefined): JsonObject
 }
 
@@ -71,7 +74,7 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
     return value['nullable'] === true ? nullable(schema) : schema
   }
 
-  /** Property names are chosen by the author, so none of them is an OpenAPI keyword. */
+  /** Reads the properties of a schema. Their names are chosen by the author, and must not be treated as keywords. */
   function propertiesOf(value: Json, path: readonly string[], left: { values: number }, depth: number): Json {
     if (!isObject(value)) return {}
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, copy(one, path, left, depth + 2)]))
@@ -112,7 +115,7 @@ function nullable(schema: JsonObject): JsonObject {
   return changed
 }
 
-/** A request does not contain the properties that only the server sets. `given`: the properties as in the document. */
+/** Removes read-only properties, which a request does not contain. `given`: the properties as in the document. */
 function withoutReadOnly(schema: JsonObject, given: Json | undefined): JsonObject {
   const set = Object.entries(isObject(given) ? given : {}).filter(
     ([, one]) => isObject(one) && one['readOnly'] === true,

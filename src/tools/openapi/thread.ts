@@ -1,11 +1,11 @@
-// The worker thread of reader.ts. It parses an untrusted document, and may be terminated while it does.
+// The worker thread of reader.ts. It parses an untrusted document, and may be terminated at any time.
 import { parentPort, workerData } from 'node:worker_threads'
 import { parse } from 'yaml'
 import { messageOf } from '../../lib/errors.ts'
 import type { Json } from '../../lib/json.ts'
 import { DocumentFault, type OpenApiTool, toolsOfDocument } from './operations.ts'
 
-/** The document as text, and where it came from. */
+/** The document as text, and its URL. */
 export interface DocumentQuestion {
   text: string
   address: string | null
@@ -25,7 +25,7 @@ function answerTo({ text, address }: DocumentQuestion): DocumentAnswer {
 function parsed(text: string): Json {
   const isJson = /^\s*\{/.test(text)
   try {
-    // JSON.parse is much faster than the YAML parser, which refuses YAML aliases that expand exponentially.
+    // JSON.parse is much faster than the YAML parser. The YAML parser refuses aliases that expand exponentially.
     return (isJson ? JSON.parse(text) : parse(text, { logLevel: 'error', merge: true })) as Json
   } catch (error) {
     const [line] = messageOf(error).split('\n')

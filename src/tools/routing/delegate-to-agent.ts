@@ -3,9 +3,9 @@ import { noActiveSpace } from '../space/failures.ts'
 import { failIfOver, orFail } from './failures.ts'
 
 /**
- * Whether `delegateToAgent` is offered: under ADMIN routing, to the admin agent of a space with another
- * agent, in runs that this space triggered. A persistent agent processes such an event alone, so that the trigger
- * of the cycle is the one that it delegates.
+ * Whether `delegateToAgent` is offered: under ADMIN routing, to the admin agent of a space with another agent, in runs
+ * that this space triggered. A persistent agent processes such an event in a cycle of its own, so that the cycle's
+ * trigger is the one to delegate.
  */
 function mayDelegate({ scene: { agent, spaces }, run }: ToolInput): boolean {
   const space = spaces.find(({ id }) => id === run.triggerSpaceId)

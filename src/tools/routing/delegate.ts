@@ -25,7 +25,7 @@ export const delegate = defineTool({
       failIfOver(context)
       const { run } = context
       const { id: activeSpaceId = null } = context.activeSpace ?? {}
-      // An agent that names its spaces enters none.
+      // Under SPACE_TOOLS, a run enters no space.
       const spaceId =
         place === 'named'
           ? (run.triggerSpaceId ?? (await delegationChecks.placeOf(run, activeSpaceId)))

@@ -3,7 +3,7 @@ import { noActiveSpace } from '../space/failures.ts'
 import { failIfOver, orFail } from './failures.ts'
 
 /**
- * Gives another agent the next turn, once this run has ended. The end of the run reads the mention from the
+ * Gives another agent the next turn once this run has ended. The code that ends the run reads the mention from the
  * call's journaled result.
  */
 export const mentionAgent = defineTool({

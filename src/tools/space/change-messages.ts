@@ -7,7 +7,7 @@ import { orConfidential } from './failures.ts'
 
 const MESSAGE_ID = { type: 'string', description: 'Id of the message, `msg_…`.' }
 
-/** Changes the text of a message that the agent has sent. */
+/** Changes the text of one of the agent's messages. */
 export const editMessage = defineTool({
   names: { snake: 'edit_message', camel: 'editMessage' },
   yieldsToOwn: true,
@@ -26,7 +26,7 @@ export const editMessage = defineTool({
   }),
 })
 
-/** Deletes a message that the agent has sent. */
+/** Deletes one of the agent's messages. */
 export const deleteMessage = defineTool({
   names: { snake: 'delete_message', camel: 'deleteMessage' },
   yieldsToOwn: true,
@@ -40,7 +40,7 @@ export const deleteMessage = defineTool({
   }),
 })
 
-/** Puts an emoji on a message. */
+/** Adds an emoji reaction to a message. */
 export const react = defineTool({
   names: { snake: 'react', camel: 'react' },
   yieldsToOwn: true,

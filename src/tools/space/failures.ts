@@ -8,7 +8,7 @@ export const notAMember = (): ToolFailure =>
     'You are not a member of that space. Your spaces are listed under YOUR SPACES, with their ids.',
   )
 
-/** @throws ToolFailure for a refusal by the confidentiality guard */
+/** @throws ToolFailure if the confidentiality guard has refused */
 export function orConfidential(refusal: Refusal | null): void {
   if (refusal !== null) throw new ToolFailure(refusal.code, refusal.message)
 }

@@ -8,7 +8,10 @@ import type { RunContext } from '../run-context.ts'
 import { ToolFailure } from '../tool.ts'
 import { noActiveSpace, notAMember, orConfidential } from './failures.ts'
 
-/** Returns how the model can read the rest of a truncated message, which is `back` messages before the newest at entry. */
+/**
+ * Returns a hint for the model to read the rest of a truncated message. `back`: its distance from the newest message at
+ * entry.
+ */
 export const readOnFrom = (back: number): string =>
   ` (all of it: read_messages with offset ${back} and limit 1, in that space)`
 
@@ -58,10 +61,10 @@ export const readMessages = defineTool({
 })
 
 const MOST_AT_ONCE = 100
-/** The maximum `seq`: no space has more messages. */
+/** The maximum `seq`, so no space has more messages. */
 const FARTHEST_BACK = 2_147_483_647
 
-/** The page of the active space that a call requests. @throws ToolFailure */
+/** Returns the page of the active space that a call requests. @throws ToolFailure */
 function pageOf({ offset = 0, limit = 50 }: JsonObject, { activeSpace }: RunContext) {
   if (activeSpace === null) throw noActiveSpace()
   if (Number(offset) > FARTHEST_BACK) throw new ToolFailure('BAD_INPUT', `offset must be <= ${FARTHEST_BACK}.`)
@@ -77,7 +80,7 @@ function pageOf({ offset = 0, limit = 50 }: JsonObject, { activeSpace }: RunCont
 const DEFAULT_OF_NAMED = 15
 const MOST_OF_NAMED = 50
 
-/** The last messages of a named space that a call requests. */
+/** Returns the range of a named space's last messages that a call requests. */
 function lastOf({ spaceId, limit = DEFAULT_OF_NAMED }: JsonObject) {
   return { spaceId: String(spaceId), limit: Math.max(1, Math.min(Math.trunc(Number(limit)), MOST_OF_NAMED)) }
 }

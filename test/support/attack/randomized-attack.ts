@@ -18,17 +18,14 @@ const HEAP_MIB = 1024
  * two cores that also run the attackers, the models, the databases and a browser.
  */
 const GOAL_TIMES = 5
-/**
- * A slowdown over this, across all operations, is a finding: before requesters shared database time, operations took
- * 30 to 40 times as long, and more on a slower machine.
- */
-const MOST_TIMES = 30
 /** A p50 over both this and the goal is also a finding, for an operation with enough measurements. */
 const MOST_P50_MS = 3000
 const MEASURED_OFTEN = 10
 const HEAP_GROWS_AT_MOST_MIB = 50
-/** The time allowed after the attack for the heap to shrink and for every message to be delivered. */
+/** The time allowed after the attack for every message to be delivered. */
 const CALM_MS = 60_000
+/** The time allowed for the heap to shrink: the agents first work off what they were asked. */
+const HEAP_CALM_MS = 180_000
 const CONSOLE_CHECKS = 3
 const MEBIBYTE = 1024 * 1024
 /** Log lines of level 50 and above that an attack is allowed to cause, each with the reason. */
@@ -40,6 +37,11 @@ export interface AttackOptions {
   /** How long the hostile members work. */
   seconds: number
   idleSeconds: number
+  /**
+   * A slowdown over this many times, across all operations, is a finding: before requesters shared database time, operations
+   * took 30 to 40 times as long, and more on a slower machine.
+   */
+  mostTimes: number
   /** Whether Chromium is available for checks of the console. */
   hasBrowser: boolean
   /** Restricts the grammar to these actions, to find the one that causes a finding. */
@@ -143,7 +145,7 @@ async function attackServer(
       findings.push(...shown.map((fault) => `the console after the attack: ${fault}`))
     }
   } else findings.push(`the server does not answer after the attack:\n${parley.output().slice(-2000)}`)
-  findings.push(...tooSlow(idle, attacked))
+  findings.push(...tooSlow(idle, attacked, options.mostTimes))
   for (const follower of Object.values(followers)) follower.stop()
   await Promise.race([honest.close(), sleep(5000)])
   await control.stop()
@@ -234,7 +236,7 @@ async function messagesOf({ origin, adminToken }: AttackWorld, id: string): Prom
 /** The used heap once it is small enough, or when the time for that has run out. */
 async function heapAfterCalm(heap: () => Promise<number>, enough: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY
-  for (const until = Date.now() + CALM_MS; Date.now() < until; await sleep(3000)) {
+  for (const until = Date.now() + HEAP_CALM_MS; Date.now() < until; await sleep(3000)) {
     least = Math.min(least, await heap())
     if (least <= enough) break
   }
@@ -257,7 +259,7 @@ function overallTimes(idle: Measured, attacked: Measured): number {
   return median(HONEST_OPERATIONS.flatMap((name) => attacked.took[name].map((took) => took / median(idle.took[name]))))
 }
 
-function tooSlow(idle: Measured, attacked: Measured): string[] {
+function tooSlow(idle: Measured, attacked: Measured, mostTimes: number): string[] {
   const overall = overallTimes(idle, attacked)
   const operations = slowerBy(idle, attacked)
     .filter(({ times, during, count }) => times > GOAL_TIMES && during > MOST_P50_MS && count >= MEASURED_OFTEN)
@@ -265,7 +267,7 @@ function tooSlow(idle: Measured, attacked: Measured): string[] {
       ({ name, before, during }) =>
         `the honest member waits too long: "${name}" ${before.toFixed(1)} → ${during.toFixed(1)} ms (p50)`,
     )
-  if (!(overall > MOST_TIMES)) return operations
+  if (!(overall > mostTimes)) return operations
   return [`the honest member waits too long: × ${overall.toFixed(1)} over all operations`, ...operations]
 }
 
