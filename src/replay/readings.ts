@@ -51,6 +51,7 @@ export function orderReadings(recording: Recording, nodes: Nodes): void {
     answerKeyOf(recording, nodes, message) ?? endKeyOf(recording, message, growths.get(message.id) ?? [])
   orderWakeUps(recording, nodes, endOf)
   orderEvents(recording, nodes, endOf)
+  orderWaits(recording, nodes, endOf)
   const readings = recording.runs.flatMap((run) => readingsOf(recording, run, endOf))
   for (const { upTo } of readings) {
     if (upTo === null) continue
@@ -195,6 +196,35 @@ function orderWakeUps(recording: Recording, nodes: Nodes, endOf: EndOf): void {
       const waker = id === runId ? null : wakerOf(runs.find((run) => run.id === id))
       if (waker !== null) addAfter(nodes, index === 0 ? beginKey(runId) : stepKey(runId, index), waker)
     }
+}
+
+/**
+ * Lets messages be finished before or after the call of a run that waited, as they were. The prompt after a wait shows the
+ * messages that were finished since that call was made.
+ */
+function orderWaits(recording: Recording, nodes: Nodes, endOf: EndOf): void {
+  const cycles = new Set(recording.runs.filter(({ triggerType }) => triggerType === 'INBOX').map(({ id }) => id))
+  for (const call of recording.calls) {
+    const { runId, stepIndex, createdAt, approvalState } = call
+    if (cycles.has(runId) || (approvalState === null && !isAnsweredOutside(call))) continue
+    const madeAt = Date.parse(createdAt)
+    const next = recording.steps.find((step) => step.runId === runId && step.index === stepIndex + 1)
+    const shown =
+      next === undefined ? new Map() : textsIn(next, (content) => content.startsWith(WHILE_YOU_WAITED))
+    for (const message of recording.messages) {
+      const end = endOf(message)
+      const finishedAt = finishTimeOf(message)
+      if (message.runId === runId || end === null || Math.abs(finishedAt - madeAt) > NEAR_MS) continue
+      if (shown.has(message.id)) addAfter(nodes, end, answerKey(runId, stepIndex))
+      else if (finishedAt <= madeAt) addAfter(nodes, answerKey(runId, stepIndex), end)
+    }
+  }
+}
+
+/** When a message was finished: a person's message when it was posted. Infinity if it was never finished. */
+const finishTimeOf = ({ runId, createdAt, routedAt }: Recorded<Message>): number => {
+  if (runId === null) return Date.parse(createdAt)
+  return routedAt === null ? Number.POSITIVE_INFINITY : Date.parse(routedAt)
 }
 
 /** Lets think cycles begin after what their inbox contained, and before what it did not contain yet. */

