@@ -14,9 +14,11 @@ import { doors } from './doors.ts'
 import { durableRuns } from './durable-runs.ts'
 import { fanout } from './fanout.ts'
 import { firstDelta } from './first-delta.ts'
+import { forking } from './forking.ts'
 import { held } from './held.ts'
 import { idle } from './idle.ts'
 import { reading } from './reading.ts'
+import { replays } from './replays.ts'
 import { retention } from './retention.ts'
 import { roundTrips } from './round-trips.ts'
 import { saving } from './saving.ts'
@@ -48,6 +50,8 @@ const BENCHMARKS: Record<string, Benchmark> = {
   usage,
   sleeping,
   retention,
+  replays,
+  forking,
   attacked,
   bounds,
   doors,

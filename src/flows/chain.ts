@@ -19,6 +19,7 @@ import {
   type Waiter,
   type WokenBy,
 } from '../rules/chain.ts'
+import { WAS_MENTIONED } from '../rules/routing.ts'
 import { POSTED_MESSAGE_STATUSES } from '../rules/statuses.ts'
 import { wayToWake } from '../rules/wake.ts'
 import { insertChains, lockChain, saveChain, unendedChains } from '../stores/chain-store.ts'
@@ -147,7 +148,7 @@ interface Call {
 }
 
 const WHY = {
-  mention: 'This agent was mentioned.',
+  mention: WAS_MENTIONED,
   callback: 'This agent was called back with the reply that it waited for.',
 }
 

@@ -1,13 +1,15 @@
+import { Readable } from 'node:stream'
 import type { AdminViewer, HumanViewer } from '../access/viewer.ts'
 import { inputOf } from '../agents/agent-definition.ts'
 import { JOBS_CHANNEL } from '../broker/topics.ts'
-import type { ToolCall } from '../generated/prisma/client.ts'
+import type { Message, ToolCall } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
+import { WAS_MENTIONED } from '../rules/routing.ts'
 import { makeCallDue } from '../stores/call-store.ts'
 import { insertPlan, setNextSlot } from '../stores/plan-store.ts'
 import { callGate } from './gates.ts'
 import type { Action } from './order.ts'
-import type { Recorded } from './recording.ts'
+import type { Recorded, Recording } from './recording.ts'
 import { passGate, waitFor } from './waiting.ts'
 import { learnMessages, nameOf, type PlayOptions, prismaOf, type World } from './world.ts'
 
@@ -149,7 +151,7 @@ async function actOutside(world: World, action: OutsideAction): Promise<string |
 
 async function actOnMessage(
   world: World,
-  action: Extract<OutsideAction, { type: 'say' | 'edit' | 'react' }>,
+  action: Extract<OutsideAction, { type: 'say' | 'edit' | 'delete' | 'react' }>,
 ): Promise<null> {
   const { app, ids, recording } = world
   const { sending, messageChanges } = app.domain
@@ -160,20 +162,47 @@ async function actOnMessage(
     await messageChanges.react(personOf(entityId), { messageId: replayed(messageId), emoji })
     return null
   }
-  const { id, senderId, mentionedIds, mentionedAgentId, replyToId } = action.message
+  const { id, senderId, replyToId } = action.message
   if (action.type === 'edit') {
     await messageChanges.edit(personOf(senderId), { messageId: replayed(id), text: action.text })
+    return null
+  }
+  if (action.type === 'delete') {
+    await messageChanges.delete(ADMIN, { messageId: replayed(id) })
     return null
   }
   const { message } = await sending.send(personOf(senderId), {
     spaceId: recording.heading.spaceId,
     text: action.text,
-    mentionedAgentId,
-    ...(mentionedIds.length === 0 ? {} : { mentionedIds }),
+    fileIds: await uploadFiles(world, action.message),
+    mentionedIds: mentionedIn(recording, action.message),
     replyToId: replyToId === null ? null : replayed(replyToId),
   })
   ids.link(id, message.id)
   return null
+}
+
+/** The members that a message mentions; for a deleted message, those that were woken because it mentioned them. */
+function mentionedIn(
+  { outcomes }: Recording,
+  { id, deletedAt, mentionedAgentId, mentionedIds }: Recorded<Message>,
+): string[] {
+  const woken = outcomes.filter(({ messageId, reason }) => messageId === id && reason === WAS_MENTIONED)
+  if (deletedAt !== null) return woken.map(({ agentId }) => agentId)
+  return [...new Set([...(mentionedAgentId === null ? [] : [mentionedAgentId]), ...mentionedIds])]
+}
+
+/** Uploads the files of a person's message under their recorded ids, and returns these. */
+async function uploadFiles({ app, recording }: World, { senderId, parts }: Recorded<Message>): Promise<string[]> {
+  const ids: string[] = []
+  for (const { type, fileId: id = '', name = '' } of parts as { type: string; fileId?: string; name?: string }[]) {
+    if (type !== 'file') continue
+    const bytes = recording.fileBytes.get(id) ?? Buffer.alloc(0)
+    const body = Readable.from([bytes])
+    await app.domain.files.upload(personOf(senderId), { id, name, body, bytes: bytes.byteLength })
+    ids.push(id)
+  }
+  return ids
 }
 
 async function actOnCall(

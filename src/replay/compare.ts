@@ -1,5 +1,5 @@
 import type { Outcome, Run, Step, ToolCall } from '../generated/prisma/client.ts'
-import { ENDED_RUN_STATUSES } from '../rules/statuses.ts'
+import { ENDED_RUN_STATUSES, isFinalMessage } from '../rules/statuses.ts'
 import { answerOf } from './assistant.ts'
 import { gapsOf } from './changes.ts'
 import type { IdMap } from './ids.ts'
@@ -40,8 +40,13 @@ interface Check {
   at: number
   /** Checks at the same time are in this order. */
   rank: number
-  run(): Divergence | null
+  /** The recorded run that is checked. */
+  runId?: string | null
+  run(): Finding | null
 }
+
+/** `isAbsent`: the replay lacks something, perhaps because it could not follow the recording to the end. */
+type Finding = Divergence & { isAbsent?: boolean }
 
 /** Compares a replay with its recording, in the order of events, up to the first divergence. */
 export function compare(recording: Recording, { rows, ids, stall }: Played): Comparison {
@@ -67,16 +72,46 @@ export function compare(recording: Recording, { rows, ids, stall }: Played): Com
   const input: Input = { recording, rows, ids, isKnown, notes, wording, replayedRun, replayedCall }
   const checks = [
     ...recording.runs.flatMap((run) => checksOfRun(input, run)),
-    ...recording.messages.map((message) => checkOfMessage(input, message)),
+    ...recording.messages.flatMap((message) => checksOfMessage(input, message)),
     ...recording.outcomes.map((outcome) => checkOfOutcome(input, outcome)),
     ...checksOfAdditions(input),
   ].toSorted((a, b) => a.at - b.at || a.rank - b.rank)
+  const found = firstOf(checks)
+  if (found === null && stall === null) return { divergence: null, notes: [...notes] }
+  const divergence = whereItBegan(recording, { found, stall, checks })
+  return { divergence, notes: [...notes, ...omissionOf(recording)] }
+}
+
+function firstOf(checks: readonly Check[]): Finding | null {
   for (const check of checks) {
-    const divergence = check.run()
-    if (divergence !== null) return { divergence, notes: [...notes, ...omissionOf(recording)] }
+    const found = check.run()
+    if (found !== null) return found
   }
-  if (stall !== null) return { divergence: ofStall(recording, stall), notes: [...notes, ...omissionOf(recording)] }
-  return { divergence: null, notes: [...notes] }
+  return null
+}
+
+/** If the replay stopped, everything later is absent, so that what the stalled run did differently comes first. */
+function whereItBegan(
+  recording: Recording,
+  { found, stall, checks }: { found: Finding | null; stall: Stall | null; checks: readonly Check[] },
+): Divergence | null {
+  if (stall === null || (found !== null && found.isAbsent !== true)) return withoutFlag(found)
+  const runId = runOfAction(stall.action)
+  const own = runId === null ? null : firstOf(checks.filter((check) => check.runId === runId))
+  return withoutFlag(own ?? found) ?? ofStall(recording, stall)
+}
+
+function withoutFlag(found: Finding | null): Divergence | null {
+  if (found === null) return null
+  const { isAbsent: _, ...divergence } = found
+  return divergence
+}
+
+/** The recorded run that an action belongs to. */
+function runOfAction(action: Action): string | null {
+  if ('run' in action) return action.run.id
+  if ('call' in action) return action.call.runId
+  return 'message' in action ? action.message.runId : null
 }
 
 interface Input {
@@ -97,10 +132,12 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
   const { recording, rows, replayedRun } = input
   const name = nameOf(recording, run.agentId)
   const where = `The run ${run.id} of ${name}`
+  const trigger = recording.messages.find(({ id }) => id === run.triggerMessageId)
   const checks: Check[] = [
     {
-      at: timeOf(run.queuedAt),
-      rank: 1,
+      at: Math.max(timeOf(run.queuedAt), trigger === undefined ? 0 : Date.parse(trigger.routedAt ?? trigger.createdAt)),
+      // What the trigger consists of is compared before.
+      rank: 7,
       run() {
         if (run.startedAt === null || replayedRun(run) !== undefined) return null
         const recorded = `${name} was woken: ${run.triggerSummary}`
@@ -110,6 +147,7 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
           recorded,
           replayed: `${name} was not woken`,
           cause: causeOfSilence(input, run),
+          isAbsent: true,
         }
       },
     },
@@ -142,7 +180,7 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
     }
   }
   checks.push({ at: timeOf(run.finishedAt), rank: 9, run: () => compareEnd(input, run, where) })
-  return checks
+  return checks.map((check) => ({ ...check, runId: run.id }))
 }
 
 /** Describes why an agent was not woken, by the outcome of the message. */
@@ -167,7 +205,7 @@ interface StepPlace {
 function comparePrompt(
   input: Input,
   { replayedStep, ...at }: StepPlace & { replayedStep(): Recorded<Step> | undefined },
-): Divergence | null {
+): Finding | null {
   const { step, place: where } = at
   const replayed = replayedStep()
   if (replayed === undefined) return missingStep(input, at)
@@ -180,7 +218,11 @@ function comparePrompt(
   )
 }
 
-function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): Divergence {
+/** Returns the words of an error as a sentence. */
+const asSentence = (error: string | null | undefined): string | null =>
+  error == null ? null : /[.!?]$/.test(error) ? error : `${error}.`
+
+function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): Finding {
   const other = replayedRun(run)
   const isOver = other !== undefined && isEndedStatus(other.status)
   const end = isOver ? `ended ${other.status} (${other.stopReason})` : 'did not reach this step'
@@ -190,7 +232,8 @@ function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): 
     where,
     recorded: 'The run continued.',
     replayed: `The run ${end}.`,
-    cause: other?.error ?? 'The run of the replay has fewer steps.',
+    cause: asSentence(other?.error) ?? 'The run of the replay has fewer steps.',
+    isAbsent: !isOver,
   }
 }
 
@@ -321,12 +364,18 @@ function compareAnswer(
       replayed: other.text,
       cause: "The model's own text differs.",
     }
+  return compareUsage(step, replayed, place)
+}
+
+type Usage = Pick<Recorded<Step>, 'inputTokens' | 'outputTokens' | 'costNanos'>
+
+function compareUsage(recorded: Usage, replayed: Usage, where: string): Divergence | null {
   for (const field of ['inputTokens', 'outputTokens', 'costNanos'] as const)
-    if (step[field] !== replayed[field])
+    if (recorded[field] !== replayed[field])
       return {
         kind: 'budget',
-        where: place,
-        recorded: `${field}: ${step[field]}`,
+        where,
+        recorded: `${field}: ${recorded[field]}`,
         replayed: `${field}: ${replayed[field]}`,
         cause: 'The usage differs.',
       }
@@ -335,6 +384,14 @@ function compareAnswer(
 
 function compareArguments({ ids, replayedCall }: Input, call: Recorded<ToolCall>, place: string): Divergence | null {
   const same = replayedCall(call)
+  if (same !== undefined && call.toolName !== same.toolName)
+    return {
+      kind: 'call',
+      where: place,
+      recorded: call.toolName,
+      replayed: same.toolName,
+      cause: 'Another tool was executed.',
+    }
   if (same === undefined || ids.areSame(call.input, same.input)) return null
   return {
     kind: 'arguments',
@@ -351,14 +408,21 @@ const LISTS_RUNS = new Set(['get_my_runs', 'getMyRuns'])
 function compareResult(
   { ids, isKnown, notes, recording, replayedCall, wording }: Input,
   { call, step, place }: { call: Recorded<ToolCall>; step: Recorded<Step>; place: string },
-): Divergence | null {
+): Finding | null {
   const where = `${place}, ${call.toolName}`
   if (call.settledAt === null) return null
   const textOf = ({ status, output, approvalState }: Recorded<ToolCall>) =>
     `${status}${approvalState === null ? '' : `, approval ${approvalState}`}: ${json(output)}`
   const same = replayedCall(call)
   if (same === undefined)
-    return { kind: 'call', where, recorded: textOf(call), replayed: '(no such call)', cause: 'The call was not made.' }
+    return {
+      kind: 'call',
+      where,
+      recorded: textOf(call),
+      replayed: '(no such call)',
+      cause: 'The call was not made.',
+      isAbsent: true,
+    }
   const isList = LISTS_RUNS.has(call.toolName) && call.status === 'DONE'
   // The call is made after its step.
   const mayMiss = momentaryAt(recording, { ...step, index: step.index + 1, startedAt: call.settledAt })
@@ -374,7 +438,8 @@ function compareResult(
     where,
     recorded: textOf(call),
     replayed: textOf(same),
-    cause: same.error ?? 'The result of the call differs.',
+    cause: asSentence(same.error) ?? 'The result of the call differs.',
+    isAbsent: same.settledAt === null,
   }
 }
 
@@ -382,16 +447,17 @@ function compareEnd(
   { notes, recording, rows, replayedRun, wording }: Input,
   run: Recorded<Run>,
   where: string,
-): Divergence | null {
+): Finding | null {
   const replayed = replayedRun(run)
   if (replayed === undefined || !isEndedStatus(run.status)) return null
-  const textOf = ({ status, stopReason, error, summary }: Recorded<Run>) =>
-    [status, stopReason, error ?? summary].filter((part) => part !== null).join(', ')
+  const textOf = ({ status, stopReason, fault, error, summary }: Recorded<Run>) =>
+    [status, stopReason, fault, error ?? summary].filter((part) => part !== null).join(', ')
   const isSameEnd = run.status === replayed.status && run.stopReason === replayed.stopReason
   if (isSameEnd) {
     const found = wording.compare(wordedEnd(run, recording), wordedEnd(replayed, rows))
     if (found === 'wording') notes.add("The error of a run differs in the server's own wording.")
-    if (found !== 'different') return null
+    // What a run that was cut off has used is estimated.
+    if (found !== 'different') return run.status === 'COMPLETED' ? compareUsage(run, replayed, where) : null
   }
   const isBudget = [run.stopReason, replayed.stopReason].some(
     (reason) => reason === 'OVER_BUDGET' || reason === 'TOKEN_BUDGET',
@@ -401,54 +467,67 @@ function compareEnd(
     where,
     recorded: textOf(run),
     replayed: textOf(replayed),
-    cause: replayed.error ?? 'The run ended differently.',
+    cause: asSentence(replayed.error) ?? 'The run ended differently.',
+    isAbsent: !isEndedStatus(replayed.status),
   }
 }
 
-function checkOfMessage({ recording, rows, ids }: Input, message: RoomRows['messages'][number]): Check {
+/** A message is posted when it begins, and compared when it is complete: a visible call may wait for people until then. */
+function checksOfMessage({ recording, rows, ids }: Input, message: RoomRows['messages'][number]): Check[] {
   const where = `Message ${message.seq}, from ${nameOf(recording, message.senderId)}`
-  return {
-    at: Date.parse(message.createdAt),
-    rank: 6,
-    run() {
-      const same = rows.messages.find(({ seq }) => seq === message.seq)
-      const shown = ({ senderId, parts, status, mentionedAgentId, replyToId }: typeof message) => ({
-        senderId,
-        parts,
-        status,
-        mentionedAgentId,
-        replyToId,
-      })
-      if (same === undefined)
-        return {
-          kind: 'message',
-          where,
-          recorded: json(message.parts),
-          replayed: '(no message)',
-          cause: 'The message was not posted.',
-        }
-      if (ids.areSame(shown(message), shown(same))) return null
-      return {
-        kind: 'message',
-        where,
-        recorded: json(shown(message)),
-        replayed: json(shown(same)),
-        cause: 'The message differs.',
-      }
-    },
+  const same = rows.messages.find(({ seq }) => seq === message.seq)
+  const shown = ({ senderId, parts, status, mentionedAgentId, replyToId, deletedAt }: typeof message) => ({
+    senderId,
+    parts,
+    status,
+    mentionedAgentId,
+    replyToId,
+    isDeleted: deletedAt !== null,
+  })
+  if (same === undefined) {
+    const missing: Finding = {
+      kind: 'message',
+      where,
+      recorded: json(message.parts),
+      replayed: '(no message)',
+      cause: 'The message was not posted.',
+      isAbsent: true,
+    }
+    return [{ at: Date.parse(message.createdAt), rank: 6, runId: message.runId, run: () => missing }]
   }
+  const differs = (): Finding => ({
+    kind: 'message',
+    where,
+    recorded: json(shown(message)),
+    replayed: json(shown(same)),
+    cause: 'The message differs.',
+    isAbsent: !isFinalMessage(same.status),
+  })
+  return [
+    {
+      at: Date.parse(message.routedAt ?? message.createdAt),
+      rank: 6,
+      runId: message.runId,
+      run: () => (ids.areSame(shown(message), shown(same)) ? null : differs()),
+    },
+  ]
 }
+
+/** The outcomes of messages that the end of a run sets. */
+const OF_ENDS = ['SKIPPED', 'FAILED']
 
 function checkOfOutcome({ notes, recording, rows, replayedRun, wording }: Input, outcome: Recorded<Outcome>): Check {
   const message = recording.messages.find(({ id }) => id === outcome.messageId)
   const where = `The outcome of message ${message?.seq} for ${nameOf(recording, outcome.agentId)}`
+  const seqs = rows.messages.find(({ seq }) => seq === message?.seq)
+  const same = rows.outcomes.find(({ messageId, agentId }) => messageId === seqs?.id && agentId === outcome.agentId)
+  const run = recording.runs.find(({ id }) => id === outcome.runId)
+  const isOfEnd = OF_ENDS.includes(outcome.kind) || OF_ENDS.includes(same?.kind ?? '')
   return {
-    at: timeOf(message?.createdAt),
-    rank: 7,
+    at: timeOf(run !== undefined && isOfEnd ? run.finishedAt : message?.createdAt),
+    // The end of the run, which causes its outcome, is compared before it.
+    rank: 10,
     run() {
-      const seqs = rows.messages.find(({ seq }) => seq === message?.seq)
-      const same = rows.outcomes.find(({ messageId, agentId }) => messageId === seqs?.id && agentId === outcome.agentId)
-      const run = recording.runs.find(({ id }) => id === outcome.runId)
       // The outcome of a run that has not ended may still change.
       if (run !== undefined && (!isEndedStatus(run.status) || !isEndedStatus(replayedRun(run)?.status ?? '')))
         return null
@@ -467,7 +546,8 @@ function checkOfOutcome({ notes, recording, rows, replayedRun, wording }: Input,
 }
 
 /** Checks for runs and messages that only the replay contains. */
-function checksOfAdditions({ recording, rows, ids }: Input): Check[] {
+function checksOfAdditions(input: Input): Check[] {
+  const { recording, rows, ids } = input
   const end = Number.MAX_SAFE_INTEGER
   const runs = rows.runs
     .filter(({ id, startedAt }) => startedAt !== null && ids.recordedOf(id) === undefined)
@@ -501,7 +581,51 @@ function checksOfAdditions({ recording, rows, ids }: Input): Check[] {
         }),
       }),
     )
-  return [...runs, ...messages]
+  return [...runs, ...messages, ...addedCalls(input), ...addedOutcomes(input)]
+}
+
+/** Checks for calls of recorded runs that only the replay contains. */
+function addedCalls({ recording, rows, ids }: Input): Check[] {
+  const places = new Set(recording.calls.map(placeOfCall))
+  return rows.calls.flatMap((call) => {
+    const { agentId, stepIndex, toolName } = call
+    const runId = ids.recordedOf(call.runId)
+    const step = recording.steps.find((one) => one.runId === runId && one.index === stepIndex)
+    if (runId === undefined || step === undefined || places.has(placeOfCall({ ...call, runId }))) return []
+    const divergence: Divergence = {
+      kind: 'call',
+      where: `The run ${runId} of ${nameOf(recording, agentId)}, step ${stepIndex}, ${toolName}`,
+      recorded: '(no such call)',
+      replayed: json(call.input),
+      cause: 'The replay has a call that the recording does not have.',
+    }
+    return [{ at: timeOf(step.startedAt) + (step.durationMs ?? 0), rank: 4, run: () => divergence }]
+  })
+}
+
+const placeOfCall = ({
+  runId,
+  stepIndex,
+  modelCallId,
+}: Pick<Recorded<ToolCall>, 'runId' | 'stepIndex' | 'modelCallId'>) => `${runId} ${stepIndex} ${modelCallId}`
+
+/** Checks for outcomes of recorded messages that only the replay contains. */
+function addedOutcomes({ recording, rows }: Input): Check[] {
+  return rows.outcomes.flatMap((outcome) => {
+    const { agentId, messageId } = outcome
+    const seq = rows.messages.find(({ id }) => id === messageId)?.seq
+    const message = recording.messages.find((one) => one.seq === seq)
+    const isKnown = recording.outcomes.some((one) => one.messageId === message?.id && one.agentId === agentId)
+    if (message === undefined || isKnown) return []
+    const divergence: Divergence = {
+      kind: 'wake-up',
+      where: `The outcome of message ${seq} for ${nameOf(recording, agentId)}`,
+      recorded: '(no outcome)',
+      replayed: outcomeText(outcome),
+      cause: 'Routing decided otherwise.',
+    }
+    return [{ at: timeOf(message.createdAt), rank: 7, run: () => divergence }]
+  })
 }
 
 const KIND_OF_ACTION: Partial<Record<Action['type'], DivergenceKind>> = {

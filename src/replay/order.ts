@@ -15,6 +15,7 @@ import type { Recorded, Recording } from './recording.ts'
 export type Action =
   | { type: 'say'; message: Recorded<Message>; text: string }
   | { type: 'edit'; message: Recorded<Message>; text: string }
+  | { type: 'delete'; message: Recorded<Message> }
   | { type: 'react'; reaction: Recorded<MessageReaction> }
   | { type: 'join' | 'leave'; entityId: string }
   | { type: 'update-space'; input: JsonObject }
@@ -61,6 +62,7 @@ export type Nodes = Map<string, Node>
 
 export const messageKey = ({ seq }: { seq: number }) => `message ${seq}`
 export const editKey = (messageId: string, number: number) => `edit ${messageId} ${number}`
+export const deleteKey = (messageId: string) => `delete ${messageId}`
 export const beginKey = (runId: string) => `begin ${runId}`
 export const stepKey = (runId: string, index: number) => `step ${runId} ${index}`
 export const answerKey = (runId: string, index: number) => `answer ${runId} ${index}`

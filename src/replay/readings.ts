@@ -2,6 +2,7 @@ import { isUrgent } from '../context/inbox-message.ts'
 import { WHILE_YOU_WAITED } from '../context/prompt.ts'
 import type { InboxEvent, Message, Run, Step, ToolCall } from '../generated/prisma/client.ts'
 import { isObject } from '../lib/json.ts'
+import { isAnsweredOutside } from '../rules/call-answers.ts'
 import {
   addAfter,
   answerKey,
@@ -46,9 +47,11 @@ const NEAR_MS = 5000
 /** Orders what finishes messages, and what wakes agents, by what the runs read. */
 export function orderReadings(recording: Recording, nodes: Nodes): void {
   const growths = new Map(recording.messages.map((message) => [message.id, growthOf(recording, nodes, message)]))
-  const endOf = (message: Recorded<Message>) => endKeyOf(recording, message, growths.get(message.id) ?? [])
+  const endOf = (message: Recorded<Message>) =>
+    answerKeyOf(recording, nodes, message) ?? endKeyOf(recording, message, growths.get(message.id) ?? [])
   orderWakeUps(recording, nodes, endOf)
   orderEvents(recording, nodes, endOf)
+  orderWaits(recording, nodes, endOf)
   const readings = recording.runs.flatMap((run) => readingsOf(recording, run, endOf))
   for (const { upTo } of readings) {
     if (upTo === null) continue
@@ -101,12 +104,16 @@ export function executionKey(calls: readonly Recorded<ToolCall>[], call: Recorde
   return first === undefined || first.id === call.id ? answerKey(call.runId, call.stepIndex) : callKey(call.id)
 }
 
+/** Calls whose message begins when they are executed: nothing of it streams. */
+const NEVER_STREAMED = new Set(['send_file', 'sendFile'])
+
 /** Whether a message began while the model wrote the call, and not when the call was executed. */
 export function wasStreamed(
   { createdAt }: Recorded<Message>,
   call: Recorded<ToolCall>,
   calls: readonly Recorded<ToolCall>[],
 ): boolean {
+  if (NEVER_STREAMED.has(call.toolName)) return false
   const isFirst = executionKey(calls, call) === answerKey(call.runId, call.stepIndex)
   return isFirst || Date.parse(createdAt) < Date.parse(call.createdAt)
 }
@@ -138,6 +145,21 @@ function growthOf(recording: Recording, nodes: Nodes, message: Recorded<Message>
 
 const textOfCall = ({ input }: Recorded<ToolCall>): string | null =>
   isObject(input) && typeof input['text'] === 'string' ? input['text'].trim() : null
+
+/**
+ * Returns the action that answered the last call of a message that waited for people or services: this has finished the message. Null
+ * if no call has waited, or, in a think cycle, which does not wait, if the call was answered before the message had all its parts.
+ */
+function answerKeyOf(recording: Recording, nodes: Nodes, message: Recorded<Message>): string | null {
+  const waited = callsIn(recording, message)
+    .filter((call) => (call.approvalState !== null || isAnsweredOutside(call)) && nodes.has(settleKey(call.id)))
+    .toSorted((a, b) => Date.parse(String(a.settledAt)) - Date.parse(String(b.settledAt)))
+  const last = waited.at(-1)
+  const run = recording.runs.find(({ id }) => id === message.runId)
+  if (last === undefined || run === undefined) return null
+  const isOver = run.triggerType !== 'INBOX' || Date.parse(String(last.settledAt)) > Date.parse(String(run.finishedAt))
+  return isOver ? settleKey(last.id) : null
+}
 
 /** Returns the action that finished a message, and with it woke agents; null if the recording does not say. */
 function endKeyOf(
@@ -174,6 +196,35 @@ function orderWakeUps(recording: Recording, nodes: Nodes, endOf: EndOf): void {
       const waker = id === runId ? null : wakerOf(runs.find((run) => run.id === id))
       if (waker !== null) addAfter(nodes, index === 0 ? beginKey(runId) : stepKey(runId, index), waker)
     }
+}
+
+/**
+ * Lets messages be finished before or after the call of a run that waited, as they were. The prompt after a wait shows the
+ * messages that were finished since that call was made.
+ */
+function orderWaits(recording: Recording, nodes: Nodes, endOf: EndOf): void {
+  const cycles = new Set(recording.runs.filter(({ triggerType }) => triggerType === 'INBOX').map(({ id }) => id))
+  for (const call of recording.calls) {
+    const { runId, stepIndex, createdAt, approvalState } = call
+    if (cycles.has(runId) || (approvalState === null && !isAnsweredOutside(call))) continue
+    const madeAt = Date.parse(createdAt)
+    const next = recording.steps.find((step) => step.runId === runId && step.index === stepIndex + 1)
+    const shown =
+      next === undefined ? new Map() : textsIn(next, (content) => content.startsWith(WHILE_YOU_WAITED))
+    for (const message of recording.messages) {
+      const end = endOf(message)
+      const finishedAt = finishTimeOf(message)
+      if (message.runId === runId || end === null || Math.abs(finishedAt - madeAt) > NEAR_MS) continue
+      if (shown.has(message.id)) addAfter(nodes, end, answerKey(runId, stepIndex))
+      else if (finishedAt <= madeAt) addAfter(nodes, answerKey(runId, stepIndex), end)
+    }
+  }
+}
+
+/** When a message was finished: a person's message when it was posted. Infinity if it was never finished. */
+const finishTimeOf = ({ runId, createdAt, routedAt }: Recorded<Message>): number => {
+  if (runId === null) return Date.parse(createdAt)
+  return routedAt === null ? Number.POSITIVE_INFINITY : Date.parse(routedAt)
 }
 
 /** Lets think cycles begin after what their inbox contained, and before what it did not contain yet. */

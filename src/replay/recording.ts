@@ -25,6 +25,7 @@ import type {
   ToolCall,
 } from '../generated/prisma/client.ts'
 import { isObject, oneLine } from '../lib/json.ts'
+import type { FileBytes } from '../operation/moved-files.ts'
 import { MOVED_TABLES } from '../operation/moved-tables.ts'
 import {
   type KnowledgeTable,
@@ -33,6 +34,7 @@ import {
   RECORDING_VERSION,
   type RecordingHeading,
 } from '../operation/recording.ts'
+import { DELETED_TEXT } from '../rules/deleted-text.ts'
 
 /** A file that cannot be replayed. The message states in one sentence what is wrong and what to do. */
 export class UnusableRecordingError extends Error {
@@ -82,6 +84,8 @@ export interface Recording extends RoomRows {
   audit: Recorded<AuditEntry>[]
   grants: Recorded<StandingGrant>[]
   grantDecisions: Recorded<GrantDecision>[]
+  /** The bytes of files, by the file's id. */
+  fileBytes: Map<string, Buffer>
   /** The version of its agent with which each run began. */
   versionOfRun: Map<string, number>
 }
@@ -150,8 +154,13 @@ function checkedRecording(name: string, text: string): Recording {
   const { heading, values } = readLines(text)
   const tables: Tables = new Map()
   const castLines: Recording['castLines'] = []
+  const fileBytes = new Map<string, Buffer>()
   for (const [index, value] of values.entries()) {
-    if ('fileId' in value) continue
+    if ('fileId' in value) {
+      const { fileId, data } = value as unknown as FileBytes
+      fileBytes.set(fileId, Buffer.concat([fileBytes.get(fileId) ?? Buffer.alloc(0), Buffer.from(data, 'base64')]))
+      continue
+    }
     const { table, row } = value
     if (typeof table !== 'string' || !isObject(row) || !isTable(table))
       throw new UnusableRecordingError(`Line ${index + 2} is not a row of a recording.`)
@@ -175,6 +184,7 @@ function checkedRecording(name: string, text: string): Recording {
     audit: rows<AuditEntry>('AuditEntry'),
     grants: rows<StandingGrant>('StandingGrant'),
     grantDecisions: rows<GrantDecision>('GrantDecision'),
+    fileBytes,
     versionOfRun: new Map(
       (rows('RunVersion') as unknown as { id: string; agentVersion: number }[]).map(({ id, agentVersion }) => [
         id,
@@ -268,11 +278,8 @@ function checkIsComplete(recording: Recording): void {
       fail(`${id.startsWith('agt_') ? 'The agent' : 'The person'} ${JSON.stringify(oneLine(name))} (${id}) is gone.`)
   const stepsOf = Map.groupBy(recording.steps, ({ runId }) => runId)
   for (const run of recording.runs) checkRun(run, stepsOf.get(run.id) ?? [])
-  for (const { messageId, name } of recording.files)
-    if (messageId !== null)
-      fail(
-        `The space contains the file ${JSON.stringify(oneLine(name))}: recordings with files cannot be replayed yet.`,
-      )
+  checkDeletions(recording)
+  checkFiles(recording)
   checkTools(recording)
 }
 
@@ -293,9 +300,8 @@ function checkMessages({ castLines, space, messages, runs, outcomes }: Recording
       fail(
         `The run that the message ${seqOf.get(messageId)} has started is missing: retention has deleted it (PARLEY_KEEP_RUNS_DAYS).`,
       )
-  for (const [index, { seq, deletedAt, senderId, runId, createdAt }] of messages.entries()) {
+  for (const [index, { seq, senderId, runId, createdAt }] of messages.entries()) {
     if (seq !== index + 1) fail(missingMessages(index, seq))
-    if (deletedAt !== null) fail(`The message ${seq} was deleted, so its text is gone.`)
     if (runId === null && senderId.startsWith('agt_'))
       fail(`The message ${seq} was posted by a run that retention has deleted (PARLEY_KEEP_RUNS_DAYS), or elsewhere.`)
     if (runId !== null && !known.has(runId))
@@ -306,6 +312,49 @@ function checkMessages({ castLines, space, messages, runs, outcomes }: Recording
   }
   if (messages.length < space.lastSeq)
     fail(`The message ${messages.length + 1} is missing: the space changed while it was recorded.`)
+}
+
+/** Reports what deletions have removed besides the texts of the deleted messages. */
+function checkDeletions({ messages, inboxEvents, calls }: Recording): void {
+  const edits = inboxEvents.filter(({ payload }) => isObject(payload) && payload['change'] === 'EDITED')
+  for (const { id, seq, deletedAt, runId, parts } of messages) {
+    if (deletedAt !== null && edits.some(({ messageId }) => messageId === id))
+      fail(`The message ${seq} was edited before it was deleted, and the deletion has removed when.`)
+    if (deletedAt === null && isRemovedFromRun(calls, { id, runId, parts }))
+      fail(`The deletion of another message with the same text has removed the text of message ${seq} from its run.`)
+  }
+}
+
+/** Whether a deletion has removed the text of a message that still exists from the call that posted it. */
+const isRemovedFromRun = (
+  calls: readonly Recorded<ToolCall>[],
+  { id, runId, parts }: Pick<Recorded<Message>, 'id' | 'runId' | 'parts'>,
+): boolean =>
+  !JSON.stringify(parts).includes(DELETED_TEXT) &&
+  calls.some(
+    (call) =>
+      call.runId === runId &&
+      isObject(call.output) &&
+      call.output['messageId'] === id &&
+      isObject(call.input) &&
+      call.input['text'] === DELETED_TEXT,
+  )
+
+/** The bytes of people's files are sent again; those of agents are created by their calls. */
+function checkFiles({ messages, files, fileBytes }: Recording): void {
+  const known = new Map(files.map((file) => [file.id, file]))
+  for (const { seq, runId, parts } of messages) {
+    if (runId !== null) continue
+    for (const { type, fileId = '', name = '' } of parts as { type: string; fileId?: string; name?: string }[]) {
+      if (type !== 'file') continue
+      const [file, bytes] = [known.get(fileId), fileBytes.get(fileId)]
+      const hash = createHash('sha256')
+        .update(bytes ?? '')
+        .digest('hex')
+      if (file?.hash !== hash)
+        fail(`The file ${JSON.stringify(oneLine(name))} of the message ${seq} is missing, or its bytes are damaged.`)
+    }
+  }
 }
 
 const missingMessages = (index: number, seq: number): string =>

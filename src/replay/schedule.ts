@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { MCP_NAME_SEPARATOR } from '../agents/tool-names.ts'
-import { WHILE_YOU_WAITED } from '../context/prompt.ts'
 import type { Decision, Message, Run, Step, ToolCall } from '../generated/prisma/client.ts'
-import type { JsonObject } from '../lib/json.ts'
+import { isObject, type JsonObject } from '../lib/json.ts'
 import { digestOf } from '../rules/approvals.ts'
 import { isAnsweredOutside } from '../rules/call-answers.ts'
 import { isAnsweredCall } from '../rules/statuses.ts'
@@ -10,10 +9,10 @@ import { memoriesWritten, pausesOf, spaceChanges } from './changes.ts'
 import { CLOCKS_MS, showsUrgent } from './momentary.ts'
 import {
   type Action,
-  addAfter,
   answerKey,
   beginKey,
   callKey,
+  deleteKey,
   editKey,
   inOrder,
   messageKey,
@@ -78,7 +77,6 @@ export function scheduleOf(recording: Recording): ScheduledAction[] {
   addCalls(recording, add)
   addCauses(recording, add)
   expandSettled(recording, nodes)
-  postWhileWaiting(recording, nodes)
   orderReadings(recording, nodes)
   return inOrder(nodes)
 }
@@ -94,7 +92,9 @@ function addMessages(recording: Recording, add: Add): void {
   for (const message of messages) {
     const before = message.seq > 1 ? [`message ${message.seq - 1}`] : []
     const [first] = messageVersions.filter(({ messageId }) => messageId === message.id)
-    const text = first?.text ?? textOf(message)
+    const text = message.deletedAt === null ? (first?.text ?? textOf(message)) : textOfDeleted(message)
+    if (message.deletedAt !== null && !isDeletedByAgent(recording, message))
+      add(deleteKey(message.id), message.deletedAt, { type: 'delete', message }, [messageKey(message)])
     if (message.runId === null) add(messageKey(message), message.createdAt, { type: 'say', message, text }, before)
     else add(messageKey(message), message.createdAt, { type: 'post', message }, [...before, ...postsAfter(message)])
     if (message.runId !== null) continue
@@ -120,6 +120,21 @@ function addMessages(recording: Recording, add: Add): void {
     return [wasStreamed(message, call, calls) ? stepKey(runId, stepIndex) : executionKey(calls, call)]
   }
 }
+
+/**
+ * Stands for the text of a message that a person has deleted. The deletion removes it again from all that the replay derives
+ * from it, as it removed the recorded text. It is long enough to be found without quotation marks.
+ */
+const textOfDeleted = ({ seq }: Recorded<Message>): string => `The deleted message ${seq}.`
+
+const DELETING = ['delete_message', 'deleteMessage']
+
+/** Whether a call of a run has deleted a message. */
+const isDeletedByAgent = ({ calls }: Recording, { id }: Recorded<Message>): boolean =>
+  calls.some(
+    ({ toolName, status, input }) =>
+      DELETING.includes(toolName) && status === 'DONE' && isObject(input) && input['messageId'] === id,
+  )
 
 /** Returns the text of a message, as its sender wrote it. */
 export function textOf({ parts }: Pick<Recorded<Message>, 'parts'>): string {
@@ -217,18 +232,6 @@ function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<S
     .map(({ settledAt }) => Date.parse(String(settledAt)))
     .filter((at) => at <= Date.parse(startedAt))
   return Math.max(0, ...times)
-}
-
-/** Lets the messages that a prompt shows as posted during a wait come after the call that waited. */
-function postWhileWaiting({ messages, steps }: Recording, nodes: Nodes): void {
-  for (const { runId, index, messagesAdded } of steps) {
-    const shown = (messagesAdded as { content: unknown }[])
-      .flatMap(({ content }) => (typeof content === 'string' && content.startsWith(WHILE_YOU_WAITED) ? content : []))
-      .flatMap((content) => content.match(/\bmsg_[0-9a-f]{32}\b/g) ?? [])
-    const ids = new Set(shown)
-    for (const message of messages)
-      if (ids.has(message.id)) addAfter(nodes, messageKey(message), answerKey(runId, index - 1))
-  }
 }
 
 /** Adds the execution of a call that is not the first one of its step: the calls of a step follow one another. */

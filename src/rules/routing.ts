@@ -74,6 +74,9 @@ export function decide(
   return decision
 }
 
+/** Why a mentioned agent was woken. */
+export const WAS_MENTIONED = 'This agent was mentioned.'
+
 /**
  * BROADCAST: a message wakes all agents in the space except its sender. If the space has `mentionNarrows`, a message
  * that mentions agents wakes only these.
@@ -86,7 +89,7 @@ const broadcast: Route = (message, room) => {
     room,
     (agent) => {
       if (!isNarrowed) return 'BROADCAST wakes every agent member but the sender.'
-      return isMentioned(agent) ? 'This agent was mentioned.' : null
+      return isMentioned(agent) ? WAS_MENTIONED : null
     },
     () => 'Another agent was mentioned, and in this space a mention wakes only the mentioned agent.',
   )
@@ -142,8 +145,7 @@ export const mentionChain: Route = (message, room) => {
   const decision = decide(
     message,
     room,
-    (agent) =>
-      agent !== picked ? null : agent === mentioned ? 'This agent was mentioned.' : "It was this agent's turn.",
+    (agent) => (agent !== picked ? null : agent === mentioned ? WAS_MENTIONED : "It was this agent's turn."),
     () => 'Another agent was picked.',
   )
   const sleeps = decision.sleeps.map(passedOver)

@@ -63,12 +63,24 @@ function fileOf(lines: object[], first: object = heading): string {
   return [...body, JSON.stringify({ end: true, lines: body.length, sha256 }), ''].join('\n')
 }
 
+const FILE_PART = { type: 'file', fileId: 'fil_1', name: 'a.txt', mediaType: 'text/plain' }
+const FILE = {
+  table: 'File',
+  row: { id: 'fil_1', name: 'a.txt', hash: createHash('sha256').update('notes').digest('hex') },
+}
+const bytesOf = (text: string) => ({ fileId: 'fil_1', data: Buffer.from(text).toString('base64') })
+
 const people = [entity(ADA, 'Ada'), entity(HUSAM, 'Husam')]
 const good = fileOf([...people, space(2), message(1), message(2), run()])
 
 describe('a file that cannot be replayed', () => {
   test('does not include a complete recording', () => {
     expect(readRecording('room.jsonl', good).messages).toHaveLength(2)
+  })
+
+  test('does not include a recording with the bytes of its files', () => {
+    const text = fileOf([...people, space(1), message(1, { parts: [FILE_PART] }), FILE, bytesOf('notes')])
+    expect(readRecording('room.jsonl', text).fileBytes.get('fil_1')?.toString()).toBe('notes')
   })
 
   test.each([
@@ -88,9 +100,17 @@ describe('a file that cannot be replayed', () => {
     ['has lost a message', fileOf([...people, space(3), message(1), message(3)]), 'The message 2 is missing'],
     ['has lost a journal', fileOf([...people, space(1), message(1), run({ stepCount: 2 })]), '0 of its 2 steps'],
     [
-      'has a deleted message',
-      fileOf([...people, space(1), message(1, { deletedAt: at(9) })]),
-      'The message 1 was deleted',
+      'has a deleted message that was edited before',
+      fileOf([
+        ...people,
+        space(1),
+        message(1, { deletedAt: at(9) }),
+        {
+          table: 'InboxEvent',
+          row: { agentId: ADA, messageId: `msg_${'1'.padStart(32, '0')}`, payload: { change: 'EDITED' } },
+        },
+      ]),
+      'The message 1 was edited before it was deleted',
     ],
     [
       'has an agent that is gone',
@@ -118,9 +138,34 @@ describe('a file that cannot be replayed', () => {
       'The clock jumped: the run',
     ],
     [
-      'has a file in a message',
-      fileOf([...people, space(1), message(1), { table: 'File', row: { name: 'a.txt', messageId: 'msg_1' } }]),
-      'contains the file "a.txt"',
+      'has a message whose text was deleted from its run',
+      fileOf([
+        ...people,
+        space(1),
+        message(1, { senderId: ADA, runId: RUN, parts: [{ type: 'text', text: 'Yes.' }] }),
+        run(),
+        {
+          table: 'ToolCall',
+          row: {
+            id: 'tcl_1',
+            runId: RUN,
+            input: { text: '[deleted]' },
+            output: { messageId: `msg_${'1'.padStart(32, '0')}` },
+          },
+        },
+      ]),
+      'The deletion of another message with the same text has removed the text of message 1',
+    ],
+    ['lacks a file', fileOf([...people, space(1), message(1, { parts: [FILE_PART] })]), 'The file "a.txt"'],
+    [
+      'has lost the bytes of a file',
+      fileOf([...people, space(1), message(1, { parts: [FILE_PART] }), FILE]),
+      'The file "a.txt" of the message 1 is missing, or its bytes are damaged',
+    ],
+    [
+      'has other bytes of a file',
+      fileOf([...people, space(1), message(1, { parts: [FILE_PART] }), FILE, bytesOf('other')]),
+      'The file "a.txt" of the message 1 is missing, or its bytes are damaged',
     ],
     [
       'has an MCP tool that has changed',

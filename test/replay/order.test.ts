@@ -84,6 +84,37 @@ describe('of agents that work at the same time, an agent that is woken', () => {
   })
 })
 
+describe('a run whose call waits', () => {
+  const WAITED = 'WHILE YOU WAITED: (said since)'
+
+  /** The call of Ada waits, and is made at 30. Bob's message is finished at `routedAt`; its step is dated until `answeredAt`. */
+  function waiting(routedAt: number, answeredAt: number, isShown: boolean): Recording {
+    const recording = recordingWith([1], 1)
+    const line = JSON.stringify({ id: id('msg', 3), text: 'Text 3' })
+    const messagesAdded = isShown ? [{ role: 'user', content: `${WAITED}\n${line}` }] : []
+    return {
+      ...recording,
+      messages: [message(1, null, [0, 0]), message(2, OF_EVA, [20, 21]), message(3, OF_BOB, [22, routedAt])],
+      runs: recording.runs.slice(0, 2),
+      steps: [
+        step(OF_ADA, [15, 15], [1], 1),
+        { ...step(OF_ADA, [60, 5], [], 1), index: 1, messagesAdded },
+        step(OF_BOB, [15, answeredAt - 15], [1], 1),
+      ],
+      calls: [{ ...call(OF_ADA, 30), toolName: 'refund', approvalState: 'APPROVED' }, call(OF_BOB, routedAt)],
+    } as unknown as Recording
+  }
+
+  test('makes its call after a message that was finished before the wait', () => {
+    const { ada, bob } = placesIn(waiting(29, 32, false))
+    expect(bob < ada).toBe(true)
+  })
+  test('makes its call before a message is finished that began before the wait and was shown after it', () => {
+    const { ada, begun, bob } = placesIn(waiting(31, 28, true))
+    expect([begun < ada, ada < bob]).toEqual([true, true])
+  })
+})
+
 test('actions never depend on one another in a circle', () => {
   const node = (key: string, ms: number): [string, Node] => [key, { key, at: ms, after: [], action: { key } as never }]
   const nodes: Nodes = new Map([node('a', 3), node('b', 2), node('c', 1)])

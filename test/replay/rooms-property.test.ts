@@ -1,24 +1,38 @@
 import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { backtest } from '../../src/replay/backtest.ts'
 import { describeReplay, replay } from '../../src/replay/replay.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { type BookedService, openService } from '../support/decisions.ts'
 import { runsOf } from '../support/effort.ts'
-import { CANARIES, playRoom, recordingOf, roomKind } from '../support/recorded-rooms.ts'
+import { ASPECT_NAMES, aspectsOf, CANARIES, playRoom, recordingOf, roomKind } from '../support/recorded-rooms.ts'
 
 /** A folder for recordings of a new release: `RECORD_TO=test/recordings/0.3.0 npx vitest run test/replay/rooms-property.test.ts`. */
 const RECORD_TO = process.env['RECORD_TO']
 
+/** The rooms of the full form: each combination of routing, memory mode and toolset with each event, as `roomKind` says. */
+const FULL = 216
+
 /** Other rooms: `FIRST_ROOM=12 ROOMS=24`. */
-const { FIRST_ROOM = '0', ROOMS = String(runsOf({ usual: 6, nightly: 200 })) } = process.env
+const { FIRST_ROOM = '0', ROOMS = String(runsOf({ usual: 6, nightly: FULL })) } = process.env
 
 const KINDS = Array.from({ length: Number(ROOMS) }, (_, n) => roomKind(Number(FIRST_ROOM) + n))
   // A confidential space changes what recordings of other spaces contain.
   .toSorted((a, b) => Number(a.confidential) - Number(b.confidential))
 
+/** What the rooms of a shorter form contain that this test looks for. */
+const OF_SHORT_FORM = [
+  'a thread',
+  'a deletion by a person',
+  'a file of a person',
+  'a file of an agent',
+  'a tool failure',
+]
+
 describe('a recorded room replays to an equal log', () => {
   let parley: TestApplication
   let service: BookedService
+  const found = new Set<string>()
   beforeAll(async () => {
     parley = await startApplication({ isFresh: true })
     service = await openService()
@@ -34,14 +48,23 @@ describe('a recorded room replays to an equal log', () => {
     if (RECORD_TO !== undefined)
       writeFileSync(`${RECORD_TO}/${kind.name.replaceAll(' ', '-').toLowerCase()}.jsonl`, text)
     for (const canary of Object.values(CANARIES)) expect(text).not.toContain(canary)
+    for (const aspect of aspectsOf(recording)) found.add(aspect)
     const [called, asked] = [service.calls.length, parley.models.requests.length]
     const replayed = await replay(recording)
     expect(replayed.isEqual, describeReplay(kind.name, replayed)).toBe(true)
+    const lanes = await backtest(recording, { changes: new Map(), checks: [], models: null, judge: null })
+    expect(lanes.baseline, 'the second lane of a backtest').toBe(null)
     const expected = recording.heading.hasOtherConfidential
       ? [expect.stringContaining('Instructions were not compared')]
       : []
     expect(replayed.notes).toEqual(expected)
     expect([service.calls.length, parley.models.requests.length]).toEqual([called, asked])
     expect((await recordingOf(parley, spaceId)).text.split('\n').slice(1, -2)).toEqual(text.split('\n').slice(1, -2))
+  })
+
+  test('these rooms contain everything that their form must contain', () => {
+    const isChosen = process.env['FIRST_ROOM'] !== undefined || process.env['ROOMS'] !== undefined
+    const expected = KINDS.length === FULL ? ASPECT_NAMES : isChosen ? [] : OF_SHORT_FORM
+    expect(expected.filter((aspect) => !found.has(aspect))).toEqual([])
   })
 })

@@ -1,12 +1,13 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll } from 'vitest'
 import type { TestApplicationOptions } from './application.ts'
+import { type BookedService, openService } from './booked-service.ts'
 import { type ModelAction, steps } from './model-server-script.ts'
 import type { ParleyClient } from './parley-client.ts'
 import type { TestServer } from './served.ts'
 import { type Person, playScenarios, type Read, resultsIn, type Stage } from './stage.ts'
 import { until } from './until.ts'
+
+export { type BookedService, openService }
 
 const CALL = `id toolName status input output error waitsFor expiresAt settledAt answeredByService
   answeredBy { id name } claimedBy { id name } message { id status } run { id status toolCalls { id } } inputSchema resultSchema
@@ -62,44 +63,6 @@ export function decidersOn({ admin, ask }: Stage): Deciders {
         return what(call) && call
       }),
   }
-}
-
-/** A service for an HTTP tool. */
-export interface BookedService {
-  url: string
-  /** The requests, with the Idempotency-Key, oldest first. */
-  calls: { key: string; input: Read }[]
-  /** Delays the service's responses until this promise resolves. */
-  hold: Promise<unknown>
-  /** The service's response; by default `{ booked: <the input> }`. */
-  answer?: object
-  close(): Promise<void>
-}
-
-export async function openService(): Promise<BookedService> {
-  const server = createServer((request, response) => {
-    let body = ''
-    request.on('data', (chunk) => {
-      body += chunk
-    })
-    request.on('end', async () => {
-      const input = JSON.parse(body)
-      service.calls.push({ key: String(request.headers['idempotency-key']), input })
-      await service.hold
-      response.setHeader('content-type', 'application/json').end(JSON.stringify(service.answer ?? { booked: input }))
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const service: BookedService = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    calls: [],
-    hold: Promise.resolve(),
-    async close() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
-  return service
 }
 
 const SCHEMA = { type: 'object', properties: { amount: { type: 'integer' } }, required: ['amount'] }

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
 import type { CreateAgentInput } from '../../src/agents/agent-input.ts'
 import type { CreateSpaceInput } from '../../src/flows/create-space.ts'
 import { recordSpace } from '../../src/operation/recording.ts'
 import { type Recording, readRecording } from '../../src/replay/recording.ts'
+import { isOutside } from '../../src/replay/schedule.ts'
 import type { TestApplication } from './application.ts'
 import type { ModelAction, ModelRequest } from './model-server-script.ts'
 import { until } from './until.ts'
@@ -26,6 +28,12 @@ export interface RoomKind {
     | 'stop'
     | 'edit'
     | 'crowd'
+    | 'thread'
+    | 'deletion'
+    | 'deletion by an agent'
+    | 'file'
+    | 'tool failure'
+    | 'chain'
   confidential: boolean
 }
 
@@ -33,17 +41,24 @@ const ROUTINGS = ['BROADCAST', 'ADMIN', 'MENTION_CHAIN'] as const
 const MINDS = ['STATELESS', 'PERSISTENT'] as const
 const TOOLSETS = ['ACTIVE_SPACE', 'SPACE_TOOLS'] as const
 const HAPPENINGS: RoomKind['happens'][] = [
+  ...(['thread', 'deletion', 'file', 'tool failure', 'chain', 'deletion by an agent'] as const),
   ...(['talk', 'failure', 'approval', 'denial', 'answer', 'plan'] as const),
   ...(['service', 'memory', 'version', 'stop', 'edit', 'crowd'] as const),
 ]
 
-/** Returns the nth kind of space: the first 12 have all combinations of routing, memory mode and toolset. */
+/**
+ * Returns the nth kind of space: each 12 have all combinations of routing, memory mode and toolset, and over 216 each
+ * combination meets each event, in open and in confidential spaces, except that persistent agents delete no message.
+ */
 export function roomKind(n: number): RoomKind {
+  const round = Math.floor(n / 12)
   const routing = ROUTINGS[n % 3] ?? 'BROADCAST'
   const mind = MINDS[Math.floor(n / 3) % 2] ?? 'STATELESS'
   const toolset = TOOLSETS[Math.floor(n / 6) % 2] ?? 'ACTIVE_SPACE'
-  const happens = HAPPENINGS[n % HAPPENINGS.length] ?? 'talk'
-  const confidential = n % 4 === 3
+  const event = HAPPENINGS[(n + round) % HAPPENINGS.length] ?? 'talk'
+  // A room in which a persistent agent deletes its message does not replay yet.
+  const happens = event === 'deletion by an agent' && mind === 'PERSISTENT' ? 'talk' : event
+  const confidential = (n + 2 * round) % 4 === 3
   return {
     name: `${routing} ${mind} ${toolset} ${happens}${confidential ? ' confidential' : ''}`,
     routing,
@@ -81,17 +96,43 @@ export async function recordingOf(
   return { text, recording: readRecording(spaceId, text) }
 }
 
-/** Replaces lines of a recording, and its checksum. */
+type RowLine = { table: string; row: Record<string, unknown> }
+
+/** Changes the heading and the lines with rows of a recording, and its checksum. */
+export function changed(text: string, change: (lines: RowLine[], heading: Record<string, unknown>) => unknown): string {
+  const [heading, ...values] = text
+    .trimEnd()
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line))
+  const rows = values.filter(({ row }) => row !== undefined) as RowLine[]
+  const bytes = Map.groupBy(
+    values.filter(({ row }) => row === undefined),
+    ({ fileId }) => fileId,
+  )
+  change(rows, heading)
+  const lines = rows.flatMap((line) => [line, ...(line.table === 'File' ? (bytes.get(line.row['id']) ?? []) : [])])
+  return sealed([heading, ...lines])
+}
+
+/** Changes lines of a recording, and its checksum. */
 export function edited(
   text: string,
   change: (value: { table?: string; row?: Record<string, unknown> }) => void,
 ): string {
   const lines = text.trimEnd().split('\n').slice(0, -1)
-  const body = lines.map((line) => {
-    const value = JSON.parse(line)
-    change(value)
-    return JSON.stringify(value)
-  })
+  return sealed(
+    lines.map((line) => {
+      const value = JSON.parse(line)
+      change(value)
+      return value
+    }),
+  )
+}
+
+/** A recording of these lines, with its last line. */
+function sealed(values: readonly object[]): string {
+  const body = values.map((value) => JSON.stringify(value))
   const sha256 = createHash('sha256')
     .update(`${body.join('\n')}\n`)
     .digest('hex')
@@ -114,13 +155,14 @@ export async function playRoom(
     where: { id: human.id },
     data: { email: `${round}${CANARIES.email}`, externalId: `${CANARIES.externalId}-${round}` },
   })
+  const url = kind.happens === 'tool failure' ? `${serviceUrl}?status=500` : serviceUrl
   const tool = (name: string, execution: 'HTTP' | 'SPACE', more: object = {}) => ({
     name,
     description: 'A tool.',
     inputSchema: SCHEMA,
     execution,
     mayReceiveConfidential: true,
-    ...(execution === 'HTTP' ? { url: serviceUrl, headers: { authorization: CANARIES.header } } : {}),
+    ...(execution === 'HTTP' ? { url, headers: { authorization: CANARIES.header } } : {}),
     ...more,
   })
   const tools: CreateAgentInput['tools'] = [
@@ -153,24 +195,52 @@ export async function playRoom(
   )
   const spaceId = space.id
   let failures = 0
+  const isActive = kind.toolset === 'ACTIVE_SPACE'
 
   const post = (text: string): ModelAction[] =>
-    kind.toolset === 'ACTIVE_SPACE'
+    isActive
       ? [{ toolCall: 'send_message', input: { text } }]
       : [{ toolCall: 'sendSpaceMessage', input: { spaceId, text } }]
 
+  let sentFileId = ''
+
+  const call = (toolCall: string, input: object) => ({ toolCall, input })
+
+  /** How the agent with the first turn involves the other one. */
+  function involvesOther() {
+    const targetAgentEntityId = bob.id
+    if (kind.routing === 'MENTION_CHAIN')
+      return call('mentionAgent', { targetAgentEntityId, reason: 'Bob knows.', expectReply: true })
+    if (kind.routing === 'ADMIN') return call('delegateToAgent', { targetAgentEntityId })
+    return call(isActive ? 'get_my_runs' : 'getMyRuns', {})
+  }
+
   /** The call with which the event of this kind of space begins; null for none. */
-  function firstCall(): ModelAction | null {
+  function firstCall() {
     const memory = { memories: [{ key: 'colour', value: 'green' }] }
-    const isActive = kind.toolset === 'ACTIVE_SPACE'
-    const calls: Partial<Record<RoomKind['happens'], ModelAction>> = {
-      approval: { toolCall: 'refund', input: { amount: 42 } },
-      denial: { toolCall: 'refund', input: { amount: 42 } },
-      answer: { toolCall: 'ask', input: isActive ? { amount: 1 } : { targetSpaceId: spaceId, amount: 1 } },
-      talk: { toolCall: 'lookup', input: { amount: round } },
-      memory: { toolCall: isActive ? 'set_memories' : 'setMemories', input: memory },
+    const calls: Partial<Record<RoomKind['happens'], ReturnType<typeof call>>> = {
+      approval: call('refund', { amount: 42 }),
+      denial: call('refund', { amount: 42 }),
+      answer: call('ask', isActive ? { amount: 1 } : { targetSpaceId: spaceId, amount: 1 }),
+      talk: call('lookup', { amount: round }),
+      'tool failure': call('lookup', { amount: round }),
+      file: call(isActive ? 'read_file' : 'readFile', { fileId: sentFileId }),
+      chain: involvesOther(),
+      memory: call(isActive ? 'set_memories' : 'setMemories', memory),
     }
     return calls[kind.happens] ?? null
+  }
+
+  /** The call with which the run of the first agent ends after its message; null for none. */
+  function lastCall({ messages }: ModelRequest) {
+    if (kind.happens === 'file') {
+      const file = { name: 'answer.txt', mediaType: 'text/plain', text: `The answer ${round}.` }
+      return isActive ? call('send_file', file) : call('sendFile', { ...file, spaceId })
+    }
+    if (kind.happens !== 'deletion by an agent') return null
+    const results = messages.filter(({ role }) => role === 'tool').map(({ text }) => text)
+    const [, messageId = ''] = /"messageId":\s*"(msg_[0-9a-f]{32})"/.exec(results.at(-1) ?? '') ?? []
+    return call(isActive ? 'delete_message' : 'deleteMessage', { messageId })
   }
 
   const posts = new Map<string, number>()
@@ -179,10 +249,9 @@ export async function playRoom(
   function decideInCrowd(name: string, request: ModelRequest): ModelAction[] {
     const pause = { delayMs: Math.floor(Math.random() * 20) }
     const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
-    const reads: ModelAction =
-      kind.toolset === 'ACTIVE_SPACE'
-        ? { toolCall: 'enter_space', input: { spaceId } }
-        : { toolCall: 'readSpaceMessages', input: { spaceId } }
+    const reads: ModelAction = isActive
+      ? { toolCall: 'enter_space', input: { spaceId } }
+      : { toolCall: 'readSpaceMessages', input: { spaceId } }
     const count = posts.get(name) ?? 0
     if (called.length === 0 && count < 4) return [pause, reads]
     const hasPosted = called.some((call) => call.name === 'send_message' || call.name === 'sendSpaceMessage')
@@ -193,6 +262,9 @@ export async function playRoom(
     return [pause, ...streamed, ...(Math.random() < 0.3 ? [reads] : [])]
   }
 
+  let isToBeStopped = kind.happens === 'stop'
+  let isReached = false
+
   function decide(name: string, request: ModelRequest): ModelAction[] {
     if (isCrowd) return decideInCrowd(name, request)
     if (kind.happens === 'failure' && failures++ === 0) return [{ error: 'No such model.', status: 404 }]
@@ -200,13 +272,24 @@ export async function playRoom(
     const called = request.messages.flatMap(({ toolCalls }) => toolCalls)
     // Agents do not answer one another, so that the room becomes idle.
     if (trigger?.text.includes('(agent') === true && !trigger.text.includes('(human')) return [{ text: 'Done.' }]
-    if (kind.toolset === 'ACTIVE_SPACE' && called.every((call) => call.name !== 'enter_space'))
-      return [{ toolCall: 'enter_space', input: { spaceId } }]
-    const first = name === ada.name ? firstCall() : null
-    if (first !== null && 'toolCall' in first && called.every((call) => call.name !== first.toolCall)) return [first]
-    const said = `${name} answers ${trigger?.text.length}.`
-    const hasSaid = called.some(({ input }) => JSON.stringify(input).includes(said))
-    return hasSaid ? [{ text: 'Done.' }] : post(said)
+    const said = `${name} answers ${createHash('sha256').update(String(trigger?.text)).digest('hex').slice(0, 8)}.`
+    const isSaid = called.some(({ input }) => JSON.stringify(input).includes(said))
+    const next = callsOf(name, request, isSaid).find(({ toolCall }) => called.every((one) => one.name !== toolCall))
+    if (next !== undefined) return [next]
+    if (name === ada.name && isToBeStopped) return waitToBeStopped()
+    return isSaid ? [{ text: 'Done.' }] : post(said)
+  }
+
+  /** The calls that an agent makes once each before, or after, it has said something. */
+  function callsOf(name: string, request: ModelRequest, isSaid: boolean) {
+    const enter = isActive ? call('enter_space', { spaceId }) : null
+    const own = isSaid ? lastCall(request) : firstCall()
+    return [enter, name === ada.name ? own : null].filter((one) => one !== null)
+  }
+
+  function waitToBeStopped(): ModelAction[] {
+    isReached = true
+    return [{ delayMs: 600_000 }, { text: 'Too late.' }]
   }
 
   parley.models.script((request) => {
@@ -227,38 +310,128 @@ export async function playRoom(
       prisma.toolCall.findFirst({ where: { agentId: { in: agents.map(({ id }) => id) }, status: 'WAITING' } }),
     )
 
-  const { message } = await parley.send(human, spaceId, `Hello, number ${round}.`)
+  async function sendFirst(): Promise<{ id: string }> {
+    const text = `Hello, number ${round}.`
+    if (kind.happens !== 'file') return (await parley.send(human, spaceId, text)).message
+    const bytes = Buffer.from(`The notes of room ${round}.`)
+    const body = Readable.from([bytes])
+    sentFileId = (await domain.files.upload(human, { name: 'notes.txt', body, bytes: bytes.byteLength })).id
+    return (await domain.sending.send(human, { spaceId, text, fileIds: [sentFileId] })).message
+  }
+
+  /** What people do after the first message was answered. */
+  async function peopleAct(messageId: string): Promise<void> {
+    const { admin } = parley
+    switch (kind.happens) {
+      case 'approval':
+      case 'denial': {
+        const { id: toolCallId } = await waitingCall()
+        const approve = kind.happens === 'approval'
+        await domain.control.decideToolCall(human, { toolCallId, approve, reason: 'Because.' } as never)
+        break
+      }
+      case 'answer': {
+        const { id: toolCallId } = await waitingCall()
+        await domain.control.submitToolResult(human, { toolCallId, result: { answer: 'yes' } })
+        break
+      }
+      case 'plan': {
+        const schedule = { cron: '0 9 * * *' }
+        const input = { agentId: ada.id, name: 'Daily', instruction: 'Say hello.', schedule }
+        const plan = await domain.plans.create(admin, input)
+        await domain.plans.runNow(admin, { id: plan.id })
+        break
+      }
+      case 'service':
+        await domain.control.triggerAgent(admin, { agentId: ada.id, serviceName: 'Jira', payload: { issue: round } })
+        break
+      case 'version':
+        await domain.agents.update(admin, { id: ada.id, instructions: 'Answer very briefly.' })
+        break
+      case 'edit':
+        await domain.messageChanges.edit(human, { messageId, text: 'Hello again.' })
+        break
+      case 'thread':
+        for (const text of [`In the thread, number ${round}.`, `Again in the thread, number ${round}.`]) {
+          await domain.sending.send(human, { spaceId, text, replyToId: messageId })
+          await rest()
+        }
+        break
+      case 'deletion': {
+        await domain.messageChanges.delete(human, { messageId })
+        const senderId = { in: agents.map(({ id }) => id) }
+        const answer = await prisma.message.findFirst({ where: { spaceId, senderId } })
+        if (answer !== null) await domain.messageChanges.delete(admin, { messageId: answer.id })
+        break
+      }
+      case 'talk':
+      case 'failure':
+      case 'memory':
+      case 'stop':
+      case 'crowd':
+      case 'deletion by an agent':
+      case 'file':
+      case 'tool failure':
+      case 'chain':
+        break
+    }
+  }
+
+  async function stopRun(): Promise<void> {
+    await until('the model of the run to stop is called', () => isReached)
+    const run = await prisma.run.findFirstOrThrow({ where: { agentId: ada.id, status: 'RUNNING' } })
+    isToBeStopped = false
+    await domain.control.stopRun(parley.admin, { runId: run.id, cascade: false })
+  }
+
+  const { id: messageId } = await sendFirst()
+  if (isToBeStopped) await stopRun()
   await rest()
-  if (kind.happens === 'approval' || kind.happens === 'denial') {
-    const call = await waitingCall()
-    await domain.control.decideToolCall(human, {
-      toolCallId: call.id,
-      approve: kind.happens === 'approval',
-      reason: 'Because.',
-    } as never)
-  }
-  if (kind.happens === 'answer') {
-    const call = await waitingCall()
-    await domain.control.submitToolResult(human, { toolCallId: call.id, result: { answer: 'yes' } })
-  }
-  if (kind.happens === 'plan') {
-    const plan = await domain.plans.create(parley.admin, {
-      agentId: ada.id,
-      name: 'Daily',
-      instruction: 'Say hello.',
-      schedule: { cron: '0 9 * * *' },
-    })
-    await domain.plans.runNow(parley.admin, { id: plan.id })
-  }
-  if (kind.happens === 'service')
-    await domain.control.triggerAgent(parley.admin, { agentId: ada.id, serviceName: 'Jira', payload: { issue: round } })
-  if (kind.happens === 'version')
-    await domain.agents.update(parley.admin, { id: ada.id, instructions: 'Answer very briefly.' })
-  if (kind.happens === 'edit') await domain.messageChanges.edit(human, { messageId: message.id, text: 'Hello again.' })
+  await peopleAct(messageId)
   await rest()
-  if (kind.happens !== 'stop') {
-    await parley.send(human, spaceId, `And again, number ${round}.`)
-    await rest()
-  }
+  await parley.send(human, spaceId, `And again, number ${round}.`)
+  await rest()
   return { spaceId, agents: [ada, bob] }
 }
+
+/** What the rooms of the full form must contain, by the recording itself. */
+const ASPECTS: Record<string, (recording: Recording) => boolean> = {
+  BROADCAST: ({ space }) => space.routing === 'BROADCAST',
+  ADMIN: ({ space }) => space.routing === 'ADMIN',
+  MENTION_CHAIN: ({ space }) => space.routing === 'MENTION_CHAIN',
+  ...Object.fromEntries(
+    [...MINDS, ...TOOLSETS].map((value) => [
+      value,
+      ({ castLines }: Recording) => castLines.some(({ row }) => row['mind'] === value || row['toolset'] === value),
+    ]),
+  ),
+  'a provider failure': ({ runs }) => runs.some(({ stopReason }) => stopReason === 'MODEL_FAILED'),
+  'a tool failure': ({ calls }) => calls.some((call) => isOutside(call) && call.status === 'FAILED'),
+  'an approval that was granted': ({ calls }) => calls.some(({ approvalState }) => approvalState === 'APPROVED'),
+  'an approval that was denied': ({ calls }) => calls.some(({ approvalState }) => approvalState === 'DENIED'),
+  'an answer of a person': ({ calls }) => calls.some(({ answeredById }) => answeredById !== null),
+  'a plan that fired': ({ firings }) => firings.length > 0,
+  'the call of a service': ({ runs, inboxEvents }) =>
+    runs.some(({ triggerType }) => triggerType === 'SERVICE') || inboxEvents.some(({ type }) => type === 'SERVICE'),
+  'a confidential space': ({ space }) => space.confidential,
+  'a thread': ({ messages }) => messages.some(({ threadRootId, runId }) => threadRootId !== null && runId !== null),
+  'an edit': ({ messageVersions }) => messageVersions.length > 0,
+  'a deletion by a person': ({ messages }) => messages.some((one) => one.deletedAt !== null && one.runId === null),
+  'a deletion by an agent': ({ calls }) =>
+    calls.some(({ toolName, status }) => /^delete_?message$/i.test(toolName) && status === 'DONE'),
+  'a file of a person': ({ files, messages }) =>
+    files.some((file) => messages.some(({ id, runId }) => id === file.messageId && runId === null)),
+  'a file of an agent': ({ files, messages }) =>
+    files.some((file) => messages.some(({ id, runId }) => id === file.messageId && runId !== null)),
+  'a mention of an agent': ({ calls }) =>
+    calls.some((call) => call.toolName === 'mentionAgent' && call.status === 'DONE'),
+  'a delegation': ({ calls }) => calls.some((call) => call.toolName === 'delegateToAgent' && call.status === 'DONE'),
+  'a run that somebody stopped': ({ runs }) => runs.some(({ stopReason }) => stopReason === 'STOPPED'),
+  'a memory': ({ memories }) => memories.length > 0,
+  'a new version of an agent': ({ versions }) => versions.some(({ number }) => number > 1),
+}
+
+export const ASPECT_NAMES = Object.keys(ASPECTS)
+
+/** Returns the names of the aspects that a recording contains. */
+export const aspectsOf = (recording: Recording): string[] => ASPECT_NAMES.filter((name) => ASPECTS[name]?.(recording))
