@@ -21,6 +21,7 @@ import { createCopyIndexing } from '../flows/fork-space.ts'
 import { createKeepFiles } from '../flows/keep-files.ts'
 import { createMailNotices } from '../flows/mail-notices.ts'
 import { createNotify } from '../flows/notify.ts'
+import { createChangePublishing } from '../flows/publish-change.ts'
 import { createUseGrant } from '../flows/use-grant.ts'
 import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { DELETE_OLD_ROWS, FINISH_DELETIONS, FIRE_PLAN, RESTORE_JOBS, SWEEP_FILES } from '../jobs/queues.ts'
@@ -166,6 +167,7 @@ function bindJobs(
       ? [bindJob(FIRE_PLAN, ({ planId }, job) => planFiring.fire(planId, job))]
       : []),
     createCopyIndexing(platform),
+    createChangePublishing(platform, core),
     core.messageDeletions.copyDeletion,
     bindJob(FINISH_DELETIONS, (_, { signal }) => deletion.sweep(signal)),
     bindJob(SWEEP_FILES, (_, { signal }) => files.sweep(signal)),

@@ -31,7 +31,7 @@ import { agentMember, isOverBudget, loadMessageTrigger, publishWoken, wake } fro
 
 // Passes the turn of a chain from one run to the next.
 
-export type ChainPlatform = Pick<Platform, 'config' | 'log' | 'signals'>
+export type ChainPlatform = Pick<Platform, 'config' | 'jobs' | 'log' | 'signals'>
 
 interface AfterCommit {
   afterCommit(): Promise<void>
@@ -64,7 +64,7 @@ export async function passTurn(
  * process them.
  */
 export async function loseTurns(tx: Tx, platform: ChainPlatform, events: readonly InboxEvent[]): Promise<AfterCommit> {
-  const outcomes = collectOutcomeChanges(tx, platform.log)
+  const outcomes = collectOutcomeChanges(tx, platform, { withJob: true })
   const follow: AfterCommit[] = []
   const chainIds = await unendedChains(
     tx,

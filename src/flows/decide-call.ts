@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
-import { DUE_JOBS_CHANNEL, NOTIFY } from '../jobs/queues.ts'
+import { DUE_JOBS_CHANNEL, NOTIFY, PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { createLines } from '../lib/async.ts'
 import { BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { toJson } from '../lib/json.ts'
@@ -138,6 +138,8 @@ interface Decided {
   /** Null if the decision does not settle the call. */
   settled: Settled | null
   delivered?: { afterCommit(): Promise<void> } | null
+  /** The keys of the jobs that publish the effect if this process dies first (change-store.ts). */
+  changes: string[]
 }
 
 interface Deciding {
@@ -207,11 +209,12 @@ export function createDecideCall(
     const earlier = await readEarlierDecisions(tx, { toolCallId: callId, humanId, inputDigest: current })
     requireFirstDecision(earlier, given.approve)
     const inputDigest = await writeEdit(tx, call, given, current)
-    await recordDecision(tx, { toolCallId: callId, humanId, inputDigest }, given)
+    const { change } = await recordDecision(tx, { toolCallId: callId, humanId, inputDigest }, given)
     const decided = given.approve
       ? await approveIn(tx, { ...call, inputDigest }, deciderIds)
       : await refuseIn(tx, { run, call, deciderIds }, denialOf(await nameOf(tx, humanId), given.reason))
-    return decided ?? { call: (await lockCall(tx, callId)) ?? call, settled: null }
+    if (decided === null) return { call: (await lockCall(tx, callId)) ?? call, settled: null, changes: [change] }
+    return { ...decided, changes: [change, ...decided.changes] }
   }
 
   /** Approves a locked pending call if enough deciders have approved its input. */
@@ -227,7 +230,8 @@ export function createDecideCall(
     await closeDecisions(tx, approved, deciderIds)
     await enqueueNotice(tx, approved.id, 'tool_call.decided')
     if (approved.status === 'WAITING') await enqueueNotice(tx, approved.id, 'tool_call.waiting')
-    return { call: approved, settled: null, delivered: await deliverApproval(tx, platform, approved) }
+    const delivered = await deliverApproval(tx, platform, approved)
+    return { call: approved, settled: null, delivered, changes: [approved.change] }
   }
 
   /** Settles a locked pending call without executing it. */
@@ -240,7 +244,8 @@ export function createDecideCall(
     if (refused === null) return null
     await closeDecisions(tx, refused, deciderIds ?? (await readDeciders(tx, refused.id)))
     await enqueueNotice(tx, refused.id, 'tool_call.decided')
-    return { call: refused, settled: await settleCall.applySettled(tx, run, refused, 'deciders') }
+    const settled = await settleCall.applySettled(tx, run, refused, 'deciders')
+    return { call: refused, settled, changes: [refused.change] }
   }
 
   /**
@@ -258,7 +263,11 @@ export function createDecideCall(
     })
   }
 
-  async function publish({ call, settled, delivered }: Decided): Promise<ToolCall> {
+  /** Publishes the effect of a decision; `also` publishes the rest of the change. */
+  async function publish(
+    { call, settled, delivered, changes }: Decided,
+    also?: () => Promise<unknown>,
+  ): Promise<ToolCall> {
     if (settled !== null) await settleCall.publishSettled(settled)
     else await settleCall.publishChanged(call, 'deciders')
     await delivered?.afterCommit()
@@ -267,6 +276,8 @@ export function createDecideCall(
       if (call.status === 'WAITING') await callPublisher.waits(call, 'answerers')
       else await signals.publish(DUE_JOBS_CHANNEL, {})
     }
+    await also?.()
+    for (const change of changes) jobs.withdraw(PUBLISH_CHANGE, change)
     return call
   }
 
@@ -276,11 +287,10 @@ export function createDecideCall(
       if (call === null) return null
       await enqueueNotice(tx, id, 'tool_call.escalated')
       await jobs.enqueue(tx, NOTIFY, [{ key: `decision:${id}`, input: { cause: 'decision', id } }])
-      return { call, settled: null }
+      return { call, settled: null, changes: [call.change] }
     })
     if (done === null) return
-    await publish(done)
-    await Promise.all([callPublisher.escalated(done.call), signals.publish(DUE_JOBS_CHANNEL, {})])
+    await publish(done, () => Promise.all([callPublisher.escalated(done.call), signals.publish(DUE_JOBS_CHANNEL, {})]))
     await recheckOne(id)
   }
 
@@ -329,8 +339,10 @@ export function createDecideCall(
     if (connects === undefined || call.isLate) return null
     const inputDigest = call.inputDigest ?? ''
     if (connects.next === null) {
-      await recordDecision(tx, { toolCallId: call.id, humanId, inputDigest }, { approve: true, reason: null })
-      return approveIn(tx, call, await readDeciders(tx, call.id))
+      const given = { approve: true, reason: null }
+      const { change } = await recordDecision(tx, { toolCallId: call.id, humanId, inputDigest }, given)
+      const approved = await approveIn(tx, call, await readDeciders(tx, call.id))
+      return approved && { ...approved, changes: [change, ...approved.changes] }
     }
     const asked = await askAgain(tx, call.id, {
       ...(connects.next as unknown as AskedApproval),
@@ -338,7 +350,7 @@ export function createDecideCall(
     })
     await enqueueNotice(tx, call.id, 'tool_call.waiting')
     await jobs.enqueue(tx, NOTIFY, [{ key: `decision:${call.id}`, input: { cause: 'decision', id: call.id } }])
-    return { call: asked, settled: null }
+    return { call: asked, settled: null, changes: [asked.change] }
   }
 
   return {
@@ -363,10 +375,12 @@ export function createDecideCall(
           connectsTo(call) === null ? Promise.resolve(null) : connectedIn(tx, call, connection.humanId),
         )
         if (done === null) return
-        await publish(done)
-        if (done.call.approvalState !== 'PENDING') return
-        await Promise.all([callPublisher.waits(done.call, 'deciders'), signals.publish(DUE_JOBS_CHANNEL, {})])
-        await recheckOne(id)
+        const isAsked = done.call.approvalState === 'PENDING'
+        await publish(done, async () => {
+          if (!isAsked) return
+          await Promise.all([callPublisher.waits(done.call, 'deciders'), signals.publish(DUE_JOBS_CHANNEL, {})])
+        })
+        if (isAsked) await recheckOne(id)
       })
     },
     async decideAnd({ call: { id: callId, runId, inputDigest }, humanId, approveCall }, also) {
@@ -376,7 +390,9 @@ export function createDecideCall(
           const { call } = await lockPending(tx, callId, humanId)
           requireNoConnection(call)
           const done = await also(tx)
-          const decided = approveCall ? await decideIn(tx, { callId, humanId, given }) : { call, settled: null }
+          const decided = approveCall
+            ? await decideIn(tx, { callId, humanId, given })
+            : { call, settled: null, changes: [] }
           return { decided, done }
         }),
       )
@@ -401,8 +417,10 @@ export function createDecideCall(
       const { call: seen, humanId } = await callFor(viewer, toolCallId)
       requireClaimable(seen)
       if (!(await mayClaim(db.prisma, seen, humanId))) throw new ForbiddenError(NO_ANSWERER)
-      const { call, audience } = await db.transaction((tx) => claimIn(tx, seen.id, humanId, release))
-      if (audience !== null) await settleCall.publishChanged(call, audience)
+      const { call, claimed } = await db.transaction((tx) => claimIn(tx, seen.id, humanId, release))
+      if (claimed === null) return call
+      await settleCall.publishChanged(call, claimed.audience)
+      jobs.withdraw(PUBLISH_CHANGE, claimed.change)
       return call
     },
     async claimersOf(calls) {
@@ -486,7 +504,7 @@ async function claimIn(
   id: string,
   humanId: string,
   release: boolean,
-): Promise<{ call: ToolCall; audience: Audience | null }> {
+): Promise<{ call: ToolCall; claimed: { audience: Audience; change: string } | null }> {
   const call = await lockCall(tx, id)
   if (call === null) throw new ConflictError(NOTHING_TO_ANSWER)
   requireClaimable(call)
@@ -494,14 +512,14 @@ async function claimIn(
   const isAnothers = claimedById !== null && claimedById !== humanId && (await mayClaim(tx, call, claimedById))
   if (isAnothers)
     throw new ConflictError('Another person has claimed this call (see claimedBy). You may still answer it.')
-  if (claimedById === (release ? null : humanId)) return { call, audience: null }
+  if (claimedById === (release ? null : humanId)) return { call, claimed: null }
   if (call.claimChanges >= MOST_CLAIM_CHANGES)
     throw new LimitExceededError(
       `This call has been claimed and released ${MOST_CLAIM_CHANGES} times, the maximum: answer it without claiming it.`,
     )
   const changed = await setClaimer(tx, id, release ? null : humanId)
   if (!release) await enqueueNotice(tx, id, 'tool_call.claimed')
-  return { call: changed, audience: audienceOf(call) }
+  return { call: changed, claimed: { audience: audienceOf(call), change: changed.change } }
 }
 
 /** Whether a human may submit the result of a call, or decide on it. */

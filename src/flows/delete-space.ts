@@ -1,6 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { type InboxEvent, Prisma } from '../generated/prisma/client.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { ForbiddenError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { sweepRows } from '../lib/sweep-rows.ts'
 import type { Database, Tx } from '../platform/db.ts'
@@ -16,7 +17,14 @@ import { deleteMembersIn } from '../stores/membership-store.ts'
 import { deleteMessagesSql, lockOldestMessagesSql } from '../stores/message-store.ts'
 import { deleteOutcomesSql } from '../stores/outcome-store.ts'
 import { deleteRunSpaces } from '../stores/run-store.ts'
-import { forgetForks, hideSpace, lockSpace, NO_SUCH_SPACE, REMAINS, removeSpace } from '../stores/space-store.ts'
+import {
+  forgetForks,
+  hideSpace,
+  lockChangingSpace,
+  NO_SUCH_SPACE,
+  REMAINS,
+  removeSpace,
+} from '../stores/space-store.ts'
 import { deleteThreadsOfSpace } from '../stores/thread-store.ts'
 import { deleteIdleRootUsageSql } from '../stores/usage-store.ts'
 import type { AgentDeletion } from './delete-agent.ts'
@@ -55,19 +63,20 @@ export function createSpaceDeletion(
   platform: Platform,
   { agents, visibility, lifecycle, publisher }: DeletionParts,
 ): SpaceDeletion {
-  const { db, clock, logger } = platform
+  const { db, clock, jobs, logger } = platform
 
   return {
     async deleteSpace(viewer, { id }) {
       if (!(await visibility.spaces(viewer, [id])).has(id)) throw new NotFoundError(NO_SUCH_SPACE)
       if (!isAdmin(viewer)) await checkIsLastHuman(db.prisma, id)
-      const { memberIds, ended, removal } = await db.transaction(async (tx) => {
-        const { memberIds, agentIds, events } = await hide(tx, viewer, id, new Date(clock.now()))
+      const { memberIds, change, ended, removal } = await db.transaction(async (tx) => {
+        const { memberIds, agentIds, events, change } = await hide(tx, viewer, id, new Date(clock.now()))
         const ended = await endEvents(tx, platform, { events, reason: WHY_DROPPED })
         const removal = await agents.deleteLoneCopies(tx, agentIds)
-        return { memberIds, ended, removal }
+        return { memberIds, change, ended, removal }
       })
       await publisher.deleted(id, memberIds)
+      jobs.withdraw(PUBLISH_CHANGE, change)
       await ended.afterCommit()
       await removal.afterCommit()
       await lifecycle.endGone()
@@ -117,10 +126,12 @@ interface Hidden {
   agentIds: string[]
   /** Events of other spaces that agents forget together with this space. */
   events: InboxEvent[]
+  /** The key of the job that publishes the deletion if this process dies first. */
+  change: string
 }
 
 async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): Promise<Hidden> {
-  await lockSpace(tx, spaceId)
+  const { change } = await lockChangingSpace(tx, spaceId)
   const known = await tx.$queryRaw<{ id: string; kind: string; isMember: boolean }[]>`
     SELECT e.id, e.kind::text, m."entityId" IS NOT NULL AS "isMember" FROM "Entity" e
     LEFT JOIN "Membership" m ON m."entityId" = e.id AND m."spaceId" = ${spaceId}
@@ -138,7 +149,7 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
   const agentIds = known.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id)
   const events = await forgetSpaceWithCopies(tx, { spaceId, agentIds })
   await hideSpace(tx, spaceId, deletedAt)
-  return { memberIds: members.map(({ id }) => id), agentIds, events }
+  return { memberIds: members.map(({ id }) => id), agentIds, events, change }
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import { type Marks, marksTogether, UNMARKED } from '../confidentiality/marks.ts'
 import type { Run } from '../generated/prisma/client.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { ConflictError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
 import { cut } from '../lib/json.ts'
@@ -65,8 +66,14 @@ interface Retried {
 const TOO_OFTEN = `A message can be edited ${MOST_EDITS} times at most: send another message instead.`
 
 export function createMessageEdits(platform: Platform): MessageEdits {
-  const { db, config } = platform
+  const { db, config, jobs } = platform
   const publisher = createMessagePublisher(platform)
+
+  /** Publishes an edit; a message without `change` has the text that it had. */
+  async function publish(message: Message & { change?: string }): Promise<void> {
+    await publisher.updated(message)
+    if (message.change !== undefined) jobs.withdraw(PUBLISH_CHANGE, message.change)
+  }
 
   /**
    * Wakes the agents that had answered, by the same rules as for a new message, and records why other agents are not
@@ -116,11 +123,13 @@ export function createMessageEdits(platform: Platform): MessageEdits {
         if (viewer.scope === 'HUMAN' && viewer.acting !== undefined) await markActed(tx, messageId)
         const answeredIds = retryRuns === true ? await answeredBy(tx, before) : NO_ONE
         const isChanged = textOf(before.parts) !== text
-        const message = isChanged ? await write(tx, before, { text, by: UNMARKED, but: answeredIds }) : before
+        const message: Message & { change?: string } = isChanged
+          ? await write(tx, before, { text, by: UNMARKED, but: answeredIds })
+          : before
         const retried = await retry(tx, message, await lastVersion(tx, messageId), answeredIds)
         return { message, ...retried }
       })
-      await Promise.all([publisher.updated(message), publishWoken(platform, woken)])
+      await Promise.all([publish(message), publishWoken(platform, woken)])
       return { message, runs }
     },
     async editOwn(tx, run, { message: reached, ...input }) {
@@ -130,7 +139,7 @@ export function createMessageEdits(platform: Platform): MessageEdits {
       checkEditable(before)
       const message = await write(tx, before, { text, by: run, but: NO_ONE })
       await insertRunSpace(tx, run.id, message.spaceId)
-      return { afterCommit: () => publisher.updated(message) }
+      return { afterCommit: () => publish(message) }
     },
   }
 }
@@ -150,7 +159,7 @@ async function write(
   tx: Tx,
   before: Message,
   { text, by, but }: { text: string; by: Marks; but: ReadonlySet<string> },
-): Promise<Message> {
+): Promise<Message & { change: string }> {
   const { id: messageId } = before
   const number = (await lastVersion(tx, messageId)) + 1
   if (number > MOST_EDITS) throw new LimitExceededError(TOO_OFTEN)

@@ -13,7 +13,7 @@ export async function endEvents(
   platform: ChainPlatform,
   { events, reason }: { events: readonly InboxEvent[]; reason: string },
 ): Promise<{ afterCommit(): Promise<void> }> {
-  const outcomes = collectOutcomeChanges(tx, platform.log)
+  const outcomes = collectOutcomeChanges(tx, platform, { withJob: true })
   await outcomes.set(
     ...events.flatMap(({ agentId, messageId }) =>
       messageId === null ? [] : [{ messageId, agentId, kind: 'DROPPED' as const, reason, runId: null }],

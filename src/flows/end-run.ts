@@ -116,7 +116,7 @@ async function applyEffects(tx: Tx, platform: Platform, run: Run, ending: RunEnd
   if (isCycle && ending.stopReason !== 'GONE') await restAgent(tx, run, cycleRestMs)
   const { mention, ...facts } = await readEndFacts(tx, run, ending)
   const plan = planEnd(run, ending, facts)
-  const outcomes = collectOutcomeChanges(tx, platform.log)
+  const outcomes = collectOutcomeChanges(tx, platform, { withJob: ending.status !== 'COMPLETED' })
   await outcomes.set(...plan.outcomes.map((outcome) => ({ ...outcome, agentId: run.agentId })))
   const next = plan.endsTurn ? await passOn(tx, platform, run, { ...plan, mention }, outcomes) : null
   await settleEvents(

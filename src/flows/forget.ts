@@ -35,7 +35,7 @@ const FORGOTTEN = 'An admin made the agent forget the space before it read the m
 const EVENTS_AT_ONCE = 100
 const NO_SUCH_CYCLE = 'There is no such think cycle.'
 
-export function createForgetting(platform: Pick<Platform, 'db' | 'signals' | 'log' | 'config'>): Forgetting {
+export function createForgetting(platform: Pick<Platform, 'db' | 'jobs' | 'signals' | 'log' | 'config'>): Forgetting {
   const { db, signals } = platform
   const tellOf = (agentId: string) => signals.publish(agentChannel(agentId), { type: 'run-changed' })
 

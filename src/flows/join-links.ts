@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { JoinLink as Row, Space } from '../generated/prisma/client.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { ForbiddenError, LimitExceededError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
@@ -12,7 +13,7 @@ import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { deleteJoinLinks, insertJoinLink, selectJoinLinksSql, useJoinLink } from '../stores/join-link-store.ts'
 import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
-import { insertMember, MOST_MEMBERS } from './join-space.ts'
+import { joinSpace, MOST_MEMBERS } from './join-space.ts'
 
 /** A join link, and its path, which contains the code. */
 export type JoinLink = Omit<Row, 'hash' | 'codeSealed'> & { path: string }
@@ -78,7 +79,7 @@ const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 const letsIn = ({ expiresAt, maxUses, uses }: Row, now: Date) => expiresAt > now && (maxUses === null || uses < maxUses)
 
 export function createJoinLinks(platform: Platform, { visibility, publisher, decideCall }: JoinLinksParts): JoinLinks {
-  const { db, clock, secretBox, logger } = platform
+  const { db, clock, jobs, secretBox, logger } = platform
 
   const now = () => new Date(clock.now())
 
@@ -151,15 +152,16 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
     async join(viewer, { code }) {
       if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can join a space with a link.')
       if (!IS_CODE.test(code)) throw new NotFoundError(USED_UP)
-      const space = await db.transaction(async (tx) => {
+      const { space, change } = await db.transaction(async (tx) => {
         const link = await tx.joinLink.findUnique({ where: { hash: hashOf(code) } })
         if (link === null || !letsIn(link, now()) || linkOf(link) === null) throw new NotFoundError(USED_UP)
         // This locks the space first, as leaving a space does.
-        const joined = await insertMember(tx, link.spaceId, viewer.id, clock.now())
+        const joined = await joinSpace(tx, link.spaceId, viewer.id, clock.now())
         if (!(await useJoinLink(tx, link.id, now()))) throw new NotFoundError(USED_UP)
         return joined
       })
-      await publisher.joined(space.id, viewer.id)
+      await publisher.joined(space.id, viewer.id, change)
+      jobs.withdraw(PUBLISH_CHANGE, change)
       await decideCall.recheck({ spaceId: space.id })
       return space
     },

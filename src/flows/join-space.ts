@@ -1,12 +1,13 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import { type Entity, Prisma, type Space } from '../generated/prisma/client.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { ConflictError, ForbiddenError, LimitExceededError, NotFoundError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
-import { insertMembers, type Member } from '../stores/membership-store.ts'
+import { insertMember, type Member } from '../stores/membership-store.ts'
 import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
 
@@ -32,7 +33,7 @@ interface JoiningParts {
 }
 
 export function createJoining(platform: Platform, { visibility, publisher, decideCall }: JoiningParts): Joining {
-  const { db, clock } = platform
+  const { db, clock, jobs } = platform
 
   return {
     async add(viewer, { spaceId, entityId }) {
@@ -40,11 +41,12 @@ export function createJoining(platform: Platform, { visibility, publisher, decid
       if (!spaces.has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
       const entities = await visibility.entities(viewer, [entityId])
       if (!entities.has(entityId)) throw new NotFoundError(NO_SUCH_ENTITY)
-      const space = await db.transaction(async (tx) => {
+      const { space, change } = await db.transaction(async (tx) => {
         await checkAgentsMayJoin(tx, viewer, [entityId])
-        return insertMember(tx, spaceId, entityId, clock.now())
+        return joinSpace(tx, spaceId, entityId, clock.now())
       })
-      await publisher.joined(spaceId, entityId)
+      await publisher.joined(spaceId, entityId, change)
+      jobs.withdraw(PUBLISH_CHANGE, change)
       await decideCall.recheck({ spaceId })
       return space
     },
@@ -101,10 +103,16 @@ export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick
 }
 
 /**
- * Adds an entity to a space. All earlier messages count as read.
+ * Adds an entity to a space. All earlier messages count as read. `change` is the key of the job that publishes the membership if
+ * this process dies first (change-store.ts).
  * @throws ConflictError, LimitExceededError, NotFoundError
  */
-export async function insertMember(tx: Tx, spaceId: string, entityId: string, now: number): Promise<Space> {
+export async function joinSpace(
+  tx: Tx,
+  spaceId: string,
+  entityId: string,
+  now: number,
+): Promise<{ space: Space; change: string }> {
   const space = await lockSpace(tx, spaceId)
   await holdEntities(tx, [entityId])
   const { _count: count, _max: last } = await tx.membership.aggregate({
@@ -117,6 +125,6 @@ export async function insertMember(tx: Tx, spaceId: string, entityId: string, no
   if (count >= MOST_MEMBERS) throw new LimitExceededError(`A space has at most ${MOST_MEMBERS} members.`)
   // The order of joining must not depend on the clocks of different processes.
   const joinedAt = new Date(Math.max(now, (last.joinedAt?.getTime() ?? 0) + 1))
-  await insertMembers(tx, [{ spaceId, entityId, joinedAt, lastReadSeq: space.lastSeq }])
-  return space
+  const { change } = await insertMember(tx, { spaceId, entityId, joinedAt, lastReadSeq: space.lastSeq })
+  return { space, change }
 }

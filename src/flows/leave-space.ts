@@ -1,6 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { Space } from '../generated/prisma/client.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { messageOf, NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import { asOwnWork } from '../lib/requester-context.ts'
@@ -56,7 +57,7 @@ const MOST_BATCHES = 5
 const NO_SUCH_MEMBER = 'There is no such member in this space.'
 
 export function createLeaving(platform: Platform, parts: LeavingParts): Leaving {
-  const { db, logger } = platform
+  const { db, jobs, logger } = platform
   const { visibility, publisher, lifecycle, decideCall } = parts
 
   /** Drops the waiting events of a former member, in transactions of 200. After 1000, sweeps drop the rest. */
@@ -76,17 +77,19 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
       const visible = await visibility.spaces(viewer, [spaceId])
       if (!visible.has(spaceId)) throw new NotFoundError(NO_SUCH_SPACE)
       if (prefixOf(entityId) === null) throw new NotFoundError(NO_SUCH_MEMBER)
-      const space = await db.transaction(async (tx) => {
+      const { space, change } = await db.transaction(async (tx) => {
         const space = await lockSpace(tx, spaceId)
-        if (!(await deleteMember(tx, { spaceId, entityId }))) throw new NotFoundError(NO_SUCH_MEMBER)
+        const ended = await deleteMember(tx, { spaceId, entityId })
+        if (ended === null) throw new NotFoundError(NO_SUCH_MEMBER)
         // A removed human may have seen any of the links and must not rejoin with one.
         const isRemoved = viewer.id !== entityId && prefixOf(entityId) === 'hum'
         await deleteJoinLinks(tx, isRemoved ? { spaceId } : { spaceId, createdById: entityId })
-        return space
+        return { space, change: ended.change }
       })
       // The rest ends work of others, and must not wait behind the statements of the viewer who removes the member.
       await asOwnWork(async () => {
-        await publisher.left(spaceId, entityId)
+        await publisher.left(spaceId, entityId, change)
+        jobs.withdraw(PUBLISH_CHANGE, change)
         await dropEvents({ agentId: entityId, spaceId })
         await lifecycle.leave({ agentId: entityId, spaceId })
         await decideCall.recheck({ spaceId })
@@ -94,11 +97,12 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
       return { spaceId, entityId, space: viewer.id === entityId ? null : space }
     },
     async leaveAll(tx, entityId) {
-      const spaceIds = await deleteMembershipsOf(tx, entityId)
+      const { spaceIds, change } = await deleteMembershipsOf(tx, entityId)
       await deleteJoinLinks(tx, { createdById: entityId })
       return {
         async afterCommit() {
-          for (const spaceId of spaceIds) await publisher.left(spaceId, entityId)
+          for (const spaceId of spaceIds) await publisher.left(spaceId, entityId, change)
+          jobs.withdraw(PUBLISH_CHANGE, change)
           await dropEvents({ agentId: entityId })
           for (const spaceId of spaceIds) await decideCall.recheck({ spaceId })
         },

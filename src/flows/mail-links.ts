@@ -1,7 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import { conflictOf } from '../agents/humans.ts'
 import type { MailInvitation } from '../generated/prisma/client.ts'
-import { DUE_JOBS_CHANNEL, SEND_LINK } from '../jobs/queues.ts'
+import { DUE_JOBS_CHANNEL, PUBLISH_CHANGE, SEND_LINK } from '../jobs/queues.ts'
 import { checkEmail, emailKeyOf } from '../lib/email.ts'
 import { ConflictError, DomainError, ForbiddenError, messageOf, RateLimitedError } from '../lib/errors.ts'
 import { newId } from '../lib/ids.ts'
@@ -33,7 +33,7 @@ import { deleteMailInvitation, findInvitationOf, findMailInvitation } from '../s
 import { countedAs, countMails, insertMail } from '../stores/mail-store.ts'
 import type { DecideCall } from './decide-call.ts'
 import { addableSpaces } from './invite.ts'
-import { insertMember } from './join-space.ts'
+import { joinSpace } from './join-space.ts'
 
 /** The input of a job that sends a link by email. */
 export type LinkJob = ReturnType<typeof SEND_LINK.input.parse>
@@ -59,9 +59,13 @@ export interface DescribedLink {
 }
 
 /** The result of using a link. */
-export type UsedLink =
-  | { type: 'signed-in'; humanId: string /** Spaces that the human has joined. */; spaceIds: string[] }
-  | { type: 'confirmed'; email: string }
+/** A space that the human has joined. `change`: the key of the job that publishes it if this process dies first. */
+export interface Joined {
+  spaceId: string
+  change: string
+}
+
+export type UsedLink = { type: 'signed-in'; humanId: string; joined: Joined[] } | { type: 'confirmed'; email: string }
 
 /** Links in emails, each of which works once. */
 export interface MailLinks {
@@ -146,22 +150,26 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     const known = await findHumanByEmail(tx, invitation.email)
     const human = known ?? (await insertHuman(tx, { ...newPerson(invitation, name), createdAt: now() }))
     const joined = await joinAll(tx, invitation, human.id)
-    const detail = { inviterId: invitation.inviterId, created: known === null, spaceIds: joined }
+    const detail = {
+      inviterId: invitation.inviterId,
+      created: known === null,
+      spaceIds: joined.map(({ spaceId }) => spaceId),
+    }
     const deed = { actorId: human.id, serviceName: null, action: 'acceptInvitation', detail }
     await noteDeed(tx, { ...deed, targetId: human.id })
-    return { type: 'signed-in' as const, humanId: human.id, spaceIds: joined }
+    return { type: 'signed-in' as const, humanId: human.id, joined }
   }
 
   /**
    * Adds the human to the spaces to which the inviter may add people now. Skips full spaces, and spaces of which the
    * human is already a member.
    */
-  async function joinAll(tx: Tx, invitation: MailInvitation, humanId: string): Promise<string[]> {
-    const joined: string[] = []
+  async function joinAll(tx: Tx, invitation: MailInvitation, humanId: string): Promise<Joined[]> {
+    const joined: Joined[] = []
     for (const spaceId of await addableSpaces(tx, invitation, now())) {
       try {
-        await insertMember(tx, spaceId, humanId, clock.now())
-        joined.push(spaceId)
+        const { change } = await joinSpace(tx, spaceId, humanId, clock.now())
+        joined.push({ spaceId, change })
       } catch (error) {
         if (!(error instanceof DomainError)) throw error
         logger.debug({ spaceId, error: messageOf(error) }, 'an invited person did not join a space')
@@ -194,7 +202,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
   /** Signs a human in. Returns null if the address belongs to somebody else now. */
   async function signIn(tx: Tx, { humanId, email }: MailCode): Promise<UsedLink | null> {
     const owner = await findHumanByEmail(tx, email)
-    return owner !== null && owner.id === humanId ? { type: 'signed-in', humanId: owner.id, spaceIds: [] } : null
+    return owner !== null && owner.id === humanId ? { type: 'signed-in', humanId: owner.id, joined: [] } : null
   }
 
   return {
@@ -274,8 +282,9 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
           throw conflict instanceof ConflictError ? new ConflictError('Somebody else now has this address.') : conflict
         })
       if (used?.type !== 'signed-in') return used
-      for (const spaceId of used.spaceIds) {
-        await publisher.joined(spaceId, used.humanId)
+      for (const { spaceId, change } of used.joined) {
+        await publisher.joined(spaceId, used.humanId, change)
+        jobs.withdraw(PUBLISH_CHANGE, change)
         await decideCall.recheck({ spaceId })
       }
       return used

@@ -27,7 +27,7 @@ export interface MindControl {
 
 const ACTION = 'read or change the consciousness and inbox of an agent'
 
-export function createMindControl(platform: Pick<Platform, 'db' | 'signals' | 'log' | 'config'>): MindControl {
+export function createMindControl(platform: Pick<Platform, 'db' | 'jobs' | 'signals' | 'log' | 'config'>): MindControl {
   const { db, signals } = platform
   return {
     async removeInboxEvent(viewer, { id }) {

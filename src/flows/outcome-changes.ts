@@ -1,7 +1,9 @@
 import { spaceTopic } from '../broker/topics.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
-import { type OutcomeChange, setOutcomes } from '../stores/outcome-store.ts'
+import { unpublished } from '../stores/change-store.ts'
+import { CHANGED_OUTCOMES_SQL, type OutcomeChange, setOutcomes } from '../stores/outcome-store.ts'
 
 /** Collects the outcome changes of one transaction. */
 export interface OutcomeChanges {
@@ -11,16 +13,33 @@ export interface OutcomeChanges {
   announce(): Promise<void>
 }
 
-export function collectOutcomeChanges(tx: Tx, log: Platform['log']): OutcomeChanges {
+interface OutcomeOptions {
+  /**
+   * Whether a job publishes the changes if this process dies first (change-store.ts). Costs a row for each message, so
+   * changes that every run may make do without: their subscribers then read the outcome with the message's next change.
+   */
+  withJob: boolean
+}
+
+export function collectOutcomeChanges(
+  tx: Tx,
+  { log, jobs }: Pick<Platform, 'log' | 'jobs'>,
+  { withJob }: OutcomeOptions,
+): OutcomeChanges {
   const changed = new Map<string, string>()
+  const jobKeys: string[] = []
   return {
     async set(...changes) {
-      for (const { messageId, spaceId } of await setOutcomes(tx, changes)) changed.set(messageId, spaceId)
+      const job = withJob ? unpublished('message', CHANGED_OUTCOMES_SQL) : null
+      const messages = await setOutcomes(tx, changes, job)
+      for (const { messageId, spaceId } of messages) changed.set(messageId, spaceId)
+      if (job !== null && messages.length > 0) jobKeys.push(job.change)
     },
     async announce() {
       for (const [messageId, spaceId] of changed) {
         await log.append(spaceTopic(spaceId), { type: 'MessageUpdated', messageId })
       }
+      for (const key of jobKeys) jobs.withdraw(PUBLISH_CHANGE, key)
     },
   }
 }

@@ -1,4 +1,5 @@
 import type { Viewer } from '../access/viewer.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { BadInputError, ForbiddenError, LimitExceededError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
@@ -41,23 +42,29 @@ const TOO_MANY = `A message has at most ${MOST_EMOJIS} different emojis: use an 
 
 export function createReacting(platform: Platform): Reacting {
   const publisher = createMessagePublisher(platform)
+
+  async function publish(message: Message, change: string | null): Promise<void> {
+    await publisher.updated(message)
+    if (change !== null) platform.jobs.withdraw(PUBLISH_CHANGE, change)
+  }
+
   return {
     async react(viewer, { messageId, emoji, on }) {
       if (viewer.scope === 'ADMIN') throw new ForbiddenError('An admin token cannot react: use the token of a human.')
       checkEmoji(emoji)
-      const message = await platform.db.transaction(async (tx) => {
+      const { message, change } = await platform.db.transaction(async (tx) => {
         const found = await lockVisible(tx, viewer, messageId)
-        return change(tx, found, { emoji, entityId: viewer.id, on: on !== false })
+        return changeReaction(tx, found, { emoji, entityId: viewer.id, on: on !== false })
       })
-      await publisher.updated(message)
+      await publish(message, change)
       return message
     },
     async reactAs(tx, run, { message: reached, emoji }) {
       checkEmoji(emoji)
       const found = await lockReached(tx, reached)
-      const message = await change(tx, found, { emoji, entityId: run.agentId, on: true })
+      const { message, change } = await changeReaction(tx, found, { emoji, entityId: run.agentId, on: true })
       await insertRunSpace(tx, run.id, message.spaceId)
-      return { afterCommit: () => publisher.updated(message) }
+      return { afterCommit: () => publish(message, change) }
     },
   }
 }
@@ -66,18 +73,19 @@ function checkEmoji(emoji: string): void {
   if (!isEmoji(emoji)) throw new BadInputError(NOT_AN_EMOJI, 'input.emoji')
 }
 
-/** Changes a reaction to a locked message. */
-async function change(
+/** Changes a reaction to a locked message. `change`: see `setReaction`. */
+async function changeReaction(
   tx: Tx,
   message: Message,
   { emoji, entityId, on }: { emoji: string; entityId: string; on: boolean },
-): Promise<Message> {
+): Promise<{ message: Message; change: string | null }> {
   if (message.deletedAt !== null) throw new ForbiddenError('The message was deleted.')
   if (on) {
     const emojis = await emojisOf(tx, message.id)
     if (!emojis.includes(emoji) && emojis.length >= MOST_EMOJIS) throw new LimitExceededError(TOO_MANY)
   }
-  const isChanged = await setReaction(tx, { messageId: message.id, emoji, entityId }, on)
-  const reactionCount = message.reactionCount + (isChanged ? (on ? 1 : -1) : 0)
-  return { ...message, reactionCount }
+  const changed = await setReaction(tx, { messageId: message.id, emoji, entityId }, on)
+  if (changed === null) return { message, change: null }
+  const reactionCount = message.reactionCount + (on ? 1 : -1)
+  return { message: { ...message, reactionCount }, change: changed.change }
 }

@@ -31,7 +31,7 @@ interface RetryingParts {
 }
 
 export function createRetrying(platform: Platform, { visibility, runs }: RetryingParts): Retrying {
-  const { db, log, signals, config } = platform
+  const { db, signals, config } = platform
 
   async function mayRetry(viewer: Viewer, { triggerSpaceId }: Run): Promise<boolean> {
     if (isAdmin(viewer) || viewer.scope !== 'HUMAN') return true
@@ -71,7 +71,7 @@ export function createRetrying(platform: Platform, { visibility, runs }: Retryin
         const [run] = await tx.$queryRaw<Run[]>`SELECT * FROM "Run" WHERE id = ${runId} FOR UPDATE`
         if (run?.status !== 'FAILED') throw new ConflictError('Only a FAILED run can be retried.')
         await checkAwake(tx, run)
-        const outcomes = collectOutcomeChanges(tx, log)
+        const outcomes = collectOutcomeChanges(tx, platform, { withJob: true })
         return { woken: await retry(tx, run, outcomes), outcomes }
       })
       await outcomes.announce()

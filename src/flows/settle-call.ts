@@ -3,6 +3,7 @@ import type { Visibility } from '../access/visibility.ts'
 import { JOBS_CHANNEL, runTopic, spaceTopic } from '../broker/topics.ts'
 import { union } from '../confidentiality/marks.ts'
 import type { ToolCall } from '../generated/prisma/client.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { BadInputError, ConflictError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
 import type { Requester } from '../lib/fair-queue.ts'
 import { type Json, type JsonObject, toJson } from '../lib/json.ts'
@@ -19,14 +20,14 @@ import { fileLines } from '../runs/conversation.ts'
 import { readDecisionTexts } from '../runs/decision-texts.ts'
 import { appending } from '../runs/run-events.ts'
 import type { ToolCalls } from '../runs/tool-call-reading.ts'
-import { type Answerer, settleWaitingCall, showsWaitingCallSql } from '../stores/call-store.ts'
+import { type Answerer, type ChangedCall, settleWaitingCall, showsWaitingCallSql } from '../stores/call-store.ts'
 import { type LockedRun, lockRunOfCall, resumeRunOfCalls } from '../stores/run-store.ts'
 import type { Post } from './post.ts'
 import { deliver, publishWoken } from './wake.ts'
 
 /** The effects of settling a call, which are published after the commit. */
 export interface Settled {
-  call: ToolCall
+  call: ChangedCall
   partIndex: number | null
   /** The people who were last asked to answer or decide; null if nobody was asked. */
   audience: Audience | null
@@ -62,19 +63,19 @@ export interface SettleCall {
   settle(
     toolCallId: string,
     options: SettleOptions,
-    change: (tx: Tx, run: LockedRun) => Promise<ToolCall | null>,
+    change: (tx: Tx, run: LockedRun) => Promise<ChangedCall | null>,
   ): Promise<ToolCall | null>
   /**
    * Applies the effects within the transaction: finishes the call's message if no other call in it waits, adds the
    * result to the inbox of a persistent agent, and makes the run claimable once none of its calls waits for an
    * answer from outside.
    */
-  applySettled(tx: Tx, run: LockedRun, call: ToolCall, audience: Audience | null): Promise<Settled>
+  applySettled(tx: Tx, run: LockedRun, call: ChangedCall, audience: Audience | null): Promise<Settled>
   /**
    * Applies the effects for calls whose run has ended and whose agent gets no result, which means that only their
    * messages are finished.
    */
-  applyAbandoned(tx: Tx, calls: ToolCall[]): Promise<Settled[]>
+  applyAbandoned(tx: Tx, calls: ChangedCall[]): Promise<Settled[]>
   /** Publishes the effects after the commit. */
   publishSettled(settled: Settled): Promise<void>
   /** Publishes that the approval or claim of a call changed, to everybody who sees the call. */
@@ -88,11 +89,11 @@ export interface SettleCallParts {
 }
 
 export function createSettleCall(platform: Platform, { visibility, toolCalls, posting }: SettleCallParts): SettleCall {
-  const { db, log, signals } = platform
+  const { db, log, signals, jobs } = platform
   const callPublisher = createCallPublisher(platform)
 
   /** Finishes the message that shows a call, once none of the message's calls waits. */
-  async function finishMessage(tx: Tx, call: ToolCall, audience: Audience | null): Promise<Settled> {
+  async function finishMessage(tx: Tx, call: ChangedCall, audience: Audience | null): Promise<Settled> {
     const settled: Settled = { call, partIndex: null, audience, afterCommit: [] }
     const { messageId } = call
     const row = messageId === null ? null : await tx.message.findUnique({ where: { id: messageId } })
@@ -106,7 +107,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
     return settled
   }
 
-  async function applySettled(tx: Tx, run: LockedRun, call: ToolCall, audience: Audience | null): Promise<Settled> {
+  async function applySettled(tx: Tx, run: LockedRun, call: ChangedCall, audience: Audience | null): Promise<Settled> {
     const settled = await finishMessage(tx, call, audience)
     const delivered = await deliverResult(tx, platform, { call, result: call.output as Json, dedupKey: call.id })
     if (delivered !== null) settled.afterCommit.push(delivered.afterCommit)
@@ -134,6 +135,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
     await publishToRun('RunToolReturned', call)
     for (const after of afterCommit) await after()
     await signals.publish(JOBS_CHANNEL, {})
+    jobs.withdraw(PUBLISH_CHANGE, call.change)
   }
 
   const settle: SettleCall['settle'] = async (toolCallId, { audience, isDue = false }, change) => {

@@ -5,7 +5,7 @@ import { publishRoleChange } from '../broker/ended-sessions.ts'
 import { PRESENCE_SHARING_CHANNEL } from '../broker/topics.ts'
 import type { FileReading } from '../files/file-reading.ts'
 import { type Entity, type HumanRole, Prisma } from '../generated/prisma/client.ts'
-import { DUE_JOBS_CHANNEL } from '../jobs/queues.ts'
+import { DUE_JOBS_CHANNEL, PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { type BudgetInput, type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { checkEmail } from '../lib/email.ts'
 import { BadInputError, ForbiddenError, NotFoundError } from '../lib/errors.ts'
@@ -65,7 +65,7 @@ interface UpdateParts {
 }
 
 export function createHumanUpdates(
-  { db, signals, logger }: Pick<Platform, 'db' | 'signals' | 'logger'>,
+  { db, jobs, signals, logger }: Pick<Platform, 'db' | 'jobs' | 'signals' | 'logger'>,
   { mailLinks, visibility, members, publisher, files }: UpdateParts,
 ): HumanUpdates {
   /**
@@ -92,11 +92,12 @@ export function createHumanUpdates(
       checkRights(viewer, input)
       if (role === null) throw new BadInputError('The role of a human must not be null.', 'input.role')
       const { email, ...changes } = { ...changesOf(input), ...(await pictureOf(viewer, input.pictureFileId)) }
+      const isShown = changes.name !== undefined || changes.picture !== undefined
       const toConfirm = isAdmin(viewer) ? null : (email ?? null)
       const by = viewer.scope === 'HUMAN' ? viewer.id : null
       const work = async (tx: Tx) => {
-        const change = role === undefined ? null : await changeRole(tx, { humanId: id, role, by })
-        const before = await lockHuman(tx, id)
+        const roleChange = role === undefined ? null : await changeRole(tx, { humanId: id, role, by })
+        const before = await lockHuman(tx, id, { isShown })
         if (before === null) throw new NotFoundError(NO_SUCH_HUMAN)
         if (toConfirm !== null) await confirm(tx, id, before, toConfirm)
         const human = await updateHuman(tx, id, {
@@ -105,17 +106,19 @@ export function createHumanUpdates(
           ...(await budgetOf(tx, { id, before, budget })),
         })
         if (human === null) throw new NotFoundError(NO_SUCH_HUMAN)
-        return { human, change }
+        return { human, roleChange, change: before.change }
       }
-      const { human, change } = await db.transaction(work).catch((error) => {
+      const { human, roleChange, change } = await db.transaction(work).catch((error) => {
         throw conflictOf(error)
       })
-      await publishRoleChange({ signals, logger }, change)
+      await publishRoleChange({ signals, logger }, roleChange)
       if (toConfirm !== null) await signals.publish(DUE_JOBS_CHANNEL, {})
       if (changes.sharePresence !== undefined)
         await signals.publish(PRESENCE_SHARING_CHANNEL, { type: 'sharing-changed', humanId: id })
-      if (changes.name !== undefined || changes.picture !== undefined)
-        for (const spaceId of await members.spacesOf(id)) await publisher.changed(spaceId)
+      if (change !== null) {
+        for (const spaceId of await members.spacesOf(id)) await publisher.changed(spaceId, change)
+        jobs.withdraw(PUBLISH_CHANGE, change)
+      }
       return human
     },
   }

@@ -1,6 +1,7 @@
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
 import type { Routing, Space } from '../generated/prisma/client.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { type BudgetInput, type BudgetLimits, changedBudget } from '../lib/budget.ts'
 import { BadInputError, NotFoundError } from '../lib/errors.ts'
 import { checkName, checkText } from '../lib/validate.ts'
@@ -9,7 +10,7 @@ import type { Platform } from '../platform/platform.ts'
 import { checkHasHuman, confidentialFromNow } from '../rules/space-confidentiality.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { recheckPostponed } from '../stores/inbox-store.ts'
-import { lockSpace, NO_SUCH_SPACE, updateSpace } from '../stores/space-store.ts'
+import { lockChangingSpace, NO_SUCH_SPACE, updateSpace } from '../stores/space-store.ts'
 import {
   checkAdminAgent,
   checkMayBudget,
@@ -48,7 +49,10 @@ interface UpdateParts {
   publisher: Pick<SpacePublisher, 'changed'>
 }
 
-export function createSpaceUpdates({ db }: Pick<Platform, 'db'>, { visibility, publisher }: UpdateParts): SpaceUpdates {
+export function createSpaceUpdates(
+  { db, jobs }: Pick<Platform, 'db' | 'jobs'>,
+  { visibility, publisher }: UpdateParts,
+): SpaceUpdates {
   return {
     async update(viewer, input) {
       const visible = await visibility.spaces(viewer, [input.id])
@@ -56,13 +60,14 @@ export function createSpaceUpdates({ db }: Pick<Platform, 'db'>, { visibility, p
       checkMayBudget(viewer, input)
       if (input.adminAgentId != null) await checkVisible(viewer, visibility, [input.adminAgentId])
       const changes = changesOf(input)
-      const space = await db.transaction(async (tx) => {
+      const { space, change } = await db.transaction(async (tx) => {
         const changed = await changeSpace(tx, viewer, input, changes)
         // Events that waited because of the old budget may be due now.
         if (input.budget !== undefined) await recheckPostponed(tx, { spaceId: input.id })
         return changed
       })
-      await publisher.changed(space.id)
+      await publisher.changed(space.id, change)
+      jobs.withdraw(PUBLISH_CHANGE, change)
       return space
     },
   }
@@ -97,8 +102,8 @@ async function changeSpace(
   viewer: Viewer,
   { id, budget, confidential }: UpdateSpaceInput,
   changes: Partial<SpaceSettings>,
-): Promise<Space> {
-  const before = await lockSpace(tx, id)
+): Promise<{ space: Space; change: string }> {
+  const { space: before, change } = await lockChangingSpace(tx, id)
   if (
     changes.adminAgentId != null &&
     (await tx.entity.count({ where: { id: changes.adminAgentId, goneAt: null } })) === 0
@@ -120,5 +125,6 @@ async function changeSpace(
     budget === undefined ? {} : { budget: columnOf(changedBudget(before.budget as BudgetLimits | null, budget)) }
   const confided = confidentialFromNow(confidential, { before: before.confidential, viewer })
   if (confided === true) checkHasHuman(await tx.membership.count({ where: { spaceId: id, entity: { kind: 'HUMAN' } } }))
-  return updateSpace(tx, id, { ...changes, ...budgeted, ...(confided === null ? {} : { confidential: confided }) })
+  const changed = { ...changes, ...budgeted, ...(confided === null ? {} : { confidential: confided }) }
+  return { space: await updateSpace(tx, id, changed), change }
 }

@@ -57,6 +57,11 @@ export interface Jobs {
   retryFailed(tx: Tx, id: string): Promise<boolean>
   /** Deletes a failed job. Returns false if there is none. */
   deleteFailed(tx: Tx, id: string): Promise<boolean>
+  /**
+   * Deletes the jobs with this key that wait for their first attempt, because their work is done. Deletes within half a second,
+   * with those of other calls; a job that remains because this process dies is performed, so the work must be idempotent.
+   */
+  withdraw(kind: Queue, key: string): void
   close(): Promise<void>
 }
 
@@ -70,6 +75,7 @@ const NEVER = 2_000_000
 const FAILED_JOBS_KEPT_SECONDS = 30 * 86_400
 /** The interval at which pg-boss checks for lapsed claims, in one of the processes. */
 const MONITOR_SECONDS = 10
+const WITHDRAWN_WITHIN_MS = 500
 
 /**
  * Starts pg-boss on the database and creates the queues. `supervise`: whether this process also ends the claims of
@@ -97,7 +103,9 @@ export async function openJobs(
   boss.on('error', options.onError)
   await boss.start()
   await createQueues(boss, options.supervise)
+  const withdrawals = createWithdrawals(db)
   return {
+    withdraw: withdrawals.add,
     async enqueue(tx, kind, jobs) {
       if (jobs.length === 0) return
       const rows = jobs.map(({ input, at, key }) => {
@@ -160,6 +168,7 @@ export async function openJobs(
       return settled(await boss.deleteJob(FAILED_JOBS, id, { db: fromPrisma(tx) })).length > 0
     },
     async close() {
+      await withdrawals.close()
       await boss.stop({ graceful: false }).catch((error) => options.onError(new Error(messageOf(error))))
     },
   }
@@ -186,6 +195,36 @@ async function createTables(
   } finally {
     await boss.stop({ graceful: false }).catch(onError)
     await pool.end()
+  }
+}
+
+/** Deletes the jobs of finished work in batches. */
+function createWithdrawals({ prisma }: Database) {
+  const keys = new Map<string, Set<string>>()
+  let timer: NodeJS.Timeout | undefined
+  let deleting: Promise<unknown> = Promise.resolve()
+
+  function deleteAll(): void {
+    clearTimeout(timer)
+    timer = undefined
+    for (const [name, withdrawn] of keys) {
+      const deleted = prisma.$executeRaw`
+        DELETE FROM job WHERE name = ${name} AND singleton_key = ANY(${[...withdrawn]}::text[]) AND state = 'created'`
+      // A job that remains repeats its work.
+      deleting = Promise.allSettled([deleting, deleted])
+    }
+    keys.clear()
+  }
+
+  return {
+    add({ name }: Queue, key: string): void {
+      keys.set(name, (keys.get(name) ?? new Set()).add(key))
+      timer ??= setTimeout(deleteAll, WITHDRAWN_WITHIN_MS)
+    },
+    async close(): Promise<void> {
+      deleteAll()
+      await deleting
+    },
   }
 }
 

@@ -169,6 +169,42 @@ export const DELETE_COPY = defineJob({
   concurrency: 2,
 })
 
+/**
+ * Publishes a committed change whose process died before it published the change. The statement that writes the change enqueues
+ * the job, due after PUBLISHED_WITHIN_SECONDS; the process deletes the job once it has published the change. The key
+ * identifies the change.
+ */
+export const PUBLISH_CHANGE = defineJob({
+  name: 'publish-change',
+  input: z.discriminatedUnion('type', [
+    z.object({ type: z.literal('member'), change: z.string(), spaceId: z.string(), entityId: z.string() }),
+    z.object({ type: z.literal('space'), change: z.string(), spaceId: z.string() }),
+    z.object({ type: z.literal('human'), change: z.string(), humanId: z.string() }),
+    z.object({ type: z.literal('message'), change: z.string(), messageId: z.string() }),
+    z.object({ type: z.literal('call'), change: z.string(), toolCallId: z.string() }),
+  ]),
+  subject(input) {
+    switch (input.type) {
+      case 'member':
+      case 'space':
+        return input.spaceId
+      case 'human':
+        return input.humanId
+      case 'message':
+        return input.messageId
+      case 'call':
+        return input.toolCallId
+    }
+  },
+  isOrdered: true,
+  // About four hours.
+  retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
+  concurrency: 5,
+})
+
+/** Longer than a process takes to publish a change after the commit. */
+export const PUBLISHED_WITHIN_SECONDS = 10
+
 const PERIODIC = {
   input: z.object({}),
   subject: () => null,
@@ -206,6 +242,7 @@ export const JOB_KINDS = [
   MAIL_NOTICES,
   INDEX_COPY,
   DELETE_COPY,
+  PUBLISH_CHANGE,
   DELETE_OLD_ROWS,
   SWEEP_FILES,
   FINISH_DELETIONS,

@@ -5,14 +5,14 @@ import type { Platform } from '../platform/platform.ts'
 /**
  * Publishes committed changes to a space and its members: to the space's event log, to subscribers of the space, and
  * to the channels of its members. Never throws: subscribers that miss an event read the current state from the
- * database.
+ * database. An event with the key of its change is appended only once.
  */
 export interface SpacePublisher {
   created(spaceId: string, memberIds: readonly string[]): Promise<void>
   /** Publishes that the name, description, routing or admin agent changed. */
-  changed(spaceId: string): Promise<void>
-  joined(spaceId: string, entityId: string): Promise<void>
-  left(spaceId: string, entityId: string): Promise<void>
+  changed(spaceId: string, change?: string): Promise<void>
+  joined(spaceId: string, entityId: string, change: string): Promise<void>
+  left(spaceId: string, entityId: string, change: string): Promise<void>
   /** Publishes that the space was deleted, to its former members. */
   deleted(spaceId: string, memberIds: readonly string[]): Promise<void>
   /** Publishes that earlier messages changed, so that subscribers read the space again. */
@@ -24,35 +24,35 @@ export interface SpacePublisher {
 type PublishingPlatform = Pick<Platform, 'log' | 'signals' | 'logger'>
 
 export function createSpacePublisher({ log, signals, logger }: PublishingPlatform): SpacePublisher {
-  async function append(spaceId: string, event: SpaceLogEvent): Promise<void> {
+  async function append(spaceId: string, event: SpaceLogEvent, once?: string): Promise<void> {
     try {
-      await log.append(spaceTopic(spaceId), event)
+      await log.append(spaceTopic(spaceId), event, { once })
     } catch (error) {
       logger.warn({ spaceId, event: event.type, error: messageOf(error) }, 'could not publish a space event')
     }
   }
 
   /** Publishes a change to subscribers of the space, and of lists of spaces that contain it. */
-  const tellChanged = (spaceId: string, event: SpaceLogEvent) =>
-    Promise.all([append(spaceId, event), signals.publish(spaceChannel(spaceId), { type: 'changed' })])
+  const tellChanged = (spaceId: string, event: SpaceLogEvent, once?: string) =>
+    Promise.all([append(spaceId, event, once), signals.publish(spaceChannel(spaceId), { type: 'changed' })])
 
   return {
     async created(spaceId, memberIds) {
       await Promise.all(memberIds.map((id) => signals.publish(entityChannel(id), { type: 'member-joined', spaceId })))
     },
-    async changed(spaceId) {
-      await tellChanged(spaceId, { type: 'SpaceUpdated' })
+    async changed(spaceId, change) {
+      await tellChanged(spaceId, { type: 'SpaceUpdated' }, change)
     },
-    async joined(spaceId, entityId) {
+    async joined(spaceId, entityId, change) {
       await Promise.all([
-        append(spaceId, { type: 'MemberJoined', entityId }),
+        append(spaceId, { type: 'MemberJoined', entityId }, change),
         signals.publish(spaceChannel(spaceId), { type: 'member-joined', entityId }),
         signals.publish(entityChannel(entityId), { type: 'member-joined', spaceId }),
       ])
     },
-    async left(spaceId, entityId) {
+    async left(spaceId, entityId, change) {
       await Promise.all([
-        append(spaceId, { type: 'MemberLeft', entityId }),
+        append(spaceId, { type: 'MemberLeft', entityId }, change),
         signals.publish(spaceChannel(spaceId), { type: 'member-left', entityId }),
         signals.publish(entityChannel(entityId), { type: 'member-left', spaceId }),
       ])

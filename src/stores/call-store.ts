@@ -7,13 +7,14 @@ import { ASK_REMOTE_AGENT } from '../lib/foreign-model.ts'
 import { type Json, type JsonObject, jsonbText } from '../lib/json.ts'
 import { keyOrdersText } from '../lib/key-orders.ts'
 import type { ResultFile } from '../lib/tool-file.ts'
-import { type Changes, statementOf } from '../platform/changes.ts'
+import type { Changes } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import type { NewApproval } from '../rules/approvals.ts'
 import { EXECUTIONS_OUTSIDE } from '../rules/call-answers.ts'
 import type { SettledCallStatus } from '../rules/statuses.ts'
 import { cancelNoticesSql } from './call-notices.ts'
+import { changeCallSql } from './change-store.ts'
 import { insertFilesOfCallSql, type NewFile } from './file-store.ts'
 import { ENDED_RUNS_SQL, OPEN_CALLS_SQL } from './status-sql.ts'
 
@@ -140,7 +141,8 @@ export function withdrawCall(toolCallId: string, settlement: Settlement): Change
   return { result, ...filesOf(settlement) }
 }
 
-const filesOf = ({ kept = [] }: Settlement): Changes => (kept.length === 0 ? {} : insertFilesOfCallSql(kept, 'result'))
+const filesOf = ({ kept = [] }: Settlement, call = 'result'): Changes =>
+  kept.length === 0 ? {} : insertFilesOfCallSql(kept, call)
 
 /** Stores the state of a call. */
 export function saveCallStateSql(toolCallId: string, state: Json): Prisma.Sql {
@@ -284,9 +286,11 @@ export function awaitAnswerSql(toolCallId: string, wait: NewWait): Prisma.Sql {
 }
 
 /** Makes a locked PENDING call wait for a different approval. */
-export async function askAgain(tx: Tx, toolCallId: string, approval: NewApproval): Promise<ToolCall> {
+export async function askAgain(tx: Tx, toolCallId: string, approval: NewApproval): Promise<ChangedCall> {
   const wait = waitSql({ waitMs: approval.expiresInSeconds * 1000, approval })
-  const [call] = await tx.$queryRaw<ToolCall[]>`UPDATE "ToolCall" SET ${wait} WHERE id = ${toolCallId} RETURNING *`
+  const [call] = await tx.$queryRaw<ChangedCall[]>(
+    changeCallSql(Prisma.sql`UPDATE "ToolCall" SET ${wait} WHERE id = ${toolCallId}`),
+  )
   if (call === undefined) throw new Error(`the call ${toolCallId} was not locked`)
   return call
 }
@@ -333,6 +337,9 @@ export function letThroughSql(
     FROM used WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
 }
 
+/** A call after a change. `change` is the key of the job that publishes the change (change-store.ts). */
+export type ChangedCall = ToolCall & { change: string }
+
 /** The human or service that submits a result; both null for an admin, and for results that nobody submits. */
 export interface Answerer {
   humanId: string | null
@@ -356,14 +363,15 @@ export async function settleWaitingCall(
   toolCallId: string,
   settlement: Settlement,
   { isDue = false, by, decided }: SettleWaitingOptions,
-): Promise<ToolCall | null> {
+): Promise<ChangedCall | null> {
   const approvalState = decided === undefined ? Prisma.sql`"approvalState"` : Prisma.sql`${decided}::"ApprovalState"`
   const isAsked = Prisma.sql`"approvalState" IS NOT DISTINCT FROM 'PENDING'`
-  const [call] = await tx.$queryRaw<ToolCall[]>`
+  const update = Prisma.sql`
     UPDATE "ToolCall" SET ${settlementSql(settlement)}, "approvalState" = ${approvalState}, "escalatesAt" = NULL, ${HIDE_UNREADABLE_OUTPUT_SQL},
       "answeredById" = ${by?.humanId ?? null}, "answeredByService" = ${by?.serviceName ?? null}
     WHERE id = ${toolCallId} AND status = 'WAITING' AND (NOT ${isDue}::boolean OR "expiresAt" <= now())
-      AND ${decided === undefined ? Prisma.sql`NOT ${isAsked}` : isAsked} RETURNING *`
+      AND ${decided === undefined ? Prisma.sql`NOT ${isAsked}` : isAsked}`
+  const [call] = await tx.$queryRaw<ChangedCall[]>(changeCallSql(update))
   return call ?? null
 }
 
@@ -379,16 +387,15 @@ export async function editInput(tx: Tx, toolCallId: string, input: Json, inputDi
  * Approves a locked PENDING call. The call then waits up to `answerMs` for its result; with null, a job executes the
  * call.
  */
-export async function approveCall(tx: Tx, toolCallId: string, answerMs: number | null): Promise<ToolCall | null> {
+export async function approveCall(tx: Tx, toolCallId: string, answerMs: number | null): Promise<ChangedCall | null> {
   const next =
     answerMs === null
       ? Prisma.sql`status = 'RUNNING', "expiresAt" = NULL, "carryAt" = ${BY_JOB_SQL}`
       : Prisma.sql`"expiresAt" = clock_timestamp() + ${answerMs} * interval '1 millisecond'`
-  const [call] = await tx.$queryRaw<ToolCall[]>`
-    WITH approved AS (
-      UPDATE "ToolCall" SET "approvalState" = 'APPROVED', "escalatesAt" = NULL, ${next}
-      WHERE id = ${toolCallId} AND status = 'WAITING' AND "approvalState" = 'PENDING' RETURNING *
-    ), execution AS (${enqueueExecutionSql}) SELECT * FROM approved`
+  const update = Prisma.sql`
+    UPDATE "ToolCall" SET "approvalState" = 'APPROVED', "escalatesAt" = NULL, ${next}
+    WHERE id = ${toolCallId} AND status = 'WAITING' AND "approvalState" = 'PENDING'`
+  const [call] = await tx.$queryRaw<ChangedCall[]>(changeCallSql(update, { execution: enqueueExecutionSql }))
   return call ?? null
 }
 
@@ -400,18 +407,22 @@ export async function escalateCall(
   tx: Tx,
   toolCallId: string,
   { isDue }: { isDue: boolean },
-): Promise<ToolCall | null> {
-  const [call] = await tx.$queryRaw<ToolCall[]>`
+): Promise<ChangedCall | null> {
+  const update = Prisma.sql`
     UPDATE "ToolCall" SET "escalatedAt" = now(), "escalatesAt" = NULL
     WHERE id = ${toolCallId} AND status = 'WAITING' AND "approvalState" = 'PENDING' AND "escalatesAt" IS NOT NULL
-      AND (NOT ${isDue}::boolean OR "escalatesAt" <= now()) RETURNING *`
+      AND (NOT ${isDue}::boolean OR "escalatesAt" <= now())`
+  const [call] = await tx.$queryRaw<ChangedCall[]>(changeCallSql(update))
   return call ?? null
 }
 
 /** Sets the human who has claimed a locked waiting call; null releases the call. */
-export function setClaimer(tx: Tx, toolCallId: string, humanId: string | null): Promise<ToolCall> {
-  const data = { claimedById: humanId, claimChanges: { increment: 1 } }
-  return tx.toolCall.update({ where: { id: toolCallId }, data })
+export async function setClaimer(tx: Tx, toolCallId: string, humanId: string | null): Promise<ChangedCall> {
+  const update = Prisma.sql`
+    UPDATE "ToolCall" SET "claimedById" = ${humanId}, "claimChanges" = "claimChanges" + 1 WHERE id = ${toolCallId}`
+  const [call] = await tx.$queryRaw<ChangedCall[]>(changeCallSql(update))
+  if (call === undefined) throw new Error(`the call ${toolCallId} was not locked`)
+  return call
 }
 
 /** The columns of a canceled call. */
@@ -471,10 +482,10 @@ const BY_JOB_SQL = Prisma.sql`'9999-01-01Z'::timestamptz`
 /** Condition: people approved the call, and its job executes it. */
 const IS_EXECUTED_BY_JOB_SQL = Prisma.sql`status = 'RUNNING' AND "carryAt" IS NOT NULL`
 
-/** Enqueues the execution of the approved calls that the part `approved` returns. */
+/** Enqueues the execution of the approved calls that the part `changed` returns. */
 const enqueueExecutionSql = enqueueSql(
   EXECUTE_CALL,
-  Prisma.sql`SELECT id AS key, id AS subject, jsonb_build_object('toolCallId', id) AS data FROM approved WHERE "carryAt" IS NOT NULL`,
+  Prisma.sql`SELECT id AS key, id AS subject, jsonb_build_object('toolCallId', id) AS data FROM changed WHERE "carryAt" IS NOT NULL`,
 )
 
 /**
@@ -488,18 +499,22 @@ export async function readApprovedCall(tx: Tx, toolCallId: string): Promise<Tool
 }
 
 /** Stores the result of an approved call. Returns null if the call was canceled. */
-export async function settleApprovedCall(tx: Tx, toolCallId: string, settlement: Settlement): Promise<ToolCall | null> {
-  const result = Prisma.sql`
+export async function settleApprovedCall(
+  tx: Tx,
+  toolCallId: string,
+  settlement: Settlement,
+): Promise<ChangedCall | null> {
+  const update = Prisma.sql`
     UPDATE "ToolCall" SET ${settlementSql(settlement)}, "carryAt" = NULL, ${HIDE_UNREADABLE_OUTPUT_SQL}
-    WHERE id = ${toolCallId} AND ${IS_EXECUTED_BY_JOB_SQL} RETURNING *`
-  const [call] = await tx.$queryRaw<ToolCall[]>(statementOf({ result, ...filesOf(settlement) }, 'result'))
+    WHERE id = ${toolCallId} AND ${IS_EXECUTED_BY_JOB_SQL}`
+  const [call] = await tx.$queryRaw<ChangedCall[]>(changeCallSql(update, filesOf(settlement, 'changed')))
   return call ?? null
 }
 
 /** Enqueues the execution of calls that processes before 0.3 have approved, unless such a process is executing them. */
 export async function adoptApprovedCalls(tx: Tx): Promise<void> {
   await tx.$executeRaw`
-    WITH approved AS (
+    WITH changed AS (
       UPDATE "ToolCall" SET "carryAt" = ${BY_JOB_SQL}
       WHERE id IN (SELECT id FROM "ToolCall" WHERE "carryAt" <= clock_timestamp() AND status = 'RUNNING' FOR NO KEY UPDATE SKIP LOCKED)
       RETURNING *
@@ -507,12 +522,12 @@ export async function adoptApprovedCalls(tx: Tx): Promise<void> {
 }
 
 /** Cancels the waiting calls of a deleted agent in runs that have ended. */
-export function cancelCallsOfAgent(tx: Tx, agentId: string): Promise<ToolCall[]> {
-  return tx.$queryRaw<ToolCall[]>`
+export function cancelCallsOfAgent(tx: Tx, agentId: string): Promise<ChangedCall[]> {
+  const ended = Prisma.sql`SELECT r.id FROM "Run" r WHERE r."agentId" = ${agentId} AND r.status IN ${ENDED_RUNS_SQL}`
+  const update = Prisma.sql`
     UPDATE "ToolCall" c SET ${CANCELED_COLUMNS_SQL}
-    FROM "Run" r
-    WHERE c."agentId" = ${agentId} AND (c.status = 'WAITING' OR c."carryAt" IS NOT NULL) AND r.id = c."runId" AND r.status IN ${ENDED_RUNS_SQL}
-    RETURNING c.*`
+    WHERE c."agentId" = ${agentId} AND (c.status = 'WAITING' OR c."carryAt" IS NOT NULL) AND c."runId" IN (${ended})`
+  return tx.$queryRaw<ChangedCall[]>(changeCallSql(update))
 }
 
 /** Sets the deadline of calls that wait in a deleted space to now, so that they time out. */

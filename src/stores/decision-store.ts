@@ -8,6 +8,7 @@ import {
   MOST_DECISIONS,
   type PendingFacts,
 } from '../rules/approvals.ts'
+import { unpublished } from './change-store.ts'
 
 // Writes Decision, and reads who may decide on a call.
 
@@ -160,12 +161,18 @@ export async function recordDecision(
   tx: Tx,
   { toolCallId, humanId, inputDigest }: DecisionKey,
   { approve, reason }: { approve: boolean; reason: string | null },
-): Promise<void> {
+): Promise<{ change: string }> {
+  const { change, enqueueSql } = unpublished(
+    'call',
+    Prisma.sql`SELECT ${toolCallId}::text AS id, ${toolCallId}::text AS "toolCallId"`,
+  )
   await tx.$executeRaw`
+    WITH publication AS (${enqueueSql})
     INSERT INTO "Decision" ("toolCallId", "humanId", "inputDigest", approve, reason, at)
     VALUES (${toolCallId}, ${humanId}, ${inputDigest}, ${approve}, ${reason}, now())
     ON CONFLICT ("toolCallId", "humanId", "inputDigest") DO UPDATE
       SET approve = excluded.approve, reason = excluded.reason, at = excluded.at, counted = NULL`
+  return { change }
 }
 
 /** Invalidates all decisions on a call. They stay invalid even if a later edit restores the input. */

@@ -5,6 +5,7 @@ import { emailKeyOf } from '../lib/email.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 import { checkRoleChange, leavesNoAdmin } from '../rules/roles.ts'
+import { unpublished } from './change-store.ts'
 import { insertEntity, setRole, updateLivingHuman } from './entity-store.ts'
 import { deleteSessions } from './session-store.ts'
 import { deleteInvitations, revokeAdminTokensOf } from './token-store.ts'
@@ -87,11 +88,21 @@ export async function updateHuman(tx: Tx, id: string, changes: HumanChanges): Pr
   return updateLivingHuman(tx, id, changes)
 }
 
-/** Locks a human until the end of the transaction. Returns null if there is none, or the human was erased. */
-export async function lockHuman(tx: Tx, id: string): Promise<Pick<Entity, 'role' | 'budget'> | null> {
+/**
+ * Locks a human until the end of the transaction. Returns null if there is none, or the human was erased. `isShown`: the name or
+ * picture changes, which spaces show; then `change` is the key of the job that publishes the change if this process dies first
+ * (change-store.ts).
+ */
+export async function lockHuman(
+  tx: Tx,
+  id: string,
+  { isShown }: { isShown: boolean },
+): Promise<(Pick<Entity, 'role' | 'budget'> & { change: string | null }) | null> {
+  const job = isShown ? unpublished('human', Prisma.sql`SELECT ${id}::text AS id, ${id}::text AS "humanId"`) : null
   const [human] = await tx.$queryRaw<Pick<Entity, 'role' | 'budget'>[]>`
+    ${job === null ? Prisma.empty : Prisma.sql`WITH publication AS (${job.enqueueSql})`}
     SELECT role, budget FROM "Entity" WHERE id = ${id} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR NO KEY UPDATE`
-  return human ?? null
+  return human === undefined ? null : { ...human, change: job?.change ?? null }
 }
 
 /** Finds and locks the human with an `externalId`. */

@@ -1,6 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { NotifyLevel } from '../rules/notices.ts'
+import { unpublished } from './change-store.ts'
 import { forgetFailedRunsSql } from './notice-store.ts'
 
 // The statements that write "Membership" and "FormerMember", except imports, which write all tables generically.
@@ -22,21 +23,56 @@ export async function insertMembers(
   await tx.membership.createMany({ data: [...members] })
 }
 
-/** Ends a membership. Returns false if there was no such membership. */
-export async function deleteMember(tx: Tx, { spaceId, entityId }: Member): Promise<boolean> {
-  const { count } = await tx.membership.deleteMany({ where: { spaceId, entityId } })
-  if (count === 0) return false
-  await tx.formerMember.createMany({ data: { spaceId, entityId }, skipDuplicates: true })
-  return true
+/**
+ * Adds a member to a space that exists. Returns the key of the job that publishes the membership if this process dies first
+ * (change-store.ts).
+ */
+export async function insertMember(
+  tx: Tx,
+  { spaceId, entityId, joinedAt, lastReadSeq }: Member & { joinedAt: Date; lastReadSeq: number },
+): Promise<{ change: string }> {
+  const { change, enqueueSql } = unpublished(
+    'member',
+    Prisma.sql`SELECT "spaceId" AS id, "spaceId", "entityId" FROM joined`,
+  )
+  await tx.$executeRaw`
+    WITH joined AS (
+      INSERT INTO "Membership" ("spaceId", "entityId", "joinedAt", "lastReadSeq")
+      VALUES (${spaceId}, ${entityId}, ${joinedAt}, ${lastReadSeq}::int) RETURNING *
+    ) ${enqueueSql}`
+  return { change }
 }
 
-/** Ends all memberships of an entity. Returns the spaces in the order of their ids. */
-export async function deleteMembershipsOf(tx: Tx, entityId: string): Promise<string[]> {
+/**
+ * Ends a membership. Returns the key of the job that publishes the change if this process dies first; null if there was no such
+ * membership.
+ */
+export async function deleteMember(tx: Tx, { spaceId, entityId }: Member): Promise<{ change: string } | null> {
+  const { change, enqueueSql } = unpublished(
+    'member',
+    Prisma.sql`SELECT "spaceId" AS id, "spaceId", "entityId" FROM gone`,
+  )
+  const gone = await tx.$queryRaw<unknown[]>`
+    WITH gone AS (
+      DELETE FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${entityId} RETURNING "spaceId", "entityId"
+    ), former AS (
+      INSERT INTO "FormerMember" ("spaceId", "entityId") SELECT "spaceId", "entityId" FROM gone ON CONFLICT DO NOTHING
+    ), publication AS (${enqueueSql}) SELECT * FROM gone`
+  return gone.length === 0 ? null : { change }
+}
+
+/**
+ * Ends all memberships of an entity. Returns the spaces in the order of their ids, and the key of the jobs that publish the change
+ * if this process dies first (change-store.ts).
+ */
+export async function deleteMembershipsOf(tx: Tx, entityId: string): Promise<{ spaceIds: string[]; change: string }> {
+  const source = Prisma.sql`SELECT "spaceId" AS id, "spaceId", ${entityId}::text AS "entityId" FROM gone`
+  const { change, enqueueSql } = unpublished('member', source)
   const rows = await tx.$queryRaw<{ spaceId: string }[]>`
     WITH gone AS (DELETE FROM "Membership" WHERE "entityId" = ${entityId} RETURNING "spaceId"), former AS (
       INSERT INTO "FormerMember" ("spaceId", "entityId") SELECT "spaceId", ${entityId} FROM gone ON CONFLICT DO NOTHING
-    ) SELECT "spaceId" FROM gone ORDER BY "spaceId"`
-  return rows.map(({ spaceId }) => spaceId)
+    ), publication AS (${enqueueSql}) SELECT "spaceId" FROM gone ORDER BY "spaceId"`
+  return { spaceIds: rows.map(({ spaceId }) => spaceId), change }
 }
 
 /** Removes all members of a deleted space, and the record of its former members. */

@@ -5,6 +5,7 @@ import type { Tx } from '../platform/db.ts'
 import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from '../rules/message.ts'
 import { type FinalMessageStatus, OPEN_MESSAGE_STATUSES } from '../rules/statuses.ts'
 import type { ReplyPlace } from '../rules/threads.ts'
+import { unpublished } from './change-store.ts'
 import { deleteFilesOfMessages } from './file-store.ts'
 import type { Fork } from './fork-store.ts'
 
@@ -181,12 +182,14 @@ export async function rewriteMessage(
   tx: Tx,
   id: string,
   { parts, marks }: { parts: MessagePart[]; marks: Marks },
-): Promise<Message & { editedAt: Date }> {
+): Promise<Message & { editedAt: Date; change: string }> {
+  const job = unpublished('message', Prisma.sql`SELECT ${id}::text AS id, ${id}::text AS "messageId"`)
   const [row] = await tx.$queryRaw<(MessageRow & { editedAt: Date })[]>`
+    WITH publication AS (${job.enqueueSql})
     UPDATE "Message" SET parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)}, "editedAt" = clock_timestamp()
     WHERE id = ${id} RETURNING *`
   if (row === undefined) throw new Error(`message ${id} to be edited does not exist`)
-  return { ...messageOfRow(row), editedAt: row.editedAt }
+  return { ...messageOfRow(row), editedAt: row.editedAt, change: job.change }
 }
 
 /** Marks a message of a human as posted by an admin who acted as its sender. */
@@ -252,17 +255,21 @@ export async function emojisOf(tx: Tx, messageId: string): Promise<string[]> {
 
 /**
  * Adds or removes a reaction.
- * @returns false if the reaction already existed, or did not exist
+ * @returns the key of the job that publishes the change if this process dies first (change-store.ts); null if the reaction
+ *   already existed, or did not exist
  */
-export async function setReaction(tx: Tx, reaction: Reaction, on: boolean): Promise<boolean> {
+export async function setReaction(tx: Tx, reaction: Reaction, on: boolean): Promise<{ change: string } | null> {
   const { messageId, emoji, entityId } = reaction
-  const changed = on
-    ? await tx.$executeRaw`INSERT INTO "MessageReaction" ("messageId", emoji, "entityId", "createdAt")
+  const job = unpublished('message', Prisma.sql`SELECT "messageId" AS id, "messageId" FROM changed`)
+  const write = on
+    ? Prisma.sql`INSERT INTO "MessageReaction" ("messageId", emoji, "entityId", "createdAt")
         VALUES (${messageId}, ${emoji}, ${entityId}, clock_timestamp()) ON CONFLICT DO NOTHING`
-    : (await tx.messageReaction.deleteMany({ where: reaction })).count
-  if (changed === 0) return false
+    : Prisma.sql`DELETE FROM "MessageReaction" WHERE "messageId" = ${messageId} AND emoji = ${emoji} AND "entityId" = ${entityId}`
+  const changed = await tx.$queryRaw<unknown[]>`
+    WITH changed AS (${write} RETURNING "messageId"), publication AS (${job.enqueueSql}) SELECT * FROM changed`
+  if (changed.length === 0) return null
   await tx.message.update({ where: { id: messageId }, data: { reactionCount: { increment: on ? 1 : -1 } } })
-  return true
+  return { change: job.change }
 }
 
 /** Removes all reactions of an entity. */

@@ -2,6 +2,7 @@ import { type OutcomeKind, Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { ANSWERED, type Verdict } from '../rules/routing.ts'
+import type { Unpublished } from './change-store.ts'
 import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
 // The only writer of Outcome, the result of a message for an agent of its space.
@@ -66,13 +67,19 @@ const timeSql = (field: 'readingSince' | 'readAt') => Prisma.raw(`to_timestamp((
 const valuesOf = ({ messageId, agentId, kind, reason, error = null, runId }: OutcomeChange): Prisma.Sql =>
   Prisma.sql`VALUES (${messageId}, ${agentId}, ${kind}::"OutcomeKind", ${reason}, ${error}, ${runId})`
 
+/** The source of the job that publishes the messages whose outcomes `setOutcomes` has changed. */
+export const CHANGED_OUTCOMES_SQL = Prisma.sql`
+  SELECT DISTINCT "messageId" AS id, "messageId" FROM changed WHERE "spaceId" IS NOT NULL`
+
 /**
  * Overwrites outcomes. If an outcome occurs several times, the last change applies.
+ * @param job a job from CHANGED_OUTCOMES_SQL, which the statement enqueues; null for none
  * @returns the spaces of those messages that exist
  */
 export async function setOutcomes(
   tx: Tx,
   changes: readonly OutcomeChange[],
+  job: Unpublished | null = null,
 ): Promise<{ messageId: string; spaceId: string }[]> {
   if (changes.length === 0) return []
   const last = new Map(changes.map((change) => [`${change.messageId} ${change.agentId}`, change]))
@@ -81,9 +88,12 @@ export async function setOutcomes(
       ARRAY(SELECT jsonb_array_elements_text(coalesce(cycle->'label', '[]'))), ${timeSql('readingSince')}, ${timeSql('readAt')}
     FROM jsonb_to_recordset(${jsonbText([...last.values()])}::jsonb)
       AS c("messageId" text, "agentId" text, kind text, reason text, error text, "runId" text, cycle jsonb)`
+  const publication = job === null ? Prisma.empty : Prisma.sql`, publication AS (${job.enqueueSql})`
   const set = await tx.$queryRaw<{ messageId: string; spaceId: string | null }[]>`
-    ${upsertSql(rows, 'overwrite', COLUMNS_OF_CYCLE)}
-    RETURNING "messageId", (SELECT "spaceId" FROM "Message" WHERE id = "messageId") AS "spaceId"`
+    WITH changed AS (
+      ${upsertSql(rows, 'overwrite', COLUMNS_OF_CYCLE)}
+      RETURNING "messageId", (SELECT "spaceId" FROM "Message" WHERE id = "messageId") AS "spaceId"
+    )${publication} SELECT "messageId", "spaceId" FROM changed`
   return set.flatMap(({ messageId, spaceId }) => (spaceId === null ? [] : [{ messageId, spaceId }]))
 }
 

@@ -2,6 +2,7 @@ import { Prisma, type Space } from '../generated/prisma/client.ts'
 import { NotFoundError } from '../lib/errors.ts'
 import { prefixOf } from '../lib/ids.ts'
 import type { Database, Tx } from '../platform/db.ts'
+import { unpublished } from './change-store.ts'
 
 // The statements that write "Space" and "SpaceCreator", except code in operation/, which processes many tables
 // generically.
@@ -14,11 +15,27 @@ export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of
  * @throws NotFoundError
  */
 export async function lockSpace(tx: Tx, spaceId: string): Promise<Space> {
+  return lockSpaceWith(tx, spaceId, Prisma.empty)
+}
+
+async function lockSpaceWith(tx: Tx, spaceId: string, withClause: Prisma.Sql): Promise<Space> {
   if (prefixOf(spaceId) !== 'spc') throw new NotFoundError(NO_SUCH_SPACE)
   const [space] = await tx.$queryRaw<Space[]>`
-    SELECT * FROM "Space" WHERE id = ${spaceId} AND "deletedAt" IS NULL FOR UPDATE`
+    ${withClause} SELECT * FROM "Space" WHERE id = ${spaceId} AND "deletedAt" IS NULL FOR UPDATE`
   if (space === undefined) throw new NotFoundError(NO_SUCH_SPACE)
   return space
+}
+
+/**
+ * Locks a space as `lockSpace` does, for a change to its settings or its deletion. `change` is the key of the job that publishes
+ * the change if this process dies first (change-store.ts). @throws NotFoundError
+ */
+export async function lockChangingSpace(tx: Tx, spaceId: string): Promise<{ space: Space; change: string }> {
+  const { change, enqueueSql } = unpublished(
+    'space',
+    Prisma.sql`SELECT ${spaceId}::text AS id, ${spaceId}::text AS "spaceId"`,
+  )
+  return { space: await lockSpaceWith(tx, spaceId, Prisma.sql`WITH publication AS (${enqueueSql})`), change }
 }
 
 /** Locks the spaces of an entity that is being deleted until the transaction ends. */

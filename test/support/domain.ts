@@ -94,7 +94,9 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
     logger,
     metrics: new Registry(),
     secretBox: createSecretBox('a-secret-key-for-tests-of-32-or-more'),
-  } as unknown as Platform // without `jobs`: nothing wakes agents here
+    // Nothing performs jobs here.
+    jobs: { withdraw() {} },
+  } as unknown as Platform
   const visibility = createVisibility(platform)
   const publisher = createSpacePublisher(platform)
   const members = createMembers(platform)

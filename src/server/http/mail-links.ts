@@ -56,7 +56,8 @@ export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler
     const used = await signIns.redeem(request.socket.remoteAddress, () => mailLinks.use(code, input))
     if (used === null) return sendJson(response, 404, { error: USED_UP })
     if (used.type === 'confirmed') return sendJson(response, 200, { email: used.email }, NO_STORE)
-    const { humanId, spaceIds } = used
+    const { humanId, joined } = used
+    const spaceIds = joined.map(({ spaceId }) => spaceId)
     const browser = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
     const cookie = await sessions.openForHuman({ humanId, by: 'mail', ...browser })
     setSessionCookie(request, response, cookie, publicUrl)
