@@ -200,7 +200,7 @@ function LostConnection() {
 
 /** Shown while an admin acts as somebody, until the token ends. */
 function ActingAs() {
-  const { viewer, actingUntil, goBack } = useSession()
+  const { viewer, actingUntil, isActedByOperator, goBack } = useSession()
   useEffect(() => {
     if (actingUntil === null) return
     const timer = setTimeout(goBack, Math.max(0, Date.parse(actingUntil) - Date.now()))
@@ -211,7 +211,10 @@ function ActingAs() {
   return (
     <p className="lost acting" role="status">
       <span className="grow">
-        You act as <b>{name}</b> until <Time at={actingUntil} />. Your messages are marked, and {name} sees it.
+        You act as <b>{name}</b> until <Time at={actingUntil} />.{' '}
+        {isActedByOperator
+          ? `Your messages look like ${name}’s own, but the audit log records them, and ${name} sees this session in the profile.`
+          : `Your messages are marked, and ${name} sees it.`}
       </span>
       <Button look="quiet" onClick={goBack}>
         Stop

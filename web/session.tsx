@@ -12,6 +12,8 @@ const OPERATOR_KEY = `parley.operator${basePath}`
 /** The operator signed in by the session cookie, which is still there. */
 const BY_COOKIE = 'cookie'
 const ACTING_KEY = `parley.acting${basePath}`
+/** Set if the viewer who acts is the operator, who is no human. */
+const BY_OPERATOR_KEY = `parley.acting-operator${basePath}`
 
 /**
  * The viewer of the console: who is signed in, and the operator's token while an operator continues as a person.
@@ -27,6 +29,8 @@ export interface Session {
   mayGoBack: boolean
   /** Until when an admin acts as this human; null if nobody does. */
   actingUntil: string | null
+  /** Whether the operator acts as this human. Then messages have no `actingAdmin`. */
+  isActedByOperator: boolean
   /** Continues as somebody else. `actingUntil`: the token is one of `actAs`. An operator's own token is kept. */
   become(token: string, actingUntil?: string): void
   /** Continues as the operator or admin, on the page from which they became somebody else. */
@@ -139,16 +143,20 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
       humanId: viewer.viewer?.human?.id ?? null,
       mayGoBack: sessionStorage.getItem(OPERATOR_KEY) !== null,
       actingUntil: sessionStorage.getItem(ACTING_KEY),
+      isActedByOperator: sessionStorage.getItem(BY_OPERATOR_KEY) !== null,
       become(next, actingUntil) {
         if (viewer.viewer?.isAdmin) sessionStorage.setItem(OPERATOR_KEY, token ?? BY_COOKIE)
-        if (actingUntil !== undefined) sessionStorage.setItem(ACTING_KEY, actingUntil)
+        if (actingUntil !== undefined) {
+          sessionStorage.setItem(ACTING_KEY, actingUntil)
+          if (scope === 'ADMIN') sessionStorage.setItem(BY_OPERATOR_KEY, 'yes')
+        }
         onToken(next)
       },
       goBack() {
         const operator = sessionStorage.getItem(OPERATOR_KEY)
         // The pages with “Act as” and “Try it”.
         const origin = sessionStorage.getItem(ACTING_KEY) === null ? '/start' : '/people'
-        for (const key of [OPERATOR_KEY, ACTING_KEY]) sessionStorage.removeItem(key)
+        for (const key of [OPERATOR_KEY, ACTING_KEY, BY_OPERATOR_KEY]) sessionStorage.removeItem(key)
         if (operator !== BY_COOKIE) {
           onToken(operator)
           return go(origin)
@@ -158,7 +166,7 @@ export function SessionProvider({ token, onToken, onRefused, children }: Session
         location.assign(addressOf(origin))
       },
       signOut() {
-        for (const key of [TOKEN_KEY, OPERATOR_KEY, ACTING_KEY]) sessionStorage.removeItem(key)
+        for (const key of [TOKEN_KEY, OPERATOR_KEY, ACTING_KEY, BY_OPERATOR_KEY]) sessionStorage.removeItem(key)
         forgetKept()
         // If the session ends, the server ends the subscription too.
         void unsubscribe(null).catch(() => {})

@@ -61,9 +61,10 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
         await lockAgentRow(tx, agentId)
         const { places, label } = by?.marks ?? UNMARKED
         await upsertMemories(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })
-        await checkNumberOfNotes(tx, MEMORIES, { agentId, marks: { places, label } })
-        return tx.$queryRaw<Memory[]>`
+        const rows = await tx.$queryRaw<Memory[]>`
           SELECT * FROM "Memory" WHERE "agentId" = ${agentId} AND ${isKnownTo({ places, label })} ORDER BY key, id`
+        await checkNumberOfNotes(tx, MEMORIES, { agentId, marks: { places, label }, known: rows.length })
+        return rows
       })
     },
     async delete(agentId, keys, by) {

@@ -228,4 +228,38 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await ofSpace.getByText('active', { exact: true }).waitFor(PATIENCE)
     await ofSpace.getByText('0 of 10 calls').waitFor(PATIENCE)
   }, 90_000)
+
+  test('the operator who acts as a person cannot decide and moves no read position, and the console says so', async () => {
+    const tools = [{ ...ORDER, approval: { quorum: 1 } }]
+    const [human, agent] = [await parley.human('Keziah'), await parley.agent('Keeper', { tools })]
+    const space = await parley.space(human, [agent.id])
+    const orders = [{ toolCall: 'order', input: { item: 'Fleece', quantity: 1 } }]
+    parley.models.script(forAgent(agent.name, steps(orders, [{ text: 'ok' }])))
+    await parley.send(human, space.id, 'Order some.')
+    const shown = await openAs(parley.admin, '/people')
+    const { page, message, say, violations } = shown
+    const marks: string[] = []
+    page.on('request', (request) => {
+      if (request.postData()?.includes('ConsoleMarkRead') === true) marks.push(request.url())
+    })
+    await page.getByRole('button', { name: 'Act as Keziah' }).click(PATIENCE)
+    await page.getByRole('status').getByText('You act as Keziah').waitFor(PATIENCE)
+    await page.getByRole('status').getByText('Your messages look like Keziah’s own').waitFor(PATIENCE)
+    await page.evaluate(`history.pushState(null, '', '/spaces/${space.id}')`)
+    await call(shown).getByText('Only Keziah can decide.').waitFor(PATIENCE)
+    for (const name of ['Approve', 'Deny'])
+      expect(await call(shown).getByRole('button', { name, exact: true }).isDisabled()).toBe(true)
+    expect(await call(shown).getByRole('button', { name: 'I’ll handle this' }).count()).toBe(0)
+    await message('Order some.').waitFor(PATIENCE)
+    // The timer of the read position is shorter and was set before.
+    await page.evaluate('new Promise((done) => setTimeout(done, 1000))')
+    expect(marks).toEqual([])
+    expect(await violations()).toEqual([])
+    await say('Wait for me.')
+    await message('Wait for me.').waitFor(PATIENCE)
+    const { auditEntry } = parley.app.platform.db.prisma
+    const recorded = await auditEntry.findMany({ where: { actorId: human.id } })
+    expect(recorded.map(({ action, refused }) => [action, refused])).toContainEqual(['sendMessage', false])
+    expect(recorded.filter(({ refused }) => refused)).toEqual([])
+  }, 90_000)
 })

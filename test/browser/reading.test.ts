@@ -42,6 +42,32 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await line.waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
+  test('leaving a space asks first', async () => {
+    const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    const memberIds = [human.id, bob.id]
+    const cellar = await parley.app.domain.spaces.create(parley.admin, {
+      name: 'Cellar',
+      routing: 'BROADCAST',
+      memberIds,
+    })
+    const { page, violations } = await openAs(human, `/spaces/${cellar.id}`)
+    const isMember = () =>
+      parley.app.platform.db.prisma.membership.count({ where: { spaceId: cellar.id, entityId: human.id } })
+    await page.getByRole('button', { name: /members, details/ }).click(PATIENCE)
+    const leave = page.getByRole('button', { name: 'Leave this space' })
+    const question = page.getByRole('dialog', { name: 'Leave Cellar?' })
+    await leave.click(PATIENCE)
+    await question.getByText('a member or an admin has to add you again').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    await question.getByRole('button', { name: 'Back' }).click()
+    await question.waitFor({ ...PATIENCE, state: 'hidden' })
+    expect(await isMember()).toBe(1)
+    await leave.click()
+    await question.getByRole('button', { name: 'Leave', exact: true }).click(PATIENCE)
+    await page.getByRole('link', { name: 'Cellar' }).waitFor({ ...PATIENCE, state: 'detached' })
+    expect(await isMember()).toBe(0)
+  }, 90_000)
+
   test('a pending call is shown as a browser notification with a link, if the person allowed notifications', async () => {
     const { human, agent, space } = await parley.room('Asker', {
       tools: [{ name: 'ask', description: 'Asks.', inputSchema: { type: 'object' }, execution: 'SPACE' as const }],

@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     await page.getByRole('button', { name: 'Sign out' }).waitFor(PATIENCE)
     expect(await page.context().cookies()).toEqual([])
     const tab = await anotherTab(page)
-    await tab.getByLabel('Token').waitFor(PATIENCE)
+    await tab.getByLabel('Token (from the server’s first start, or from your admin)').waitFor(PATIENCE)
   })
 
   test('a person creates a join link, and another person signs in with it and joins', async () => {

@@ -58,8 +58,14 @@ describe.skipIf(!hasBrowser)('tools are set up without JSON', () => {
     await page.getByRole('tab', { name: 'Tools' }).click(PATIENCE)
     await page.getByRole('button', { name: 'New server' }).click()
     const form = page.getByRole('form', { name: 'MCP server' })
-    await form.getByLabel('Name', { exact: true }).fill('math')
+    const name = form.getByLabel('Name', { exact: true })
+    const complaint = () => name.evaluate((field) => (field as HTMLInputElement).validationMessage)
     await form.getByLabel('URL').fill(mcp.url)
+    await name.fill('the math')
+    await form.getByRole('button', { name: 'Save' }).click()
+    expect(await complaint()).toBe('Use only letters, digits, _ and -, at most 64.')
+    await name.fill('math')
+    expect(await complaint()).toBe('')
     await form.getByRole('button', { name: 'Connect' }).click()
     await form.getByText('wants credentials').waitFor(PATIENCE)
     await form.getByRole('button', { name: 'Add a header' }).click()
@@ -90,6 +96,14 @@ describe.skipIf(!hasBrowser)('tools are set up without JSON', () => {
     await until('the change to be confirmed', async () =>
       (await serversOf(agent.id))[0]?.tools.every(({ confirmed }) => confirmed),
     )
+
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Remove math' }).click(PATIENCE)
+    const removing = page.getByRole('dialog', { name: 'Remove math?' })
+    await removing.getByText('The agent loses the tools of this server').waitFor(PATIENCE)
+    expect(await serversOf(agent.id)).toHaveLength(1)
+    await removing.getByRole('button', { name: 'Remove', exact: true }).click()
+    await until('the server to be removed', async () => (await serversOf(agent.id)).length === 0)
   }, 90_000)
 
   test('an operation of an OpenAPI document is chosen, tried with a key, and becomes a tool', async () => {

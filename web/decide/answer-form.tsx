@@ -6,18 +6,20 @@ import { Button } from '../ui/button.tsx'
 import { AreaField, Form } from '../ui/field.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { InputForm } from './input-form.tsx'
+import { OnlyInPerson } from './only-in-person.tsx'
 import { SUBMIT_TOOL_RESULT } from './operations.ts'
 
 /** Answers a waiting call: with a form for its schema, with yes or no, or with any text or JSON. */
 export function AnswerForm({ call }: { call: ToolCall }) {
   const { resultSchema } = call
-  const { connection, isHuman } = useSession()
+  const { connection, isHuman, actingUntil } = useSession()
   const [isFree, setFree] = useState(false)
   const answer = useDo(async (result: unknown) => {
     const { submitToolResult } = await connection.ask(SUBMIT_TOOL_RESULT, { toolCallId: call.id, result })
     payloadOf(submitToolResult, 'SubmitToolResultPayload')
   })
   if (!isHuman || call.waitsFor === 'MESSAGE') return null
+  if (actingUntil !== null) return <OnlyInPerson verb="answer" />
   if (isObject(resultSchema)) {
     return (
       <InputForm

@@ -10,6 +10,7 @@ import { callsLike, DecideAlike } from './decide-alike.tsx'
 import { type Decision, Decisions } from './decisions.tsx'
 import { GrantForm } from './grant-form.tsx'
 import { InputForm } from './input-form.tsx'
+import { OnlyInPerson } from './only-in-person.tsx'
 import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL, GRANTS } from './operations.ts'
 
 type Approval = NonNullable<ToolCall['approval']>
@@ -23,15 +24,18 @@ interface Deciding {
 /** The approval of a call: its state, its decisions, and a form for viewers who may decide. */
 export function ApprovalView({ call }: { call: ToolCall }) {
   const { approval, authorization } = call
+  const { actingUntil } = useSession()
   if (approval === null) return null
   const { state, decisions, mayDecide } = approval
   const progress = wordsOfProgress(approval)
+  const isDeciding = state === 'PENDING' && mayDecide
   return (
     <div className="approval">
       {authorization !== null && <p className="note">{authorization.text}</p>}
       {state === 'PENDING' && authorization === null && progress !== '' && <p className="note">{progress}</p>}
       <Decisions decisions={decisions} addition={(decision) => <Allowed call={call} decision={decision} />} />
-      {state === 'PENDING' && mayDecide && <DecideForm call={call} approval={approval} />}
+      {isDeciding && actingUntil !== null && <OnlyInPerson verb="decide" />}
+      {isDeciding && actingUntil === null && <DecideForm call={call} approval={approval} />}
     </div>
   )
 }
@@ -195,13 +199,14 @@ function ReasonField({ reason, onReason }: { reason: string; onReason(reason: st
 
 /** Claims a call, so that two people do not handle it at once. */
 export function Claim({ call }: { call: ToolCall }) {
-  const { connection, humanId } = useSession()
+  const { connection, humanId, actingUntil } = useSession()
   const claim = useDo(async (release: boolean) => {
     const made = await connection.ask(CLAIM_TOOL_CALL, { input: { toolCallId: call.id, release } })
     payloadOf(made.claimToolCall, 'ClaimToolCallPayload')
   })
   const { claimedBy } = call
-  if (humanId === null || (claimedBy !== null && claimedBy.id !== humanId)) return null
+  if (humanId === null || actingUntil !== null) return null
+  if (claimedBy !== null && claimedBy.id !== humanId) return null
   return (
     <>
       <Button look="quiet" isBusy={claim.isBusy} onClick={() => claim.start(claimedBy !== null)}>

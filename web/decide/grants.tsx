@@ -11,6 +11,7 @@ import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
 import { Decisions } from './decisions.tsx'
 import { wordsOfSchema } from './grant-bounds.ts'
+import { OnlyInPerson } from './only-in-person.tsx'
 import { DECIDE_GRANT, GRANT_OF_CALL, REVOKE_GRANT } from './operations.ts'
 import { useGrants } from './use-grants.ts'
 
@@ -98,6 +99,7 @@ export function GrantOfCall({ call }: { call: ToolCall }) {
 
 function GrantView({ grant }: { grant: ConsoleGrantFragment }) {
   const { agent, toolName, space, state, quorum, decisions, mayDecide, proposedBy, revokedBy } = grant
+  const { actingUntil } = useSession()
   const approvals = decisions.filter(({ approve, counts }) => approve && counts).length
   return (
     <li className="grant" aria-label={`Standing grant for ${toolName}`}>
@@ -126,8 +128,9 @@ function GrantView({ grant }: { grant: ConsoleGrantFragment }) {
         )}
       </p>
       {decisions.length > 1 && <Decisions decisions={decisions} />}
-      {mayDecide && <DecideGrant grant={grant} />}
-      {isLive(grant) && <Revoke grant={grant} />}
+      {mayDecide && actingUntil !== null && <OnlyInPerson verb="decide" />}
+      {mayDecide && actingUntil === null && <DecideGrant grant={grant} />}
+      {isLive(grant) && actingUntil === null && <Revoke grant={grant} />}
     </li>
   )
 }

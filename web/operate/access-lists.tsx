@@ -1,7 +1,10 @@
+import { useState } from 'react'
 import { payloadOf } from '../../client/index.ts'
+import type { ConsoleTokensQuery } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
+import { Confirm } from '../ui/confirm.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Moment } from '../ui/time.tsx'
@@ -26,12 +29,15 @@ export function AccessLists() {
 function Tokens({ page }: { page: PageOfList }) {
   const { connection } = useSession()
   const ask = useAsk(TOKENS, { after: page.after })
-  const revoke = useDo(async (id: string) =>
-    payloadOf((await connection.ask(REVOKE_TOKEN, { id })).revokeAccessToken, 'RevokeAccessTokenPayload'),
-  )
+  const [revokedId, setRevokedId] = useState<string | null>(null)
+  const revoke = useDo(async (id: string) => {
+    payloadOf((await connection.ask(REVOKE_TOKEN, { id })).revokeAccessToken, 'RevokeAccessTokenPayload')
+    setRevokedId(null)
+  })
   if (ask.data === undefined) return <Unanswered what="tokens" ask={ask} />
   const { accessTokens } = ask.data
   const tokens = (accessTokens?.edges ?? []).map(({ node }) => node).filter(({ revokedAt }) => revokedAt === null)
+  const revoked = tokens.find(({ id }) => id === revokedId)
   return (
     <>
       {tokens.length === 0 && page.after === null && page.isLast && (
@@ -39,7 +45,7 @@ function Tokens({ page }: { page: PageOfList }) {
       )}
       <ul className="rows">
         {tokens.map(({ id, scope, serviceName, human, createdAt, lastUsedAt }) => {
-          const whose = human?.name ?? serviceName ?? 'an operator'
+          const whose = ownerOf({ human, serviceName })
           return (
             <li key={id} className="plain-row">
               <span className="kind">{scope.toLowerCase()}</span>
@@ -56,7 +62,7 @@ function Tokens({ page }: { page: PageOfList }) {
                   )}
                 </span>
               </span>
-              <Button look="danger" onClick={() => revoke.start(id)} aria-label={`Revoke a token of ${whose}`}>
+              <Button look="danger" onClick={() => setRevokedId(id)} aria-label={`Revoke a token of ${whose}`}>
                 Revoke
               </Button>
             </li>
@@ -68,9 +74,30 @@ function Tokens({ page }: { page: PageOfList }) {
           More tokens
         </More>
       )}
-      <Refused error={revoke.error} />
+      <Confirm
+        title={`Revoke the token of ${revoked === undefined ? '' : ownerOf(revoked)}?`}
+        submit="Revoke"
+        open={revoked !== undefined}
+        onOpenChange={(open) => !open && setRevokedId(null)}
+        isBusy={revoke.isBusy}
+        error={revoke.error}
+        onConfirm={() => revoked !== undefined && revoke.start(revoked.id)}
+      >
+        <p>{revoked !== undefined && wordsOfRevoking(revoked)} This cannot be undone.</p>
+      </Confirm>
     </>
   )
+}
+
+type Owned = Pick<NonNullable<ConsoleTokensQuery['accessTokens']>['edges'][number]['node'], 'human' | 'serviceName'>
+
+const ownerOf = ({ human, serviceName }: Owned) => human?.name ?? serviceName ?? 'an operator'
+
+/** Returns who loses access if a token is revoked. */
+function wordsOfRevoking({ human, serviceName }: Owned): string {
+  if (human !== null) return `${human.name} is signed out wherever this token signed in.`
+  if (serviceName !== null) return `The service ${serviceName} loses its access.`
+  return 'The operator who uses this token is signed out. If you signed in with it, that is you.'
 }
 
 function Webhooks({ page }: { page: PageOfList }) {

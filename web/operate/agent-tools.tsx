@@ -23,6 +23,7 @@ import { isPrivateAddress } from './private-address.ts'
 import { RemoteAgent } from './remote-agent.tsx'
 import { SchemaFields } from './schema-fields.tsx'
 import { rowsOf } from './schema-rows.ts'
+import { ToolNameField } from './tool-name-field.tsx'
 import { ToolTrial } from './tool-trial.tsx'
 
 type Tool = ConsoleToolFragment
@@ -228,7 +229,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
   return (
     <div ref={box}>
       <Form label="Tool" submit="Save" isBusy={isBusy} error={failure ?? error} onSubmit={submit}>
-        <TextField label="Name" name="name" defaultValue={tool?.name} required pattern="[A-Za-z0-9_\-]{1,64}" />
+        <ToolNameField defaultValue={tool?.name} />
         <AreaField
           label="Description for the model"
           name="description"

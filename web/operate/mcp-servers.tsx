@@ -4,11 +4,13 @@ import type { ConsoleConnectMcpServerMutation, ConsoleMcpServerFragment } from '
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
+import { Confirm } from '../ui/confirm.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { HeaderFields, headersIn } from './header-fields.tsx'
 import { policyInputOf } from './policy-input.ts'
+import { ToolNameField } from './tool-name-field.tsx'
 import { CONFIRM_MCP_TOOLS, CONNECT_MCP_SERVER } from './tool-operations.ts'
 
 type Server = ConsoleMcpServerFragment
@@ -77,6 +79,7 @@ interface ServerRowProps {
 
 function ServerRow({ server, onEdit, onRemove }: ServerRowProps) {
   const { name, url, allowedTools, tools, problems } = server
+  const [isRemoving, setRemoving] = useState(false)
   const waiting = tools.filter(({ confirmed }) => !confirmed).length
   return (
     <li className="tool-row">
@@ -93,7 +96,19 @@ function ServerRow({ server, onEdit, onRemove }: ServerRowProps) {
         ))}
       </div>
       <Button onClick={onEdit}>Edit</Button>
-      <IconButton label={`Remove ${name}`} icon="cross" onClick={onRemove} />
+      <IconButton label={`Remove ${name}`} icon="cross" onClick={() => setRemoving(true)} />
+      <Confirm
+        title={`Remove ${name}?`}
+        submit="Remove"
+        open={isRemoving}
+        onOpenChange={setRemoving}
+        onConfirm={() => {
+          setRemoving(false)
+          onRemove()
+        }}
+      >
+        <p>The agent loses the tools of this server, and its stored headers are deleted.</p>
+      </Confirm>
     </li>
   )
 }
@@ -149,14 +164,10 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           onSave({ ...(server === null ? {} : inputOf(server)), ...serverIn(values, server, tools) })
         }
       >
-        <TextField
-          label="Name"
-          name="name"
+        <ToolNameField
           defaultValue={server?.name}
           readOnly={server !== null}
           hint="The tools are named after the server: name__tool."
-          pattern="[A-Za-z0-9_\-]{1,64}"
-          required
         />
         <TextField label="URL" name="url" type="url" defaultValue={server?.url} required />
         <HeaderFields stored={server?.headerNames ?? []} />

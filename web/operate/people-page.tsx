@@ -86,7 +86,7 @@ interface PersonProps {
 }
 
 function Person({ person: { id, name, kind, role, email, createdAt, erasedAt } }: PersonProps) {
-  const { connection, become, humanId } = useSession()
+  const { connection, become, humanId, viewer } = useSession()
   const [, go] = useLocation()
   const [isInviting, setInviting] = useState(false)
   const act = useDo(async (_: null) => {
@@ -102,7 +102,7 @@ function Person({ person: { id, name, kind, role, email, createdAt, erasedAt } }
           <b>{name}</b> {role === 'ADMIN' && <span className="kind">admin</span>}{' '}
           <span className="note">
             since <Moment at={createdAt} />
-            {email === null && ', no address'}
+            {email === null && ', no email'}
           </span>
         </span>
         {erasedAt === null && (
@@ -116,7 +116,11 @@ function Person({ person: { id, name, kind, role, email, createdAt, erasedAt } }
                 onClick={() => act.start(null)}
                 isBusy={act.isBusy}
                 aria-label={`Act as ${name}`}
-                title={`For 30 minutes. Your messages are marked, and ${name} sees it.`}
+                title={
+                  viewer.viewer?.scope === 'ADMIN'
+                    ? `For 30 minutes. The audit log records it, and ${name} sees it in the profile.`
+                    : `For 30 minutes. Your messages are marked, and ${name} sees it.`
+                }
               >
                 Act as
               </Button>

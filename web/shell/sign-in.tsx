@@ -90,7 +90,7 @@ function SignInByToken({ isJoining, onToken }: SignInByTokenProps) {
   return (
     <Form label="Sign in" submit="Sign in" isBusy={false} error={null} onSubmit={submit}>
       <TextField
-        label="Token"
+        label={isJoining ? 'Token (from your admin)' : 'Token (from the server’s first start, or from your admin)'}
         name="token"
         type="password"
         required

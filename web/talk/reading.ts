@@ -10,14 +10,16 @@ const READ_PAUSE_MS = 400
  * marker of its thread, any other message that of the space: create one instance for each.
  */
 export function useReading(spaceId: string, onMarked?: (seq: number) => void): (message: Message) => void {
-  const { connection, isHuman } = useSession()
+  const { connection, isHuman, actingUntil } = useSession()
+  // The server moves the read marker only for the person.
+  const isReading = isHuman && actingUntil === null
   const marked = useRef(0)
   const seen = useRef<Message | null>(null)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
   useEffect(() => () => clearTimeout(timer.current), [])
   return useCallback(
     (message) => {
-      if (!isHuman || message.seq <= marked.current) return
+      if (!isReading || message.seq <= marked.current) return
       const isWaiting = seen.current !== null
       seen.current = message
       if (!isWaiting) timer.current = setTimeout(() => void mark(), READ_PAUSE_MS)
@@ -37,6 +39,6 @@ export function useReading(spaceId: string, onMarked?: (seq: number) => void): (
         }
       }
     },
-    [connection, isHuman, spaceId, onMarked],
+    [connection, isReading, spaceId, onMarked],
   )
 }

@@ -11,6 +11,7 @@ import { useWordsBelow } from '../operate/spaces-of-agents.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
+import { Confirm } from '../ui/confirm.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Folded } from '../ui/folded.tsx'
@@ -94,6 +95,7 @@ interface MembersProps {
 function Members({ title, members, space, stateOf }: MembersProps) {
   const { connection, humanId } = useSession()
   const [, go] = useLocation()
+  const [isLeaving, setLeaving] = useState(false)
   const remove = useDo(async (entityId: string) => {
     const { removeMember } = await connection.ask(REMOVE_MEMBER, { spaceId: space.id, entityId })
     payloadOf(removeMember, 'RemoveMemberPayload')
@@ -116,13 +118,24 @@ function Members({ title, members, space, stateOf }: MembersProps) {
             {stateOf(member)}
             <IconButton
               label={member.id === humanId ? 'Leave this space' : `Remove ${member.name}`}
-              icon={member.id === humanId ? 'out' : 'cross'}
-              onClick={() => remove.start(member.id)}
+              icon="cross"
+              onClick={() => (member.id === humanId ? setLeaving(true) : remove.start(member.id))}
             />
           </li>
         ))}
       </ul>
-      <Refused error={remove.error} />
+      {!isLeaving && <Refused error={remove.error} />}
+      <Confirm
+        title={`Leave ${space.name}?`}
+        submit="Leave"
+        open={isLeaving}
+        onOpenChange={setLeaving}
+        isBusy={remove.isBusy}
+        error={remove.error}
+        onConfirm={() => humanId !== null && remove.start(humanId)}
+      >
+        <p>You can no longer read or write here. To return, a member or an admin has to add you again.</p>
+      </Confirm>
     </section>
   )
 }

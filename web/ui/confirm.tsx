@@ -1,0 +1,37 @@
+import type { ReactNode } from 'react'
+import type { ParleyError } from '../../client/index.ts'
+import { Dialog } from './dialog.tsx'
+import { Form } from './field.tsx'
+
+interface ConfirmProps {
+  /** The question. */
+  title: string
+  open: boolean
+  onOpenChange(open: boolean): void
+  /** The label of the button that confirms. */
+  submit: string
+  isBusy?: boolean
+  error?: ParleyError | null
+  onConfirm(): void
+  /** What the action means. */
+  children: ReactNode
+}
+
+/** Asks before an action that cannot easily be undone. */
+export function Confirm({ title, open, onOpenChange, submit, isBusy, error, onConfirm, children }: ConfirmProps) {
+  return (
+    <Dialog title={title} open={open} onOpenChange={onOpenChange}>
+      <Form
+        label={title}
+        submit={submit}
+        look="danger"
+        isBusy={isBusy ?? false}
+        error={error ?? null}
+        onSubmit={onConfirm}
+        onBack={() => onOpenChange(false)}
+      >
+        {children}
+      </Form>
+    </Dialog>
+  )
+}
