@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await leave.click()
     await question.getByRole('button', { name: 'Leave', exact: true }).click(PATIENCE)
     await page.getByRole('link', { name: 'Cellar' }).waitFor({ ...PATIENCE, state: 'detached' })
-    expect(await isMember()).toBe(0)
+    await until('she is no longer a member', async () => (await isMember()) === 0)
   }, 90_000)
 
   test('a pending call is shown as a browser notification with a link, if the person allowed notifications', async () => {
