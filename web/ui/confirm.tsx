@@ -13,7 +13,7 @@ interface ConfirmProps {
   isBusy?: boolean
   error?: ParleyError | null
   onConfirm(): void
-  /** What the action means. */
+  /** The consequences of the action. */
   children: ReactNode
 }
 
