@@ -136,7 +136,7 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
   const checks: Check[] = [
     {
       at: Math.max(timeOf(run.queuedAt), trigger === undefined ? 0 : Date.parse(trigger.routedAt ?? trigger.createdAt)),
-      // What the trigger consists of is compared before.
+      // The parts of the trigger were compared before.
       rank: 7,
       run() {
         if (run.startedAt === null || replayedRun(run) !== undefined) return null
@@ -456,7 +456,7 @@ function compareEnd(
   if (isSameEnd) {
     const found = wording.compare(wordedEnd(run, recording), wordedEnd(replayed, rows))
     if (found === 'wording') notes.add("The error of a run differs in the server's own wording.")
-    // What a run that was cut off has used is estimated.
+    // The usage of a run that was cut off is estimated.
     if (found !== 'different') return run.status === 'COMPLETED' ? compareUsage(run, replayed, where) : null
   }
   const isBudget = [run.stopReason, replayed.stopReason].some(

@@ -209,8 +209,7 @@ function orderWaits(recording: Recording, nodes: Nodes, endOf: EndOf): void {
     if (cycles.has(runId) || (approvalState === null && !isAnsweredOutside(call))) continue
     const madeAt = Date.parse(createdAt)
     const next = recording.steps.find((step) => step.runId === runId && step.index === stepIndex + 1)
-    const shown =
-      next === undefined ? new Map() : textsIn(next, (content) => content.startsWith(WHILE_YOU_WAITED))
+    const shown = next === undefined ? new Map() : textsIn(next, (content) => content.startsWith(WHILE_YOU_WAITED))
     for (const message of recording.messages) {
       const end = endOf(message)
       const finishedAt = finishTimeOf(message)

@@ -97,7 +97,7 @@ const answers =
 const calls = (name: string) => (row: Row) => row['assistant']?.content?.[0]?.toolName === name
 
 const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, where: RegExp][] = [
-  // Who woke, and who did not.
+  // Wake-ups, and those that did not happen.
   ['the outcome of a message', 'approval', sets('Outcome', { kind: 'NOT_ROUTED' }), 'wake-up', /outcome of message 1 /],
   [
     'the number in the reason of an outcome',
@@ -152,7 +152,7 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     'wake-up',
     /The run run_\w+ of Ada/,
   ],
-  // What a model was shown.
+  // Prompts.
   ['the text of a person', 'approval', sets('Message', says('Good bye.')), 'prompt', /step 0/],
   ['the instructions of an agent', 'approval', sets('Agent', { instructions: 'Sing.' }), 'prompt', /step 0/],
   ['the instructions in a prompt', 'approval', sets('Step', replaces('Answer briefly.', 'Sing.')), 'prompt', /step 0/],
@@ -230,7 +230,7 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     'prompt',
     /step 0/,
   ],
-  // What was called.
+  // Calls.
   [
     'another tool in an answer',
     'approval',
@@ -316,7 +316,7 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     'arguments',
     /mentionAgent/,
   ],
-  // What was posted.
+  // Messages.
   ['the message of an agent', 'approval', sets('Message', says('x'), isText), 'message', /Message \d/],
   ['the status of a message', 'approval', sets('Message', { status: 'INTERRUPTED' }, isText), 'message', /Message \d/],
   [
@@ -367,7 +367,7 @@ const PLANTED: [name: string, room: Room, change: Change, kind: DivergenceKind, 
     'call',
     /send_message/,
   ],
-  // What it cost.
+  // Usage.
   ['the cost of a step', 'approval', sets('Step', { costNanos: 7 }), 'budget', /step 0/],
   [
     'the prices of models',

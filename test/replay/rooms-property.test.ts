@@ -20,7 +20,7 @@ const KINDS = Array.from({ length: Number(ROOMS) }, (_, n) => roomKind(Number(FI
   // A confidential space changes what recordings of other spaces contain.
   .toSorted((a, b) => Number(a.confidential) - Number(b.confidential))
 
-/** What the rooms of a shorter form contain that this test looks for. */
+/** The aspects that the rooms of a shorter form contain. */
 const OF_SHORT_FORM = [
   'a thread',
   'a deletion by a person',

@@ -297,13 +297,16 @@ export async function playRoom(
     return name === undefined ? undefined : decide(name, request)
   })
 
+  // One statement: between several, a call could settle unseen and its run continue.
   const rest = () =>
     until(`room ${round} is idle`, async () => {
-      const agentId = { in: agents.map(({ id }) => id) }
-      const active = await prisma.run.count({ where: { agentId, status: { in: ['QUEUED', 'RUNNING'] } } })
-      const events = await prisma.inboxEvent.count({ where: { agentId, doneAt: null, retryAt: null, quiet: false } })
-      const carried = await prisma.toolCall.count({ where: { agentId, carryAt: { not: null }, settledAt: null } })
-      return active + events + carried === 0
+      const ids = agents.map(({ id }) => id)
+      const [row] = await prisma.$queryRaw<{ isBusy: boolean }[]>`
+        SELECT EXISTS (SELECT 1 FROM "Run" WHERE "agentId" = ANY(${ids}) AND (
+            status IN ('QUEUED', 'RUNNING') OR (status = 'WAITING_TOOL' AND "claimableAt" IS NOT NULL)))
+          OR EXISTS (SELECT 1 FROM "InboxEvent" WHERE "agentId" = ANY(${ids}) AND "doneAt" IS NULL AND "retryAt" IS NULL AND NOT quiet)
+          OR EXISTS (SELECT 1 FROM "ToolCall" WHERE "agentId" = ANY(${ids}) AND "carryAt" IS NOT NULL AND "settledAt" IS NULL) AS "isBusy"`
+      return row?.isBusy === false
     })
   const waitingCall = () =>
     until('a call waits', () =>
@@ -319,7 +322,7 @@ export async function playRoom(
     return (await domain.sending.send(human, { spaceId, text, fileIds: [sentFileId] })).message
   }
 
-  /** What people do after the first message was answered. */
+  /** Lets people act after the first message was answered. */
   async function peopleAct(messageId: string): Promise<void> {
     const { admin } = parley
     switch (kind.happens) {
@@ -394,7 +397,7 @@ export async function playRoom(
   return { spaceId, agents: [ada, bob] }
 }
 
-/** What the rooms of the full form must contain, by the recording itself. */
+/** The aspects that the rooms of the full form must contain, each by a condition on the recording. */
 const ASPECTS: Record<string, (recording: Recording) => boolean> = {
   BROADCAST: ({ space }) => space.routing === 'BROADCAST',
   ADMIN: ({ space }) => space.routing === 'ADMIN',
