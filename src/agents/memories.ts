@@ -63,7 +63,7 @@ export function createMemories({ db, clock }: Pick<Platform, 'db' | 'clock'>): M
         await upsertMemories(tx, agentId, values, { updatedAt: new Date(clock.now()), places, label })
         const rows = await tx.$queryRaw<Memory[]>`
           SELECT * FROM "Memory" WHERE "agentId" = ${agentId} AND ${isKnownTo({ places, label })} ORDER BY key, id`
-        await checkNumberOfNotes(tx, MEMORIES, { agentId, marks: { places, label }, known: rows.length })
+        await checkNumberOfNotes(tx, MEMORIES, { agentId, marks: { places, label }, readable: rows.length })
         return rows
       })
     },

@@ -15,8 +15,8 @@ export interface OutcomeChanges {
 
 interface OutcomeOptions {
   /**
-   * Whether a job publishes the changes if this process dies first (change-store.ts). Costs a row for each message, so
-   * changes that every run may make do without: their subscribers then read the outcome with the message's next change.
+   * Whether a job publishes the changes if this process dies first (change-store.ts). It costs a row for each message, so
+   * it is false for changes that ordinary runs make: subscribers then read the outcome with the message's next change.
    */
   withJob: boolean
 }

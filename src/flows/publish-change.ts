@@ -10,6 +10,7 @@ import { appending } from '../runs/run-events.ts'
 import { createMembers } from '../spaces/members.ts'
 import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
+import { lockSpaceRow } from '../stores/space-store.ts'
 import type { SettleCall } from './settle-call.ts'
 
 interface PublishingParts {
@@ -30,8 +31,9 @@ export function createChangePublishing(platform: Platform, { publisher, settleCa
 
   async function publishMember(spaceId: string, entityId: string, change: string): Promise<void> {
     await db.transaction(async (tx) => {
-      // A later change of the membership commits, and is published, after this publication.
-      await tx.$queryRaw`SELECT 1 FROM "Space" WHERE id = ${spaceId} FOR UPDATE`
+      // Publishes under the lock, so that a later change of the membership commits, and is published, afterwards. The event
+      // is deferred if Redis does not respond, so the lock is short.
+      await lockSpaceRow(tx, spaceId)
       const isMember = (await tx.membership.count({ where: { spaceId, entityId } })) > 0
       if (isMember) await publisher.joined(spaceId, entityId, change)
       else await publisher.left(spaceId, entityId, change)

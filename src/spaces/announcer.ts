@@ -75,7 +75,7 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
    */
   async function begin(spaceId: string, last: number): Promise<void> {
     const newest = {
-      where: { seq: { gt: announced.get(spaceId) ?? 0, lte: last } },
+      where: { seq: { lte: last } },
       orderBy: { seq: 'desc' as const },
       select: { id: true, seq: true, createdAt: true },
       take: MOST_CAUGHT_UP,
@@ -85,7 +85,8 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
       select: { createdAt: true, messages: newest },
     })
     if (space === null) return
-    const [first, ...others] = space.messages.slice(0, lengthOfBurst(space)).reverse()
+    const burst = space.messages.slice(0, lengthOfBurst(space)).reverse()
+    const [first, ...others] = burst.filter(({ seq }) => seq > (announced.get(spaceId) ?? 0))
     if (first === undefined) return
     await append(spaceId, first.id, first.seq, { isFirst: true })
     await appendAll(spaceId, others, first.seq + 1)

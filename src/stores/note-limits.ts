@@ -26,16 +26,16 @@ export interface NumberedNotes {
  * Checks the number of an agent's rows after a write with these marks. Only rows that the run may read count towards `most`.
  * Otherwise one human could fill the limit with rows that other runs can neither read nor delete. The caller holds the lock of
  * the agent's row.
- * @param known the number of rows that the run may read, if the caller knows it; that often makes a statement unnecessary
+ * @param readable the number of rows that the run may read, if the caller knows it; that often makes a statement unnecessary
  * @throws LimitExceededError
  */
 export async function checkNumberOfNotes(
   tx: Tx,
   { table, what, most, counted = Prisma.sql`true` }: NumberedNotes,
-  { agentId, marks, known: readNow }: { agentId: string; marks: Marks; known?: number },
+  { agentId, marks, readable }: { agentId: string; marks: Marks; readable?: number },
 ): Promise<void> {
-  const mayExceedTotal = marksOf(marks).length > 0 && (readNow ?? most) > most * OWN_SHARE
-  if (readNow !== undefined && readNow <= most && !mayExceedTotal) return
+  const mayExceedTotal = marksOf(marks).length > 0 && (readable ?? most) > most * OWN_SHARE
+  if (readable !== undefined && readable <= most && !mayExceedTotal) return
   const [row] = await tx.$queryRaw<{ known: number; alike: number; all: number }[]>`
     SELECT count(*) FILTER (WHERE ${isKnownTo(marks)})::int AS known, count(*) FILTER (WHERE ${isOfLabel(marks)})::int AS alike,
       count(*)::int AS all FROM ${Prisma.raw(`"${table}"`)} WHERE "agentId" = ${agentId} AND ${counted}`

@@ -38,6 +38,11 @@ export async function lockChangingSpace(tx: Tx, spaceId: string): Promise<{ spac
   return { space: await lockSpaceWith(tx, spaceId, Prisma.sql`WITH publication AS (${enqueueSql})`), change }
 }
 
+/** Locks the row of a space, which may be deleted, until the transaction ends. */
+export async function lockSpaceRow(tx: Tx, spaceId: string): Promise<void> {
+  await tx.$queryRaw`SELECT 1 FROM "Space" WHERE id = ${spaceId} FOR UPDATE`
+}
+
 /** Locks the spaces of an entity that is being deleted until the transaction ends. */
 export async function lockSpacesOf(tx: Tx, entityId: string): Promise<void> {
   await tx.$queryRaw`

@@ -6,12 +6,16 @@ export function OnlyInPerson({ verb }: { verb: 'decide' | 'answer' }) {
   const { viewer } = useSession()
   return (
     <div className="decide">
-      <Button look="primary" icon="check" disabled>
-        Approve
-      </Button>
-      <Button look="danger" icon="cross" disabled>
-        Deny
-      </Button>
+      {verb === 'decide' && (
+        <>
+          <Button look="primary" icon="check" disabled>
+            Approve
+          </Button>
+          <Button look="danger" icon="cross" disabled>
+            Deny
+          </Button>
+        </>
+      )}
       <p className="note">
         Only {viewer.viewer?.human?.name ?? 'this person'} can {verb}.
       </p>
