@@ -170,23 +170,31 @@ let prepared = 0
 
 /** Performs a play without a crash. Returns what is left, and the number of statements. */
 export async function performWhole(world: World, play: Play): Promise<{ remains: Remains; statements: Statement[] }> {
-  return perform(world, play, () => PASSES, null)
+  return perform(world, play, { fateOf: () => PASSES, isClientGone: false, whole: null })
 }
 
 /**
- * Performs a play in a process that dies after its n-th statement. Another process cleans up, and the client repeats the request.
- * Expects the same rows and events as without a crash.
+ * Performs a play in a process that dies after a statement. The client repeats the request, unless it is gone too, and another
+ * process cleans up. Expects the same rows and events as without a crash.
  */
-export async function performCrash(world: World, play: Play, n: number, whole: Remains): Promise<void> {
-  const dies = ({ n: at }: Statement): Fate => (at === n ? { type: 'dies' } : PASSES)
-  await perform(world, play, dies, whole)
+export async function performCrash(
+  world: World,
+  play: Play,
+  { isLast, isClientGone }: { isLast(statement: Statement): boolean; isClientGone: boolean },
+  whole: Remains,
+): Promise<void> {
+  const dies = (statement: Statement): Fate => (isLast(statement) ? { type: 'dies' } : PASSES)
+  await perform(world, play, { fateOf: dies, isClientGone, whole })
 }
 
 async function perform(
   world: World,
   play: Play,
-  fateOf: (statement: Statement) => Fate,
-  whole: Remains | null,
+  {
+    fateOf,
+    isClientGone,
+    whole,
+  }: { fateOf: (statement: Statement) => Fate; isClientGone: boolean; whole: Remains | null },
 ): Promise<{ remains: Remains; statements: Statement[] }> {
   const { parley } = world
   prepared += 1
@@ -221,7 +229,7 @@ async function perform(
     const { rows, texts } = await countRows(world)
     return { rows: difference(rows, before.rows), texts: textsSince(texts, before.texts) }
   }
-  const isRepeated = play.isRepeatable || Object.keys((await read()).rows).length === 0
+  const isRepeated = !isClientGone && (play.isRepeatable || Object.keys((await read()).rows).length === 0)
   if (hasDied && !isAnswered && isRepeated) await ready.request(parley.origin).catch(() => {})
   await recover(world)
   const { rows, texts } = await read()
