@@ -214,7 +214,7 @@ export interface EventLog {
   close(): Promise<void>
 }
 
-/** The minimum number of publications kept per topic. */
+/** The number of publications kept per topic: at least in Redis, at most in memory. */
 export const KEPT_ENTRIES = 10_000
 /** The number of idempotency keys kept per topic. */
 export const KEPT_ONCE_KEYS = 50_000

@@ -248,6 +248,17 @@ export class PublicationWindow implements SharedWindow {
     return this.#publications.length - this.#start
   }
 
+  /** The bytes of the publications held. */
+  get heldBytes(): number {
+    const first = this.#publications[this.#start]
+    return first ? this.#bytes - (first.end - first.bytes) : 0
+  }
+
+  /** Drops a number of the oldest publications. Subscribers that have yet to receive them get a gap. */
+  dropOldest(count: number): void {
+    this.#dropBefore(this.#start + Math.min(count, this.held))
+  }
+
   /**
    * Returns the total of bytes up to `offset`. If the next publication is not held, because it has not arrived or was
    * dropped, returns the current total.
@@ -288,7 +299,11 @@ export class PublicationWindow implements SharedWindow {
     const keptFrom =
       this.#kept === 'needed' ? Math.min(this.#neededFrom(), this.#recentFrom()) : this.#last - this.#kept + 1
     first = Math.max(first, keptFrom)
-    this.#start = this.#publications.length - (this.#last - first + 1)
+    this.#dropBefore(this.#publications.length - (this.#last - first + 1))
+  }
+
+  #dropBefore(index: number): void {
+    this.#start = index
     if (this.#start * 2 > this.#publications.length) {
       this.#publications = this.#publications.slice(this.#start)
       this.#start = 0

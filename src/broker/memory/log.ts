@@ -17,12 +17,19 @@ import {
 import { PublicationWindow, toLogBatch } from '../window.ts'
 import { MemoryDrafts } from './drafts.ts'
 
+export interface MemoryLogOptions {
+  /** The time in ms; the system clock by default. */
+  now?: () => number
+  /** The most bytes of publications, as JSON, that all topics keep together. On the heap they take about three times as much. */
+  mostBytes?: number
+}
+
 /**
  * An event log in the memory of this process. Other processes cannot read it, and its content is lost when the process
  * ends.
  */
-export function createMemoryLog({ now = Date.now }: { now?: () => number } = {}): EventLog {
-  const topics = new MemoryTopics(now)
+export function createMemoryLog({ now = Date.now, mostBytes = MOST_BYTES }: MemoryLogOptions = {}): EventLog {
+  const topics = new MemoryTopics(now, mostBytes)
   const drafts = new MemoryDrafts(now)
   const seals = new Map<string, number>()
   const iterations = createIterations()
@@ -124,6 +131,9 @@ export function createMemoryLog({ now = Date.now }: { now?: () => number } = {})
 const sealOf = (topic: string, seal: string) => `${topic} ${seal}`
 
 const SWEEP_INTERVAL_MS = 60_000
+const MOST_BYTES = 16 * 1024 * 1024
+/** The share of its publications that a topic loses at a time, so that the largest topic is not looked for at each append. */
+const DROPPED_SHARE = 1 / 8
 
 /** A topic in this process. */
 interface Topic {
@@ -141,10 +151,14 @@ interface Topic {
 export class MemoryTopics {
   readonly #topics = new Map<string, Topic>()
   readonly #now: () => number
+  readonly #mostBytes: number
+  /** The bytes of the publications of all topics. */
+  #bytes = 0
   #sweptAt: number
 
-  constructor(now: () => number) {
+  constructor(now: () => number, mostBytes: number) {
     this.#now = now
+    this.#mostBytes = mostBytes
     this.#sweptAt = now()
   }
 
@@ -188,7 +202,8 @@ export class MemoryTopics {
     const publication = { cursor, at, event: JSON.parse(json) as LogEvent }
     const published = [{ offset: offset + 1, bytes: Buffer.byteLength(json), publication }]
     // The window's listeners deliver to many subscribers, so their work is not that of the requester who appends.
-    asOwnWork(() => topic.window.push(published))
+    this.#resize(topic, () => asOwnWork(() => topic.window.push(published)))
+    while (this.#bytes > this.#mostBytes && this.#dropFromLargest());
     return { type: 'appended', cursor }
   }
 
@@ -214,10 +229,33 @@ export class MemoryTopics {
 
   clear(): void {
     this.#topics.clear()
+    this.#bytes = 0
+  }
+
+  /** Executes something that changes what a topic holds. */
+  #resize({ window }: Topic, change: () => void): void {
+    const before = window.heldBytes
+    change()
+    this.#bytes += window.heldBytes - before
+  }
+
+  /**
+   * Drops the oldest publications of the topic with the most bytes, so that a flood in one space does not take away
+   * what subscribers of other spaces need to resume. Returns false if there is nothing to drop but the newest publication.
+   */
+  #dropFromLargest(): boolean {
+    const largest = [...this.#topics.values()].reduce((one, other) =>
+      other.window.heldBytes > one.window.heldBytes ? other : one,
+    )
+    const { window } = largest
+    if (window.held <= 1) return false
+    this.#resize(largest, () => window.dropOldest(Math.max(1, Math.floor(window.held * DROPPED_SHARE))))
+    return true
   }
 
   #expire(name: string, topic: Topic): void {
     if (topic.followers === 0) {
+      this.#bytes -= topic.window.heldBytes
       this.#topics.delete(name)
       return
     }
@@ -225,7 +263,8 @@ export class MemoryTopics {
     topic.ordinal = null
     topic.ended = false
     topic.expiresAt = this.#now() + KEPT_MS
-    if (topic.window.end.offset > 0) topic.window.restart({ epoch: newEpoch(), offset: 0 })
+    const { window } = topic
+    if (window.end.offset > 0) this.#resize(topic, () => window.restart({ epoch: newEpoch(), offset: 0 }))
   }
 }
 
