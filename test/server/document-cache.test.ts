@@ -31,7 +31,7 @@ describe('documents of 16 KiB', () => {
     for (let n = 1; n <= 200; n++) await ask(refused(n))
     expect(heapUsed() - before).toBeLessThan(8 * MEBIBYTE)
     for (let n = 1; n <= 60; n++) expect((await ask(accepted(n))).errors).toBeUndefined()
-    expect(heapUsed() - before).toBeLessThan(32 * MEBIBYTE)
+    expect(heapUsed() - before).toBeLessThan(12 * MEBIBYTE)
   })
 
   test('get the same response the second time, without parsing', async () => {

@@ -8,7 +8,7 @@ import { documentRules } from './document-rules.ts'
 
 /** The maximum number of tokens in a document, which limits the cost of parsing and validation. */
 const MOST_TOKENS = 5000
-/** The capacity of the cache in AST nodes. A node takes about 200 bytes, including its share of the text. */
+/** The capacity of the cache in AST nodes. A node takes about 160 bytes, including its share of the text. */
 const MOST_NODES = 50_000
 
 /**
@@ -26,10 +26,13 @@ function createValidDocuments() {
   }
 }
 
-/** Deletes the source location of each node. Returns the number of nodes. */
+/**
+ * Clears the source location of each node. Returns the number of nodes. Deleting the property instead would turn each
+ * node into a hash table, which takes 2.5 times as much memory and is slower to read.
+ */
 function dropPlaces(node: ASTNode): number {
   let nodes = 1
-  Reflect.deleteProperty(node, 'loc')
+  Object.assign(node, { loc: undefined })
   for (const value of Object.values(node)) {
     for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) nodes += dropPlaces(child)
   }
