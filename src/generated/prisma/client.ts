@@ -43,134 +43,136 @@ export { Prisma }
 
 /**
  * Model Entity
- * A participant of spaces: a human or an agent. What both have in common.
+ * A possible member of spaces: a human or an agent. Contains the columns that both have in common.
  */
 export type Entity = Prisma.EntityModel
 /**
  * Model Agent
- * What makes an entity an agent. Shares the entity's id.
+ * The agent-specific part of an entity. Has the same id as the entity.
  */
 export type Agent = Prisma.AgentModel
 /**
  * Model CopyOrigin
- * The originals of a copied agent, a copied space or the root of a repeated run. Stays when these are deleted, so that copies of copies
- * stay related and share budgets.
+ * The originals of a copied agent, a copied space or the root of a repeated run. The row stays when these are deleted, so that
+ * copies of copies stay related and share budgets.
  */
 export type CopyOrigin = Prisma.CopyOriginModel
 /**
  * Model AgentVersion
- * The definition of an agent at some time, without secrets. Rows are not changed.
+ * A version of an agent's definition, without secrets. Rows are never changed.
  */
 export type AgentVersion = Prisma.AgentVersionModel
 /**
  * Model AgentDraft
- * Changes of an agent that are not published yet.
+ * Changes to an agent that are not published yet.
  */
 export type AgentDraft = Prisma.AgentDraftModel
 /**
  * Model AgentTool
- * A tool that an agent brings. Headers are encrypted; their names are readable.
+ * An agent's own tool. Headers are encrypted; their names are not.
  */
 export type AgentTool = Prisma.AgentToolModel
 /**
  * Model McpServer
- * A Model Context Protocol server whose tools an agent has. `fingerprints` maps a tool's name to what an admin has seen of it.
+ * A Model Context Protocol server whose tools an agent can use. `fingerprints` maps a tool's name to the fingerprint of the
+ * definition that an admin has confirmed.
  */
 export type McpServer = Prisma.McpServerModel
 /**
  * Model McpPersonAuthorization
- * The authorization of one person at an MCP server of an agent whose `oauth` is PERSON. Servers are replaced as a whole, so
- * there is no foreign key to them: src/stores/mcp-authorization-store.ts deletes what has no server any more.
+ * The authorization of one person at an MCP server of an agent whose `oauth` is PERSON. An update replaces all servers of an
+ * agent, so there is no foreign key to them: src/stores/mcp-authorization-store.ts deletes rows whose server no longer exists.
  */
 export type McpPersonAuthorization = Prisma.McpPersonAuthorizationModel
 /**
  * Model Memory
- * What an agent wrote down for itself, by key.
+ * A note that an agent keeps for itself, under a key.
  */
 export type Memory = Prisma.MemoryModel
 /**
  * Model Goal
- * What an agent pursues.
+ * A goal that an agent pursues.
  */
 export type Goal = Prisma.GoalModel
 /**
  * Model Plan
- * What wakes an agent at a time. A slot fires once: see PlanFiring.
+ * A schedule that wakes an agent. Each slot fires once: see PlanFiring.
  */
 export type Plan = Prisma.PlanModel
 /**
  * Model PlanFiring
- * A slot of a plan that has fired. Its key makes a second firing impossible; what it set off has `<plan>:<slot>` as its `dedupKey`.
+ * A slot of a plan that has fired. The key prevents a second firing. The run or inbox event that the firing started has the
+ * `dedupKey` `<plan>:<slot>`.
  */
 export type PlanFiring = Prisma.PlanFiringModel
 /**
  * Model Space
- * Where people and agents talk. `lastSeq` is the counter that numbers its messages; its row is locked while one is posted.
+ * A room for people and agents. `lastSeq` is the counter that numbers the space's messages. Posting a message locks the row.
  */
 export type Space = Prisma.SpaceModel
 /**
  * Model SpaceCreator
- * When a human created spaces within the last day: counted here, where deleting a space gives nothing back.
+ * The times at which a human created spaces within the last day. Deleting a space does not change this count.
  */
 export type SpaceCreator = Prisma.SpaceCreatorModel
 /**
  * Model Membership
- * Who is in a space, since when, and how far they have read.
+ * A membership of an entity in a space, with the time of joining and the read marker.
  */
 export type Membership = Prisma.MembershipModel
 /**
  * Model FormerMember
- * Who has left a space, and may have come back: those who are in it go on seeing who that is.
+ * A former member of a space, who may have joined again. Members of the space can still see who a former member is.
  */
 export type FormerMember = Prisma.FormerMemberModel
 /**
  * Model Conversation
- * A message. An agent's exists from its first streamed character; `parts` is whole once it is no longer STREAMING.
- * The space in which a client of another protocol converses with an agent: src/doors.
+ * The space that holds a conversation of an agent with a client of another protocol (src/doors).
  */
 export type Conversation = Prisma.ConversationModel
 /**
  * Model Message
- * 
+ * A message. An agent's message exists from its first streamed character; `parts` is complete once its status is no longer STREAMING.
  */
 export type Message = Prisma.MessageModel
 /**
  * Model SearchText
- * The searchable text of a message that is whole, or of a file in one. Triggers of the database write it, so that it follows
+ * The searchable text of a complete message, or of a file in such a message. Database triggers write the row, so that it follows
  * every writer of messages (migration `search`).
  */
 export type SearchText = Prisma.SearchTextModel
 /**
  * Model SearchVector
- * The meaning of a searchable text, as a vector of the model of PARLEY_EMBEDDINGS. A trigger of the database adds a row for each new
- * or changed text while there is a row of SearchModel, and deletes the vector of a changed text (migration `search_vectors`).
+ * The meaning of a searchable text, as a vector computed by the model of PARLEY_EMBEDDINGS. A database trigger adds a row for
+ * each new or changed text while SearchModel has a row, and deletes the vector of a changed text (migration `search_vectors`).
  */
 export type SearchVector = Prisma.SearchVectorModel
 /**
  * Model SearchModel
- * The model with which the texts are searched by meaning: at most one row.
+ * The model that computes the vectors for search by meaning. The table has at most one row.
  */
 export type SearchModel = Prisma.SearchModelModel
 /**
  * Model MessageVersion
- * An earlier text of a message: at most the newest 20. Readers of the message may read them.
+ * An earlier text of a message. At most the newest 20 are kept. People who may read the message may read them too.
  */
 export type MessageVersion = Prisma.MessageVersionModel
 /**
  * Model ThreadReader
- * An emoji that a human or an agent put on a message.
- * How far a human has read a thread, and whether its replies count as unread: apart from the read marker of the space.
- * Written when the human takes part in the thread (has sent its first message or a reply), is mentioned in it, or reads it.
+ * How far a human has read a thread, and whether its replies count as unread. Independent of the read marker of the space. The
+ * row is written when the human takes part in the thread (by sending its first message or a reply), is mentioned in it, or reads
+ * it.
  */
 export type ThreadReader = Prisma.ThreadReaderModel
 /**
  * Model ThreadTurn
- * Which agent MENTION_CHAIN routing picked last in a thread: as Space.lastPickedId and Space.lastPickedJoinedAt.
+ * The agent that MENTION_CHAIN routing picked last in a thread. The columns are like Space.lastPickedId and
+ * Space.lastPickedJoinedAt.
  */
 export type ThreadTurn = Prisma.ThreadTurnModel
 /**
  * Model MessageReaction
- * 
+ * An emoji reaction of a human or an agent to a message.
  */
 export type MessageReaction = Prisma.MessageReactionModel
 /**
@@ -180,73 +182,76 @@ export type MessageReaction = Prisma.MessageReactionModel
 export type MessageDeletion = Prisma.MessageDeletionModel
 /**
  * Model Outcome
- * What became of a message with an agent member.
+ * The outcome of a message for one agent of the space.
  */
 export type Outcome = Prisma.OutcomeModel
 /**
  * Model Run
- * One wake-up of an agent. `status` has one writer, src/flows/lifecycle.ts; every write of an executing run names its `attempt`.
+ * One execution of an agent's tool loop. Only src/flows/lifecycle.ts changes `status`; every write of an executing run names its
+ * `attempt`.
  */
 export type Run = Prisma.RunModel
 /**
  * Model ModelProvider
- * Model providers that admins added. Those of the environment are not stored.
+ * Model providers that admins have added. Providers from the environment are not stored.
  */
 export type ModelProvider = Prisma.ModelProviderModel
 /**
  * Model ModelProviderHealth
- * How a provider of models does, for all processes: its last failures, five at most, and until when it rests for them.
+ * The health of a model provider, shared by all processes: its last failures (at most five), and the end of its cooldown.
  */
 export type ModelProviderHealth = Prisma.ModelProviderHealthModel
 /**
  * Model ReadinessCheck
- * The row that /health/ready writes, to see whether the database can be written to.
+ * The row that /health/ready writes to check whether the database accepts writes.
  */
 export type ReadinessCheck = Prisma.ReadinessCheckModel
 /**
  * Model DailyUsage
- * What was used in a day (UTC) by an agent, for a space, of a model: every generation counts when it ends, also of runs and cycles of
- * which nothing else is left. Doubles, which hold whole numbers.
+ * The usage of one day (UTC) by agent, space and model. Every generation counts when it ends, including those of runs and cycles
+ * that were deleted. The numbers are doubles with integer values.
  */
 export type DailyUsage = Prisma.DailyUsageModel
 /**
  * Model HumanUsage
- * The part of DailyUsage of which a human is the root: the sender of the message, or of the one in which the plan was made.
+ * The part of DailyUsage whose root is a human: the sender of the root message, or of the message under which the plan was created.
  */
 export type HumanUsage = Prisma.HumanUsageModel
 /**
  * Model RootUsage
- * What came of one human message, plan firing or service call has used so far, in all agents and spaces. As DailyUsage.
+ * The usage so far of everything that one human message, plan firing or service call caused, across all agents and spaces. The
+ * columns are as in DailyUsage.
  */
 export type RootUsage = Prisma.RootUsageModel
 /**
  * Model AuditEntry
- * Who did what, and when: written with it, never changed, deleted only by its age (a trigger in the migration sees to it).
+ * An entry of the audit log, written in the transaction of its action. A database trigger allows no change, and no deletion
+ * except by age.
  */
 export type AuditEntry = Prisma.AuditEntryModel
 /**
  * Model RunSpace
- * Spaces that a run wrote in: their members may see the run.
+ * A space in which a run wrote. Members of the space may see the run.
  */
 export type RunSpace = Prisma.RunSpaceModel
 /**
  * Model Step
- * The journal of one model generation: what it was sent, what came back, and how long it took.
+ * The journal entry of one model generation: the prompt, the response and the duration.
  */
 export type Step = Prisma.StepModel
 /**
  * Model ToolCall
- * A call of a tool by a model, and what came of it. The result is journaled here.
+ * A tool call by a model, with its outcome. The result is journaled here.
  */
 export type ToolCall = Prisma.ToolCallModel
 /**
  * Model Decision
- * What a human said of a call's input.
+ * A human's decision on the input of a call.
  */
 export type Decision = Prisma.DecisionModel
 /**
  * Model StandingGrant
- * A decision in advance by the approvers of a tool: calls that it covers are executed without asking.
+ * A decision in advance by the approvers of a tool: calls that it covers are executed without a further request for approval.
  */
 export type StandingGrant = Prisma.StandingGrantModel
 /**
@@ -256,77 +261,81 @@ export type StandingGrant = Prisma.StandingGrantModel
 export type GrantDecision = Prisma.GrantDecisionModel
 /**
  * Model Notification
- * Notifications of versions before 0.3, in the order of `position` for each call. Workers turn the rows into jobs.
+ * Notifications from versions before 0.3, in the order of `position` for each call. Workers turn the rows into jobs.
  */
 export type Notification = Prisma.NotificationModel
 /**
  * Model InboxEvent
- * What waits for a persistent agent's next think cycle. Kept after it is done, so that it cannot arrive twice.
+ * An event that waits for a persistent agent's next think cycle. The row is kept after the event is done, so that the event
+ * cannot arrive twice.
  */
 export type InboxEvent = Prisma.InboxEventModel
 /**
  * Model Cycle
- * One think cycle's share of a consciousness: what the cycle added, and its own closing summary.
+ * One think cycle in an agent's consciousness: the messages that the cycle added, and its closing summary.
  */
 export type Cycle = Prisma.CycleModel
 /**
  * Model Chain
- * Agents that hand a conversation on under MENTION_CHAIN routing. Written in the transactions that begin it or end its runs.
+ * A chain of agents that pass the turn to one another with MENTION_CHAIN routing. Written only in the transactions that begin
+ * the chain or end its runs.
  */
 export type Chain = Prisma.ChainModel
 /**
  * Model AccessToken
- * A bearer token. Only the SHA-256 of its secret is kept.
+ * A bearer token. Only the SHA-256 of its secret is stored.
  */
 export type AccessToken = Prisma.AccessTokenModel
 /**
  * Model ServerDefault
- * Decisions of the server about itself that are made once, when its database is created or upgraded.
+ * Defaults of this installation, which are set once, when its database is created or upgraded.
  */
 export type ServerDefault = Prisma.ServerDefaultModel
 /**
  * Model JoinLink
- * A link with which people join a space.
+ * A link with which people can join a space.
  */
 export type JoinLink = Prisma.JoinLinkModel
 /**
  * Model Session
- * A browser's sign-in, by cookie. Only the SHA-256 of the cookie's value is kept. It is deleted when it ends.
+ * A browser's sign-in with a cookie. Only the SHA-256 of the cookie's value is stored. The row is deleted when the session ends.
  */
 export type Session = Prisma.SessionModel
 /**
  * Model Webhook
- * A signed way in for a service.
+ * A URL at which a service can trigger an agent with signed requests.
  */
 export type Webhook = Prisma.WebhookModel
 /**
  * Model Invitation
- * A way to sign in once as a human. Only the SHA-256 of its code is kept. It is deleted when it is used.
+ * A link with which a human signs in once. Only the SHA-256 of its code is stored. The row is deleted when the link is used.
  */
 export type Invitation = Prisma.InvitationModel
 /**
  * Model Mail
- * A mail that was enqueued: what is sent once, though its job is attempted several times. Deleted after 30 days.
+ * An email that was enqueued. The row ensures that it is sent only once, although its job may be attempted several times.
+ * Deleted after 30 days.
  */
 export type Mail = Prisma.MailModel
 /**
  * Model MailCode
- * A link of a mail, which works once. Only the SHA-256 of its code is kept.
+ * A link in an email, which works once. Only the SHA-256 of its code is stored.
  */
 export type MailCode = Prisma.MailCodeModel
 /**
  * Model MailInvitation
- * An invitation by mail. It is deleted when it is accepted.
+ * An invitation by email. The row is deleted when the invitation is accepted.
  */
 export type MailInvitation = Prisma.MailInvitationModel
 /**
  * Model File
- * A file that somebody uploaded, or an agent made. Its bytes are in PARLEY_FILES, by hash (platform/file-storage).
+ * A file that a person uploaded, or that an agent or tool created. Its bytes are in PARLEY_FILES, under their hash
+ * (platform/file-storage).
  */
 export type File = Prisma.FileModel
 /**
  * Model FileText
- * The text that was found in a file, for agents and for search; no row if there is none.
+ * The text extracted from a file, for agents and for search; no row if there is none.
  */
 export type FileText = Prisma.FileTextModel
 /**
@@ -336,7 +345,7 @@ export type FileText = Prisma.FileTextModel
 export type FileObject = Prisma.FileObjectModel
 /**
  * Model UploadedBytes
- * The bytes that a human has uploaded on a day (UTC), those of deleted files included.
+ * The number of bytes that a human has uploaded on a day (UTC), including those of deleted files.
  */
 export type UploadedBytes = Prisma.UploadedBytesModel
 /**
@@ -346,12 +355,12 @@ export type UploadedBytes = Prisma.UploadedBytesModel
 export type FileUpload = Prisma.FileUploadModel
 /**
  * Model FileStorageUse
- * The storage that each process uses: different ones mean that processes do not share PARLEY_FILES.
+ * The storage that each process uses. Different values mean that processes do not share PARLEY_FILES.
  */
 export type FileStorageUse = Prisma.FileStorageUseModel
 /**
  * Model NotificationSettings
- * How a human wants to be notified. No row: the defaults.
+ * A human's notification settings. Without a row, the defaults apply.
  */
 export type NotificationSettings = Prisma.NotificationSettingsModel
 /**
@@ -361,12 +370,13 @@ export type NotificationSettings = Prisma.NotificationSettingsModel
 export type PushSubscription = Prisma.PushSubscriptionModel
 /**
  * Model TaskPush
- * Where an A2A client is notified of a task: a message or a run. Deleted when the task has ended, or exists no more.
+ * A push configuration of an A2A client for a task, which is a message or a run. Deleted when the task has ended or no longer
+ * exists.
  */
 export type TaskPush = Prisma.TaskPushModel
 /**
  * Model Notice
- * Something that a human was notified of. Deleted once it is neither to be mailed nor counted for the limit of notices.
+ * A notice to a human. Deleted once it is no longer needed, either for an email or for the limit on notices.
  */
 export type Notice = Prisma.NoticeModel
 /**
@@ -381,6 +391,6 @@ export type PushKeys = Prisma.PushKeysModel
 export type Identity = Prisma.IdentityModel
 /**
  * Model UsedLogoutToken
- * A logout token that an identity provider has sent, kept until it has expired so that it works only once.
+ * A logout token that an identity provider has sent. The row is kept until the token expires, so that the token works only once.
  */
 export type UsedLogoutToken = Prisma.UsedLogoutTokenModel

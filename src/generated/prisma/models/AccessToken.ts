@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model AccessToken
- * A bearer token. Only the SHA-256 of its secret is kept.
+ * A bearer token. Only the SHA-256 of its secret is stored.
  */
 export type AccessTokenModel = runtime.Types.Result.DefaultSelection<Prisma.$AccessTokenPayload>
 
@@ -567,7 +567,7 @@ export type $AccessTokenPayload<ExtArgs extends runtime.Types.Extensions.Interna
     label: string | null
     serviceName: string | null
     /**
-     * The agents that a service may trigger; meaningless unless `restricted`.
+     * The agents that a service may trigger; ignored unless `restricted` is true.
      */
     agentIds: string[]
     restricted: boolean
@@ -579,7 +579,7 @@ export type $AccessTokenPayload<ExtArgs extends runtime.Types.Extensions.Interna
      */
     lastUsedAt: Date | null
     /**
-     * The human with the role ADMIN who created it: a token with the scope ADMIN ends with that role.
+     * The human with the role ADMIN who created the token. A token with the scope ADMIN ends when its creator loses that role.
      */
     createdById: string | null
   }, ExtArgs["result"]["accessToken"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Agent
- * What makes an entity an agent. Shares the entity's id.
+ * The agent-specific part of an entity. Has the same id as the entity.
  */
 export type AgentModel = runtime.Types.Result.DefaultSelection<Prisma.$AgentPayload>
 
@@ -3009,18 +3009,18 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     instructions: string
     model: string
     /**
-     * Tried in order where the model's provider fails.
+     * Called in order if the model's provider fails.
      */
     fallbackModels: string[]
     /**
-     * ModelSettings: { temperature, topP, reasoningEffort, maxOutputTokens, serviceTier }, each only where it is set.
+     * ModelSettings: { temperature, topP, reasoningEffort, maxOutputTokens, serviceTier }; unset fields are absent.
      */
     modelSettings: runtime.JsonValue | null
     mind: $Enums.Mind
     toolset: $Enums.Toolset
     maxSteps: number
     /**
-     * Tool calls that one run may make; null: five for each of maxSteps.
+     * The maximum number of tool calls of one run; null: five times maxSteps.
      */
     maxToolCalls: number | null
     tokenBudget: number | null
@@ -3030,62 +3030,63 @@ export type $AgentPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
      */
     phases: runtime.JsonValue
     /**
-     * CycleSettings of a persistent mind; null for a stateless one.
+     * CycleSettings of a persistent agent; null for a stateless agent.
      */
     cycle: runtime.JsonValue | null
     /**
-     * Think cycles kept so far: the index of the next one.
+     * The number of stored think cycles, which is the index of the next one.
      */
     cycleCount: number
     /**
-     * The first cycle of the consciousness; earlier ones were reset away and are only on record.
+     * The index of the first cycle of the consciousness. Earlier cycles were removed from it by a reset, and are kept only as a
+     * record.
      */
     firstCycle: number
     /**
-     * Until then its next cycle does not begin, but for urgent events: what comes in a burst is taken together.
+     * The next cycle does not begin before this time, except for urgent events, so that one cycle processes a burst of events.
      */
     restsUntil: Date | null
     /**
-     * BudgetLimits: { tokensPerDay, tokensPerRoot, usdPerDay, usdPerRoot }, each only where it is set; null for none.
+     * BudgetLimits: { tokensPerDay, tokensPerRoot, usdPerDay, usdPerRoot }; unset fields are absent. Null: no budget.
      */
     budget: runtime.JsonValue | null
     /**
-     * Nothing wakes it; its QUEUED runs cannot be claimed (`claimableAt` is null).
+     * While true, nothing wakes the agent, and its QUEUED runs cannot be claimed (their `claimableAt` is null).
      */
     paused: boolean
     /**
-     * Where it is told what becomes of calls that wait, and the secret that signs it.
+     * The URL that is notified about waiting calls, and the secret that signs these notifications.
      */
     notifyUrl: string | null
     notifySecretSealed: string | null
     /**
-     * Which humans may add it to a space of theirs.
+     * The humans who may add the agent to their spaces.
      */
     addableBy: $Enums.AddableBy
     plainText: $Enums.PlainText
     /**
-     * The number of its newest AgentVersion; 0 where it was not changed since versions are kept.
+     * The number of the newest AgentVersion; 0 if the agent has not changed since versions were introduced.
      */
     version: number
     /**
-     * The agent of which it is a copy, made with a copy of a space.
+     * The original of this agent, if the agent was copied together with a space.
      */
     copyOfId: string | null
     /**
-     * For a model `a2a:<card url>` (src/agents/remote-agent.ts). Headers are encrypted for the origin of the card's URL.
+     * Used by a model `a2a:<card url>` (src/agents/remote-agent.ts). The encryption binds the headers to the origin of the card's URL.
      */
     remoteHeadersSealed: string | null
     remoteHeaderNames: string[]
     /**
-     * ApprovalPolicy: who must agree before a message is sent to it.
+     * ApprovalPolicy: the people who must approve each message before it is sent to the remote agent.
      */
     remoteApproval: runtime.JsonValue | null
     /**
-     * As AgentTool's.
+     * See AgentTool.
      */
     remoteMayReceiveConfidential: boolean
     /**
-     * RemoteCard: the agent card as it was read last, and the one that is trusted; null until it is read.
+     * RemoteCard: the agent card that was read last, and the card that is trusted; null until a card has been read.
      */
     remoteCard: runtime.JsonValue | null
   }, ExtArgs["result"]["agent"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model AgentDraft
- * Changes of an agent that are not published yet.
+ * Changes to an agent that are not published yet.
  */
 export type AgentDraftModel = runtime.Types.Result.DefaultSelection<Prisma.$AgentDraftPayload>
 
@@ -596,7 +596,7 @@ export type $AgentDraftPayload<ExtArgs extends runtime.Types.Extensions.Internal
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     agentId: string
     /**
-     * That of the version that the draft would become.
+     * The id that the version will have when the draft is published.
      */
     id: string
     /**

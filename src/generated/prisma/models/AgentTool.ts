@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model AgentTool
- * A tool that an agent brings. Headers are encrypted; their names are readable.
+ * An agent's own tool. Headers are encrypted; their names are not.
  */
 export type AgentToolModel = runtime.Types.Result.DefaultSelection<Prisma.$AgentToolPayload>
 
@@ -942,30 +942,30 @@ export type $AgentToolPayload<ExtArgs extends runtime.Types.Extensions.InternalA
     visible: boolean
     timeoutMs: number
     /**
-     * Whether an admin gave that time: a run that waits for so long is not over its own.
+     * Whether an admin set `timeoutMs`. Such a wait does not count towards the run's time limit.
      */
     timeoutGiven: boolean
     url: string | null
     /**
-     * Null: POST of the whole input. Otherwise inputs that the URL names are part of the URL (src/rules/http-request.ts).
+     * Null: the whole input is sent with POST. Otherwise inputs that the URL names become part of the URL (src/rules/http-request.ts).
      */
     method: string | null
     headersSealed: string | null
     headerNames: string[]
     /**
-     * ApprovalPolicy: who must agree before it is carried out; null where nobody need.
+     * ApprovalPolicy: the people who must approve a call before it is executed; null: no approval is needed.
      */
     approval: runtime.JsonValue | null
     /**
-     * JSON Schema of what is submitted as its result; null: anything goes.
+     * JSON Schema for submitted results; null: any result is accepted.
      */
     resultSchema: runtime.JsonValue | null
     /**
-     * It may be given what comes from confidential spaces, though it leaves the server.
+     * Whether the tool may receive content from confidential spaces, although that content leaves the server.
      */
     mayReceiveConfidential: boolean
     /**
-     * No standing grant covers its calls.
+     * If true, no standing grant covers calls to the tool.
      */
     alwaysAsk: boolean
   }, ExtArgs["result"]["agentTool"]>

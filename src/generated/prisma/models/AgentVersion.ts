@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model AgentVersion
- * The definition of an agent at some time, without secrets. Rows are not changed.
+ * A version of an agent's definition, without secrets. Rows are never changed.
  */
 export type AgentVersionModel = runtime.Types.Result.DefaultSelection<Prisma.$AgentVersionPayload>
 
@@ -605,12 +605,12 @@ export type $AgentVersionPayload<ExtArgs extends runtime.Types.Extensions.Intern
     id: string
     agentId: string
     /**
-     * From 1; 0 is the state before versions were kept.
+     * Starts at 1; 0 is the definition before versions were introduced.
      */
     number: number
     createdAt: Date
     /**
-     * The human who made the change; null: the operator.
+     * The human who made the change; null for the operator.
      */
     authorId: string | null
     note: string | null

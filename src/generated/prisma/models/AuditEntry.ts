@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model AuditEntry
- * Who did what, and when: written with it, never changed, deleted only by its age (a trigger in the migration sees to it).
+ * An entry of the audit log, written in the transaction of its action. A database trigger allows no change, and no deletion
+ * except by age.
  */
 export type AuditEntryModel = runtime.Types.Result.DefaultSelection<Prisma.$AuditEntryPayload>
 
@@ -425,12 +426,12 @@ export type $AuditEntryPayload<ExtArgs extends runtime.Types.Extensions.Internal
     actorId: string | null
     serviceName: string | null
     /**
-     * The mutation, or `tool:` and the tool.
+     * The mutation, or `tool:` and the name of the tool.
      */
     action: string
     targetId: string | null
     /**
-     * Ids, choices and numbers; of texts only which there were.
+     * Ids, choices and numbers. Instead of texts, only the names of their fields.
      */
     detail: runtime.JsonValue
     refused: boolean

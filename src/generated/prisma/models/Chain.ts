@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Chain
- * Agents that hand a conversation on under MENTION_CHAIN routing. Written in the transactions that begin it or end its runs.
+ * A chain of agents that pass the turn to one another with MENTION_CHAIN routing. Written only in the transactions that begin
+ * the chain or end its runs.
  */
 export type ChainModel = runtime.Types.Result.DefaultSelection<Prisma.$ChainPayload>
 
@@ -488,20 +489,20 @@ export type $ChainPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     spaceId: string
     depth: number
     /**
-     * Whose turn it is, and its run (null for a persistent agent); both null once the chain has ended.
+     * The agent that has the turn, and its run (null for a persistent agent). Both are null once the chain has ended.
      */
     holderId: string | null
     holderRunId: string | null
     /**
-     * { entityId, reason, spaceId }[], the last to be asked last.
+     * { entityId, reason, spaceId }[]: the agents waiting to be called back, in the order in which they began to wait.
      */
     replyStack: runtime.JsonValue
     /**
-     * `<from>-><to>`[]
+     * `<from>-><to>`[]: the mentions in the chain so far.
      */
     mentionedPairs: runtime.JsonValue
     /**
-     * Of what agents asked of one another, and began it with: the spaces, confidential at that time, that it comes from.
+     * The spaces that were confidential at that time and from which the requests in the chain, including the first one, come.
      */
     label: string[]
     createdAt: Date

@@ -14,8 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Conversation
- * A message. An agent's exists from its first streamed character; `parts` is whole once it is no longer STREAMING.
- * The space in which a client of another protocol converses with an agent: src/doors.
+ * The space that holds a conversation of an agent with a client of another protocol (src/doors).
  */
 export type ConversationModel = runtime.Types.Result.DefaultSelection<Prisma.$ConversationPayload>
 
@@ -395,7 +394,7 @@ export type $ConversationPayload<ExtArgs extends runtime.Types.Extensions.Intern
   }
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     /**
-     * The human, the agent, and the hash of what identifies the conversation for the client.
+     * The human, the agent, and a hash of the client's identifier of the conversation.
      */
     key: string
     spaceId: string

@@ -14,8 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model CopyOrigin
- * The originals of a copied agent, a copied space or the root of a repeated run. Stays when these are deleted, so that copies of copies
- * stay related and share budgets.
+ * The originals of a copied agent, a copied space or the root of a repeated run. The row stays when these are deleted, so that
+ * copies of copies stay related and share budgets.
  */
 export type CopyOriginModel = runtime.Types.Result.DefaultSelection<Prisma.$CopyOriginPayload>
 
@@ -330,7 +330,7 @@ export type $CopyOriginPayload<ExtArgs extends runtime.Types.Extensions.Internal
      */
     originId: string
     /**
-     * The human who made the copy; null: the operator.
+     * The human who made the copy; null for the operator.
      */
     ownerId: string | null
   }, ExtArgs["result"]["copyOrigin"]>

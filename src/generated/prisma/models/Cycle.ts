@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Cycle
- * One think cycle's share of a consciousness: what the cycle added, and its own closing summary.
+ * One think cycle in an agent's consciousness: the messages that the cycle added, and its closing summary.
  */
 export type CycleModel = runtime.Types.Result.DefaultSelection<Prisma.$CyclePayload>
 
@@ -542,7 +542,7 @@ export type $CyclePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     summary: string
     tokenEstimate: number
     /**
-     * Marks (src/confidentiality/marks.ts) of all that it was shown.
+     * Marks (src/confidentiality/marks.ts) of everything that the cycle received.
      */
     places: string[]
     label: string[]

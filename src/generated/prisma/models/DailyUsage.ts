@@ -14,8 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model DailyUsage
- * What was used in a day (UTC) by an agent, for a space, of a model: every generation counts when it ends, also of runs and cycles of
- * which nothing else is left. Doubles, which hold whole numbers.
+ * The usage of one day (UTC) by agent, space and model. Every generation counts when it ends, including those of runs and cycles
+ * that were deleted. The numbers are doubles with integer values.
  */
 export type DailyUsageModel = runtime.Types.Result.DefaultSelection<Prisma.$DailyUsagePayload>
 
@@ -587,12 +587,12 @@ export type $DailyUsagePayload<ExtArgs extends runtime.Types.Extensions.Internal
     day: Date
     agentId: string
     /**
-     * Empty for what no space set off.
+     * Empty for usage that no space caused.
      */
     spaceId: string
     model: string
     /**
-     * Each once, on its first day and under its first model; those that were rolled back are skipped cycles instead.
+     * Counts each run once, on its first day and under its first model. Cycles that were rolled back count in `skippedCycles` instead.
      */
     runs: number
     skippedCycles: number
@@ -600,11 +600,11 @@ export type $DailyUsagePayload<ExtArgs extends runtime.Types.Extensions.Internal
     cachedInputTokens: number
     outputTokens: number
     /**
-     * Of generations whose price was known, in nano-dollars.
+     * The cost of generations with a known price, in nano-dollars.
      */
     costNanos: number
     /**
-     * Some had no known price.
+     * Whether some generations had no known price.
      */
     isUnpriced: boolean
   }, ExtArgs["result"]["dailyUsage"]>

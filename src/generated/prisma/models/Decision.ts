@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Decision
- * What a human said of a call's input.
+ * A human's decision on the input of a call.
  */
 export type DecisionModel = runtime.Types.Result.DefaultSelection<Prisma.$DecisionPayload>
 
@@ -572,14 +572,14 @@ export type $DecisionPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
     toolCallId: string
     humanId: string
     /**
-     * Of the input that it is about: once that is edited, it counts no more.
+     * The digest of the input that was decided on. The decision no longer counts once the input is edited.
      */
     inputDigest: string
     approve: boolean
     reason: string | null
     at: Date
     /**
-     * Whether it counted when the call was decided; null before.
+     * Whether the decision counted when the call was decided; null before that.
      */
     counted: boolean | null
   }, ExtArgs["result"]["decision"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Entity
- * A participant of spaces: a human or an agent. What both have in common.
+ * A possible member of spaces: a human or an agent. Contains the columns that both have in common.
  */
 export type EntityModel = runtime.Types.Result.DefaultSelection<Prisma.$EntityPayload>
 
@@ -1091,24 +1091,24 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
      */
     externalId: string | null
     /**
-     * A human's: an https URL, or a data URL of an image.
+     * Only for a human: an https URL, or an image as a data URL.
      */
     picture: string | null
     /**
-     * The rights of a human; an agent is a MEMBER. src/stores/human-store.ts writes it.
+     * The rights of a human; an agent is always a MEMBER. src/stores/human-store.ts writes this column.
      */
     role: $Enums.HumanRole
     /**
-     * A human's address; unique without regard to case, by an index of the migration.
+     * A human's email address; an index in the migrations makes it unique regardless of case.
      */
     email: string | null
     createdAt: Date
     /**
-     * When the agent was deleted or the human erased: from then on it is a name for what it did, and nothing else.
+     * When the agent was deleted or the human was erased. After that the row only provides a name for earlier messages and actions.
      */
     goneAt: Date | null
     /**
-     * What clients are told of a deleted agent, which has no row of its own any more: { model, mind, toolset }.
+     * The properties of a deleted agent that clients still see, because its Agent row no longer exists: { model, mind, toolset }.
      */
     formerly: runtime.JsonValue | null
     /**
@@ -1120,7 +1120,7 @@ export type $EntityPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
      */
     sharePresence: boolean
     /**
-     * BudgetLimits of a human, for all that they are the root of.
+     * BudgetLimits of a human, for the usage of all runs whose root is this human.
      */
     budget: runtime.JsonValue | null
   }, ExtArgs["result"]["entity"]>

@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model File
- * A file that somebody uploaded, or an agent made. Its bytes are in PARLEY_FILES, by hash (platform/file-storage).
+ * A file that a person uploaded, or that an agent or tool created. Its bytes are in PARLEY_FILES, under their hash
+ * (platform/file-storage).
  */
 export type FileModel = runtime.Types.Result.DefaultSelection<Prisma.$FilePayload>
 
@@ -1103,11 +1104,11 @@ export type $FilePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
     ownerId: string
     name: string
     /**
-     * Found in the bytes.
+     * Detected from the bytes.
      */
     mediaType: string
     /**
-     * Bytes.
+     * In bytes.
      */
     size: number
     /**
@@ -1115,18 +1116,18 @@ export type $FilePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
      */
     hash: string
     /**
-     * Pixels, for an image.
+     * In pixels, for an image.
      */
     width: number | null
     height: number | null
     thumbnailHash: string | null
     /**
-     * The message that carries it, and its space; null until it is sent. The sources and label are those of the message.
+     * The message that contains the file, and its space; null until the file is sent. Places and label are those of the message.
      */
     messageId: string | null
     spaceId: string | null
     /**
-     * The tool call that returned it: such a file has no message, and those who may read the call's output may read it.
+     * The tool call that returned the file. Such a file has no message; people who may read the call's output may read it.
      */
     callId: string | null
     createdAt: Date

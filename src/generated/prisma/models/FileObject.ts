@@ -340,7 +340,7 @@ export type $FileObjectPayload<ExtArgs extends runtime.Types.Extensions.Internal
     hash: string
     size: number
     /**
-     * The last upload of these bytes; an object that no file needs is deleted some time after it.
+     * The time of the last upload of these bytes. An object that no file needs is deleted some time after that.
      */
     storedAt: Date
   }, ExtArgs["result"]["fileObject"]>

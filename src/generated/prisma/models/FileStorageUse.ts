@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model FileStorageUse
- * The storage that each process uses: different ones mean that processes do not share PARLEY_FILES.
+ * The storage that each process uses. Different values mean that processes do not share PARLEY_FILES.
  */
 export type FileStorageUseModel = runtime.Types.Result.DefaultSelection<Prisma.$FileStorageUsePayload>
 

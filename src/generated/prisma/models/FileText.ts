@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model FileText
- * The text that was found in a file, for agents and for search; no row if there is none.
+ * The text extracted from a file, for agents and for search; no row if there is none.
  */
 export type FileTextModel = runtime.Types.Result.DefaultSelection<Prisma.$FileTextPayload>
 

@@ -520,11 +520,11 @@ export type $FileUploadPayload<ExtArgs extends runtime.Types.Extensions.Internal
     ownerId: string
     name: string
     /**
-     * Bytes in all.
+     * Total number of bytes.
      */
     size: number
     /**
-     * Bytes received.
+     * Number of bytes received so far.
      */
     received: number
     /**
@@ -532,7 +532,7 @@ export type $FileUploadPayload<ExtArgs extends runtime.Types.Extensions.Internal
      */
     parts: number[]
     /**
-     * The file that it became.
+     * The file that the upload created.
      */
     fileId: string | null
     createdAt: Date

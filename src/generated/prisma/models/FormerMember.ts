@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model FormerMember
- * Who has left a space, and may have come back: those who are in it go on seeing who that is.
+ * A former member of a space, who may have joined again. Members of the space can still see who a former member is.
  */
 export type FormerMemberModel = runtime.Types.Result.DefaultSelection<Prisma.$FormerMemberPayload>
 

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Goal
- * What an agent pursues.
+ * A goal that an agent pursues.
  */
 export type GoalModel = runtime.Types.Result.DefaultSelection<Prisma.$GoalPayload>
 
@@ -573,7 +573,7 @@ export type $GoalPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
     description: string
     status: $Enums.GoalStatus
     /**
-     * As Memory's.
+     * See Memory.
      */
     places: string[]
     label: string[]

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model HumanUsage
- * The part of DailyUsage of which a human is the root: the sender of the message, or of the one in which the plan was made.
+ * The part of DailyUsage whose root is a human: the sender of the root message, or of the message under which the plan was created.
  */
 export type HumanUsageModel = runtime.Types.Result.DefaultSelection<Prisma.$HumanUsagePayload>
 

@@ -462,13 +462,13 @@ export type $IdentityPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
     subject: string
     humanId: string
     /**
-     * The claims of the last sign-in: only a change at the provider replaces a value that was changed here.
+     * The claims of the last sign-in. Only a change at the provider replaces a value that was changed in Parley.
      */
     claimedName: string | null
     claimedPicture: string | null
     claimedEmail: string | null
     /**
-     * Whether the human has the role ADMIN because of a claim: then a sign-in without the claim takes the role away.
+     * Whether the human has the role ADMIN because of a claim. In that case a sign-in without the claim revokes the role.
      */
     gaveAdmin: boolean
     createdAt: Date

@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model InboxEvent
- * What waits for a persistent agent's next think cycle. Kept after it is done, so that it cannot arrive twice.
+ * An event that waits for a persistent agent's next think cycle. The row is kept after the event is done, so that the event
+ * cannot arrive twice.
  */
 export type InboxEventModel = runtime.Types.Result.DefaultSelection<Prisma.$InboxEventPayload>
 
@@ -901,12 +902,12 @@ export type $InboxEventPayload<ExtArgs extends runtime.Types.Extensions.Internal
     type: $Enums.InboxEventType
     urgent: boolean
     /**
-     * It starts no cycle: the next one that has another reason takes it along.
+     * Whether the event starts no cycle by itself. The next cycle that starts for another reason processes it too.
      */
     quiet: boolean
     payload: runtime.JsonValue
     /**
-     * Unique per agent: the message, the plan's slot, the service's key, the tool call.
+     * Unique per agent: identifies the message, the plan's slot, the service's key or the tool call.
      */
     dedupKey: string
     spaceId: string | null
@@ -916,33 +917,33 @@ export type $InboxEventPayload<ExtArgs extends runtime.Types.Extensions.Internal
     parentRunId: string | null
     chainId: string | null
     /**
-     * WokenBy, as of a run.
+     * See Run.wokenBy.
      */
     wokenBy: runtime.JsonValue | null
     /**
-     * Marks (src/confidentiality/marks.ts) of what it says, and the humans that whoever thinks about it works for.
+     * Marks (src/confidentiality/marks.ts) of the event's content, and the humans on whose behalf the cycle that processes it works.
      */
     places: string[]
     label: string[]
     askers: string[]
     /**
-     * A provider refused a cycle that it was in with others: it is taken by itself.
+     * Whether a provider rejected a cycle that contained this event among others. A later cycle then processes the event alone.
      */
     suspect: boolean
     /**
-     * How many cycles that had it an outage of the provider ended.
+     * The number of cycles with this event that failed because of a provider outage.
      */
     outages: number
     /**
-     * After an outage: from then on it waits again. Until then it is the failed cycle's.
+     * After an outage, the time at which the event waits for a cycle again. Until then it belongs to the failed cycle.
      */
     retryAt: Date | null
     /**
-     * A budget was spent when a cycle would have taken it: none does until then. Null: it may be taken.
+     * No cycle may claim the event before this time, because a budget was exhausted. Null: a cycle may claim it.
      */
     waitsUntil: Date | null
     /**
-     * The cycle that took it; null while it waits.
+     * The cycle that claimed the event; null while it waits.
      */
     runId: string | null
     doneAt: Date | null

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Invitation
- * A way to sign in once as a human. Only the SHA-256 of its code is kept. It is deleted when it is used.
+ * A link with which a human signs in once. Only the SHA-256 of its code is stored. The row is deleted when the link is used.
  */
 export type InvitationModel = runtime.Types.Result.DefaultSelection<Prisma.$InvitationPayload>
 
@@ -373,12 +373,12 @@ export type $InvitationPayload<ExtArgs extends runtime.Types.Extensions.Internal
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     hash: string
     /**
-     * The defaults are for processes of versions before 0.3, which write no id, inviter and time.
+     * The defaults are for processes of versions before 0.3, which do not write the id, the inviter and the time.
      */
     id: string
     humanId: string
     /**
-     * A human, an access token, or the operator's id; null: an admin before version 0.3.
+     * A human, an access token, or the operator's id; null if an admin created it before version 0.3.
      */
     inviterId: string | null
     createdAt: Date

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model JoinLink
- * A link with which people join a space.
+ * A link with which people can join a space.
  */
 export type JoinLinkModel = runtime.Types.Result.DefaultSelection<Prisma.$JoinLinkPayload>
 
@@ -507,7 +507,7 @@ export type $JoinLinkPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
     hash: string
     codeSealed: string
     /**
-     * Null: an admin.
+     * Null if an admin created it.
      */
     createdById: string | null
     maxUses: number | null

@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Mail
- * A mail that was enqueued: what is sent once, though its job is attempted several times. Deleted after 30 days.
+ * An email that was enqueued. The row ensures that it is sent only once, although its job may be attempted several times.
+ * Deleted after 30 days.
  */
 export type MailModel = runtime.Types.Result.DefaultSelection<Prisma.$MailPayload>
 
@@ -346,20 +347,21 @@ export type $MailPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
   objects: {}
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     /**
-     * Identifies the mail: ids and a purpose.
+     * Identifies the email: ids and a purpose.
      */
     key: string
     createdAt: Date
     /**
-     * When an attempt began whose outcome is not recorded; null again if that attempt is known to have failed.
+     * When an attempt with an unknown outcome began; null again if that attempt is known to have failed.
      */
     startedAt: Date | null
     /**
-     * When the mail server accepted it.
+     * When the mail server accepted the email.
      */
     sentAt: Date | null
     /**
-     * The name by which a limit counts the mail: the SHA-256 of an address or a human, with the purpose. Null for mails without a limit.
+     * The key under which a limit counts the email: the SHA-256 of an address or a human, with the purpose. Null for emails
+     * without a limit.
      */
     counted: string | null
   }, ExtArgs["result"]["mail"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model MailCode
- * A link of a mail, which works once. Only the SHA-256 of its code is kept.
+ * A link in an email, which works once. Only the SHA-256 of its code is stored.
  */
 export type MailCodeModel = runtime.Types.Result.DefaultSelection<Prisma.$MailCodePayload>
 
@@ -403,15 +403,15 @@ export type $MailCodePayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      */
     purpose: string
     /**
-     * The address to which it was sent.
+     * The address to which the link was sent.
      */
     email: string
     /**
-     * Of SIGN_IN and CONFIRM.
+     * Set for SIGN_IN and CONFIRM.
      */
     humanId: string | null
     /**
-     * Of INVITE.
+     * Set for INVITE.
      */
     invitationId: string | null
     createdAt: Date

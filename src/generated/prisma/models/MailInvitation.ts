@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model MailInvitation
- * An invitation by mail. It is deleted when it is accepted.
+ * An invitation by email. The row is deleted when the invitation is accepted.
  */
 export type MailInvitationModel = runtime.Types.Result.DefaultSelection<Prisma.$MailInvitationPayload>
 
@@ -377,7 +377,7 @@ export type $MailInvitationPayload<ExtArgs extends runtime.Types.Extensions.Inte
     id: string
     email: string
     /**
-     * Spaces that the person joins, if the inviter may add people to them by then.
+     * The spaces that the person joins, if the inviter may still add people to them at that time.
      */
     spaceIds: string[]
     /**

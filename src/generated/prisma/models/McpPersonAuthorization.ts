@@ -14,8 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model McpPersonAuthorization
- * The authorization of one person at an MCP server of an agent whose `oauth` is PERSON. Servers are replaced as a whole, so
- * there is no foreign key to them: src/stores/mcp-authorization-store.ts deletes what has no server any more.
+ * The authorization of one person at an MCP server of an agent whose `oauth` is PERSON. An update replaces all servers of an
+ * agent, so there is no foreign key to them: src/stores/mcp-authorization-store.ts deletes rows whose server no longer exists.
  */
 export type McpPersonAuthorizationModel = runtime.Types.Result.DefaultSelection<Prisma.$McpPersonAuthorizationPayload>
 

@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model McpServer
- * A Model Context Protocol server whose tools an agent has. `fingerprints` maps a tool's name to what an admin has seen of it.
+ * A Model Context Protocol server whose tools an agent can use. `fingerprints` maps a tool's name to the fingerprint of the
+ * definition that an admin has confirmed.
  */
 export type McpServerModel = runtime.Types.Result.DefaultSelection<Prisma.$McpServerPayload>
 
@@ -952,38 +953,38 @@ export type $McpServerPayload<ExtArgs extends runtime.Types.Extensions.InternalA
     headerNames: string[]
     allowedTools: string[]
     /**
-     * False: all tools that it offers are allowed, whatever `allowedTools` holds.
+     * If false, all tools of the server are allowed, and `allowedTools` is ignored.
      */
     restricted: boolean
     /**
-     * Of each tool that is trusted, by the server's own name of it.
+     * The fingerprint of each trusted tool, by the name that the server uses for the tool.
      */
     fingerprints: runtime.JsonValue
     /**
-     * The tools as they were listed last; null for a server that no run has asked yet.
+     * The most recent list of the server's tools; null if no run has contacted the server yet.
      */
     listing: runtime.JsonValue | null
     /**
-     * McpProblem[]: what of the server could not be used when it was last asked, and why.
+     * McpProblem[]: the tools that could not be used at the last contact with the server, and the reasons.
      */
     problems: runtime.JsonValue
     /**
-     * ApprovalPolicy, for all of its tools, or for those that `approvalTools` names: string[], null for all.
+     * ApprovalPolicy for the tools that `approvalTools` names (string[]); if that is null, for all tools of the server.
      */
     approval: runtime.JsonValue | null
     approvalTools: runtime.JsonValue | null
     /**
-     * As AgentTool's; for all of its tools, or for those that `confidentialTools` names: string[], null for all.
+     * See AgentTool. Applies to the tools that `confidentialTools` names (string[]); if that is null, to all tools of the server.
      */
     mayReceiveConfidential: boolean
     confidentialTools: runtime.JsonValue | null
     /**
-     * The tools whose calls no standing grant covers, as the server names them.
+     * The tools that no standing grant covers, by the names that the server uses.
      */
     alwaysAskTools: string[]
     /**
-     * NONE; SERVER: requests carry a token that an admin obtained by OAuth; PERSON: calls carry that of the person for whom
-     * the run works, and the admin's only lists the tools.
+     * NONE; SERVER: requests carry a token that an admin obtained with OAuth; PERSON: calls carry the token of the person on whose
+     * behalf the run works, and the admin's token is only used to list the tools.
      */
     oauth: string
     /**

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Membership
- * Who is in a space, since when, and how far they have read.
+ * A membership of an entity in a space, with the time of joining and the read marker.
  */
 export type MembershipModel = runtime.Types.Result.DefaultSelection<Prisma.$MembershipPayload>
 
@@ -670,7 +670,7 @@ export type $MembershipPayload<ExtArgs extends runtime.Types.Extensions.Internal
     joinedAt: Date
     lastReadSeq: number
     /**
-     * Of which messages of the space a human is notified. Part of what a space's `version` covers.
+     * The messages of the space of which a human is notified. The space's `version` covers this column.
      */
     notifyLevel: $Enums.NotifyLevel
   }, ExtArgs["result"]["membership"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Memory
- * What an agent wrote down for itself, by key.
+ * A note that an agent keeps for itself, under a key.
  */
 export type MemoryModel = runtime.Types.Result.DefaultSelection<Prisma.$MemoryPayload>
 
@@ -569,7 +569,7 @@ export type $MemoryPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     key: string
     value: string
     /**
-     * Marks (src/confidentiality/marks.ts) of the run that wrote it; none of what an admin wrote.
+     * Marks (src/confidentiality/marks.ts) of the run that wrote the memory; empty if an admin wrote it.
      */
     places: string[]
     label: string[]

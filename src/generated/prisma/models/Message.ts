@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Message
- * 
+ * A message. An agent's message exists from its first streamed character; `parts` is complete once its status is no longer STREAMING.
  */
 export type MessageModel = runtime.Types.Result.DefaultSelection<Prisma.$MessagePayload>
 
@@ -2120,77 +2120,80 @@ export type $MessagePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
     senderId: string
     status: $Enums.MessageStatus
     /**
-     * MessagePart[]: { type: 'text', text }, { type: 'tool', toolCallId } or { type: 'file', fileId, name, mediaType }, by index; of a composite message also with `unfinished`.
+     * MessagePart[]: { type: 'text', text }, { type: 'tool', toolCallId } or { type: 'file', fileId, name, mediaType }, by index;
+     * in a composite message also with `unfinished`.
      */
     parts: runtime.JsonValue
     /**
-     * The first agent that it mentions.
+     * The first agent that the message mentions.
      */
     mentionedAgentId: string | null
     /**
-     * All members that a human's message mentions, in the human's order; empty for a message of an agent.
+     * All members that a human's message mentions, in the order given by the sender; empty for an agent's message.
      */
     mentionedIds: string[]
     runId: string | null
     /**
-     * What of its run posted it (a tool call, a composite message): a run that is taken up again does not post it twice.
+     * Identifies the part of the run that posted the message (a tool call, or a composite message), so that a resumed run does not
+     * post it twice.
      */
     runPostKey: string | null
     /**
-     * It grows by parts, and those that are whole have been said before it is whole itself.
+     * Whether the message grows part by part. Complete parts are published before the whole message is complete.
      */
     composite: boolean
     /**
-     * It is closing text of an agent with SPOKEN_IF_SILENT.
+     * Whether the message is the closing text of an agent with SPOKEN_IF_SILENT.
      */
     fromPlainText: boolean
     /**
-     * The human with the role ADMIN who posted it while acting as its sender.
+     * The human with the role ADMIN who posted the message while acting as its sender.
      */
     actingAdminId: string | null
     /**
-     * An admin or the operator posted or edited it, or repeated its runs, while acting as its sender.
+     * Whether an admin or the operator posted or edited the message, or repeated its runs, while acting as its sender.
      */
     acted: boolean
     idempotencyKey: string | null
     /**
-     * The message that it replies to, in the same space.
+     * The message to which this one replies, in the same space.
      */
     replyToId: string | null
     /**
-     * The message on which its thread hangs; null outside of threads, and for that message itself. Not to be confused with `rootId`.
+     * The first message of its thread; null outside of threads, and for that first message itself. Not to be confused with `rootId`.
      */
     threadRootId: string | null
     /**
-     * The human message, plan firing or service call that began the chain of triggers, and the hops since.
+     * The human message, plan firing or service call that began the chain of triggers, and the number of triggers since then.
      */
     rootId: string
     depth: number
     /**
-     * MessageOrigin, for a message posted outside its run's trigger space.
+     * MessageOrigin, for a message that is posted outside the trigger space of its run.
      */
     origin: runtime.JsonValue | null
     /**
-     * Marks (src/confidentiality/marks.ts) of an agent's message, and the humans that its run works for; empty for a human's.
+     * Marks (src/confidentiality/marks.ts) of an agent's message, and the humans on whose behalf its run works; empty for a
+     * human's message.
      */
     places: string[]
     label: string[]
     askers: string[]
     /**
-     * Set in the transaction that routes it: once.
+     * When the message was routed. Set once, in the transaction that routes it.
      */
     routedAt: Date | null
     createdAt: Date
     /**
-     * When its text was changed last. Earlier texts are in MessageVersion.
+     * When the text was last changed. Earlier texts are in MessageVersion.
      */
     editedAt: Date | null
     /**
-     * From then on it has no content.
+     * When the message was deleted. From then on it has no content.
      */
     deletedAt: Date | null
     /**
-     * How many rows of MessageReaction it has: those of most messages need not be looked up.
+     * The number of rows in MessageReaction. Most messages have none, and need no lookup.
      */
     reactionCount: number
   }, ExtArgs["result"]["message"]>

@@ -488,15 +488,15 @@ export type $MessageDeletionPayload<ExtArgs extends runtime.Types.Extensions.Int
      */
     sentAt: Date
     /**
-     * The run that wrote it.
+     * The run that wrote the message.
      */
     runId: string | null
     /**
-     * Its last text and the earlier ones. With `textsOfId`: those that the other deletion does not have.
+     * The message's last text and its earlier ones. If `textsOfId` is set, only the texts that the other deletion does not have.
      */
     texts: string[]
     /**
-     * The deletion of the original whose texts this copy had too.
+     * The deletion of the original message, whose texts this copy had too.
      */
     textsOfId: string | null
     /**
@@ -504,15 +504,15 @@ export type $MessageDeletionPayload<ExtArgs extends runtime.Types.Extensions.Int
      */
     afterId: string | null
     /**
-     * Runs that were active when a pass began: they may still write the text. Their rows are checked again.
+     * Runs that were active when a pass over the rows began. They may still write the text, so their rows are checked again.
      */
     living: string[]
     /**
-     * Until then it belongs to a process.
+     * The end of the lease of the process that is removing the texts.
      */
     takenUntil: Date | null
     /**
-     * Its texts were removed everywhere; the row stays for the copies that refer to it.
+     * True if the texts were removed everywhere; the row is then kept for the copies that refer to it.
      */
     isDone: boolean
   }, ExtArgs["result"]["messageDeletion"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model MessageReaction
- * 
+ * An emoji reaction of a human or an agent to a message.
  */
 export type MessageReactionModel = runtime.Types.Result.DefaultSelection<Prisma.$MessageReactionPayload>
 

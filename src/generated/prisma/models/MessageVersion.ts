@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model MessageVersion
- * An earlier text of a message: at most the newest 20. Readers of the message may read them.
+ * An earlier text of a message. At most the newest 20 are kept. People who may read the message may read them too.
  */
 export type MessageVersionModel = runtime.Types.Result.DefaultSelection<Prisma.$MessageVersionPayload>
 
@@ -511,7 +511,7 @@ export type $MessageVersionPayload<ExtArgs extends runtime.Types.Extensions.Inte
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     messageId: string
     /**
-     * 1 for the first text; counts all edits, also those whose text is no longer kept.
+     * 1 for the first text. Counts all edits, including those whose text is no longer stored.
      */
     number: number
     text: string

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model ModelProvider
- * Model providers that admins added. Those of the environment are not stored.
+ * Model providers that admins have added. Providers from the environment are not stored.
  */
 export type ModelProviderModel = runtime.Types.Result.DefaultSelection<Prisma.$ModelProviderPayload>
 
@@ -348,11 +348,11 @@ export type $ModelProviderPayload<ExtArgs extends runtime.Types.Extensions.Inter
     name: string
     api: string
     /**
-     * With its version path; null for the default of the API.
+     * Including the path of the API version; null for the API's default.
      */
     baseUrl: string | null
     /**
-     * Encrypted together with name, API and base URL, so that the key is of no use for another address.
+     * Encrypted together with name, API and base URL, so that the key cannot be used with another URL.
      */
     keySealed: string | null
     createdAt: Date

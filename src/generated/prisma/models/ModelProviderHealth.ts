@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model ModelProviderHealth
- * How a provider of models does, for all processes: its last failures, five at most, and until when it rests for them.
+ * The health of a model provider, shared by all processes: its last failures (at most five), and the end of its cooldown.
  */
 export type ModelProviderHealthModel = runtime.Types.Result.DefaultSelection<Prisma.$ModelProviderHealthPayload>
 

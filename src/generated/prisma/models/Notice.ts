@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Notice
- * Something that a human was notified of. Deleted once it is neither to be mailed nor counted for the limit of notices.
+ * A notice to a human. Deleted once it is no longer needed, either for an email or for the limit on notices.
  */
 export type NoticeModel = runtime.Types.Result.DefaultSelection<Prisma.$NoticePayload>
 
@@ -499,7 +499,7 @@ export type $NoticePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs
     runId: string | null
     createdAt: Date
     /**
-     * When it is mailed if it is still open then. Null: it is not mailed, or was.
+     * When the notice is emailed, if it is still open then. Null: it will not be emailed, or was emailed already.
      */
     mailAt: Date | null
   }, ExtArgs["result"]["notice"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Notification
- * Notifications of versions before 0.3, in the order of `position` for each call. Workers turn the rows into jobs.
+ * Notifications from versions before 0.3, in the order of `position` for each call. Workers turn the rows into jobs.
  */
 export type NotificationModel = runtime.Types.Result.DefaultSelection<Prisma.$NotificationPayload>
 
@@ -465,7 +465,7 @@ export type $NotificationPayload<ExtArgs extends runtime.Types.Extensions.Intern
     body: string
     attempts: number
     /**
-     * When it is sent, or sent again; moved on by who has it in hand.
+     * When the next attempt is due. The process that sends the notification postpones this time.
      */
     nextAt: Date
   }, ExtArgs["result"]["notification"]>

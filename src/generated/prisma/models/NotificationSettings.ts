@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model NotificationSettings
- * How a human wants to be notified. No row: the defaults.
+ * A human's notification settings. Without a row, the defaults apply.
  */
 export type NotificationSettingsModel = runtime.Types.Result.DefaultSelection<Prisma.$NotificationSettingsPayload>
 
@@ -395,12 +395,12 @@ export type $NotificationSettingsPayload<ExtArgs extends runtime.Types.Extension
     humanId: string
     push: boolean
     /**
-     * Null: on if the human has an address.
+     * Null: on if the human has an email address.
      */
     mail: boolean | null
     notifyAfterMinutes: number
     /**
-     * When the last mails with notices were enqueued, oldest first; at most as many as are allowed in an hour.
+     * When the last emails with notices were enqueued, oldest first. At most as many entries as emails are allowed per hour.
      */
     mailedAt: Date[]
   }, ExtArgs["result"]["notificationSettings"]>

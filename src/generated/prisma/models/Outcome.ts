@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Outcome
- * What became of a message with an agent member.
+ * The outcome of a message for one agent of the space.
  */
 export type OutcomeModel = runtime.Types.Result.DefaultSelection<Prisma.$OutcomePayload>
 
@@ -467,12 +467,12 @@ export type $OutcomePayload<ExtArgs extends runtime.Types.Extensions.InternalArg
     kind: $Enums.OutcomeKind
     reason: string | null
     /**
-     * The first line of why it FAILED.
+     * The first line of the error, if the outcome is FAILED.
      */
     error: string | null
     runId: string | null
     /**
-     * For a think cycle that skipped and left no run: the marks of its reason, when it began and when it ended.
+     * For a think cycle that skipped, and whose run was deleted: the marks of its reason, and the times at which it began and ended.
      */
     label: string[]
     readingSince: Date | null

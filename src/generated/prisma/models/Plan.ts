@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Plan
- * What wakes an agent at a time. A slot fires once: see PlanFiring.
+ * A schedule that wakes an agent. Each slot fires once: see PlanFiring.
  */
 export type PlanModel = runtime.Types.Result.DefaultSelection<Prisma.$PlanPayload>
 
@@ -770,21 +770,23 @@ export type $PlanPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
     name: string
     instruction: string
     /**
-     * Five fields; null for a plan that fires once.
+     * A cron expression with five fields; null for a plan that fires once.
      */
     cron: string | null
     /**
-     * IANA's name of the time zone that the cron is read in.
+     * IANA name of the time zone in which the cron expression is evaluated.
      */
     timeZone: string
     nextRunAt: Date | null
     enabled: boolean
     /**
-     * What all plans have in common that descend from one message or call (its root), or from one plan of an admin's (its id); null for an admin's.
+     * Identifies all plans that descend from one message or call (the id of that root), or from one plan of an admin (the id of
+     * that plan). Null for a plan that an admin created.
      */
     originId: string | null
     /**
-     * As Memory's, and the humans that the run which made it worked for: its runs do too. None for an admin's.
+     * Marks as in Memory, and the humans on whose behalf the run that created the plan worked. The plan's runs work on their
+     * behalf too. Empty for a plan that an admin created.
      */
     places: string[]
     label: string[]

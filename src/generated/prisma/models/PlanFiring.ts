@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model PlanFiring
- * A slot of a plan that has fired. Its key makes a second firing impossible; what it set off has `<plan>:<slot>` as its `dedupKey`.
+ * A slot of a plan that has fired. The key prevents a second firing. The run or inbox event that the firing started has the
+ * `dedupKey` `<plan>:<slot>`.
  */
 export type PlanFiringModel = runtime.Types.Result.DefaultSelection<Prisma.$PlanFiringPayload>
 
@@ -414,7 +415,7 @@ export type $PlanFiringPayload<ExtArgs extends runtime.Types.Extensions.Internal
     result: $Enums.PlanFiringResult
     firedAt: Date
     /**
-     * The plan's.
+     * See Plan.originId.
      */
     originId: string | null
   }, ExtArgs["result"]["planFiring"]>

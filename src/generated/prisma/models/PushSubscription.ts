@@ -439,7 +439,7 @@ export type $PushSubscriptionPayload<ExtArgs extends runtime.Types.Extensions.In
     p256dh: string
     auth: string
     /**
-     * The session or access token with which it was added, whose end ends it. Null for a JWT.
+     * The session or access token that added the subscription, which ends with it. Null for a JWT.
      */
     tokenId: string | null
     createdAt: Date

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model ReadinessCheck
- * The row that /health/ready writes, to see whether the database can be written to.
+ * The row that /health/ready writes to check whether the database accepts writes.
  */
 export type ReadinessCheckModel = runtime.Types.Result.DefaultSelection<Prisma.$ReadinessCheckPayload>
 

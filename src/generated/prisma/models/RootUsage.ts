@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model RootUsage
- * What came of one human message, plan firing or service call has used so far, in all agents and spaces. As DailyUsage.
+ * The usage so far of everything that one human message, plan firing or service call caused, across all agents and spaces. The
+ * columns are as in DailyUsage.
  */
 export type RootUsageModel = runtime.Types.Result.DefaultSelection<Prisma.$RootUsagePayload>
 
@@ -493,7 +494,7 @@ export type $RootUsagePayload<ExtArgs extends runtime.Types.Extensions.InternalA
     isUnpriced: boolean
     isEstimated: boolean
     /**
-     * When those who see the message are to be told that this has changed. Null: they have been.
+     * When the change is published to subscribers who see the message. Null: there is no unpublished change.
      */
     tellAt: Date | null
   }, ExtArgs["result"]["rootUsage"]>

@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Run
- * One wake-up of an agent. `status` has one writer, src/flows/lifecycle.ts; every write of an executing run names its `attempt`.
+ * One execution of an agent's tool loop. Only src/flows/lifecycle.ts changes `status`; every write of an executing run names its
+ * `attempt`.
  */
 export type RunModel = runtime.Types.Result.DefaultSelection<Prisma.$RunPayload>
 
@@ -2237,44 +2238,46 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     id: string
     agentId: string
     /**
-     * The human, service or agent at its root: requesters take turns. Empty for runs that were written before this column.
+     * The human, service or agent at the root of the run. Requesters take turns. Empty for runs that are older than this column.
      */
     requesterId: string
     status: $Enums.RunStatus
     /**
-     * The version of its agent when it began; it keeps that until it ends. 0 before it began, and for runs from before versions.
+     * The version of the agent with which the run started, and which it keeps until it ends. 0 before the run starts, and for runs
+     * that are older than versions.
      */
     agentVersion: number
     /**
-     * How often it was claimed; the number in force fences off earlier claims.
+     * The number of claims. Fencing: only the newest claim may write.
      */
     attempt: number
     /**
-     * Claims since something was last journaled: three end it.
+     * The number of claims since something was last journaled. The run ends after three.
      */
     fruitlessAttempts: number
     /**
-     * Routed: `<agent>:<message>`. Plans: `<plan>:<slot>`. Services: `<token>:<key>`. Chains: `<chain>:<step>`. Null: nothing to deduplicate.
+     * For routed messages `<agent>:<message>`, for plans `<plan>:<slot>`, for services `<token>:<key>`, for chains
+     * `<chain>:<step>`. Null: there is nothing to deduplicate.
      */
     dedupKey: string | null
     triggerType: $Enums.TriggerType
     /**
-     * The plan's or the service's name.
+     * The name of the plan or service.
      */
     triggerName: string | null
     triggerSpaceId: string | null
     /**
-     * Of a cycle: the space of its deepest event, for which its usage counts.
+     * For a think cycle: the space of its deepest event, to which its usage is attributed.
      */
     deepestSpaceId: string | null
     triggerMessageId: string | null
     /**
-     * The thread of its trigger, in the trigger's space: its messages there go into this thread.
+     * The thread of the trigger, in the trigger's space. The run's messages in that space go into this thread.
      */
     threadRootId: string | null
     triggerSenderId: string | null
     /**
-     * The service token's or webhook's id.
+     * The id of the service token or webhook.
      */
     triggerServiceId: string | null
     triggerSummary: string
@@ -2284,38 +2287,39 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     triggerPayload: runtime.JsonValue | null
     activeSpaceId: string | null
     /**
-     * The active space's last message at the moment the run entered it: what `read_messages` counts back from.
+     * The number of the active space's last message when the run entered the space. `read_messages` counts back from here.
      */
     enteredSeq: number | null
     stepCount: number
     inputTokens: number
     /**
-     * Of `inputTokens`: what the provider had in its cache.
+     * The part of `inputTokens` that the provider had in its cache.
      */
     cachedInputTokens: number
     outputTokens: number
     usageEstimated: boolean
     /**
-     * In whole nano-dollars. Null: a model without a known price was used.
+     * In whole nano-dollars. Null if a model without a known price was used.
      */
     costNanos: number | null
     /**
-     * What a generation under way is expected to use, in tokens and nano-dollars: counted towards budgets while its worker lives.
+     * The expected usage of the generation in progress, in tokens and nano-dollars. Counts towards budgets while the run's lease
+     * lasts.
      */
     reservedTokens: number
     reservedNanos: number
     /**
-     * Where DailyUsage counts this run: its first day, space (empty for none) and model. Null: it has used nothing.
+     * The row of DailyUsage that counts this run: its first day, space (empty for none) and model. Null: the run has no usage.
      */
     usageDay: Date | null
     usageSpaceId: string | null
     usageModel: string | null
     /**
-     * The human under whom HumanUsage counts this run. Null: nobody.
+     * The human for whom HumanUsage counts this run; null for none.
      */
     usageHumanId: string | null
     /**
-     * The human whose budget the reservation counts towards. Null: nobody's.
+     * The human towards whose budget the reservation counts; null for none.
      */
     reservedForId: string | null
     summary: string | null
@@ -2325,11 +2329,11 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      */
     fault: string | null
     /**
-     * Why it is over.
+     * Why the run ended.
      */
     stopReason: $Enums.RunStopReason | null
     /**
-     * The human or agent that stopped it.
+     * The human or agent that stopped the run.
      */
     stoppedById: string | null
     /**
@@ -2339,54 +2343,59 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
     depth: number
     rootId: string
     /**
-     * The run that set this one off.
+     * The run that started this one.
      */
     parentRunId: string | null
     chainId: string | null
     /**
-     * WokenBy: the agent that handed this on, how and why; null for what routing, a plan or a service woke.
+     * WokenBy: the agent that delegated to, mentioned or called back this run's agent, and the reason. Null if routing, a plan or
+     * a service started the run.
      */
     wokenBy: runtime.JsonValue | null
     /**
-     * From when on a worker may claim it: one that is QUEUED, was answered, or was given back. Null while it executes, waits or is over.
+     * The time from which a worker may claim the run, which is QUEUED, has received an answer, or was released. Null while the run
+     * executes or waits, and after its end.
      */
     claimableAt: Date | null
     /**
-     * Until when it is in a worker's hands, who moves that on; left as it was when the run ends. Null: in nobody's.
+     * The end of the lease, which the worker renews. Unchanged when the run ends. Null: no worker holds a lease.
      */
     leaseUntil: Date | null
     /**
-     * The worker in whose hands it is, or was last: the number by which that process is present (src/runs/presence.ts).
+     * The worker that holds or last held the lease, by the number under which that process is present (src/runs/presence.ts).
      */
     worker: number | null
     /**
-     * How often it broke off or was given back since it last got further: each pause is twice the one before.
+     * The number of interruptions and releases since the run last made progress. Each pause is twice as long as the previous one.
      */
     setbacks: number
     /**
-     * When its time is over. Null before it began, after its end, and while it waits for who was given a time of their own.
+     * The time at which the run exceeds its time limit. Null before the run starts, after its end, and while it waits for a call
+     * that has its own time limit.
      */
     deadlineAt: Date | null
     /**
-     * What was left until then when such a wait began.
+     * The time that was left, in milliseconds, when such a wait began.
      */
     timeLeftMs: number | null
     /**
-     * Marks (src/confidentiality/marks.ts) of all that it was shown so far, and the humans that it works for: none for an admin's plan and a service.
+     * Marks (src/confidentiality/marks.ts) of everything that the run has received so far, and the humans on whose behalf it
+     * works; no humans for an admin's plan or a service.
      */
     places: string[]
     label: string[]
     askers: string[]
     /**
-     * Spaces that its agent was made to forget while this cycle lived: it is not remembered.
+     * Spaces that the agent had to forget while this cycle was active. The cycle is then not stored in the consciousness.
      */
     forgets: string[]
     /**
-     * How often its journal was changed because a message that it had read was deleted: then it reads the journal again.
+     * The number of changes to the journal because a message that the run had read was deleted. After such a change the run reads
+     * its journal again.
      */
     redactions: number
     /**
-     * What a mind must remember between steps, over a crash.
+     * State of the memory mode between steps, which must survive a crash.
      */
     state: runtime.JsonValue
     queuedAt: Date

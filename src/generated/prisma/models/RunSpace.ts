@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model RunSpace
- * Spaces that a run wrote in: their members may see the run.
+ * A space in which a run wrote. Members of the space may see the run.
  */
 export type RunSpaceModel = runtime.Types.Result.DefaultSelection<Prisma.$RunSpacePayload>
 

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model SearchModel
- * The model with which the texts are searched by meaning: at most one row.
+ * The model that computes the vectors for search by meaning. The table has at most one row.
  */
 export type SearchModelModel = runtime.Types.Result.DefaultSelection<Prisma.$SearchModelPayload>
 
@@ -339,11 +339,11 @@ export type $SearchModelPayload<ExtArgs extends runtime.Types.Extensions.Interna
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     id: number
     /**
-     * PARLEY_EMBEDDINGS
+     * The value of PARLEY_EMBEDDINGS.
      */
     name: string
     /**
-     * Older texts than this message have not been looked at since the model was set; null before the first, empty after the last.
+     * Texts older than this message have not been processed since the model was set. Null before the first batch, empty after the last.
      */
     backfillBefore: string | null
   }, ExtArgs["result"]["searchModel"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model SearchText
- * The searchable text of a message that is whole, or of a file in one. Triggers of the database write it, so that it follows
+ * The searchable text of a complete message, or of a file in such a message. Database triggers write the row, so that it follows
  * every writer of messages (migration `search`).
  */
 export type SearchTextModel = runtime.Types.Result.DefaultSelection<Prisma.$SearchTextPayload>
@@ -498,7 +498,7 @@ export type $SearchTextPayload<ExtArgs extends runtime.Types.Extensions.Internal
      */
     at: Date
     /**
-     * In lower case and without accents (function `searchFold`).
+     * The text in lower case and without accents (function `searchFold`).
      */
     plain: string
   }, ExtArgs["result"]["searchText"]>

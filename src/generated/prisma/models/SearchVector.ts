@@ -14,8 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model SearchVector
- * The meaning of a searchable text, as a vector of the model of PARLEY_EMBEDDINGS. A trigger of the database adds a row for each new
- * or changed text while there is a row of SearchModel, and deletes the vector of a changed text (migration `search_vectors`).
+ * The meaning of a searchable text, as a vector computed by the model of PARLEY_EMBEDDINGS. A database trigger adds a row for
+ * each new or changed text while SearchModel has a row, and deletes the vector of a changed text (migration `search_vectors`).
  */
 export type SearchVectorModel = runtime.Types.Result.DefaultSelection<Prisma.$SearchVectorPayload>
 
@@ -494,15 +494,15 @@ export type $SearchVectorPayload<ExtArgs extends runtime.Types.Extensions.Intern
     messageId: string
     fileId: string
     /**
-     * Null until the vector is computed; empty if the provider refused the text. Cast to pgvector's type when it is searched.
+     * Null until the vector is computed; empty if the provider rejected the text. A search casts it to pgvector's type.
      */
     vector: number[]
     /**
-     * The model that computed the vector; null as long as there is none.
+     * The model that computed the vector; null while there is no vector.
      */
     model: string | null
     /**
-     * Raised with each change of the text, so that no vector of an earlier text is stored.
+     * Incremented with each change to the text, so that the vector of an outdated text is not stored.
      */
     revision: number
   }, ExtArgs["result"]["searchVector"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model ServerDefault
- * Decisions of the server about itself that are made once, when its database is created or upgraded.
+ * Defaults of this installation, which are set once, when its database is created or upgraded.
  */
 export type ServerDefaultModel = runtime.Types.Result.DefaultSelection<Prisma.$ServerDefaultPayload>
 
@@ -268,7 +268,7 @@ export type $ServerDefaultPayload<ExtArgs extends runtime.Types.Extensions.Inter
   objects: {}
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     /**
-     * `directory`: whether people see each other at once (`everyone`) or once they share a space (`shared`).
+     * `directory`: whether people see each other at once (`everyone`) or only once they share a space (`shared`).
      */
     name: string
     value: string

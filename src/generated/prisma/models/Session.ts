@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Session
- * A browser's sign-in, by cookie. Only the SHA-256 of the cookie's value is kept. It is deleted when it ends.
+ * A browser's sign-in with a cookie. Only the SHA-256 of the cookie's value is stored. The row is deleted when the session ends.
  */
 export type SessionModel = runtime.Types.Result.DefaultSelection<Prisma.$SessionPayload>
 
@@ -561,7 +561,7 @@ export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      */
     viewerId: string
     /**
-     * The access token, or the key of the setting, with which it was opened, and with which it ends; null: a sign-in without either.
+     * The access token, or the key of the setting, that opened the session. The session ends with it. Null: a sign-in with neither.
      */
     tokenId: string | null
     /**
@@ -574,23 +574,23 @@ export type $SessionPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
      */
     lastUsedAt: Date
     /**
-     * Later with each use.
+     * Each use postpones this time.
      */
     expiresAt: Date
     /**
-     * When it ends in spite of its use: with the token that opened it.
+     * When the session ends regardless of use, because the token that opened it expires.
      */
     endsBy: Date | null
     /**
-     * An admin acts as the human, with a bearer token instead of a cookie.
+     * Whether an admin acts as the human, with a bearer token instead of a cookie.
      */
     acting: boolean
     /**
-     * The human with the role ADMIN who acts; null for the operator and for tokens with the scope ADMIN.
+     * The human with the role ADMIN who is acting; null for the operator and for tokens with the scope ADMIN.
      */
     actingAdminId: string | null
     /**
-     * The `sid` that an identity provider gave its own session: a logout there names it.
+     * The `sid` of the identity provider's own session, which a logout at the provider names.
      */
     oidcSid: string | null
   }, ExtArgs["result"]["session"]>

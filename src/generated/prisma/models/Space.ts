@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Space
- * Where people and agents talk. `lastSeq` is the counter that numbers its messages; its row is locked while one is posted.
+ * A room for people and agents. `lastSeq` is the counter that numbers the space's messages. Posting a message locks the row.
  */
 export type SpaceModel = runtime.Types.Result.DefaultSelection<Prisma.$SpacePayload>
 
@@ -1410,41 +1410,44 @@ export type $SpacePayload<ExtArgs extends runtime.Types.Extensions.InternalArgs 
     adminAgentId: string | null
     lastSeq: number
     /**
-     * The agent that MENTION_CHAIN routing picked last, and when that had joined: its place in the order, also once it has left.
+     * The agent that MENTION_CHAIN routing picked last, and the time at which that agent had joined. The time is its place in the
+     * order, even after it has left.
      */
     lastPickedId: string | null
     lastPickedJoinedAt: Date | null
     /**
-     * As Agent.budget.
+     * See Agent.budget.
      */
     budget: runtime.JsonValue | null
     /**
-     * The first message that is kept; past `lastSeq` where none is.
+     * The number of the first message that is still stored; greater than `lastSeq` if none is.
      */
     firstSeq: number
     /**
-     * Of what routing decides on: its settings, members, turns, and who waits for a reply in it. Raised by triggers, and where a wait begins.
+     * The version of everything on which routing depends: settings, members, turns and waits for a reply. Triggers increment it,
+     * and so does the statement that begins a wait.
      */
     version: number
     /**
-     * What is said here is carried only to where every human who hears it belongs here too.
+     * If true, content of the space may reach another place only if every human there is also a member of this space.
      */
     confidential: boolean
     /**
-     * BROADCAST: a message that mentions an agent wakes only that agent.
+     * With BROADCAST routing: a message that mentions an agent wakes only that agent.
      */
     mentionNarrows: boolean
     createdAt: Date
     /**
-     * The human who created it; null where an admin did.
+     * The human who created the space; null if an admin did.
      */
     creatorId: string | null
     /**
-     * Nobody sees it any more; what belongs to it is being removed, and then it.
+     * When the space was deleted. From then on nobody can see it. Its contents are removed first, and then this row.
      */
     deletedAt: Date | null
     /**
-     * The space of which it is a copy, and the last message that was copied. A copied message has the `seq` of its original.
+     * The original of a copied space, and the number of the last message that was copied. A copied message has the same `seq` as
+     * its original.
      */
     forkOfId: string | null
     forkSeq: number | null

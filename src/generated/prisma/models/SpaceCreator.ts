@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model SpaceCreator
- * When a human created spaces within the last day: counted here, where deleting a space gives nothing back.
+ * The times at which a human created spaces within the last day. Deleting a space does not change this count.
  */
 export type SpaceCreatorModel = runtime.Types.Result.DefaultSelection<Prisma.$SpaceCreatorPayload>
 

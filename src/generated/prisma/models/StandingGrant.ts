@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model StandingGrant
- * A decision in advance by the approvers of a tool: calls that it covers are executed without asking.
+ * A decision in advance by the approvers of a tool: calls that it covers are executed without a further request for approval.
  */
 export type StandingGrantModel = runtime.Types.Result.DefaultSelection<Prisma.$StandingGrantPayload>
 
@@ -1077,7 +1077,7 @@ export type $StandingGrantPayload<ExtArgs extends runtime.Types.Extensions.Inter
      */
     toolDigest: string
     /**
-     * The space in which its calls are shown; null: it covers only calls that no space shows.
+     * The space in which the covered calls are shown; null: the grant covers only calls that no space shows.
      */
     spaceId: string | null
     quorum: number

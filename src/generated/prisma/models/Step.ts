@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Step
- * The journal of one model generation: what it was sent, what came back, and how long it took.
+ * The journal entry of one model generation: the prompt, the response and the duration.
  */
 export type StepModel = runtime.Types.Result.DefaultSelection<Prisma.$StepPayload>
 
@@ -1197,33 +1197,34 @@ export type $StepPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
     runId: string
     index: number
     /**
-     * The one that spoke.
+     * The model that responded.
      */
     model: string
     /**
-     * FailedModel[]: { model, error }, those that were asked or passed over before it, in order.
+     * FailedModel[]: { model, error }, the models that were called or skipped before it, in order.
      */
     failedModels: runtime.JsonValue
     /**
-     * Null: as in the step before.
+     * Null: the same as in the previous step.
      */
     instructions: string | null
     /**
-     * How many of the messages that the step before was sent come first; then what that step added, and what is new with this one.
+     * The number of messages that are kept from the start of the previous step's prompt. After them come the messages that the
+     * previous step produced, and the messages that are new in this step.
      */
     messagesKept: number
     /**
-     * False: from before what a step added was stored once; then it stands among the messages that are new.
+     * False only in old rows, which store the messages that the previous step produced again, among the new messages.
      */
     followsResponse: boolean
     messagesAdded: runtime.JsonValue
     activeTools: string[]
     /**
-     * The assistant's message, written when the generation ends and before any tool runs. The results are in the tool calls.
+     * The assistant's message, written when the generation ends and before any tool runs. The results are in ToolCall.
      */
     assistant: runtime.JsonValue
     /**
-     * What src/lib/key-orders.ts keeps beside `assistant`.
+     * The order of the object keys in `assistant` (src/lib/key-orders.ts).
      */
     keyOrders: runtime.JsonValue | null
     finishReason: string | null
@@ -1232,21 +1233,23 @@ export type $StepPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs =
     outputTokens: number
     usageEstimated: boolean
     /**
-     * By the price of that moment, in nano-dollars. Null: it had none.
+     * In nano-dollars, at the price of that time. Null if the model had no price.
      */
     costNanos: number | null
     msToFirstChunk: number | null
     durationMs: number | null
     /**
-     * What of the mind was not shown to it, by the spaces that it comes from: Withheld[]; null for nothing.
+     * Withheld[]: the parts of the agent's memory that were left out of the prompt, by their source spaces; null if nothing was
+     * left out.
      */
     withheld: runtime.JsonValue | null
     /**
-     * The spaces, confidential at that time, whose words the run had been shown with it.
+     * The spaces that were confidential at that time and whose content the run had received up to this step.
      */
     label: string[]
     /**
-     * The `enteredSeq` of its run at that time: up to which message it had seen the active space. A replay orders messages by it.
+     * The run's `enteredSeq` at that time: the last message of the active space that it had seen. A replay orders messages by this
+     * number.
      */
     enteredSeq: number | null
     startedAt: Date

@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model TaskPush
- * Where an A2A client is notified of a task: a message or a run. Deleted when the task has ended, or exists no more.
+ * A push configuration of an A2A client for a task, which is a message or a run. Deleted when the task has ended or no longer
+ * exists.
  */
 export type TaskPushModel = runtime.Types.Result.DefaultSelection<Prisma.$TaskPushPayload>
 
@@ -435,15 +436,15 @@ export type $TaskPushPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      */
     viewerId: string
     /**
-     * While the message of a configuration is not posted yet: `new:…`.
+     * `new:…` until the message of the configuration is posted.
      */
     taskId: string
     /**
-     * The client's id, or one that the server made.
+     * The id that the client chose, or one that the server generated.
      */
     id: string
     /**
-     * The access token with which it was made, whose end ends it. Null for a JWT and for the operator's token.
+     * The access token that created the configuration, which ends with the token. Null for a JWT and for the operator's token.
      */
     tokenId: string | null
     expiresAt: Date | null
@@ -452,7 +453,7 @@ export type $TaskPushPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
      */
     sealed: string
     /**
-     * The state of which the client was notified last.
+     * The last state of which the client was notified.
      */
     sentState: string
     createdAt: Date

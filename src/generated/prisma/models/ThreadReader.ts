@@ -14,9 +14,9 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model ThreadReader
- * An emoji that a human or an agent put on a message.
- * How far a human has read a thread, and whether its replies count as unread: apart from the read marker of the space.
- * Written when the human takes part in the thread (has sent its first message or a reply), is mentioned in it, or reads it.
+ * How far a human has read a thread, and whether its replies count as unread. Independent of the read marker of the space. The
+ * row is written when the human takes part in the thread (by sending its first message or a reply), is mentioned in it, or reads
+ * it.
  */
 export type ThreadReaderModel = runtime.Types.Result.DefaultSelection<Prisma.$ThreadReaderPayload>
 
@@ -402,7 +402,7 @@ export type $ThreadReaderPayload<ExtArgs extends runtime.Types.Extensions.Intern
     spaceId: string
     lastReadSeq: number
     /**
-     * Otherwise only replies that mention the human count.
+     * Whether all replies count as unread. If false, only replies that mention the human count.
      */
     takesPart: boolean
   }, ExtArgs["result"]["threadReader"]>

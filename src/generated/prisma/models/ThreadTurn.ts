@@ -14,7 +14,8 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model ThreadTurn
- * Which agent MENTION_CHAIN routing picked last in a thread: as Space.lastPickedId and Space.lastPickedJoinedAt.
+ * The agent that MENTION_CHAIN routing picked last in a thread. The columns are like Space.lastPickedId and
+ * Space.lastPickedJoinedAt.
  */
 export type ThreadTurnModel = runtime.Types.Result.DefaultSelection<Prisma.$ThreadTurnPayload>
 

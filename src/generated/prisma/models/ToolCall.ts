@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model ToolCall
- * A call of a tool by a model, and what came of it. The result is journaled here.
+ * A tool call by a model, with its outcome. The result is journaled here.
  */
 export type ToolCallModel = runtime.Types.Result.DefaultSelection<Prisma.$ToolCallPayload>
 
@@ -1664,7 +1664,7 @@ export type $ToolCallPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
     agentId: string
     stepIndex: number
     /**
-     * The id that the model gave it, unique within its step.
+     * The id that the model gave the call; unique within the step.
      */
     modelCallId: string
     toolName: string
@@ -1676,77 +1676,78 @@ export type $ToolCallPayload<ExtArgs extends runtime.Types.Extensions.InternalAr
     input: runtime.JsonValue | null
     output: runtime.JsonValue | null
     /**
-     * The same beside `output`; the orders of `input` are its step's.
+     * The order of the object keys in `output`; that of `input` is in Step.keyOrders.
      */
     outputKeyOrders: runtime.JsonValue | null
     /**
-     * ToolFile[]: { mediaType, bytes, data } of what its tool returned, for models; null for none.
+     * ToolFile[]: { mediaType, bytes, data }, the files that the tool returned for models; null for none.
      */
     files: runtime.JsonValue | null
     error: string | null
     /**
-     * Where it shows.
+     * The message and the space in which the call is shown.
      */
     messageId: string | null
     spaceId: string | null
     expiresAt: Date | null
     /**
-     * What the call must remember over a crash: a wait's start, for one.
+     * State that must survive a crash, such as the start of a wait.
      */
     state: runtime.JsonValue | null
     /**
-     * Marks (src/confidentiality/marks.ts) of its run when it made it.
+     * Marks (src/confidentiality/marks.ts) of the run when it made the call.
      */
     places: string[]
     label: string[]
     createdAt: Date
     settledAt: Date | null
     /**
-     * ApprovalTerms: what its approval goes by, as the policy was when it was made; null where it was not asked for, or not yet.
+     * ApprovalTerms: a copy of the policy from when approval was requested; null if no approval was requested, or not yet.
      */
     approval: runtime.JsonValue | null
     approvalState: $Enums.ApprovalState | null
     approvalExpiresAt: Date | null
     /**
-     * Who may decide; none: the human members of the space in which it shows.
+     * The humans who may decide; empty: the human members of the space in which the call is shown.
      */
     approverIds: string[]
     /**
-     * Who may too, once it is escalated.
+     * The humans who may also decide after the escalation.
      */
     escalateToIds: string[]
     /**
-     * When it is escalated; null where it will not be.
+     * When the call will be escalated; null if it will not be.
      */
     escalatesAt: Date | null
     escalatedAt: Date | null
     /**
-     * Names the input as it stands.
+     * Identifies the current input.
      */
     inputDigest: string | null
     /**
-     * Who said that they see to it.
+     * The human who is handling the call.
      */
     claimedById: string | null
     /**
-     * How often it was claimed or released.
+     * The number of claims and releases of the call.
      */
     claimChanges: number
     /**
-     * The human that submitted its result, or the service's name.
+     * The human who submitted the result, or the name of the service.
      */
     answeredById: string | null
     answeredByService: string | null
     /**
-     * From when on a worker may carry it out that nobody runs any more: one that is approved. Moved on by who has it in hand.
+     * Set while an approved call is executed outside of its run. Far in the future, so that workers of versions before 0.3 do not
+     * claim the call.
      */
     carryAt: Date | null
     /**
-     * How often it was taken in hand; the number in force fences off earlier ones.
+     * The number of attempts to execute the approved call. Fencing: only the newest attempt may write.
      */
     carryAttempt: number
     /**
-     * The standing grant that let it through without asking.
+     * The standing grant under which the call was executed without a request for approval.
      */
     grantId: string | null
   }, ExtArgs["result"]["toolCall"]>

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model UploadedBytes
- * The bytes that a human has uploaded on a day (UTC), those of deleted files included.
+ * The number of bytes that a human has uploaded on a day (UTC), including those of deleted files.
  */
 export type UploadedBytesModel = runtime.Types.Result.DefaultSelection<Prisma.$UploadedBytesPayload>
 

@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model UsedLogoutToken
- * A logout token that an identity provider has sent, kept until it has expired so that it works only once.
+ * A logout token that an identity provider has sent. The row is kept until the token expires, so that the token works only once.
  */
 export type UsedLogoutTokenModel = runtime.Types.Result.DefaultSelection<Prisma.$UsedLogoutTokenPayload>
 
@@ -268,7 +268,7 @@ export type $UsedLogoutTokenPayload<ExtArgs extends runtime.Types.Extensions.Int
   objects: {}
   scalars: runtime.Types.Extensions.GetPayloadResult<{
     /**
-     * The SHA-256 of its issuer, audience and `jti`.
+     * The SHA-256 of the token's issuer, audience and `jti`.
      */
     hash: string
     expiresAt: Date

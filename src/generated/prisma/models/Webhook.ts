@@ -14,7 +14,7 @@ import type * as Prisma from "../internal/prismaNamespace.ts"
 
 /**
  * Model Webhook
- * A signed way in for a service.
+ * A URL at which a service can trigger an agent with signed requests.
  */
 export type WebhookModel = runtime.Types.Result.DefaultSelection<Prisma.$WebhookPayload>
 
@@ -454,12 +454,12 @@ export type $WebhookPayload<ExtArgs extends runtime.Types.Extensions.InternalArg
     serviceName: string
     secretSealed: string
     /**
-     * The secret before it was rotated, and until when that still holds.
+     * The previous secret after a rotation, and the time until which it is still valid.
      */
     oldSecretSealed: string | null
     oldSecretUntil: Date | null
     /**
-     * Its events are urgent for a persistent mind.
+     * Whether its events are urgent for a persistent agent.
      */
     urgent: boolean
     createdAt: Date
