@@ -245,7 +245,7 @@ function checkLabel(label: string, field: string): string {
 
 function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): Grant {
   if ([admin, humanId, service].filter((grant) => grant != null).length !== 1) {
-    throw new BadInputError('A token is granted to exactly one of admin, humanId and service.', 'input.grant')
+    throw new BadInputError('Set exactly one of admin, humanId and service.', 'input.grant')
   }
   if (humanId != null) return { scope: 'HUMAN', humanId }
   if (service == null) {

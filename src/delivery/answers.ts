@@ -237,7 +237,7 @@ const hasFailed = (answer: Answer) => !answer.hasData && isDeliverable(answer)
 
 /** The error that ends the subscription of a recipient of this answer. */
 function failureOf({ errors }: Answer): Error {
-  return errors[0] ?? new Error('the execution of an event returned neither data nor errors')
+  return errors[0] ?? new Error('the operation returned neither data nor errors for an event')
 }
 
 const isComplete = (result: EventAnswer) => !isTransient(result) && (isPersonal(result) || !hasFailed(result))

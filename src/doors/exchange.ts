@@ -161,7 +161,7 @@ export const badInput = (message: string, field: string | null = null) => new Do
 export const NOT_TO_RETRY = { status: 422 }
 
 export const tooLong = (maxBytes: number, status?: { status: number }) =>
-  new DoorError('BAD_INPUT', `The response would exceed ${maxBytes} bytes: request less at a time.`, status)
+  new DoorError('BAD_INPUT', `The response would exceed ${maxBytes} bytes: request less data at a time.`, status)
 
 export const notFound = (message: string) => new DoorError('NOT_FOUND', message)
 

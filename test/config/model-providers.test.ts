@@ -158,7 +158,7 @@ describe('the providers of models', () => {
 
   test.each<[string, unknown, RegExp]>([
     ['a text that is not JSON', `{ "x": ${SECRET}`, /^PARLEY_PROVIDERS: must be JSON$/],
-    ['a list', [SECRET], /must be an object of providers by name$/],
+    ['a list', [SECRET], /must be an object that maps names to providers$/],
     ['a missing file', 'file:/nowhere/at-all.json', /the file cannot be read \(ENOENT\)$/],
     ['a name with a colon', { 'a:b': { api: 'openai' } }, /"a:b" is not a valid provider name$/],
     ['the name of the built-in model', { demo: { api: 'openai' } }, /"demo" is not a valid provider name$/],

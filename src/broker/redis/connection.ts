@@ -220,7 +220,7 @@ class TimeoutError extends Error {}
 /** Redis returned an error that a retry does not resolve. */
 export class RedisRefusesError extends LogUnavailableError {
   constructor(cause: unknown) {
-    super(`Redis refuses: ${messageOf(cause)}`, { cause })
+    super(`Redis refused the call: ${messageOf(cause)}`, { cause })
   }
 }
 
