@@ -24,7 +24,7 @@ export function createGenerationMetrics({ metrics, config }: Pick<Platform, 'met
   const cost = counter(
     metrics,
     'parley_cost_usd_total',
-    'Cost of model calls of this process in USD by PARLEY_PRICES, by model; models without a price are not counted.',
+    'Cost of model calls of this process in USD, from PARLEY_PRICES, by model; models without a price are not counted.',
     ['model'],
   )
   const firstChunk = histogram(

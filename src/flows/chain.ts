@@ -303,7 +303,7 @@ async function noteLimit(
   const word = await lastWordOf(tx, run.id, turn.type === 'callback' ? turn.waiter.spaceId : turn.spaceId)
   if (word === null) return
   const messageId = word.id
-  const reason = 'The chain has reached its limit of runs, so no further agent is woken.'
+  const reason = 'The chain has reached its maximum number of runs, so no further agent is woken.'
   await outcomes.set({ messageId, agentId: agentOf(turn), kind: 'LOOP_LIMIT', reason, runId: null })
 }
 

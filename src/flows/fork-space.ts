@@ -118,7 +118,7 @@ export async function copySpace(
   const upTo = checkInteger(atSeq ?? original.lastSeq, 0, original.lastSeq, 'input.atSeq')
   if (upTo - original.firstSeq >= MOST_MESSAGES)
     throw new LimitExceededError(
-      `A space with more than ${MOST_MESSAGES} messages cannot be copied: give a smaller atSeq.`,
+      `A space with more than ${MOST_MESSAGES} messages cannot be copied: pass a smaller atSeq.`,
     )
   if (await holdPeople(tx, spaceId))
     throw new ConflictError('A person who posted in this space is being erased. Try again in a few minutes.')

@@ -76,7 +76,7 @@ export function createRerunning(
     if (model === null) return
     await models.lookFor([model])
     const fault = isForeignModel(model)
-      ? 'A step cannot be repeated by an agent on another server.'
+      ? 'A step cannot be repeated with an agent on another server as its model.'
       : models.check(model)
     if (fault !== null) throw new BadInputError(fault, 'input.model')
   }

@@ -181,7 +181,7 @@ async function proposeIn(tx: Tx, call: ToolCall, { id, humanId, bounds }: Propos
 async function checkGrantSchema(bounds: GrantBounds, humanId: string): Promise<void> {
   const field = 'input.inputSchema'
   if (bounds.inputSchema === null) return
-  if (!isObject(bounds.inputSchema)) throw new BadInputError('A JSON Schema is an object.', field)
+  if (!isObject(bounds.inputSchema)) throw new BadInputError('A JSON Schema must be an object.', field)
   checkJsonSize(bounds.inputSchema, field)
   const isLong = JSON.stringify(bounds.inputSchema).length > LONGEST_SCHEMA
   const fault = isLong

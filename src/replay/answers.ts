@@ -55,7 +55,7 @@ function answerWithoutStep(
   const name = nameOf(recording, agentId)
   missing.add(
     run === undefined
-      ? `${name} was woken, and the recording has no run of ${name} at this place.`
+      ? `${name} was woken, and the recording has no run of ${name} at this point.`
       : `${name} called its model for step ${index}, and the recording has no such step.`,
   )
   return isFree ? { type: 'failure', error: NO_ANSWER, fault: null } : { type: 'none' }

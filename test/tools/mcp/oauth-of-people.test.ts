@@ -245,7 +245,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     const triggered = await ask(service, trigger, { input: { agentId: agent.id, payload: {}, idempotencyKey: 'one' } })
     await parley.runWhen(triggered.run.id)
     expect(await outputOf(triggered.run.id)).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('works for no person') } },
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('does not work for a person') } },
     ])
     expect(mcp.calledBy()).toEqual([])
   })
@@ -301,7 +301,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     )
     await parley.runWhen(firing.run.id)
     expect(await outputOf(firing.run.id)).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('another cause than messages of one person') } },
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('something other than messages of one person') } },
     ])
     expect(mcp.calledBy()).toEqual(['ada'])
   })
@@ -337,7 +337,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
       return parley.app.platform.db.prisma.inboxEvent.findFirst({ where })
     })
     expect(await outputOf(mixed.runId ?? '')).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('another cause than messages of one person') } },
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('something other than messages of one person') } },
     ])
     mails()
     await parley.send(ada, space.id, 'Send it')
