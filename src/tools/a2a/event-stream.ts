@@ -83,7 +83,7 @@ function createLines() {
       }
       rest += text.slice(from)
       if (rest.length + length > LARGEST_EVENT)
-        throw new ToolFailure('TOO_LARGE', "An event of the agent's server is larger than 1 MiB.")
+        throw new ToolFailure('TOO_LARGE', "An event from the agent's server is larger than 1 MiB.")
       return events
     },
   }

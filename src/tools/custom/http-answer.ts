@@ -61,5 +61,8 @@ function jsonOf(text: string): Json {
   } catch (error) {
     throw new ToolFailure('BAD_ANSWER', `The tool's server returned JSON that is not valid: ${messageOf(error)}`)
   }
-  throw new ToolFailure('BAD_ANSWER', `The tool's server returned JSON that is nested deeper than ${DEEPEST_JSON}.`)
+  throw new ToolFailure(
+    'BAD_ANSWER',
+    `The tool's server returned JSON that is nested more than ${DEEPEST_JSON} levels deep.`,
+  )
 }

@@ -301,8 +301,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
           return secretBox.seal(JSON.stringify(state), STATE_CONTEXT)
         },
         redirectToAuthorization(to) {
-          if (!['https:', 'http:'].includes(to.protocol))
-            throw new Error('The authorization address is not a web page.')
+          if (!['https:', 'http:'].includes(to.protocol)) throw new Error('The authorization URL is not a web address.')
           authorizationUrl = to.href
         },
       }
