@@ -11,7 +11,7 @@ const AT_A_TIME = 4
 const HERE = process.cwd()
 
 export const bounds: Benchmark = {
-  question: `What do the bounds cost: user CPU of an operation, here and in another checkout (\`--against\`), as the median of ${RUNS} interleaved runs of each on PostgreSQL and Redis; and memory, for ${AT_A_TIME} responses of maximum size at a time?`,
+  question: `What do the limits on responses cost: user CPU of an operation, here and in another checkout (\`--against\`), as the median of ${RUNS} interleaved runs of each on PostgreSQL and Redis; and memory, for ${AT_A_TIME} responses of maximum size at a time?`,
   mostMinutes: 25,
   onlyByName: true,
   async run(options) {

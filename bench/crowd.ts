@@ -17,7 +17,7 @@ const BEGINNING_TOKENS = 2 * TOKENS_A_SECOND
 const MARKED = 40
 
 export const crowd: Benchmark = {
-  question: `${AGENTS} agents of ${TOKENS_A_SECOND} tokens/s in one space, ${SUBSCRIBERS} subscribers: does one core deliver in time?`,
+  question: `${AGENTS} agents of ${TOKENS_A_SECOND} tokens/s in one space, ${SUBSCRIBERS} subscribers: does one core deliver every token in time?`,
   async run() {
     const served = await serve()
     return { figures: [...served, ...(await serveRuns())], summary: summaryOf(served) }

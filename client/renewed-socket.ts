@@ -166,7 +166,10 @@ function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client 
 function inTime<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const isLate = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`No token came within ${timeoutMs / 1000} s.`)), timeoutMs)
+    timer = setTimeout(
+      () => reject(new Error(`The token function did not return a token within ${timeoutMs / 1000} s.`)),
+      timeoutMs,
+    )
   })
   return Promise.race([promise, isLate]).finally(() => clearTimeout(timer))
 }
