@@ -32,7 +32,7 @@ export class OidcError extends Error {
   }
 }
 
-/** Binds the response of a provider to one request of one browser. */
+/** Binds the response from a provider to one request of one browser. */
 export interface OidcChecks {
   state: string
   nonce: string

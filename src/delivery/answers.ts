@@ -156,8 +156,8 @@ export function createAnswers(parts: AnswersParts): Answers {
 
   /**
    * Waits for an execution in progress, and uses its answer if the execution began late enough for this subscriber. If
-   * answers differ per viewer, executes the event once more, for all waiting viewers together. Many subscribers that
-   * reconnect therefore cost only a few statements.
+   * answers differ per viewer, executes the operation once more, for all waiting viewers together. Many subscribers
+   * that reconnect therefore cost only a few statements.
    */
   async function answerAfter(
     other: Promise<EventAnswer>,
@@ -243,8 +243,8 @@ function failureOf({ errors }: Answer): Error {
 const isComplete = (result: EventAnswer) => !isTransient(result) && (isPersonal(result) || !hasFailed(result))
 
 /**
- * Returns the per-viewer answers that did not fail; null if there are none. For each other viewer, the event is
- * executed again.
+ * Returns the per-viewer answers that did not fail; null if there are none. For each other viewer, the operation
+ * is executed again.
  */
 function successesOf(result: EventAnswer): PersonalAnswers | null {
   if (!isPersonal(result)) return null

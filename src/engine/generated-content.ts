@@ -50,7 +50,7 @@ async function givenInput(written: unknown, tool: Tool | undefined, requester: R
 }
 
 /**
- * Returns the calls of a generation for the journal. Calls of unknown tools, and calls whose input is not JSON, are
+ * Returns the calls of a generation for the journal. Calls to unknown tools, and calls whose input is not JSON, are
  * already FAILED.
  */
 export function callsOf(content: Content, parts: CallParts): Promise<NewToolCall[]> {

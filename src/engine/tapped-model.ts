@@ -2,7 +2,7 @@ import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } f
 import { DEEPEST_JSON, isTooDeep } from '../lib/json.ts'
 import type { StreamPart } from '../models/language-model.ts'
 
-/** Replaces an input that is nested too deeply. It is not JSON, so the call fails validation. */
+/** Replaces an input that is nested too deeply. The replacement is not JSON, so the call fails validation. */
 export const NESTED_TOO_DEEP = `(JSON nested more than ${DEEPEST_JSON} levels deep)`
 
 /**

@@ -243,8 +243,8 @@ async function pass(
 }
 
 /**
- * Records as the outcome of a message why its mention wakes nobody, because mentions in messages are not checked
- * when the messages are posted.
+ * Records, as the outcome of a message, why its mention does not wake the agent, because mentions in messages are not
+ * checked when the messages are posted.
  */
 async function noteRefusal(
   tx: Tx,

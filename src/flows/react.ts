@@ -17,7 +17,7 @@ export interface ReactInput {
   on?: boolean | null
 }
 
-/** Adds and removes reactions to messages, which wake nobody. */
+/** Adds and removes reactions to messages. A reaction does not wake any agent. */
 export interface Reacting {
   /**
    * Adds or removes the viewer's reaction. Repeating the call changes nothing.

@@ -147,7 +147,7 @@ interface Scratch {
 }
 
 /**
- * Copies the space in which the run worked, as it was at a given time. If the run worked in no space, creates a
+ * Copies the space in which the run worked, as it was at a given time. If the run did not work in a space, creates a
  * space for the agent alone.
  */
 async function scratchCopy(tx: Tx, platform: Platform, viewer: Viewer, { run, at, change }: Scratch) {

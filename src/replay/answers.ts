@@ -17,7 +17,7 @@ async function placeOfGeneration(world: World): Promise<{ runId: string; agentId
   return { runId, agentId, index: run.stepCount }
 }
 
-/** Returns the answer of a model: as the options of the replay specify, else as recorded. */
+/** Returns the answer from a model: as the options of the replay specify, else as recorded. */
 export async function answerModel(world: World, model: string, callOptions: CallOptions): Promise<ModelAnswer> {
   const place = await placeOfGeneration(world)
   if (place === null) return { type: 'none' }

@@ -4,7 +4,7 @@ import { isObject, type Json, type JsonObject } from '../lib/json.ts'
 export const HTTP_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 export type HttpMethod = (typeof HTTP_METHODS)[number]
 
-/** The HTTP request for a call of a tool, or why the call's input does not fit the URL. */
+/** The HTTP request for a call to a tool, or why the call's input does not fit the URL. */
 export type ToolRequest =
   | { type: 'request'; method: HttpMethod; url: string; body: string | null }
   | { type: 'fault'; message: string }

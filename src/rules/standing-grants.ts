@@ -82,7 +82,7 @@ const LONGEST_SECONDS = 2_592_000
 const LONGEST_PROPERTY = 200
 
 /**
- * Checks the bounds of a grant, but not whether its schema compiles. `toolSchema`: the schema of the tool's input.
+ * Checks the limits of a grant, but not whether its schema compiles. `toolSchema`: the schema of the tool's input.
  * @throws BadInputError
  */
 export function checkBounds(input: GrantBoundsInput, toolSchema: JsonObject): GrantBounds {

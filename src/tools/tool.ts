@@ -77,7 +77,7 @@ export interface ToolScene {
   }[]
 }
 
-/** One call of a tool. */
+/** One call to a tool. */
 export interface ToolUse {
   /** The run at the time of this call. Tools return effects and do not change the run themselves. */
   context: RunContext

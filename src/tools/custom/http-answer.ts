@@ -10,7 +10,7 @@ const isText = (mediaType: string) =>
   /^text\/|[/+](xml|yaml|javascript|x-www-form-urlencoded|x-ndjson|jsonl|csv|graphql)$/.test(mediaType)
 
 /**
- * Reads the response of a tool's server. JSON becomes its value, text is decoded by its charset, and any other body
+ * Reads the response from a tool's server. JSON becomes its value, text is decoded by its charset, and any other body
  * becomes a file, which the output describes.
  * @throws ToolFailure if a body that is declared as JSON is not valid JSON
  */

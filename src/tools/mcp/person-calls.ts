@@ -16,7 +16,7 @@ import type { McpOutcome } from './results.ts'
  */
 export type PersonOfCall = () => Promise<RunPerson>
 
-/** Executes calls of tools that each person uses with their own authorization (`oauth: PERSON`). */
+/** Executes calls to tools that each person uses with their own authorization (`oauth: PERSON`). */
 export interface PersonCalls {
   /** Returns the person behind a run. */
   personOf(runId: string): PersonOfCall

@@ -164,7 +164,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     const acting = await fetch(url, { headers: { authorization: `Bearer ${secret}` }, redirect: 'manual' })
     expect(acting.status).toBe(404)
 
-    // The operator too sees no address, and another site begins nothing.
+    // The operator does not see an address either, and a request from another site does not start an authorization.
     const asAda = await fetch(`${parley.origin}/graphql`, {
       method: 'POST',
       headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
@@ -177,7 +177,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     expect(await page.text()).toMatch(/Mina.*mail.*href="\/auth\/mcp\/calls\/tcl_/s)
 
     const begun = await begin(ada, url)
-    // Bob consents in the name of Ada's link, and Ada's link is finished in Bob's browser.
+    // Bob consents at the authorization server through Ada's link, and the callback opens in Bob's browser.
     const back = mcp.consent(begun.location, 'bob')
     expect((await open(back.href, await cookieOf(bob))).status).toBe(400)
     const mine = await cookieOf(bob)
@@ -250,7 +250,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     expect(mcp.calledBy()).toEqual([])
   })
 
-  test('an admin who writes in the name of a person does not use their token', async () => {
+  test('an admin who writes on behalf of a person does not use their token', async () => {
     const { space } = await roomOf([ada], { agent: { plainText: 'SPOKEN_IF_SILENT' } })
     mails()
     const first = await runOf(ada, space.id)
