@@ -137,7 +137,7 @@ function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client 
   /** The token of the socket that is being opened; undefined if the token function failed. */
   let bearer: string | null | undefined
   return createClient({
-    // Fetch the token before the socket opens, because the server closes a socket that does not send its token soon.
+    // Fetch the token before the socket opens, because the server closes a socket on which no token arrives soon.
     url: async () => {
       bearer = await inTime(authorization(), tokenTimeoutMs).catch((failure) => {
         // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and the connection tries again

@@ -203,7 +203,7 @@ async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify
   const signIn = await verify(token)
   if (signIn === null) return null
   const { subject, expiresAt } = signIn
-  // PostgreSQL cannot store such text, so it is no human's `externalId`.
+  // PostgreSQL cannot store such text, so it cannot be the `externalId` of a human.
   if (storableText(subject) !== subject) return null
   // The token has a valid signature, so the subject was not invented by the client.
   const humans = await forRequester(subject, () =>

@@ -1,7 +1,7 @@
 import { BadInputError } from '../lib/errors.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 
-/** Headers of outgoing requests of an agent, by name. */
+/** Headers of an agent's outgoing requests, by name. */
 export type Headers = Record<string, string>
 
 /** Headers in an input: undefined keeps the stored ones, null removes them. */

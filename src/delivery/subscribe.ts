@@ -29,7 +29,7 @@ export interface SinkContext {
 export interface SubscribeParts {
   domain: Domain
   streams: Streams
-  /** Gives errors of an unavailable database the code RATE_LIMITED. */
+  /** Gives errors caused by an unavailable database the code RATE_LIMITED. */
   maskError: MaskError
   /** Whether an error is due to a database that is too busy or does not answer. */
   isUnavailable(error: unknown): boolean

@@ -48,14 +48,14 @@ export interface EventStream {
 export interface Place {
   /** The number of calls that wait at the same time; 1 if absent. */
   count?: number
-  /** Whether the request is served while the server shuts down, because it then ends at once: see `Door.endsAtDrain`. */
+  /** Whether the request is served while the server is shutting down, because it then ends at once: see `Door.endsAtDrain`. */
   isServedWhileDraining?: boolean
 }
 
 /** One request to an endpoint, and its response. */
 export interface Exchange {
   caller: Caller
-  /** Aborts with the signal of the caller, or when the server shuts down. */
+  /** Aborts with the signal of the caller, or when the server begins to shut down. */
   readonly waiting: AbortSignal
   method: string
   /** The path without the prefix of the endpoint. */

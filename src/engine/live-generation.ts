@@ -41,7 +41,7 @@ export interface LiveGeneration {
 
 interface LiveParts {
   step: number
-  /** The tools that the model may call at this step. Calls of other tools are never shown. */
+  /** The tools that the model may call at this step. Calls to other tools are never shown. */
   tools: Map<string, Tool>
   /** The names of all tools of the agent. Viewers see no other tool names. */
   toolNames: ReadonlySet<string>

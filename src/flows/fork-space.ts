@@ -30,7 +30,7 @@ import { checkAgentsAreAddable } from './join-space.ts'
 export interface Forking {
   /**
    * Copies a space, of which the viewer becomes the only human member. Copies the messages up to a given `seq`, and
-   * the agents of the space. Does this in one transaction, wakes no agents, and sends nothing to other servers. For
+   * the agents of the space. Does this in one transaction, does not wake any agent, and sends nothing to other servers. For
    * admins, and for human members who may add each of the agents to a space.
    * @throws NotFoundError, ForbiddenError, BadInputError, LimitExceededError; ConflictError while a human of the
    * space is being erased

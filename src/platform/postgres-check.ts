@@ -246,7 +246,7 @@ async function withClient<T>(
 ): Promise<T> {
   const connectionTimeoutMillis = access.url.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
   const client = createClient(access, { settings, connectionTimeoutMillis, query_timeout: 4 * CONNECT_TIMEOUT_MS })
-  // The running query also rejects with an error of the connection.
+  // The running query also rejects with an error from the connection.
   client.on('error', () => {})
   try {
     await client.connect()

@@ -4,7 +4,7 @@ import { decodeCursor } from '../../broker/cursor.ts'
 import { badInput } from '../exchange.ts'
 import { resultId } from './messages.ts'
 
-/** A request of a client. Its history is divided into what is new and what the client already has. */
+/** A request from a client. Its history is divided into what is new and what the client already has. */
 export interface RunInput {
   threadId: string
   runId: string

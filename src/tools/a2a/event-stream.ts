@@ -33,7 +33,7 @@ export async function orNullIfSilent<T>(work: Promise<T>, signal: AbortSignal): 
 /**
  * Yields lists of the data of server-sent events that arrived together, and an empty list for other lines, such as a
  * heartbeat. Returns when the stream ends or is silent for `SILENCE_MS`.
- * @throws ToolFailure for an event that is too large; errors of the connection
+ * @throws ToolFailure for an event that is too large; errors from the connection
  */
 export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<string[]> {
   const reader = body.getReader()

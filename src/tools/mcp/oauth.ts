@@ -47,7 +47,7 @@ interface State {
   expiresAt: number
   /** The person who authorizes; absent for the server's own authorization. */
   humanId?: string
-  /** The hash of a secret in the person's browser, so that the link works in no other browser. */
+  /** The hash of a secret in the person's browser, so that the link does not work in another browser. */
   browser?: string
 }
 
