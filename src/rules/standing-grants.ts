@@ -57,7 +57,7 @@ export function requireLive(grant: GrantFacts): void {
     throw new ConflictError(`This standing grant has already ended: ${ENDED[state]}.`)
 }
 
-/** The bounds of a grant. */
+/** The limits of a grant. */
 export interface GrantBounds {
   inputSchema: Json
   maxCalls: number | null

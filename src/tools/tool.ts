@@ -160,7 +160,7 @@ export interface Tool {
   /**
    * Set if each person uses the tool with their own authorization. Returns the approval for which a call waits until
    * the person behind the run has connected; null if the person has connected.
-   * @throws ToolFailure if the run does not work for exactly one person
+   * @throws ToolFailure if there is no such person
    */
   connection?(): Promise<AskedApproval | null>
   /** Executes a call from its input alone, without its run. @throws ToolFailure */

@@ -64,7 +64,7 @@ describe('a standing grant', () => {
   })
 
   test.each<[object, string]>([
-    [{}, 'needs a bound'],
+    [{}, 'needs a limit'],
     [{ amountProperty: 'amount', maxCalls: 1 }, 'belong together'],
     [{ maxAmount: 3 }, 'belong together'],
     [{ maxAmount: 3, amountProperty: 'note' }, 'numeric property'],
