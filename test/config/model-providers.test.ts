@@ -178,7 +178,7 @@ describe('the providers of models', () => {
     [
       'a literal key in place of a variable name',
       { x: { api: 'google', apiKey: `env:${SECRET}` } },
-      /x\.apiKey: env: must be the name of an environment variable/,
+      /x\.apiKey: env: must be followed by the name of an environment variable in capitals/,
     ],
     [
       'a key that cannot be sent in a header',
