@@ -4,14 +4,14 @@ import { memoryOfLargestResponses } from './support/largest-responses.ts'
 
 const RUNS = 5
 const QUICK_RUNS = 2
-/** The allowed cost of the bounds, beyond the spread of the baseline's own runs. */
+/** The allowed cost of the limits, beyond the spread of the baseline's own runs. */
 const MORE_AT_MOST = 1.03
 const MORE_MEMORY_AT_MOST_MIB = 200
 const AT_A_TIME = 4
 const HERE = process.cwd()
 
 export const bounds: Benchmark = {
-  question: `What do the bounds cost: user CPU of an operation, here and in another checkout (\`--against\`), as the median of ${RUNS} interleaved runs of each on PostgreSQL and Redis; and memory, for ${AT_A_TIME} responses of maximum size at a time?`,
+  question: `What do the limits on responses cost: user CPU of an operation, here and in another checkout (\`--against\`), as the median of ${RUNS} interleaved runs of each on PostgreSQL and Redis; and memory, for ${AT_A_TIME} responses of maximum size at a time?`,
   mostMinutes: 25,
   onlyByName: true,
   async run(options) {

@@ -17,7 +17,7 @@ const AGENTS = 20
 const TOKENS_A_SECOND = 50
 const TOKENS = 20 * TOKENS_A_SECOND
 const MODEL = modelName(TOKENS, 1000 / TOKENS_A_SECOND, 'prose')
-/** The agents' messages wake nobody: each agent posts once for each message of the person. */
+/** The agents' messages do not wake any agent: each agent posts once for each message of the person. */
 const ALONE = { PARLEY_MAX_ROOT_RUNS: String(AGENTS) }
 
 const OPENINGS = 10

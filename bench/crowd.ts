@@ -17,7 +17,7 @@ const BEGINNING_TOKENS = 2 * TOKENS_A_SECOND
 const MARKED = 40
 
 export const crowd: Benchmark = {
-  question: `${AGENTS} agents of ${TOKENS_A_SECOND} tokens/s in one space, ${SUBSCRIBERS} subscribers: does one core deliver in time?`,
+  question: `${AGENTS} agents of ${TOKENS_A_SECOND} tokens/s in one space, ${SUBSCRIBERS} subscribers: does one core deliver every token in time?`,
   async run() {
     const served = await serve()
     return { figures: [...served, ...(await serveRuns())], summary: summaryOf(served) }
@@ -66,7 +66,7 @@ async function serve(): Promise<Figure[]> {
 /** The same with real runs: a model process, a worker process and a serving process, all on this machine. */
 async function serveRuns(): Promise<Figure[]> {
   const model = await startModel()
-  // The agents' messages wake nobody: each agent posts once.
+  // The agents' messages do not wake any agent: each agent posts once.
   const alone = { PARLEY_MAX_ROOT_RUNS: String(AGENTS) }
   const stack = await startStack('PostgreSQL and Redis', model, { ...alone, PARLEY_ROLE: 'api' })
   const worker = await stack.join({ PARLEY_ROLE: 'worker' })

@@ -101,7 +101,7 @@ function promisesOf(all: readonly Measured[]): Figure[] {
 }
 
 export const fanout: Benchmark = {
-  question: `How many messages a second reach those who watch, each by an operation of its own, with p99 within ${LONGEST_P99_MS} ms? A fixed rate is raised until they do not. Publisher, server and viewers are a process each.`,
+  question: `How many messages per second reach subscribers, each with its own operation, with p99 within ${LONGEST_P99_MS} ms? The rate is raised until p99 is longer. Publisher, server and subscribers each run in a separate process.`,
   mostMinutes: 45,
   async run(options) {
     const systems = (options.quick ? QUICK_SYSTEMS : Object.keys(SYSTEMS)) as SystemName[]

@@ -71,7 +71,7 @@ async function socketsOf(url: string): Promise<number> {
 }
 
 export const held: Benchmark = {
-  question: `${SOCKETS * OF_A_SOCKET} subscriptions over ${SOCKETS} sockets at ${EVENTS_A_SECOND} events/s, and ${PAUSED} of ${PAUSED_SOCKETS} sockets that stop reading: does everybody else get everything in time?`,
+  question: `${SOCKETS * OF_A_SOCKET} subscriptions over ${SOCKETS} sockets at ${EVENTS_A_SECOND} events/s, and ${PAUSED} of ${PAUSED_SOCKETS} sockets that stop reading: do all other sockets get everything in time?`,
   async run() {
     const many = await holdMany()
     const paused = await pauseSome()

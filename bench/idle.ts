@@ -16,7 +16,7 @@ async function restingMebibytes(pid: number): Promise<number> {
 }
 
 export const idle: Benchmark = {
-  question: `How much memory is resident, embedded, ${SECONDS} s after the start, without requests?`,
+  question: `How much memory does the embedded server use ${SECONDS} s after its start, without requests?`,
   async run() {
     const dataDirectory = await mkdtemp(path.join(tmpdir(), 'parley-idle-'))
     const start = async () => {

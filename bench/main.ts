@@ -72,7 +72,7 @@ const named = given.filter((argument) => !argument.startsWith('--'))
 for (const name of named.length > 0 ? named : usual) {
   const benchmark = BENCHMARKS[name]
   if (benchmark === undefined) {
-    console.error(`there is no benchmark ${name}; there are: ${Object.keys(BENCHMARKS).join(', ')}`)
+    console.error(`there is no benchmark ${name}; the benchmarks are: ${Object.keys(BENCHMARKS).join(', ')}`)
     process.exit(1)
   }
   const { question, mostMinutes = MOST_MINUTES } = benchmark

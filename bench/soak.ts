@@ -158,7 +158,7 @@ async function watchAll({ parley }: Stack, rooms: Room[]): Promise<Crowd> {
 
 export const soak: Benchmark = {
   question:
-    'Do memory, answers and tables stay as they are under hours of mixed load, with retention on? Messages, streams, think cycles, failures, readers and sockets that come and go, at an even rate; what is older than a tenth of the time is deleted.',
+    'Do memory, response times and table sizes stay constant under hours of mixed load, with retention on? The load is messages, streams, think cycles, failures, readers, and sockets that connect and disconnect, at an even rate; rows older than a tenth of the duration are deleted.',
   mostMinutes: MINUTES + 10,
   onlyByName: true,
   async run({ quick }) {

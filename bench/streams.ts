@@ -26,7 +26,7 @@ async function runAlone(model: Model) {
 }
 
 export const streams: Benchmark = {
-  question: `${LOOPS} runs at once of ${TOKENS_A_SECOND} tokens/s in one process: does each delta arrive in time, at what cost?`,
+  question: `${LOOPS} runs at once of ${TOKENS_A_SECOND} tokens/s in one process: does each delta arrive in time, and at what cost?`,
   async run() {
     const model = await startModel()
     const stack = await startStack('PostgreSQL and Redis', model, { PARLEY_WORKER_CONCURRENCY: '100' })

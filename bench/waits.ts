@@ -39,7 +39,7 @@ async function measure(databaseUrl: string, redisUrl: string) {
 }
 
 export const waits: Benchmark = {
-  question: `How soon does each of ${WAITS} waits of one process have its reply, over Redis, and what does it cost there?`,
+  question: `How soon does each of ${WAITS} calls that wait in one process receive its reply over Redis, and how many Redis connections do they need?`,
   async run() {
     const [database, redis] = await Promise.all([createTestDatabase({ isDurable: true }), startThrowawayRedis()])
     const { added, latencies } = await measure(database.url, redis.url)

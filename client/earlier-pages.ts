@@ -12,8 +12,8 @@ export interface EarlierPages {
   loadUntil(seq: number): Promise<void>
   /**
    * Drops all messages except the newest `count`. `hasEarlier` is then true, and `loadEarlier` loads them again.
-   * Messages are dropped only by this call, which is meant for clients that stay open for hours. It does nothing while
-   * earlier messages are loading.
+   * Messages are dropped only by this call, which is meant for clients that stay open for hours. The call does nothing
+   * while earlier messages are loading.
    */
   keepNewest(count: number): void
 }
@@ -33,7 +33,7 @@ interface Parts {
 /** Loads the pages before the first message of a transcript, one at a time. */
 export function createEarlierPages({ transcript, request, onLoading, onPage, onDropped }: Parts): EarlierPages {
   let loading: Promise<void> | null = null
-  /** The number of calls of `loadUntil` in progress. Between two pages of such a call, `loading` is null. */
+  /** The number of calls to `loadUntil` in progress. Between two pages of such a call, `loading` is null. */
   let goingBack = 0
 
   async function load(): Promise<void> {

@@ -137,7 +137,7 @@ function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client 
   /** The token of the socket that is being opened; undefined if the token function failed. */
   let bearer: string | null | undefined
   return createClient({
-    // Fetch the token before the socket opens, because the server closes a socket that does not send its token soon.
+    // Fetch the token before the socket opens, because the server closes a socket on which no token arrives soon.
     url: async () => {
       bearer = await inTime(authorization(), tokenTimeoutMs).catch((failure) => {
         // biome-ignore lint/suspicious/noConsole: a library has no log of its own, and the connection tries again
@@ -166,7 +166,10 @@ function openSocket(options: RenewedSocketOptions, on: SocketListeners): Client 
 function inTime<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const isLate = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`No token came within ${timeoutMs / 1000} s.`)), timeoutMs)
+    timer = setTimeout(
+      () => reject(new Error(`The token function did not return a token within ${timeoutMs / 1000} s.`)),
+      timeoutMs,
+    )
   })
   return Promise.race([promise, isLate]).finally(() => clearTimeout(timer))
 }

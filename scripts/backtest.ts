@@ -16,7 +16,7 @@ const { values, positionals } = parseArgs({ allowPositionals: true, options: BAC
 try {
   const { models: kind = 'real' } = values
   if (kind !== 'real' && kind !== 'recorded')
-    throw new UnusableRecordingError(`--models is real or recorded, not ${oneLine(kind)}.`)
+    throw new UnusableRecordingError(`--models must be real or recorded, not ${oneLine(kind)}.`)
   const { modelProviders } = readConfig({ ...process.env, DATA_DIR: process.env['DATA_DIR'] ?? '.parley' })
   const registry = createModelRegistry({ providers: modelProviders, demoTokensPerSecond: 0 })
   const checks = values.checks === undefined ? [] : readChecks(readFileSync(values.checks, 'utf8'))

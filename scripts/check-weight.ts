@@ -37,7 +37,7 @@ const problems = [
   megabytes > MOST_MB && `node_modules takes more than ${MOST_MB} MB`,
   installed.length > MOST_PACKAGES && `npm ci installs more than ${MOST_PACKAGES} packages`,
   productionMegabytes > MOST_PRODUCTION_MB && `production packages take more than ${MOST_PRODUCTION_MB} MB`,
-  heavy.length > 0 && `a production install would bring ${heavy.join(', ')}`,
+  heavy.length > 0 && `a production install would include ${heavy.join(', ')}`,
 ].filter((problem) => problem !== false)
 for (const problem of problems) console.error(problem)
 process.exitCode = problems.length === 0 ? 0 : 1

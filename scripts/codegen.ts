@@ -56,7 +56,7 @@ function operationsIn(patterns: string[]): Operation[] {
 /** @throws if an operation is invalid for the schema */
 async function typesOf(schema: GraphQLSchema, operations: readonly Operation[]): Promise<string> {
   const documents = operations.map(({ document, location }) => ({ document, location }))
-  // A fragment that no operation uses yet is no error.
+  // A fragment that no operation uses yet is not an error.
   const rules = specifiedRules.filter((rule) => rule !== NoUnusedFragmentsRule)
   const errors = validate(schema, concatAST(documents.map(({ document }) => document)), rules)
   if (errors.length > 0) throw new Error(errors.map(String).join('\n\n'))

@@ -10,6 +10,6 @@ try {
   await import('../src/server/server.ts')
   await (await findEmbeddedTemplate()).ensure(makeEmbedded)
 } catch (error) {
-  console.warn(`first starts will take some seconds longer: ${error}`)
+  console.warn(`the first start will take some seconds longer: ${error}`)
 }
 process.exit(0)

@@ -54,14 +54,14 @@ const COMMANDS: Record<string, Command> = {
   },
   replay: {
     takes: '<file>…',
-    does: 'repeat recordings offline, and name the first difference',
+    does: 'replay recordings offline, and report the first difference',
     least: 1,
     most: Number.POSITIVE_INFINITY,
     run: () => import('./replay.ts'),
   },
   backtest: {
     takes: '<file>… --set agent.<id>.<field>=<value>…',
-    does: 'repeat recordings with changed agents',
+    does: 'replay recordings with changed agents',
     options: BACKTEST_OPTIONS,
     least: 1,
     most: Number.POSITIVE_INFINITY,
@@ -107,7 +107,7 @@ else {
 function problemOf(name: string, { options = {}, least = 0, most = 0 }: Command, args: string[]): string | null {
   try {
     const { positionals } = parseArgs({ args, options, allowPositionals: true })
-    if (positionals.length < least) return `parley ${name} takes at least ${least} argument, and none is given`
+    if (positionals.length < least) return `parley ${name} requires at least ${least} argument, but none was given`
     if (positionals.length > most) return `parley ${name} does not take the argument: ${positionals[most]}`
     return null
   } catch (error) {

@@ -40,6 +40,6 @@ try {
   }
   if ((await stat(out)).isFile()) readRecording(out, await readFile(out, 'utf8'))
 } catch (error) {
-  if (error instanceof UnusableRecordingError) fail(`The recording is written, but ${error.message}`)
+  if (error instanceof UnusableRecordingError) fail(`The recording was written, but ${error.message}`)
   fail(oneLine(messageOf(error)))
 }

@@ -128,7 +128,7 @@ A space "Demo" with Ada, Iris, Tom and Noor (model ${agents[0]?.model}).
 
 To see it, open ${new URL(`/spaces/${createSpace.space.id}`, url).href} and sign in with Ada's token.
 
-Or by the API: open ${url} in two browser tabs, and put this under Headers in each:
+Or use the API: open ${url} in two browser tabs, and put this under Headers in each:
   { "authorization": "Bearer ${createAccessToken.secret}" }
 
 Subscribe in the first (a delta belongs at its offset: a message may be posted with its first letters):
@@ -142,7 +142,7 @@ Subscribe in the first (a delta belongs at its offset: a message may be posted w
     }
   }
 
-Speak in the second:
+Post a message in the second:
   mutation {
     sendMessage(input: { spaceId: "${createSpace.space.id}", text: "Hello, who is here?" }) {
       ... on SendMessagePayload { runs { agent { name } status } }

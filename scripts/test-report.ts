@@ -9,7 +9,7 @@ interface FileResult {
 }
 
 const [what, first, second] = process.argv.slice(2)
-if (first === undefined) throw new Error('Name the report of a test run.')
+if (first === undefined) throw new Error('Pass the file of a test report as the argument.')
 
 const resultsIn = (report: string) =>
   (JSON.parse(readFileSync(report, 'utf8')) as { testResults: FileResult[] }).testResults

@@ -32,11 +32,11 @@ describe('the command parley', () => {
     [['serve', '--port', '80'], "parley serve: Unknown option '--port'"],
     [['serve', '80'], 'parley serve does not take the argument: 80'],
     [['migrate', '--force'], "parley migrate: Unknown option '--force'"],
-    [['export'], 'parley export takes at least 1 argument, and none is given'],
+    [['export'], 'parley export requires at least 1 argument, but none was given'],
     [['export', 'spc_1', 'file', 'another'], 'parley export does not take the argument: another'],
     [['import', '--dry'], "parley import: Unknown option '--dry'"],
     [['seed', 'http://localhost', 'twice'], 'parley seed does not take the argument: twice'],
-    [['replay'], 'parley replay takes at least 1 argument, and none is given'],
+    [['replay'], 'parley replay requires at least 1 argument, but none was given'],
     [['record', '--file', 'x'], "parley record: Unknown option '--file'"],
     [['rotate-secrets', '-x'], "parley rotate-secrets: Unknown option '-x'"],
   ])('refuses %j in one line before the usage', async (given, line) => {

@@ -68,7 +68,7 @@ describe('the settings', () => {
   })
 
   test.each([
-    ['redis://:100%sure@host', /^REDIS_URL: the password contains a % that begins no escape; write % as %25$/],
+    ['redis://:100%sure@host', /^REDIS_URL: the password contains a % that does not begin an escape; write % as %25$/],
     ['redis+sentinel://a:1,b:2/0?sentinel_password=9%', /^REDIS_URL: the parameter sentinel_password contains a %/],
     ['redis://:pa/ss@host', /^REDIS_URL: must be a URL like .*; write special characters of a password as escapes/],
     ['redis://:12?34@host', /^REDIS_URL: must be a URL like/],
@@ -77,7 +77,10 @@ describe('the settings', () => {
       'redis+sentinel://a:26379/mymaster',
       /^REDIS_URL: the path must be .* redis\+sentinel:\/\/a:26379\/0\?name=mymaster$/,
     ],
-    ['redis://host?ssl_cert_reqs=none', /^REDIS_URL: unknown parameter ssl_cert_reqs; there are family$/],
+    [
+      'redis://host?ssl_cert_reqs=none',
+      /^REDIS_URL: unknown parameter ssl_cert_reqs; the known parameters are family$/,
+    ],
     ['redis+sentinel://', /^REDIS_URL: must be/],
     ['redis+sentinel://a:1?name=', /^REDIS_URL: the parameter name must be the name of the master$/],
     ['redis://host?family=5', /^REDIS_URL: the parameter family must be 0, 4 or 6$/],

@@ -3,7 +3,7 @@ export interface Figure {
   what: string
   value: number
   unit: string
-  /** The promise of the project; a reference has none. */
+  /** The limit that the project promises; a reference has none. */
   bound?: { atMost: number } | { atLeast: number }
   /** The source of a reference that was not measured in this run. */
   source?: string
@@ -64,7 +64,7 @@ export function percentile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }
 
-/** Whether the number keeps its bound, or null without one. */
+/** Whether the number is within its limit; null without a limit. */
 export function holds({ value, bound }: Figure): boolean | null {
   if (bound === undefined) return null
   return 'atMost' in bound ? value <= bound.atMost : value >= bound.atLeast

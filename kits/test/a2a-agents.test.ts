@@ -100,7 +100,7 @@ describe('an agent of the A2A SDK', () => {
 
   const textsIn = async (space: Named) => (await stage.messagesIn(space)).map(({ text }: Read) => text)
 
-  test('asks back, streams, and goes on in the same context', async () => {
+  test('asks a question, streams, and continues in the same context', async () => {
     const agent = await stage.bot('Weather', { model: `a2a:${origin}/card.json`, toolset: 'ACTIVE_SPACE' })
     const space = await stage.space('Team', [ada, agent], { routing: 'BROADCAST' })
     for (const [index, text] of ['Weather?', 'Paris', 'Rome'].entries()) {

@@ -69,7 +69,7 @@ describe.each(RULE_STACKS)("the protocol's own client, on the %s stack", (stack)
   test.each([
     ['accept', 'DONE'],
     ['decline', 'FAILED'],
-  ] as const)('a decision that waits is put to the user, who can %s it', async (action, status) => {
+  ] as const)('a waiting decision is presented to the user, who can %s it', async (action, status) => {
     const { human, space } = await parley.room('Ada', { tools: [DEPLOY] })
     parley.models.script(steps([{ toolCall: 'deploy', input: { to: 'test' } }], [{ text: 'Seen.' }]))
     const { client, asked } = await connect(human, { pin: '2026-07-28' }, action)
@@ -82,7 +82,7 @@ describe.each(RULE_STACKS)("the protocol's own client, on the %s stack", (stack)
     expect(ownMessages).toHaveLength(1)
   })
 
-  test('it is notified of changes of a space', async () => {
+  test('it is notified of changes to a space', async () => {
     const human = await parley.human('Ada')
     const space = await parley.space(human, [])
     const { client } = await connect(human, { pin: '2026-07-28' })

@@ -107,8 +107,8 @@ interface ToolCall {
 type Fixtures = Record<string, (input: Record<string, unknown>) => ToolCall>
 
 /**
- * The kit cannot send a token, and calls tools of its own example server. The proxy adds the token, translates calls of these tools
- * (with the header that names the tool), and answers to questions, and leaves the rest of requests and all responses as they are.
+ * The kit cannot send a token, and calls tools of its own example server. The proxy adds the token, translates calls to these tools
+ * (with the header that names the tool) and answers to questions, and leaves the rest of requests and all responses as they are.
  */
 function startProxy(port: number, token: string, fixtures: Fixtures): Promise<Server> {
   const server = createServer(async (request, response) => {

@@ -82,7 +82,7 @@ describe.each(RULE_STACKS)('clients of OpenAI on the %s stack', (stack) => {
     expect((await streamed.finalResponse()).output_text).toBe(TEXTS.join(''))
   })
 
-  test('openai gets chat completions, and goes on in the same conversation', async () => {
+  test('openai gets chat completions, and continues in the same conversation', async () => {
     const asked = [{ role: 'user' as const, content: 'One' }]
     const first = await client.chat.completions.create({ model, messages: asked })
     const { content } = first.choices[0]!.message

@@ -32,7 +32,7 @@ export class OidcError extends Error {
   }
 }
 
-/** Binds the response of a provider to one request of one browser. */
+/** Binds the response from a provider to one request of one browser. */
 export interface OidcChecks {
   state: string
   nonce: string
@@ -236,7 +236,7 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
         const claims = await verify(tokens.id_token ?? '', found)
         const { iss, sub, sid, iat = 0 } = claims
         if (!isId(sub) || typeof iss !== 'string')
-          throw new OidcError('invalid', 'the subject is not 1 to 255 characters')
+          throw new OidcError('invalid', 'the subject is empty or has more than 255 characters')
         const more =
           configuration.serverMetadata().userinfo_endpoint === undefined
             ? {}

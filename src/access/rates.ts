@@ -35,7 +35,7 @@ export interface Rates {
   refusal(name: RateName, viewer: Viewer): RateLimitedError | null
   /**
    * Like `take`, for requests that can wait: if the limit is exceeded, waits up to `longestMs` for capacity.
-   * @throws RateLimitedError after this time, or if 500 requests of the viewer are already waiting; the signal's
+   * @throws RateLimitedError after this time, or if 500 requests from the viewer are already waiting; the signal's
    * reason if the signal aborts
    */
   takeInTurn(name: RateName, who: Viewer, points: number, how: TurnOptions): Promise<void>
@@ -67,7 +67,7 @@ export function createRates(settings: RateSettings, shared: SharedRedis | null):
     NAMES.filter((name) => settings[name] > 0).map((name) => [name, limiterOf(name, settings[name], shared)] as const),
   )
 
-  /** The number of requests of each viewer that wait for capacity. */
+  /** The number of requests from each viewer that wait for capacity. */
   const waiting = createCounts()
 
   async function count({ here, everywhere, spent }: Limiter, key: string, points: number): Promise<number> {

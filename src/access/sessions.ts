@@ -490,7 +490,7 @@ function createKnownSessions(signals: Platform['signals']) {
   })
   return {
     get: (hash: string) => rows.get(hash),
-    /** Returns a function that reports whether the cache has dropped nothing since this call. */
+    /** Returns a function that reports whether the cache has kept all entries since this call. */
     mark() {
       const before = changes
       return () => changes === before

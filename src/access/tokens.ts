@@ -203,7 +203,7 @@ async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify
   const signIn = await verify(token)
   if (signIn === null) return null
   const { subject, expiresAt } = signIn
-  // PostgreSQL cannot store such text, so it is no human's `externalId`.
+  // PostgreSQL cannot store such text, so it cannot be the `externalId` of a human.
   if (storableText(subject) !== subject) return null
   // The token has a valid signature, so the subject was not invented by the client.
   const humans = await forRequester(subject, () =>
@@ -245,7 +245,7 @@ function checkLabel(label: string, field: string): string {
 
 function grantOf({ admin, humanId, service }: CreateAccessTokenInput['grant']): Grant {
   if ([admin, humanId, service].filter((grant) => grant != null).length !== 1) {
-    throw new BadInputError('A token is granted to exactly one of admin, humanId and service.', 'input.grant')
+    throw new BadInputError('Set exactly one of admin, humanId and service.', 'input.grant')
   }
   if (humanId != null) return { scope: 'HUMAN', humanId }
   if (service == null) {

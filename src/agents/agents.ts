@@ -188,7 +188,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
   async function saveDraft(viewer: Viewer, input: UpdateAgentInput, note: string | null): Promise<void> {
     const at = (['paused', 'notifyUrl'] as const).find((field) => input[field] !== undefined)
     if (at !== undefined)
-      throw new BadInputError('Takes effect at once, so it cannot be part of a draft.', `input.${at}`)
+      throw new BadInputError('This field takes effect at once, so it cannot be part of a draft.', `input.${at}`)
     const agentId = input.id
     await existing(agentId)
     const before = await db.prisma.agentDraft.findUnique({ where: { agentId } })
@@ -309,7 +309,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
         wellFormedIds([versionId]).length === 0
           ? []
           : await db.prisma.agentVersion.findMany({ where: { id: versionId } })
-      if (version === undefined) throw new NotFoundError('There is no such version of an agent.')
+      if (version === undefined) throw new NotFoundError('There is no such agent version.')
       const { agentId, number } = version
       const definition = version.definition as unknown as AgentDefinition
       const input = inputOf(agentId, definition)

@@ -201,7 +201,7 @@ function checkMethod(given: string | null | undefined, url: string, field: strin
   if (given == null) return null
   const method = HTTP_METHODS.find((one) => one === given)
   if (method === undefined)
-    throw new BadInputError(`The method is one of ${HTTP_METHODS.join(', ')}.`, `${field}.method`)
+    throw new BadInputError(`The method must be one of ${HTTP_METHODS.join(', ')}.`, `${field}.method`)
   const fault = templateFault(url)
   if (fault !== null) throw new BadInputError(fault, `${field}.url`)
   return method

@@ -203,7 +203,10 @@ export function checkServer(input: McpServerInput, field: string, limits: Limits
 function checkOAuth({ oauth, headers }: McpServerInput, field: string): McpAuthorization | null {
   const names = typeof headers === 'object' && headers !== null ? Object.keys(headers) : []
   if (oauth != null && oauth !== 'NONE' && names.some((name) => name.toLowerCase() === 'authorization'))
-    throw new BadInputError(`With oauth: ${oauth} the header authorization carries the token.`, `${field}.headers`)
+    throw new BadInputError(
+      `With oauth: ${oauth}, the server sets the authorization header itself: remove the header.`,
+      `${field}.headers`,
+    )
   return oauth ?? null
 }
 

@@ -1,7 +1,7 @@
 import { BadInputError } from '../lib/errors.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 
-/** Headers of outgoing requests of an agent, by name. */
+/** Headers of an agent's outgoing requests, by name. */
 export type Headers = Record<string, string>
 
 /** Headers in an input: undefined keeps the stored ones, null removes them. */
@@ -36,7 +36,7 @@ export function checkHeaders(input: HeadersInput, field: string): Headers | null
   for (const [name, value] of entries) {
     const key = name.toLowerCase()
     if (!HEADER_NAME.test(name))
-      throw new BadInputError('A header name has characters that HTTP does not allow.', field)
+      throw new BadInputError('A header name contains characters that HTTP does not allow.', field)
     if (RESERVED_HEADERS.has(key)) throw new BadInputError(`The header ${name} cannot be set.`, field)
     if (seen.has(key)) throw new BadInputError(`The header ${name} is duplicated.`, field)
     if (typeof value !== 'string' || !HEADER_VALUE.test(value)) {
@@ -45,7 +45,8 @@ export function checkHeaders(input: HeadersInput, field: string): Headers | null
     seen.add(key)
     length += name.length + value.length
   }
-  if (length > LONGEST_HEADERS) throw new BadInputError(`At most ${LONGEST_HEADERS} characters of headers.`, field)
+  if (length > LONGEST_HEADERS)
+    throw new BadInputError(`The headers must have at most ${LONGEST_HEADERS} characters in total.`, field)
   return entries.length === 0 ? null : (input as Headers)
 }
 

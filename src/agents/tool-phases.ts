@@ -78,6 +78,6 @@ function checkActiveTools(
     (!name.includes('\0') && mcpServerNames.some((server) => name.startsWith(server + MCP_NAME_SEPARATOR)))
   const unknown = active.find((name) => !isTool(name))
   if (unknown !== undefined) {
-    throw new BadInputError(`"${unknown.slice(0, 64)}" is neither a built-in tool nor one of this agent.`, field)
+    throw new BadInputError(`"${unknown.slice(0, 64)}" is neither a built-in tool nor a tool of this agent.`, field)
   }
 }

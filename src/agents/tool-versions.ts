@@ -18,7 +18,7 @@ export interface ToolVersion {
   grantDigest: string | null
 }
 
-/** Whether calls of a tool need approval, and whether a standing grant may give it. */
+/** Whether calls to a tool need approval, and whether a standing grant may give it. */
 interface Asking {
   approval: ApprovalPolicy | null
   alwaysAsk: boolean

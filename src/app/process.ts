@@ -26,7 +26,7 @@ async function announce(config: Config, app: Application, server: RunningServer)
   const { publicUrl } = app.platform
   const lines = [
     ...(config.role === 'worker'
-      ? [`Parley works at ${server.url} (role: worker)`]
+      ? [`Parley worker is running at ${server.url} (role: worker)`]
       : [
           `Parley console  ${publicUrl.to('/')}`,
           ...(await signInLines(config, app)),
@@ -42,7 +42,7 @@ async function announce(config: Config, app: Application, server: RunningServer)
 
 function wayTo({ beside }: Application['platform']['db']): string {
   const pooler = beside?.isPooled ? ' through a transaction pooler' : ''
-  const direct = beside?.isDirect ? ', and directly by PARLEY_DIRECT_DATABASE_URL' : ''
+  const direct = beside?.isDirect ? ', and directly (PARLEY_DIRECT_DATABASE_URL)' : ''
   return `PostgreSQL (DATABASE_URL)${pooler}${direct}`
 }
 
@@ -59,7 +59,7 @@ async function signInLines(config: Config, { adminToken, startLink, platform }: 
   if (path !== null)
     return [
       `  sign in   ${platform.publicUrl.to(path)}`,
-      '            (works once, for 15 minutes, while no person exists)',
+      '            (works once, within 15 minutes, as long as no person exists)',
       ...token,
     ]
   if (isLoopback(config.host)) return token

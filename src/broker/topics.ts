@@ -174,7 +174,7 @@ export type BudgetsSignal = { type: 'budget-released' }
  * typing in which space, with the remaining ms. `seq` counts the messages in which somebody connected or disconnected. A
  * message without content reports that the process is alive.
  * `presence-of-all`: all people connected to the process. `presence-wanted`: a request for that list, to one process or to all.
- * `presence-left`: the process shuts down.
+ * `presence-left`: the process is shutting down.
  */
 export type PresenceSignal =
   | {

@@ -26,7 +26,7 @@ export interface Rules {
   mayLeave(label: readonly string[], tool: { mayReceiveConfidential: boolean }): boolean
   /** Whether a human, such as an approver, may read content with this label. */
   mayHear(label: readonly string[], humanId: string, world: World): boolean
-  /** Whether a run that works in this space, or in no space, may see notes of its agent with this label. */
+  /** Whether a run that works in this space, or null for a run without a space, may see notes of its agent with this label. */
   mayRecall(label: readonly string[], worksInId: string | null, world: World): boolean
   /** Whether a run with these requesters may enter, read and post in the space. */
   mayEnter(askers: readonly string[], spaceId: string, world: World): boolean

@@ -21,6 +21,6 @@ export const databaseUrl = z
 export function databaseUrlWarnings(set: Record<string, string | undefined>): string[] {
   return ['DATABASE_URL', 'PARLEY_DIRECT_DATABASE_URL'].flatMap((name) => {
     const names = set[name] === undefined ? [] : unknownParameters(readPostgresUrl(set[name]))
-    return names.length === 0 ? [] : [`${name}: ignores the parameters ${names.join(', ')}`]
+    return names.length === 0 ? [] : [`${name}: these parameters have no effect: ${names.join(', ')}`]
   })
 }

@@ -57,11 +57,12 @@ function serverOf(value: string): Omit<MailSettings, 'from'> | string {
   const query = url.searchParams
   const unknown = [...query.keys()].filter((key) => !SMTP_PARAMETERS.includes(key))
   const isBad = [...query.values()].some((one) => one !== 'true' && one !== 'false')
-  if (unknown.length > 0 || isBad) return `may have the parameters ${SMTP_PARAMETERS.join(', ')}, each true or false`
+  if (unknown.length > 0 || isBad)
+    return `may have only the parameters ${SMTP_PARAMETERS.join(', ')}, each true or false`
   const secure = url.protocol === 'smtps:'
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const [user, pass] = [percentDecoded(url.username), percentDecoded(url.password)]
-  if (user === null || pass === null) return 'has a malformed percent-encoding in the user or the password'
+  if (user === null || pass === null) return 'has invalid percent-encoding in the user or the password'
   const ignoreTls = query.get('ignoreTLS') === 'true'
   return {
     host,
@@ -80,7 +81,7 @@ function senderOf(from: string | undefined, { host, auth }: Pick<MailSettings, '
   if (from === undefined) {
     const address = normalEmail(auth?.user ?? '') ?? (isLoopback(host) ? 'parley@localhost' : null)
     return address === null
-      ? 'required with PARLEY_SMTP_URL: Parley <parley@example.com>'
+      ? 'required with PARLEY_SMTP_URL, for example: Parley <parley@example.com>'
       : { name: DEFAULT_NAME, address }
   }
   const [, quoted = '', bracketed] = /^\s*(?:(.*?)\s*<([^<>]*)>)\s*$/.exec(from) ?? []
@@ -88,6 +89,6 @@ function senderOf(from: string | undefined, { host, auth }: Pick<MailSettings, '
   const name = quoted.replace(/^"(.*)"$/, '$1')
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are refused
   if (address === null || /[\x00-\x1f\x7f"\\<>]/.test(name))
-    return 'must be an address: parley@example.com, or Parley <parley@example.com>'
+    return 'must be an address, such as parley@example.com or Parley <parley@example.com>'
   return { name: name === '' ? DEFAULT_NAME : name, address }
 }

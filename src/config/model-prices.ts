@@ -15,7 +15,7 @@ export interface ReadPrices {
 
 const DEMO_COSTS_NOTHING: [string, ModelPrice] = ['demo', { input: 0, cachedInput: 0, output: 0 }]
 
-const usd = z.number('must be a number of USD per million tokens').nonnegative('must not be less than 0')
+const usd = z.number('must be a price in USD per million tokens').nonnegative('must not be less than 0')
 const PRICE = z.strictObject({ input: usd, cachedInput: usd.optional(), output: usd }).transform((price) => ({
   ...price,
   cachedInput: price.cachedInput ?? price.input,
@@ -42,7 +42,7 @@ export function readModelPrices(text: string | undefined): ReadPrices {
   if (read?.type === 'fault') faults.push(`PARLEY_PRICES: ${read.fault}`)
   const given = read?.type === 'value' ? read.value : {}
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    return { prices: new Map(), faults: ['PARLEY_PRICES: must be an object of prices by <provider>:<model>'] }
+    return { prices: new Map(), faults: ['PARLEY_PRICES: must be an object that maps <provider>:<model> to prices'] }
   }
   const prices = Object.entries(given).flatMap(([name, value]): [string, ModelPrice][] => {
     const shown = JSON.stringify(name.slice(0, 100))

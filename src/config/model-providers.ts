@@ -105,7 +105,7 @@ function entriesOf(text: string | undefined, faults: string[]): [string, unknown
   if (text === undefined) return []
   const read = readJsonSetting(text)
   if (read.type === 'value' && isObject(read.value)) return Object.entries(read.value)
-  const fault = read.type === 'fault' ? read.fault : 'must be an object of providers by name'
+  const fault = read.type === 'fault' ? read.fault : 'must be an object that maps names to providers'
   faults.push(`PARLEY_PROVIDERS: ${fault}`)
   return []
 }
@@ -152,7 +152,7 @@ function readSecret(text: string, environment: Environment): Secret {
   const variable = text.slice('env:'.length)
   // The text may be a misplaced secret, so the fault must not contain it.
   if (!/^[A-Z_][A-Z0-9_]*$/.test(variable))
-    return { fault: 'env: must be the name of an environment variable, in capitals' }
+    return { fault: 'env: must be followed by the name of an environment variable in capitals' }
   const value = environment[variable]
   return value === undefined ? { fault: `the variable ${variable} is not set` } : sendable(value)
 }
@@ -170,7 +170,7 @@ function faultsOfHeaders(name: string, headers: Record<string, string>): string[
       return []
     } catch {
       return [
-        `${name}.headers: ${JSON.stringify(header.slice(0, 64))} is not a valid header name, or its value is not valid`,
+        `${name}.headers: ${JSON.stringify(header.slice(0, 64))} is not a valid header name, or has an invalid value`,
       ]
     }
   })

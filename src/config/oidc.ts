@@ -46,13 +46,13 @@ const LABELS: [suffix: string, label: string][] = [
 const text = z.string().min(1, 'must not be empty')
 const issuer = text
   .max(2000)
-  .refine(isIssuer, 'must be a URL like https://id.example.com, without user, query and fragment')
+  .refine(isIssuer, 'must be a URL like https://id.example.com, without user, query or fragment')
   .refine(
     (value) => !value.includes('/.well-known/'),
     'must be the issuer itself, without /.well-known/openid-configuration',
   )
 const PROVIDER = z.strictObject({
-  name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, 'must be 1 to 32 of a-z, 0-9, - and _'),
+  name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,31}$/, 'must consist of 1 to 32 characters: a-z, 0-9, - and _'),
   issuer,
   clientId: text,
   clientSecret: text.optional(),
@@ -111,7 +111,7 @@ function listedProviders(value: string | undefined, faults: string[]): OidcProvi
     faults.push(`PARLEY_OIDC: ${read.fault}`)
     return []
   }
-  const { data, error } = z.array(PROVIDER).min(1, 'must contain a provider').safeParse(read.value)
+  const { data, error } = z.array(PROVIDER).min(1, 'must contain at least one provider').safeParse(read.value)
   for (const { path, message } of error?.issues ?? [])
     faults.push(`PARLEY_OIDC: ${path.length === 0 ? '' : `${path.join('.')}: `}${message}`)
   return (data ?? []).map(({ label, clientSecret, ...one }) => ({
@@ -143,7 +143,7 @@ const isSentInClear = (url: string) =>
   new URL(url).protocol === 'http:' && !isLoopback(new URL(url).hostname.replace(/^\[|\]$/g, ''))
 
 const inClear = (name: string) =>
-  `${name === SINGLE ? 'PARLEY_OIDC_ISSUER' : 'PARLEY_OIDC'}: the issuer of "${name}" is reached by http, which others can read and change; use https`
+  `${name === SINGLE ? 'PARLEY_OIDC_ISSUER' : 'PARLEY_OIDC'}: the issuer of "${name}" uses http, which others can read and change; use https`
 
 function labelOf(url: string): string {
   const { host } = new URL(url)

@@ -35,7 +35,7 @@ function askedFirst(tools: Tool[]): string {
     .slice(0, MOST_NAMED)
     .map(({ name, approval }) => (approval?.quorum === 1 ? name : `${name} (${approval?.quorum} must agree)`))
   const more = tools.length > MOST_NAMED ? ' and others' : ''
-  return `- People must approve calls of ${named.join(', ')}${more}: such a call is shown to them, and executed only after they have approved it, perhaps with an input that they have edited. If they deny it, or do not decide in time, the result says so, with names and reasons: adapt to that, and do not request the same again.`
+  return `- People must approve calls to ${named.join(', ')}${more}: such a call is shown to them, and executed only after they have approved it, perhaps with an input that they have edited. If they deny it, or do not decide in time, the result says so, with names and reasons: adapt to that, and do not request the same again.`
 }
 
 const SPACE_TOOLS = [

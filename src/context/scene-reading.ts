@@ -112,8 +112,8 @@ export interface SceneReading {
   whole(runId: string): Promise<Rows>
   changing(runId: string): Promise<Changing>
   /**
-   * Returns the agent's notes that come from no confidential space, or only from these, with their marks, and the number of
-   * withheld notes by space.
+   * Returns the agent's notes that do not come from any confidential space other than these, with their marks, and the
+   * number of withheld notes by space.
    */
   openTo(agentId: string, openIds: readonly string[]): Promise<{ notes: MarkedNotes; withheld: Withheld[] }>
 }

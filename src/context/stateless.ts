@@ -51,9 +51,9 @@ export function createStatelessMind(input: MindInput): Mind {
 type Shown = Pick<StepPlan, 'messages' | 'added' | 'holdsResponse'>
 
 /**
- * Returns the messages with the run's trigger. Once journaled they stay the same, except
- * that an agent that has left the trigger's space is shown nothing of it; and after a wait, messages posted during the
- * wait are added.
+ * Returns the messages with the run's trigger. Once journaled they stay the same, with
+ * two exceptions: an agent that has left the trigger's space is not shown the trigger; and after a wait, messages posted
+ * during the wait are added.
  */
 async function messagesOf(input: MindInput, steps: JournaledStep[]): Promise<Shown> {
   const { run, scene } = input

@@ -1,5 +1,5 @@
-// Caches the answers to publications for all subscribers of one operation, and executes an event once for all viewers
-// that need it in the same tick.
+// Caches the answers to publications for all subscribers of one operation, and executes the operation on an event
+// once for all viewers that need the answer in the same tick.
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../access/viewer.ts'
 import { type Answer, type EventAnswer, isPersonal } from './answer.ts'

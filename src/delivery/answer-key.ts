@@ -1,8 +1,8 @@
 // Stage for speed: lets subscribers that began at different cursors share answers. To remove it, use all variables as
-// the key. Gain: without it, each client that has reconnected is a group of its own, so the server executes every later
-// event once more for each of them. The bound of test/delivery/shared-work.test.ts needs it: the server looks up an
-// event once for all subscribers with the same view, whichever cursor they began at. No benchmark measures it, because
-// none subscribes with cursors (docs/decisions/delivery-stages.md).
+// the key. Gain: without it, each client that has reconnected is a group of its own, so the server executes the
+// operation once more per event for each of them. The limit in test/delivery/shared-work.test.ts needs this stage: the
+// server looks up an event once for all subscribers with the same view, whichever cursor they began at. No benchmark
+// measures the stage, because none subscribes with cursors (docs/decisions/delivery-stages.md).
 import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
 import { isAdmin, type Ranked } from '../rules/permissions.ts'
 

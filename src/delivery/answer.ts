@@ -2,7 +2,7 @@
 import type { GraphQLError } from 'graphql'
 import type { Viewer } from '../access/viewer.ts'
 
-/** The result of executing an event: the serialized selection, as it is sent to clients. */
+/** The result of executing a subscription's operation on one event: the serialized selection, as it is sent to clients. */
 export interface Answer {
   text: string
   /** Errors with internal details masked, as clients receive them. */

@@ -25,10 +25,10 @@ import { probeOf } from './viewer-probe.ts'
 /** Answers the events of one operation for all subscribers with the same scope and variables. */
 export interface Answers {
   /**
-   * Executes an event once and caches its answer until the window drops the publication. If the selection needs only the
-   * event's own fields, the event is not even executed (plain-answers.ts). If the answer depends on the viewer, the event
-   * is executed for each of `viewers`, with batched lookups. Data read before version `minVersion` is read again, so that
-   * no subscriber receives older data than it already has.
+   * Executes the operation once on an event, and caches the answer until the window drops the publication. If the
+   * selection needs only the event's own fields, nothing is executed (plain-answers.ts). If the answer depends on the
+   * viewer, the operation is executed for each of `viewers`, with batched lookups. Data read before version
+   * `minVersion` is read again, so that no subscriber receives older data than it already has.
    * @throws after some retries, the error that ends every subscription of this operation, because no event may be
    * skipped
    */
@@ -50,18 +50,18 @@ export interface AnswersParts {
   maxResponseBytes: number
 }
 
-/** Pauses before an event that failed is executed again: the database may be unreachable for a moment. */
+/** Pauses before the operation is executed again on an event after a failure: the database may be unreachable for a moment. */
 const RETRIES_AFTER_MS = [100, 500]
 /**
- * Pauses before an event is executed again after the database was too busy: 30 s in total, after which the
- * subscriptions end and clients must resume.
+ * Pauses before the operation is executed again on an event after the database was too busy: 30 s in total, after which
+ * the subscriptions end and clients must resume.
  */
 const RETRIES_OF_BUSY_AFTER_MS = [100, 500, 1500, 3000, 5000, 8000, 12_000]
-/** The maximum number of concurrent executions of one event. */
+/** The maximum number of concurrent executions for one event. */
 const VIEWERS_AT_ONCE = 512
 /**
- * The size in characters above which the per-viewer answers to an event make the server execute it for one remaining
- * viewer at a time.
+ * The size in characters above which the per-viewer answers to an event make the server execute the operation for one
+ * remaining viewer at a time.
  */
 const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
 const NO_ERRORS: readonly GraphQLError[] = []
@@ -136,8 +136,8 @@ export function createAnswers(parts: AnswersParts): Answers {
   }
 
   /**
-   * Executes an event for the viewers of this moment. A viewer who subscribes during the execution may already have
-   * newer data, and gets a separate answer.
+   * Executes the operation on an event for the current viewers. A viewer who subscribes during the execution may already
+   * have newer data, and gets a separate answer.
    */
   function executeAndCache(
     { event, shareKey }: Delivery<object>,
@@ -156,8 +156,8 @@ export function createAnswers(parts: AnswersParts): Answers {
 
   /**
    * Waits for an execution in progress, and uses its answer if the execution began late enough for this subscriber. If
-   * answers differ per viewer, executes the event once more, for all waiting viewers together. Many subscribers that
-   * reconnect therefore cost only a few statements.
+   * answers differ per viewer, executes the operation once more, for all waiting viewers together. Many subscribers
+   * that reconnect therefore cost only a few statements.
    */
   async function answerAfter(
     other: Promise<EventAnswer>,
@@ -237,14 +237,14 @@ const hasFailed = (answer: Answer) => !answer.hasData && isDeliverable(answer)
 
 /** The error that ends the subscription of a recipient of this answer. */
 function failureOf({ errors }: Answer): Error {
-  return errors[0] ?? new Error('the execution of an event returned neither data nor errors')
+  return errors[0] ?? new Error('the operation returned neither data nor errors for an event')
 }
 
 const isComplete = (result: EventAnswer) => !isTransient(result) && (isPersonal(result) || !hasFailed(result))
 
 /**
- * Returns the per-viewer answers that did not fail; null if there are none. For each other viewer, the event is
- * executed again.
+ * Returns the per-viewer answers that did not fail; null if there are none. For each other viewer, the operation
+ * is executed again.
  */
 function successesOf(result: EventAnswer): PersonalAnswers | null {
   if (!isPersonal(result)) return null
@@ -275,5 +275,5 @@ const codeOf = (error: Error) => (error as { extensions?: { code?: unknown } }).
 
 const isTransientError = (error: Error) => TRANSIENT_CODES.has(codeOf(error))
 
-/** Whether an event was not executed because the database was too busy. */
+/** Whether the operation was not executed because the database was too busy. */
 export const isOverloadOfEvent = (error: unknown) => error instanceof Error && codeOf(error) === 'RATE_LIMITED'

@@ -69,7 +69,7 @@ export function largeCharactersOf({ text, discardedBytes = 0 }: Pick<Answer, 'te
 
 /**
  * The budgets of this process. They are not shared between processes, because a budget protects the process
- * that executes and writes the events; a viewer with subscriptions on several processes is slowed only on the
+ * that computes and writes the answers; a viewer with subscriptions on several processes is slowed only on the
  * processes where it receives too much.
  */
 export function createPaces(options: PacesOptions = {}): Paces {

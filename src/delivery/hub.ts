@@ -2,7 +2,7 @@
 //
 // Stage for speed: one loop delivers to all caught-up subscribers of a topic. To remove it, omit `onCaughtUp` in feeds/space.ts
 // and feeds/run.ts: each subscriber then reads its own iterator. Gain: 2.1 to 4.1 × less CPU for a message
-// (docs/decisions/delivery-stages.md). All bounds of `bench/fanout` and `bench/crowd` on CPU need it.
+// (docs/decisions/delivery-stages.md). All limits of `bench/fanout` and `bench/crowd` on CPU need this stage.
 import type { Registry } from 'prom-client'
 import type { Viewer } from '../access/viewer.ts'
 import type { Publication, SharedWindow, SizedPublication, SubscriberPosition } from '../broker/log.ts'

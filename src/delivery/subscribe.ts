@@ -29,7 +29,7 @@ export interface SinkContext {
 export interface SubscribeParts {
   domain: Domain
   streams: Streams
-  /** Gives errors of an unavailable database the code RATE_LIMITED. */
+  /** Gives errors caused by an unavailable database the code RATE_LIMITED. */
   maskError: MaskError
   /** Whether an error is due to a database that is too busy or does not answer. */
   isUnavailable(error: unknown): boolean
@@ -53,9 +53,9 @@ const LAST_ERROR_MS = 30_000
 const LEAST_RETRY_MS = 1000
 
 /**
- * The only delivery path of subscriptions. It activates the guards, follows the feed, executes each event once for all
- * subscribers with the same answer key, and sends the answers to the transport's sink. A transport without a sink gets
- * an iteration of the answers; otherwise `onBegun` gets an iteration that yields nothing and ends with the
+ * The only delivery path of subscriptions. It activates the guards, follows the feed, executes the operation once per
+ * event for all subscribers with the same answer key, and sends the answers to the transport's sink. A transport without
+ * a sink gets an iteration of the answers; otherwise `onBegun` gets an iteration that yields nothing and ends with the
  * subscription.
  */
 export function createSubscribe(parts: SubscribeParts): Subscribe {

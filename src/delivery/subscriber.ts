@@ -59,8 +59,8 @@ export function createSubscriber(
   }
 
   /**
-   * Returns the answer once the pace allows it. An answer that has to wait is discarded, and the event is executed
-   * again later.
+   * Returns the answer once the pace allows it. An answer that has to wait is discarded, and the
+   * operation is executed again later.
    */
   async function pacedAnswer(delivery: Delivery<object>): Promise<Answer> {
     const own = await ownAnswer(delivery)

@@ -87,5 +87,5 @@ export function createSubscriptionLimits(mostOfViewer: number): SubscriptionLimi
 
 /** `message` names the limit. */
 export function tooManySubscriptions(message: string): RateLimitedError {
-  return new RateLimitedError(`${message} End some, then try again.`, TRY_AGAIN_MS)
+  return new RateLimitedError(`${message} End some subscriptions, then try again.`, TRY_AGAIN_MS)
 }

@@ -1,6 +1,7 @@
 // Stage for speed: pauses of 1 to 5 ms between rounds of writes, so that the events of one round are sent in one write; long rounds
 // are divided into slices. To remove it, let hub.ts serve each group in `setImmediate`. Gain: 1.4 to 1.6 × less CPU for a message in
-// groups of 10 subscribers (docs/decisions/delivery-stages.md). The bound of `bench/fanout` with 1,000 viewers in 100 spaces needs it.
+// groups of 10 subscribers (docs/decisions/delivery-stages.md). The limit of `bench/fanout` with 1,000 viewers in
+// 100 spaces needs this stage.
 /** How many subscribers are served before the event loop continues: about 7 ms of work. */
 const SERVED_A_SLICE = 512
 /**

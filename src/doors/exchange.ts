@@ -48,14 +48,14 @@ export interface EventStream {
 export interface Place {
   /** The number of calls that wait at the same time; 1 if absent. */
   count?: number
-  /** Whether the request is served while the server shuts down, because it then ends at once: see `Door.endsAtDrain`. */
+  /** Whether the request is served while the server is shutting down, because it then ends at once: see `Door.endsAtDrain`. */
   isServedWhileDraining?: boolean
 }
 
 /** One request to an endpoint, and its response. */
 export interface Exchange {
   caller: Caller
-  /** Aborts with the signal of the caller, or when the server shuts down. */
+  /** Aborts with the signal of the caller, or when the server begins to shut down. */
   readonly waiting: AbortSignal
   method: string
   /** The path without the prefix of the endpoint. */
@@ -161,7 +161,7 @@ export const badInput = (message: string, field: string | null = null) => new Do
 export const NOT_TO_RETRY = { status: 422 }
 
 export const tooLong = (maxBytes: number, status?: { status: number }) =>
-  new DoorError('BAD_INPUT', `The response would exceed ${maxBytes} bytes: request less at a time.`, status)
+  new DoorError('BAD_INPUT', `The response would exceed ${maxBytes} bytes: request less data at a time.`, status)
 
 export const notFound = (message: string) => new DoorError('NOT_FOUND', message)
 

@@ -63,7 +63,7 @@ const REASONS: Readonly<Record<string, string>> = {
   FAILED: 'failed.',
   OVER_BUDGET: 'is over its budget.',
   PAUSED: 'is paused.',
-  LOOP_LIMIT: 'was not woken: the limit of runs is reached.',
+  LOOP_LIMIT: 'was not woken: a limit on chained runs was reached.',
 }
 
 /** Returns why no agent answered a message; null if one did. */

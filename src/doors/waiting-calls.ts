@@ -3,8 +3,8 @@ import { CALL, DECIDE, mutate, type PendingCall, SUBMIT_RESULT, sendMessage } fr
 
 /** Returns a sentence that says for whom and for what an agent waits. */
 export function wordsOf({ waitsFor, agent, toolName, approval }: PendingCall): string {
-  if (waitsFor === 'MESSAGE') return `${agent.name} waits for a reply.`
-  if (waitsFor === 'RESULT') return `${agent.name} waits for the result of ${toolName}.`
+  if (waitsFor === 'MESSAGE') return `${agent.name} is waiting for a reply.`
+  if (waitsFor === 'RESULT') return `${agent.name} is waiting for the result of ${toolName}.`
   const approvers = approval?.approvers.map(({ name }) => name) ?? []
   const who = approvers.length === 0 ? 'Somebody' : listOf(approvers)
   return `${who} must decide whether ${agent.name} may call ${toolName}.`

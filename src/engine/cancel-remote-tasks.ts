@@ -30,6 +30,6 @@ export function cancelRemoteTasks(
       if (isBreak(error)) throw error
       return
     }
-    throw new Error('The server of the agent does not know the task of the message yet.')
+    throw new Error("The agent's server does not list a task for the message yet.")
   })
 }

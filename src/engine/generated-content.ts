@@ -50,7 +50,7 @@ async function givenInput(written: unknown, tool: Tool | undefined, requester: R
 }
 
 /**
- * Returns the calls of a generation for the journal. Calls of unknown tools, and calls whose input is not JSON, are
+ * Returns the calls of a generation for the journal. Calls to unknown tools, and calls whose input is not JSON, are
  * already FAILED.
  */
 export function callsOf(content: Content, parts: CallParts): Promise<NewToolCall[]> {
@@ -79,7 +79,7 @@ async function newCall(part: TypedToolCall<ToolSet>, { tools, live, requester }:
 /** Returns why a call cannot be executed, as a message for the model; null if it can be executed. */
 function faultOf({ toolName, input, invalid, error }: TypedToolCall<ToolSet>, tool: Tool | undefined): string | null {
   if (invalid !== true) return null
-  if (input === NESTED_TOO_DEEP) return `The input is nested deeper than ${DEEPEST_JSON}.`
+  if (input === NESTED_TOO_DEEP) return `The input is nested more than ${DEEPEST_JSON} levels deep.`
   const isMissing = tool === undefined || NoSuchToolError.isInstance(error)
   const name = storableText(toolName)
   return isMissing ? `There is no tool ${name} for you at this step.` : 'The input is not a JSON object.'

@@ -3,7 +3,7 @@ import { costOf, usdOf } from '../lib/model-cost.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Usage } from '../stores/run-store.ts'
 
-/** Prometheus metrics of the model calls of this process, including calls of cycles that were rolled back. */
+/** Prometheus metrics of the model calls of this process, including calls in cycles that were rolled back. */
 export interface GenerationMetrics {
   generated(model: string, usage: Usage): void
   /** Records the time until the model sent its first chunk. */
@@ -24,7 +24,7 @@ export function createGenerationMetrics({ metrics, config }: Pick<Platform, 'met
   const cost = counter(
     metrics,
     'parley_cost_usd_total',
-    'Cost of model calls of this process in USD by PARLEY_PRICES, by model; models without a price are not counted.',
+    'Cost of model calls of this process in USD, from PARLEY_PRICES, by model; models without a price are not counted.',
     ['model'],
   )
   const firstChunk = histogram(

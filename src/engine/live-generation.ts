@@ -20,7 +20,7 @@ export interface Draft {
 export interface LiveGeneration {
   /** Wraps the model so that this object receives each part of its stream before the SDK does. */
   watch(model: LanguageModel): LanguageModel
-  /** Returns Parley's id for a call of the model. */
+  /** Returns Parley's id for a tool call that the model made. */
   callIdOf(modelCallId: string): string
   /**
    * Returns Parley's id of the call that is shown live while its input streams, or of the draft that the attempt has
@@ -41,7 +41,7 @@ export interface LiveGeneration {
 
 interface LiveParts {
   step: number
-  /** The tools that the model may call at this step. Calls of other tools are never shown. */
+  /** The tools that the model may call at this step. Calls to other tools are never shown. */
   tools: Map<string, Tool>
   /** The names of all tools of the agent. Viewers see no other tool names. */
   toolNames: ReadonlySet<string>

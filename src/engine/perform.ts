@@ -163,7 +163,7 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
   return { steps, observed, loop }
 }
 
-/** Whether the next generation relays the answer of another server, for the first time or again. */
+/** Whether the next generation relays the answer from another server, for the first time or again. */
 function isRelayed(steps: readonly JournaledStep[]): boolean {
   const last = steps.at(-1)
   if (last === undefined || last.calls.some(({ settledAt }) => settledAt === null)) return false

@@ -56,7 +56,7 @@ export function createRelayModel(name: string, foreign: ForeignModel, parts: Rel
     modelId: name,
     supportedUrls: {},
     doGenerate: async () => {
-      throw new Error('A relay only streams.')
+      throw new Error('A relay model supports only streaming.')
     },
     doStream: async (options) => ({ stream: streamOf(next(options)) }),
   }
@@ -114,10 +114,9 @@ async function* question(
   const text = questionOf(run, scene)
   const field = foreign.type === 'a2a' ? 'text' : textFieldOf(tool)
   if (field === null)
-    throw new RemoteAgentError(
-      `The tool ${asks} cannot answer messages: it needs one string as its only required input.`,
-      { fault: 'NOT_SET_UP' },
-    )
+    throw new RemoteAgentError(`The tool ${asks} cannot answer messages: its only required input must be one string.`, {
+      fault: 'NOT_SET_UP',
+    })
   const call = callParts(asks)
   yield call.begin
   yield call.delta(JSON.stringify({ [field]: text }))
@@ -290,8 +289,9 @@ function checkEnd(task: RemoteTask, said: string): void {
   if (state === 'FAILED') throw new RemoteAgentError(`The agent failed: ${words}`, { fault: 'BROKEN_OFF' })
   if (state === 'CANCELED')
     throw new RemoteAgentError(`The task was canceled on its server. ${words}`, { fault: 'BROKEN_OFF' })
-  if (state === 'REJECTED') throw new RemoteAgentError(`The agent refused the message: ${words}`, { fault: 'REFUSED' })
-  if (state === 'AUTH_REQUIRED') throw new RemoteAgentError(`The agent wants credentials: ${words}`, { fault: 'KEY' })
+  if (state === 'REJECTED') throw new RemoteAgentError(`The agent rejected the message: ${words}`, { fault: 'REFUSED' })
+  if (state === 'AUTH_REQUIRED')
+    throw new RemoteAgentError(`The agent requires credentials: ${words}`, { fault: 'KEY' })
   const { text } = postableIn(task)
   if (text.trim() !== '' && text !== said) throw replaced()
 }

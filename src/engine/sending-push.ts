@@ -104,7 +104,8 @@ export function createSendingPush(platform: Platform, { http, pushKeys, tokens }
       if (result === 'gone') await deletePushSubscriptions(db.prisma, { id: subscription.id })
       if (result !== 'later') return
       const afterSeconds = retrySecondsOf(push.refusals)
-      if (afterSeconds === null) return logger.warn(about, 'a push service refused a message; it is given up')
+      if (afterSeconds === null)
+        return logger.warn(about, 'a push service refused a message too often; dropping the message')
       const again = { ...push, refusals: push.refusals + 1 }
       const at = new Date(clock.now() + afterSeconds * 1000)
       const key = `${push.noticeId}:${push.subscriptionId}`

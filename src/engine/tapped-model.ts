@@ -2,8 +2,8 @@ import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } f
 import { DEEPEST_JSON, isTooDeep } from '../lib/json.ts'
 import type { StreamPart } from '../models/language-model.ts'
 
-/** Replaces an input that is nested too deeply. It is not JSON, so the call fails validation. */
-export const NESTED_TOO_DEEP = `(JSON nested deeper than ${DEEPEST_JSON})`
+/** Replaces an input that is nested too deeply. The replacement is not JSON, so the call fails validation. */
+export const NESTED_TOO_DEEP = `(JSON nested more than ${DEEPEST_JSON} levels deep)`
 
 /**
  * Wraps a model so that `tap` receives each part of its stream before the SDK does. Consecutive deltas are joined for

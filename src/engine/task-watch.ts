@@ -6,7 +6,7 @@ import type { ReadTask } from '../runs/task-reading.ts'
 
 /**
  * Watches the runs of tasks in this process, so that clients are notified of changes at once. Signals may be lost, and
- * the tasks of a process that stops are no longer watched; the periodic check of each task finds missed changes, and
+ * the tasks of a process that has stopped are no longer watched; the periodic check of each task finds missed changes, and
  * begins to watch the task again.
  */
 export interface TaskWatch {

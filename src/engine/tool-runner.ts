@@ -237,7 +237,7 @@ export function doneWith({ output, files = [] }: ToolOutput, { entries, rows }: 
 }
 
 /**
- * Converts the error of a tool to a result, which has the message of a ToolFailure, but no internal details of any
+ * Converts an error from a tool to a result, which has the message of a ToolFailure, but no internal details of any
  * other error.
  */
 export function failureOf(error: unknown): Settlement {

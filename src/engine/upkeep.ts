@@ -32,7 +32,7 @@ export function startUpkeep({ logger }: Platform, parts: { due: Due; sweeps: (()
   const running = [
     again('polling for due work', LOOK_MS, parts.due.look),
     ...parts.sweeps.map((sweep) =>
-      again('sweeping after dead processes', SWEEP_MS, () => sweep().then(() => SWEEP_MS)),
+      again('cleaning up after dead processes', SWEEP_MS, () => sweep().then(() => SWEEP_MS)),
     ),
   ]
   return {

@@ -201,7 +201,8 @@ export function createFileReading(
     },
     async portraitOf(viewer, id) {
       const [file] = await visibleMany(viewer, [id])
-      if (file?.ownerId !== viewer.id) throw new BadInputError('You have uploaded no such file.', 'input.pictureFileId')
+      if (file?.ownerId !== viewer.id)
+        throw new BadInputError('You have not uploaded a file with this id.', 'input.pictureFileId')
       const { thumbnailHash } = file
       const stream = thumbnailHash === null ? null : await files.read(keyOfHash(thumbnailHash))
       const portrait = stream && (await portraitOf(await buffer(stream), LARGEST_PORTRAIT_BYTES))

@@ -14,7 +14,7 @@ const NOTED_EVERY_MS = 10_000
 /** A process that was not seen for this long has ended. */
 const SEEN_SECONDS = 35
 const NOT_SHARED =
-  'The processes of this server do not share PARLEY_FILES: set it to the same bucket, or to a directory on a shared volume, for each of them.'
+  'The processes of this server do not share PARLEY_FILES: set it to the same bucket, or to a directory on a shared volume, in each of them.'
 
 /**
  * Each process records the id of its storage in the database at intervals. With an embedded database there is only one
@@ -30,7 +30,9 @@ export function createSharedStorage({ db, files, worker, logger }: Platform): Sh
   }
 
   const noteQuietly = () =>
-    note().catch((error) => logger.debug({ error: messageOf(error) }, 'could not record the storage of files'))
+    note().catch((error) =>
+      logger.debug({ error: messageOf(error) }, 'could not record which file storage this process uses'),
+    )
   const noted = isAlone ? null : noteQuietly()
   const timer = isAlone ? undefined : setInterval(noteQuietly, NOTED_EVERY_MS).unref()
 

@@ -92,7 +92,7 @@ function turnOf({ id, agentId, chainId, rootId, depth, parentRunId, spaceId, pla
   return { ...turn, triggerSpaceId: spaceId }
 }
 
-/** Condition on a row of "Run": the run belongs to no chain, and its end does not begin one. */
+/** Condition on a row of "Run": the run does not belong to a chain, and its end does not start one. */
 export const HAS_NO_TURN_SQL = Prisma.sql`(
   "Run"."chainId" IS NULL
   AND NOT EXISTS (SELECT 1 FROM "ToolCall" c
@@ -243,8 +243,8 @@ async function pass(
 }
 
 /**
- * Records as the outcome of a message why its mention wakes nobody, because mentions in messages are not checked
- * when the messages are posted.
+ * Records, as the outcome of a message, why its mention does not wake the agent, because mentions in messages are not
+ * checked when the messages are posted.
  */
 async function noteRefusal(
   tx: Tx,
@@ -303,7 +303,7 @@ async function noteLimit(
   const word = await lastWordOf(tx, run.id, turn.type === 'callback' ? turn.waiter.spaceId : turn.spaceId)
   if (word === null) return
   const messageId = word.id
-  const reason = 'The chain has reached its limit of runs, so no further agent is woken.'
+  const reason = 'The chain has reached its maximum number of runs, so no further agent is woken.'
   await outcomes.set({ messageId, agentId: agentOf(turn), kind: 'LOOP_LIMIT', reason, runId: null })
 }
 
@@ -326,9 +326,9 @@ function lastWordOf(
 }
 
 /**
- * Returns the chain in which a run holds the turn, and locks its row. For a run that is in no chain, begins a new
+ * Returns the chain in which a run holds the turn, and locks its row. For a run without a chain, starts a new
  * chain after a mention, and after a delegation in a MENTION_CHAIN space. Returns null if another run holds the
- * turn, or if the run is in no chain and begins none.
+ * turn, or if the run has no chain and does not start one.
  */
 async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | null> {
   if (run.chainId !== null) {

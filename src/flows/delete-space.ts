@@ -35,7 +35,7 @@ import type { Lifecycle } from './lifecycle.ts'
 export interface SpaceDeletion {
   /**
    * Deletes a space; for admins, and for the last human member. One transaction hides the space from everybody,
-   * removes the knowledge that agents got in it, deletes copied agents that were in no other space, and ends
+   * removes the knowledge that agents got in it, deletes copied agents that were not in any other space, and ends
    * everything that waits in it. Then ends its active runs as CANCELED (GONE), and removes its rows in batches. If
    * many rows remain, a worker removes them.
    * @throws ForbiddenError, NotFoundError

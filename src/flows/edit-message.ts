@@ -63,7 +63,7 @@ interface Retried {
   runs: Run[]
 }
 
-const TOO_OFTEN = `A message can be edited ${MOST_EDITS} times at most: send another message instead.`
+const TOO_OFTEN = `A message can be edited at most ${MOST_EDITS} times: send another message instead.`
 
 export function createMessageEdits(platform: Platform): MessageEdits {
   const { db, config, jobs } = platform

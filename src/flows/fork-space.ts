@@ -30,7 +30,7 @@ import { checkAgentsAreAddable } from './join-space.ts'
 export interface Forking {
   /**
    * Copies a space, of which the viewer becomes the only human member. Copies the messages up to a given `seq`, and
-   * the agents of the space. Does this in one transaction, wakes no agents, and sends nothing to other servers. For
+   * the agents of the space. Does this in one transaction, does not wake any agent, and sends nothing to other servers. For
    * admins, and for human members who may add each of the agents to a space.
    * @throws NotFoundError, ForbiddenError, BadInputError, LimitExceededError; ConflictError while a human of the
    * space is being erased
@@ -118,7 +118,7 @@ export async function copySpace(
   const upTo = checkInteger(atSeq ?? original.lastSeq, 0, original.lastSeq, 'input.atSeq')
   if (upTo - original.firstSeq >= MOST_MESSAGES)
     throw new LimitExceededError(
-      `A space with more than ${MOST_MESSAGES} messages cannot be copied: give a smaller atSeq.`,
+      `A space with more than ${MOST_MESSAGES} messages cannot be copied: pass a smaller atSeq.`,
     )
   if (await holdPeople(tx, spaceId))
     throw new ConflictError('A person who posted in this space is being erased. Try again in a few minutes.')

@@ -47,7 +47,7 @@ export function createInviting(
     mayInvite: (viewer) => mailer !== null && isAllowed(viewer),
     async invite(viewer, input) {
       if (!isAllowed(viewer))
-        throw new ForbiddenError('Only an admin can invite people by email, unless PARLEY_INVITE is members.')
+        throw new ForbiddenError('Only an admin can invite people by email, unless PARLEY_INVITE is set to members.')
       if (mailer === null) throw new ForbiddenError(NO_MAIL)
       const email = checkEmail(input.email, 'input.email')
       const spaceIds = [...new Set(input.spaceIds)]

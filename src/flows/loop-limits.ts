@@ -20,6 +20,6 @@ export async function allowance(
       (SELECT count(*) FROM "InboxEvent" WHERE "rootId" = ${rootId} AND "doneAt" IS NULL AND "runId" IS NULL AND NOT quiet))::int AS count`
   return {
     count: Math.max(0, maxRootRuns - (row?.count ?? 0)),
-    reason: `The root of this chain has started ${maxRootRuns} runs, the maximum.`,
+    reason: `The root of this chain has already started ${maxRootRuns} runs, which is the maximum.`,
   }
 }

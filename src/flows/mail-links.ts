@@ -172,7 +172,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         joined.push({ spaceId, change })
       } catch (error) {
         if (!(error instanceof DomainError)) throw error
-        logger.debug({ spaceId, error: messageOf(error) }, 'an invited person did not join a space')
+        logger.debug({ spaceId, error: messageOf(error) }, 'could not add an invited person to a space')
       }
     }
     return joined
@@ -241,7 +241,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         const lacksLink =
           isOver && purpose === 'SIGN_IN' && (await countMailCodes(tx, { purpose, email: to, now: now() })) === 0
         if (!isRepeated && isOver && !lacksLink) {
-          logger.info({ purpose }, 'a link was not emailed: its address has received too many within an hour')
+          logger.info({ purpose }, 'did not email a link: its address has received too many within an hour')
           return null
         }
         await insertMail(tx, job.id, now(), counted)

@@ -55,7 +55,8 @@ function mailOf(humanId: string, open: readonly Row[]): NewMail {
   return {
     key: `notices:${humanId}:${first?.id}`,
     humanId,
-    subject: open.length === 1 ? (lines[0] ?? '').replace(/\.$/, '') : `${open.length} notices wait for you`,
+    subject:
+      open.length === 1 ? (lines[0] ?? '').replace(/\.$/, '') : `${open.length} notifications are waiting for you`,
     text: `${lines.join('\n')}\n\nYou can change which emails you receive in Parley, under Notification settings.`,
     link: { path, label: 'Open Parley' },
   }

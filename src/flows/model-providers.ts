@@ -119,7 +119,7 @@ export function createModelProviders(
     },
     async delete(viewer, name) {
       requireAdmin(viewer, 'delete model providers')
-      // PostgreSQL cannot store such text, so it is no provider's name.
+      // PostgreSQL cannot store such text, so it cannot be the name of a provider.
       if (storableText(name) !== name) throw new NotFoundError(NO_SUCH_PROVIDER)
       await requireFree(name)
       await db.transaction(async (tx) => {

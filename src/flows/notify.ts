@@ -23,7 +23,7 @@ interface Found {
   allIn: string | null
   /** The spaces in which the cause is visible, in order of preference. */
   spaceIds: readonly string[]
-  /** Returns the ids in the notice for a human who sees the cause in this space, or, with null, in no space. */
+  /** Returns the ids in the notice for a human who sees the cause in this space; null if no space shows them the cause. */
   idsIn(spaceId: string | null): Omit<NoticeIds, 'kind'>
 }
 

@@ -17,7 +17,7 @@ export interface ReactInput {
   on?: boolean | null
 }
 
-/** Adds and removes reactions to messages, which wake nobody. */
+/** Adds and removes reactions to messages. A reaction does not wake any agent. */
 export interface Reacting {
   /**
    * Adds or removes the viewer's reaction. Repeating the call changes nothing.
@@ -37,7 +37,7 @@ export interface Reacting {
   ): Promise<{ afterCommit(): Promise<void> }>
 }
 
-const NOT_AN_EMOJI = 'A reaction is exactly one emoji.'
+const NOT_AN_EMOJI = 'A reaction must be exactly one emoji.'
 const TOO_MANY = `A message has at most ${MOST_EMOJIS} different emojis: use an existing one.`
 
 export function createReacting(platform: Platform): Reacting {

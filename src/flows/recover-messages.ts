@@ -146,7 +146,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
   }
 
   /**
-   * Whether the run relays the answer of another server. Such a run reads the answer again and continues the
+   * Whether the run relays the answer from another server. Such a run reads the answer again and continues the
    * message.
    */
   async function isRelayed(runId: string): Promise<boolean> {

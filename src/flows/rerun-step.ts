@@ -76,7 +76,7 @@ export function createRerunning(
     if (model === null) return
     await models.lookFor([model])
     const fault = isForeignModel(model)
-      ? 'A step cannot be repeated by an agent on another server.'
+      ? 'A step cannot be repeated with an agent on another server as its model.'
       : models.check(model)
     if (fault !== null) throw new BadInputError(fault, 'input.model')
   }
@@ -147,7 +147,7 @@ interface Scratch {
 }
 
 /**
- * Copies the space in which the run worked, as it was at a given time. If the run worked in no space, creates a
+ * Copies the space in which the run worked, as it was at a given time. If the run did not work in a space, creates a
  * space for the agent alone.
  */
 async function scratchCopy(tx: Tx, platform: Platform, viewer: Viewer, { run, at, change }: Scratch) {

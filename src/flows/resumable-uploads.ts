@@ -122,7 +122,7 @@ export function createResumableUploads(
     const upload = await get(viewer, id)
     if (upload.received !== offset) throw new ConflictError('The upload is at another offset.')
     if (upload.parts.length >= MOST_PARTS)
-      throw new LimitExceededError(`An upload can have at most ${MOST_PARTS} parts: begin again with larger ones.`)
+      throw new LimitExceededError(`An upload can have at most ${MOST_PARTS} parts: start again with larger parts.`)
     const received = await receiveFile(files, body, {
       mostBytes: upload.size - offset,
       keepsBrokenOff: true,
@@ -159,7 +159,7 @@ export function createResumableUploads(
       return db.transaction(async (tx) => {
         await lockUploads(tx, viewer.id)
         if ((await tx.fileUpload.count({ where })) >= MOST_OPEN)
-          throw new LimitExceededError(`At most ${MOST_OPEN} unfinished uploads at a time: finish or end one first.`)
+          throw new LimitExceededError(`At most ${MOST_OPEN} unfinished uploads at a time: finish or cancel one first.`)
         return insertUpload(tx, {
           id,
           ownerId: viewer.id,

@@ -169,7 +169,7 @@ const NO_SUCH_FILE = 'You have not uploaded this file, or it was deleted.'
 function fileIdsIn({ fileIds }: Pick<SendMessageInput, 'fileIds'>): readonly string[] {
   const ids = fileIds ?? []
   if (ids.length > MOST_FILES) throw new BadInputError(`A message can have at most ${MOST_FILES} files.`, FILES_FIELD)
-  if (new Set(ids).size < ids.length) throw new BadInputError('Each file can be sent once.', FILES_FIELD)
+  if (new Set(ids).size < ids.length) throw new BadInputError('Each file can be sent only once.', FILES_FIELD)
   return ids
 }
 

@@ -45,7 +45,7 @@ export interface StandingGrants {
   /**
    * Proposes a grant for calls similar to one that waits for approval, and approves it as the proposer. The grant
    * becomes active when as many approvers have approved it as the tool's policy requires.
-   * @throws NotFoundError, ForbiddenError; ConflictError if the call is already decided, if every call of its tool
+   * @throws NotFoundError, ForbiddenError; ConflictError if the call is already decided, if every call to its tool
    * needs approval (`alwaysAsk`), or if the tool has changed; BadInputError; RateLimitedError if too many schemas of
    * this human are waiting for validation
    */
@@ -78,7 +78,7 @@ const LONGEST_SCHEMA = 65_536
 const NO_SUCH_GRANT = 'There is no such standing grant.'
 const HUMANS_ONLY = 'Only a human can decide on standing grants: use the token of a human.'
 const NO_APPROVER = 'You are not an approver of this standing grant.'
-const ALWAYS_ASKED = 'Every call of this tool needs approval (alwaysAsk), so no standing grant is possible.'
+const ALWAYS_ASKED = 'Every call to this tool needs approval (alwaysAsk), so no standing grant is possible.'
 const TOOL_CHANGED = 'The tool was changed after this call was made: propose a standing grant from a later call.'
 
 export function createStandingGrants(platform: Platform, { decideCall, grantReading }: GrantParts): StandingGrants {
@@ -181,7 +181,7 @@ async function proposeIn(tx: Tx, call: ToolCall, { id, humanId, bounds }: Propos
 async function checkGrantSchema(bounds: GrantBounds, humanId: string): Promise<void> {
   const field = 'input.inputSchema'
   if (bounds.inputSchema === null) return
-  if (!isObject(bounds.inputSchema)) throw new BadInputError('A JSON Schema is an object.', field)
+  if (!isObject(bounds.inputSchema)) throw new BadInputError('A JSON Schema must be an object.', field)
   checkJsonSize(bounds.inputSchema, field)
   const isLong = JSON.stringify(bounds.inputSchema).length > LONGEST_SCHEMA
   const fault = isLong

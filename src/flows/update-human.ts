@@ -150,7 +150,7 @@ async function budgetOf(
 function changesOf({ name, externalId, email, timeZone, sharePresence }: UpdateHumanInput): HumanChanges {
   if (name === null) throw new BadInputError('The name of a human must not be null.', 'input.name')
   if (timeZone != null && !isTimeZone(timeZone))
-    throw new BadInputError('A time zone is an IANA name, such as Europe/Berlin.', 'input.timeZone')
+    throw new BadInputError('The time zone must be an IANA name, such as Europe/Berlin.', 'input.timeZone')
   if (sharePresence === null)
     throw new BadInputError('sharePresence must be true or false, not null.', 'input.sharePresence')
   return {

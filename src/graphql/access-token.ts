@@ -59,7 +59,7 @@ const CreateAccessTokenPayload = builder
     fields: (t) => ({
       accessToken: t.expose('accessToken', { type: AccessToken }),
       secret: t.exposeString('secret', {
-        description: 'The bearer token. Returned only here: the server keeps a hash.',
+        description: 'The bearer token. Returned only here: the server stores only a hash.',
       }),
     }),
   })

@@ -8,7 +8,8 @@ builder.objectField(Session, 'actingAdmin', (t) =>
   t.field({
     type: Human,
     nullable: true,
-    description: 'Set while an admin acts as this human. Also null for the operator, whom `device` names.',
+    description:
+      'The admin who acts as this human in this session. Null if nobody does, and for the operator, whom `device` names.',
     resolve: ({ actingAdminId }, _, { loaders }) => loadOptional(loaders.entities, actingAdminId),
   }),
 )

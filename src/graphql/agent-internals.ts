@@ -124,7 +124,7 @@ AgentInternals.implement({
     remote: t.field({
       type: RemoteAgent,
       nullable: true,
-      description: 'Null for an agent of this server.',
+      description: 'Null for an agent that runs on this server.',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).remote,
     }),
     phases: t.field({
@@ -191,7 +191,7 @@ Tool.implement({
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     resultSchema: t.field({ type: 'JSON', nullable: true, resolve: (tool) => tool.resultSchema }),
     alwaysAsk: t.exposeBoolean('alwaysAsk', {
-      description: 'Whether no standing grant may cover the calls of this tool.',
+      description: 'Whether no standing grant may cover calls to this tool.',
     }),
     headerNames: t.exposeStringList('headerNames'),
   }),

@@ -45,7 +45,7 @@ export const ToolInput = builder.inputType('ToolInput', {
         'Whether calls may contain content of confidential spaces, although this content then leaves the server.',
     }),
     alwaysAsk: t.boolean({
-      description: 'If true, no standing grant may cover the calls of this tool. Default false.',
+      description: 'If true, no standing grant may cover calls to this tool. Default false.',
     }),
     headers: t.field({
       type: 'JSON',
@@ -101,7 +101,7 @@ export const McpServerInput = builder.inputType('McpServerInput', {
       required: true,
       defaultValue: false,
       description:
-        'Whether calls may contain content of confidential spaces, although this content then leaves the server: calls of all tools, or only of `confidentialTools`.',
+        'Whether calls may contain content of confidential spaces, although this content then leaves the server: calls to all tools, or only to `confidentialTools`.',
     }),
     confidentialTools: t.stringList(),
     oauth: t.field({
@@ -120,7 +120,7 @@ const RemoteAgentInput = builder.inputType('RemoteAgentInput', {
     headers: t.field({
       type: 'JSON',
       description:
-        'HTTP request headers, name to value, for the card and for the agent. Stored encrypted, never returned. In an update: if absent, the agent keeps its headers; null removes them.',
+        'HTTP request headers, name to value, for requests for the card and to the agent. Stored encrypted, never returned. In an update: if absent, the agent keeps its headers; null removes them.',
     }),
     approval: t.field({
       type: ApprovalPolicyInput,

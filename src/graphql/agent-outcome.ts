@@ -13,10 +13,10 @@ const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
         'The agent read the message and did nothing that others can see: it called the skip tool, or ended without posting.',
     },
     NOT_ROUTED: { description: "The space's routing did not choose this agent." },
-    LOOP_LIMIT: { description: 'The depth or the number of runs of this root reached its limit.' },
+    LOOP_LIMIT: { description: 'The runs of this root (see `Run.rootId`) reached their maximum depth or number.' },
     DUPLICATE: { description: 'The same message had already triggered this agent.' },
     ANSWERED: {
-      description: 'The message answered a call that a run of this agent was waiting in, and started no second run.',
+      description: 'A run of this agent was waiting for this message in a tool call, so no second run was started.',
     },
     PAUSED: { description: 'The agent is paused, and a stateless agent has no inbox.' },
     OVER_BUDGET: { description: 'A budget of the agent, the space or the root is exhausted.' },
@@ -26,7 +26,7 @@ const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
     },
     DROPPED: {
       description:
-        'The agent did not read the message: before that, it left the space or was deleted, the message was deleted, or an admin removed it from the inbox of the agent.',
+        "The agent did not read the message: before it could, the agent left the space or was deleted, the message was deleted, or an admin removed the message from the agent's inbox.",
     },
   } as const,
 })
@@ -42,7 +42,7 @@ AgentOutcome.implement({
     reason: t.string({
       nullable: true,
       description:
-        'Why. For SKIPPED: the reason that the agent gave, for viewers who may read its sources; for admins, if the agent gave none, the first line of its closing text. For other kinds: null unless the viewer is an admin.',
+        'The reason for the outcome. For SKIPPED: the reason that the agent gave, for viewers who may read its sources; for admins, if the agent gave none, the first line of its closing text. For other kinds: null unless the viewer is an admin.',
       resolve: ({ kind, reason, closing, label, isLabelKnown }, _, { viewer, loaders }) => {
         if (isAdmin(viewer)) return reason ?? closing
         if (kind !== 'SKIPPED' || reason === null || !isLabelKnown) return null
@@ -64,7 +64,11 @@ AgentOutcome.implement({
       nullable: true,
       description: "When the agent's run or think cycle that includes this message began.",
     }),
-    readAt: t.expose('readAt', { type: 'DateTime', nullable: true, description: 'When that run or cycle ended.' }),
+    readAt: t.expose('readAt', {
+      type: 'DateTime',
+      nullable: true,
+      description: "When the agent's run or think cycle that includes this message ended.",
+    }),
     run: t.field({
       type: Run,
       nullable: true,

@@ -44,7 +44,7 @@ builder.objectFields(AgentInternals, (t) => ({
   versions: t.connection(
     {
       type: AgentVersion,
-      description: 'Newest first. An agent keeps its last 1000 versions.',
+      description: 'The versions of the agent, newest first; the last 1000 are kept.',
       complexity: sizeOfPage(),
       async resolve({ agentId }, page, { loaders }) {
         const request = idPageRequest('agv', page, agentId)

@@ -7,7 +7,7 @@ import type * as shapes from './shapes.ts'
 
 export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
   description:
-    'Who must approve a call of the tool before it is executed, for every kind of execution. The policy at the time of the call applies.',
+    'Who must approve a call to the tool before it is executed, for every kind of execution. The policy at the time of the call applies.',
   fields: (t) => ({
     quorum: t.int({
       required: true,

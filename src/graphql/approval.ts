@@ -55,7 +55,7 @@ export const Approval = builder.objectRef<shapes.ToolCall>('Approval').implement
     quorum: t.int({ resolve: (call) => (call.approval as { quorum: number }).quorum }),
     decisions: t.field({
       type: [ApprovalDecision],
-      description: 'The last 100, oldest first.',
+      description: 'The last 100 decisions, oldest first.',
       resolve: async (call, _, context) => (await standingOf(call, context)).decisions,
     }),
     approvers: t.field({
@@ -150,7 +150,7 @@ const DecideToolCallsPayload = builder.objectRef<{ results: Decided[] }>('Decide
     results: t.field({
       type: [DecideToolCallResult],
       complexity: { field: 0, multiplier: 1 },
-      description: 'In the order of the input.',
+      description: 'One result for each call, in the order of the input.',
       resolve: ({ results }) => results as never,
     }),
   }),

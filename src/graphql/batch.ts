@@ -60,8 +60,8 @@ export function batched<K, V>(
 }
 
 /**
- * Like `batched`, for values that depend on the viewer, while one event is executed for many viewers. Dispatches the
- * batch in a later phase of the event loop, because the executions for the viewers reach this field in different
+ * Like `batched`, for values that depend on the viewer, while the operation is executed on one event for many
+ * viewers. Dispatches the batch in a later phase of the event loop, because the executions for the viewers reach this field in different
  * ticks.
  */
 export function batchedOverViewers<K, V>(

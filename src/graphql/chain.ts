@@ -18,7 +18,8 @@ const ChainWaiter = builder.objectRef<Waiter>('ChainWaiter').implement({
     }),
     reason: t.string({
       nullable: true,
-      description: 'Also null if the viewer may not read the confidential spaces that the reason comes from.',
+      description:
+        'Null if the waiting agent gave none, or if the viewer may not read the confidential spaces that the reason comes from.',
       resolve: async ({ reason, label }, _, context) =>
         reason !== null && (await mayHear(label, context)) ? reason : null,
     }),

@@ -114,7 +114,7 @@ const AFTER_LONG_OPERATION_MS = 5000
 export function renewed(context: Context): Context {
   if (context.endsAt !== undefined && performance.now() > context.endsAt) {
     throw new RateLimitedError(
-      'The operation takes too long: this mutation was not started. Send fewer mutations in one operation.',
+      'The operation took too long: this mutation was not started. Send fewer mutations in one operation.',
       AFTER_LONG_OPERATION_MS,
     )
   }

@@ -25,7 +25,7 @@ File.implement({
           ? null
           : linkTo(context, context.domain.files.addressOf(context.viewer, id, 'thumbnail')),
     }),
-    width: t.exposeInt('width', { nullable: true, description: 'In pixels, of an image as displayed.' }),
+    width: t.exposeInt('width', { nullable: true, description: 'In pixels, for an image as it is displayed.' }),
     height: t.exposeInt('height', { nullable: true }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),
@@ -47,7 +47,7 @@ builder.objectField(Space, 'files', (t) =>
   t.connection(
     {
       type: File,
-      description: 'The files of its messages, newest first.',
+      description: "The files of the space's messages, newest first.",
       complexity: sizeOfPage(),
       async resolve({ id: parentId }, page, { loaders }) {
         const found = await loaders.filePages.load({ parentId, request: idPageRequest('fil', page, parentId) })

@@ -153,7 +153,7 @@ builder.mutationFields((t) => ({
   updateHuman: t.field({
     type: UpdateHumanPayload,
     description:
-      'For admins. A human may change these of their own entry: `name`, `pictureFileId`, `timeZone`, `sharePresence`, and `email`, which a mailed link confirms.',
+      'For admins. Humans may change these fields of their own entry: `name`, `pictureFileId`, `timeZone`, `sharePresence`, and `email`, which a mailed link confirms.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
     async resolve(_, { input }, context) {

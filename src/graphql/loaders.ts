@@ -39,7 +39,7 @@ export type CommonLoaders = ReturnType<typeof createCommonLoaders>
 
 /**
  * Creates loaders for everything that may occur repeatedly in an operation. The number of statements depends on the
- * selected fields, not on the number of rows, and not on the number of viewers for whom one event is executed.
+ * selected fields, not on the number of rows, and not on the number of viewers who receive one event.
  */
 export function createCommonLoaders(options: CommonOptions) {
   const rows = createRows(options)

@@ -15,14 +15,16 @@ const MailStatus = builder.objectRef<shapes.MailStatus>('MailStatus').implement(
       type: 'DateTime',
       nullable: true,
       description:
-        'For emails that were not sent: when the last attempt began that failed, or that follows a failed one. Mail works again if `lastSentAt` is later.',
+        'When the latest attempt began, counting only unsent emails with a failed attempt. Mail works again if `lastSentAt` is later.',
     }),
     lastError: t.exposeString('lastError', {
       nullable: true,
-      description: 'Why that attempt, or the one before it, failed.',
+      description: 'The error of the last failed attempt to send the email of `lastFailedAt`.',
     }),
     retrying: t.exposeInt('retrying', { description: 'Emails that failed and are attempted again.' }),
-    failed: t.exposeInt('failed', { description: 'Emails that were given up. They are among the `failedJobs`.' }),
+    failed: t.exposeInt('failed', {
+      description: 'Emails that the server no longer tries to send. They are among the `failedJobs`.',
+    }),
   }),
 })
 

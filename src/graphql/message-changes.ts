@@ -166,7 +166,7 @@ const ReactPayload = builder.objectRef<{ message: shapes.Message }>('ReactPayloa
 builder.mutationField('react', (t) =>
   t.field({
     type: ReactPayload,
-    description: 'Adds an emoji to a message, or removes it. Wakes nobody. Published as MessageUpdated.',
+    description: 'Adds an emoji to a message, or removes it. Does not wake any agent. Published as MessageUpdated.',
     errors: {
       types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError, RateLimitedError],
       union: {

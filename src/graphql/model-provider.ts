@@ -86,7 +86,10 @@ const DeleteModelProviderPayload = builder
 const TestModelProviderInput = builder.inputType('TestModelProviderInput', {
   fields: (t) => ({
     name: t.string({ required: true }),
-    model: t.string({ required: true, description: "The provider's own name for the model, without the provider." }),
+    model: t.string({
+      required: true,
+      description: "The provider's own name for the model, without the prefix `<provider>:`.",
+    }),
   }),
 })
 

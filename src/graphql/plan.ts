@@ -30,19 +30,19 @@ Plan.implement({
     scheduledAt: t.field({
       type: 'DateTime',
       nullable: true,
-      description: 'As `nextRunAt`, even while the plan is disabled. Null once a one-time plan has fired.',
+      description: 'Like `nextRunAt`, but set even while the plan is disabled. Null once a one-time plan has fired.',
       resolve: ({ nextRunAt }) => nextRunAt,
     }),
     nextRuns: t.field({
       type: ['DateTime'],
-      description: 'The next times, at most five. Empty if the plan is disabled.',
+      description: 'The next times at which the plan fires, at most five. Empty if the plan is disabled.',
       resolve: (plan, _, { domain }) => domain.plans.nextTimesOf(plan),
     }),
     enabled: t.exposeBoolean('enabled'),
     firings: t.connection(
       {
         type: PlanFiring,
-        description: 'When the plan fired, newest first.',
+        description: "The plan's past firings, newest first.",
         complexity: sizeOfPage(),
         async resolve({ id: parentId }, page, { loaders }) {
           const request = idPageRequest('plf', page, parentId)
@@ -99,7 +99,7 @@ builder.queryField('nextRuns', (t) =>
     type: ['DateTime'],
     nullable: true,
     description:
-      'The next times, at most five, of a plan that would be created now. Null unless the viewer is an admin. A BAD_USER_INPUT error says what is wrong with the schedule or the time zone.',
+      'The next times, at most five, at which a plan with this schedule would fire if it were created now. Null unless the viewer is an admin. A BAD_USER_INPUT error says what is wrong with the schedule or the time zone.',
     complexity: 5,
     args: {
       schedule: t.arg({ type: PlanScheduleInput, required: true }),

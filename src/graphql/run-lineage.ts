@@ -7,8 +7,7 @@ import { Entity, Message, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 
 /**
- * Fields for why a run ended, which runs started it or were started by it, and what it posted; and the query of all
- * runs.
+ * Fields of `Run`: its stop reason, the runs before and after it, and its messages. Also the `runs` query.
  */
 builder.objectFields(Run, (t) => ({
   stopReason: t.expose('stopReason', {

@@ -14,7 +14,7 @@ const SendMessageInput = builder.inputType('SendMessageInput', {
     }),
     replyToId: t.id({
       description:
-        'A message of the space: the new one joins its thread, or begins one on it. NotFoundError for other messages; BadInputError for a deleted one, unless it has a thread.',
+        'A message of the space: the new message joins its thread, or starts a thread on it. NotFoundError for other messages; BadInputError for a deleted one, unless it has a thread.',
     }),
     mentionedAgentId: t.id({
       description: 'The same as one of `mentionedIds`; must be an agent that is a member of the space.',
@@ -56,9 +56,9 @@ builder.queryField('wakes', (t) =>
       'The agents that a message of the viewer would wake now, in join order; at most 100. NOT_FOUND if the viewer may not see the space, or the message to reply to is not in it.',
     args: {
       spaceId: t.arg.id({ required: true }),
-      mentionedIds: t.arg.idList({ description: 'Ids that are no agent members do not count.' }),
+      mentionedIds: t.arg.idList({ description: 'Ids of anything but agent members are ignored.' }),
       replyToId: t.arg.id({
-        description: 'The message that the new one would reply to: turns and waits are those of its thread.',
+        description: 'The message that the new message would reply to: the turns and waits of its thread apply.',
       }),
     },
     async resolve(_, { spaceId, mentionedIds, replyToId }, { domain, viewer, loaders }) {

@@ -63,7 +63,7 @@ StandingGrant.implement({
     activeSince: t.expose('activeSince', {
       type: 'DateTime',
       nullable: true,
-      description: 'When the quorum was reached. Null before.',
+      description: 'When the quorum was reached. Null until then.',
     }),
     revokedAt: t.expose('revokedAt', { type: 'DateTime', nullable: true }),
     revokedBy: t.field({
@@ -77,7 +77,7 @@ StandingGrant.implement({
     decisions: t.field({
       type: [ApprovalDecision],
       complexity: { field: 1, multiplier: 3 },
-      description: 'Oldest first; the first one is by the human who proposed the grant.',
+      description: 'The decisions, oldest first; the first one is by the human who proposed the grant.',
       resolve: async (grant, _, context) => (await standingOf(grant, context)).decisions,
     }),
     mayDecide: t.boolean({
@@ -167,7 +167,7 @@ builder.mutationFields((t) => ({
   }),
   decideStandingGrant: t.field({
     type: grantPayload('DecideStandingGrantPayload'),
-    description: 'For those who may decide on calls of the tool. The first denial ends the grant.',
+    description: 'For those who may decide on calls to the tool. The first denial ends the grant.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
       union: { description: 'ConflictError: the grant is decided or has ended, or this human has already decided.' },
@@ -182,7 +182,7 @@ builder.mutationFields((t) => ({
   revokeStandingGrant: t.field({
     type: grantPayload('RevokeStandingGrantPayload'),
     description:
-      'For those who may decide on calls of the tool, and admins. The grant approves no further calls, except calls that have already started.',
+      'For those who may decide on calls to the tool, and admins. The grant approves no further calls, except calls that have already started.',
     errors: {
       types: [ConflictError, ForbiddenError, NotFoundError],
       union: { description: 'ConflictError: the grant has ended.' },

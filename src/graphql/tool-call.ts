@@ -87,7 +87,7 @@ async function maySubmit(call: shapes.ToolCall, { domain, viewer, loaders }: Con
 }
 
 ToolCall.implement({
-  description: 'One call of a tool by an agent.',
+  description: 'One call to a tool by an agent.',
   interfaces: [Node],
   fields: (t) => ({
     toolName: t.exposeString('toolName'),

@@ -15,7 +15,7 @@ const RateLimit = builder.objectRef<Rate>('RateLimit').implement({
 })
 
 Viewer.implement({
-  description: 'The human, service or admin that the token stands for.',
+  description: 'The human, service or admin that the token identifies.',
   fields: (t) => ({
     id: t.id({
       description:

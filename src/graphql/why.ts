@@ -11,7 +11,7 @@ const WhyKind = builder.enumType('WhyKind', {
 function descriptionOf(kind: (typeof WHY_KINDS)[number]): { description?: string } {
   if (kind === 'HIDDEN')
     return {
-      description: 'Something the viewer may not see: no id and no `at`. Neighbouring hidden steps are one.',
+      description: 'Something the viewer may not see: no id and no `at`. Adjacent hidden steps are combined into one.',
     }
   return kind === 'ERASED' ? { description: 'Something that was erased or has passed its retention.' } : {}
 }
@@ -22,7 +22,7 @@ const WhyStep = builder.objectRef<Step>('WhyStep').implement({
     id: t.exposeID('id', { nullable: true, description: 'Null for HIDDEN and ERASED.' }),
     text: t.exposeString('text', { description: 'One line in words.' }),
     at: t.expose('at', { type: 'DateTime', nullable: true }),
-    causes: t.exposeIntList('causes', { description: 'Indexes into `WhyTrace.steps` of the causes of this step.' }),
+    causes: t.exposeIntList('causes', { description: 'The causes of this step, as indexes into `WhyTrace.steps`.' }),
   }),
 })
 

@@ -41,7 +41,7 @@ function faultOf(schema: JsonObject, what: string): string | null {
 /** The origin of a schema. */
 interface SchemaOrigin {
   /**
-   * The schema of a built-in tool. It is not validated, because the first validation blocks the process for
+   * The schema of a built-in tool, which is not validated, because the first validation blocks the process for
    * about 30 ms.
    */
   isOurs?: boolean

@@ -72,9 +72,9 @@ const ONLY: Record<string, { values: readonly string[]; remedy: string }> = {
 
 /** Parameters that are not supported at all. */
 const IMPOSSIBLE: Record<string, string> = {
-  hostaddr: 'use the address as host',
-  service: 'write the connection out',
-  servicefile: 'write the connection out',
+  hostaddr: 'use the address as the host',
+  service: 'write the connection parameters in the URL',
+  servicefile: 'write the connection parameters in the URL',
   passfile: 'put the password in the URL or in PGPASSWORD, or the name of the file in PGPASSFILE',
   sslcrl: 'certificate revocation lists are not supported',
   sslcrldir: 'certificate revocation lists are not supported',

@@ -90,7 +90,7 @@ function decode(text: string, what: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw new Error(`the ${what} contains a % that begins no escape; write % as %25`)
+    throw new Error(`the ${what} contains a % that does not begin an escape; write % as %25`)
   }
 }
 
@@ -109,7 +109,8 @@ function parametersOf(query: string, type: RedisTarget['type']): Map<string, str
   const parameters = new Map<string, string>()
   for (const pair of query.split('&').filter((text) => text !== '')) {
     const [name = '', ...value] = pair.split('=')
-    if (!known.includes(name)) throw new Error(`unknown parameter ${name}; there are ${known.join(', ')}`)
+    if (!known.includes(name))
+      throw new Error(`unknown parameter ${name}; the known parameters are ${known.join(', ')}`)
     parameters.set(name, decode(value.join('='), `parameter ${name}`))
   }
   const family = parameters.get('family')

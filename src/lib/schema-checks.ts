@@ -17,7 +17,7 @@ const LONGEST_CHECK_MS = 500
 const LONGEST_WAIT_MS = 10_000
 /** The time for which a requester's slow check is not repeated. */
 const PAUSE_MS = 60_000
-const TOO_SLOW = 'Checking this against the schema takes too long'
+const TOO_SLOW = 'The check against the schema took too long'
 /** The maximum number of waiting checks per requester, each with up to 256 KiB of input. */
 const MOST_WAITING = 20
 

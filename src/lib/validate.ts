@@ -105,7 +105,7 @@ export function checkIdempotencyKey(key: string, field: string): string {
   return key.toWellFormed()
 }
 
-/** Checks that a number is a whole number within bounds. */
+/** Checks that a number is a whole number within a range. */
 export function checkInteger(value: number, least: number, most: number, field: string): number {
   if (!Number.isInteger(value) || value < least || value > most) {
     throw new BadInputError(`Must be a whole number from ${least} to ${most}.`, field)

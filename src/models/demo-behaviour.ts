@@ -101,7 +101,7 @@ function activeSpaceOf({ calls, spaces }: DemoReading): string | null {
   return spaces.find(({ active }) => active)?.id ?? null
 }
 
-/** Returns calls of the tools that an event names, and of the memory tool for a fact to remember. */
+/** Returns calls to the tools that an event names, and to the memory tool for a fact to remember. */
 function askedCalls(event: DemoEvent, spaceId: string, reading: DemoReading): { toolName: string; input: object }[] {
   const { tools } = reading
   const text = event.type === 'message' ? event.message.text : event.text

@@ -267,7 +267,7 @@ function sayWarningsOnce(logger: Platform['logger'], redact: (text: string) => s
       const key = `${provider} ${model} ${text}`
       if (said.has(key) || said.size >= MOST_WARNINGS) continue
       said.add(key)
-      logger.warn({ provider, model, warning: text }, 'provider ignored a model setting')
+      logger.warn({ provider, model, warning: text }, 'a provider ignored a model setting')
     }
   }
 }

@@ -4,7 +4,7 @@ import { messageOf } from '../lib/errors.ts'
 import { cut } from '../lib/json.ts'
 import { type ModelFault, ModelNotSetUpError, RemoteAgentError } from '../lib/model-fault.ts'
 
-/** An error of a provider. */
+/** An error from a provider. */
 export interface ProviderError {
   /** The provider's own message, if it sent one. It may contain secrets. */
   words: string

@@ -7,7 +7,7 @@ import type { StreamPart } from './language-model.ts'
 const { opening: OPENING, closing: CLOSING } = TEXT_CALL
 
 /**
- * Turns `<tool_call>{"name": …, "arguments": …}</tool_call>` in a model's text into calls of its tools. Small local
+ * Turns `<tool_call>{"name": …, "arguments": …}</tool_call>` in a model's text into calls to its tools. Small local
  * models write such text, and some servers do not recognize the calls in it. Text that is not JSON, or names no offered
  * tool, stays text.
  */

@@ -15,7 +15,7 @@ export function importReport({ spaceId, agents, here, counts, leftOut }: Importe
       `  ${quoted(name)} (${id})${local === 0 ? '' : `, with ${local} tools without an address`}`,
       ...(remote === null
         ? []
-        : [`    stands for the agent at ${quoted(remote.cardUrl)}${confidential(remote.mayReceiveConfidential)}`]),
+        : [`    represents the agent at ${quoted(remote.cardUrl)}${confidential(remote.mayReceiveConfidential)}`]),
       ...tools
         .filter(({ url }) => url !== null)
         .map(

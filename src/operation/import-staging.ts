@@ -109,7 +109,7 @@ export async function settle(tx: Tx, spaceId: string): Promise<LeftOut[]> {
       SELECT count(*)::int AS count, coalesce(min(line), 0)::int AS "firstLine" FROM gone`
     if (gone !== undefined && gone.count > 0) leftOut.push({ table, reason, ...gone })
   }
-  await leave('Space', Prisma.sql`t.key <> ${spaceId}`, 'is not the space of the heading')
+  await leave('Space', Prisma.sql`t.key <> ${spaceId}`, 'is not the space that the heading names')
   await markHere(tx)
   await leaveAgents(leave)
   for (const table of BY_DEPENDENCY) {

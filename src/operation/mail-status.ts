@@ -36,7 +36,7 @@ export function createMailStatus({ db, mailer }: Pick<Platform, 'db' | 'mailer'>
         (SELECT left(coalesce(output->>'message', output->'value'->>'message'), ${LONGEST_ERROR}::int) FROM newest) AS "lastError",
         (SELECT count(*)::int FROM unsent WHERE NOT "isLast") AS retrying,
         (SELECT count(*)::int FROM unsent WHERE "isLast") AS failed`)
-    if (row === undefined) throw new Error('The query of the mail status returned no row.')
+    if (row === undefined) throw new Error('The query for the mail status returned no row.')
     return { configured: mailer !== null, ...row }
   }
 }

@@ -108,7 +108,7 @@ export const time = () =>
   )
 export const json = (faultOf: Check = () => null) =>
   column('jsonb', (value) => {
-    if (isTooDeep(value) || jsonBytes(value) > LARGEST_ROW_JSON_BYTES) return 'is nested too deep or too large'
+    if (isTooDeep(value) || jsonBytes(value) > LARGEST_ROW_JSON_BYTES) return 'is nested too deeply or too large'
     return faultOf(value)
   })
 export const ids = (...prefixes: IdPrefix[]) =>

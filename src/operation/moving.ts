@@ -121,7 +121,7 @@ async function* rowsOf(prisma: Database['prisma'], spaceId: string, ofSpaceRuns:
 
   async function* grants(): AsyncGenerator<MovedRow> {
     for await (const page of read('StandingGrant', ofSpace)) {
-      // The bounds of other grants may contain text from another confidential space.
+      // The limits of other grants may contain text from another confidential space.
       const open = page.filter(({ foreign }) => foreign.length === 0)
       for (const { row } of open) yield { table: 'StandingGrant', row }
       yield* plain('GrantDecision', Prisma.sql`t."grantId" = ANY(${open.map(idOf)}::text[])`, { key: 'grantId' })

@@ -98,7 +98,7 @@ const ROWS_AT_ONCE = 200
  * inboxes started for this space only; the tables of RECORDED_TABLES; and a last line with the number of lines and
  * their checksum. Like an export, the recording contains no secrets, email addresses or external ids, and nothing
  * from other confidential spaces. Query values are removed from URLs. The agents' knowledge is included only if it
- * comes from this space or from no space, or if a recorded run read it.
+ * comes from this space, does not belong to a space, or was read by a recorded run.
  * @throws Error with a one-line message if the space does not exist; StorageUnavailableError
  */
 export async function* recordSpace(
@@ -176,7 +176,7 @@ const withoutValues = (name: string, value: string): string =>
 
 /**
  * Condition on a run `t`: the space triggered the run; or a plan, a service or an inbox triggered it, and the run
- * read and posted in no other space. If such a run read and posted in no space at all, it belongs to the only space
+ * did not read or post in another space. If such a run did not read or post in any space, it belongs to the only space
  * of which its agent was ever a member.
  */
 export const runsOfSpace = (

@@ -1,7 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * An error of a Prisma driver adapter. It has PostgreSQL's code if PostgreSQL reported the error; otherwise one of
+ * An error from a Prisma driver adapter. It has PostgreSQL's code if PostgreSQL reported the error; otherwise one of
  * the adapter's own names.
  */
 interface DriverFault {

@@ -306,7 +306,7 @@ async function migratePostgres(inspected: InspectedPostgres): Promise<void> {
   if (pending.length === 0 && grantee === null) return
   const { schema } = main
   const client = createClient(direct ?? main, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
-  // The running query also rejects with an error of the connection.
+  // The running query also rejects with an error from the connection.
   client.on('error', () => {})
   try {
     await client.connect()

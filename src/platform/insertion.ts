@@ -11,7 +11,7 @@ interface InsertionOptions {
 }
 
 /**
- * Returns an INSERT of rows, given as objects by column, in this order. A column that is in no object gets its
+ * Returns an INSERT of rows, given as objects by column, in this order. A column that is missing from all objects gets its
  * default; null stays null. Skips rows whose key already exists. The statement returns the inserted rows.
  */
 export function insertionOf(

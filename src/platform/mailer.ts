@@ -126,7 +126,7 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
  * credentials.
  */
 function mailErrorOf({ responseCode, response, command = '', message }: SmtpFault, isTransmitted: boolean): MailError {
-  const about = command.startsWith('AUTH') ? 'The mail server refused the user or password of PARLEY_SMTP_URL.' : ''
+  const about = command.startsWith('AUTH') ? 'The mail server rejected the user or password in PARLEY_SMTP_URL.' : ''
   const reply = (response ?? message).replace(/\s+/g, ' ').slice(0, LONGEST_REPLY)
   const text = about || `The mail server did not accept the mail: ${reply}`
   if (responseCode === undefined) return new MailError(isTransmitted ? 'unknown' : 'unsent', text)

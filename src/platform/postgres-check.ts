@@ -246,7 +246,7 @@ async function withClient<T>(
 ): Promise<T> {
   const connectionTimeoutMillis = access.url.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
   const client = createClient(access, { settings, connectionTimeoutMillis, query_timeout: 4 * CONNECT_TIMEOUT_MS })
-  // The running query also rejects with an error of the connection.
+  // The running query also rejects with an error from the connection.
   client.on('error', () => {})
   try {
     await client.connect()
@@ -289,12 +289,12 @@ export function faultsOfServer({
 function faultsOfPair(main: Reached, direct: Reached): string[] {
   const faults: string[] = []
   const isSame = main.facts.databaseId === direct.facts.databaseId && main.facts.startedAt === direct.facts.startedAt
-  if (!isSame) faults.push(`points to another database than ${MAIN}: name the same server and database`)
+  if (!isSame) faults.push(`points to a different database than ${MAIN}: name the same server and database`)
   if (!direct.access.keepsSession)
     faults.push('is a transaction pooler too: use the address of the server itself, or of a pooler in session mode')
   const { schema } = direct.access.url
   if (schema !== null && schema !== (main.access.url.schema ?? main.facts.schema))
-    faults.push(`names another schema than ${MAIN}: write the schema in ${MAIN} only`)
+    faults.push(`names a different schema than ${MAIN}: write the schema in ${MAIN} only`)
   return faults.map((fault) => `${DIRECT}: ${fault}`)
 }
 
@@ -446,11 +446,11 @@ function warningsOf(main: Reached, direct: Reached | null): string[] {
   const warnings: string[] = []
   if (!main.access.keepsSession && direct === null)
     warnings.push(
-      `${MAIN} is a transaction pooler, and ${DIRECT} is not set: if a process dies, its runs continue after 10 s instead of 5 s, and migrations need a pooler without time limits. PostgreSQL also plans each statement again.`,
+      `${MAIN} is a transaction pooler, and ${DIRECT} is not set: if a process dies, its runs continue after 10 s instead of 5 s, and migrations need a pooler without time limits. PostgreSQL also plans each statement again for each execution.`,
     )
   if (direct !== null && direct.facts.role !== main.facts.role)
     warnings.push(
-      `${DIRECT} has another user than ${MAIN}: if a process dies, its runs may continue after 10 s instead of 5 s`,
+      `${DIRECT} has a different user than ${MAIN}: if a process dies, its runs may continue after 10 s instead of 5 s`,
     )
   return warnings
 }

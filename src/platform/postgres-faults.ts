@@ -18,24 +18,24 @@ export function connectionFault(url: PostgresUrl, error: unknown): string {
   const address = addressOf(url)
   const user = JSON.stringify(url.user ?? '')
   if (code === 'ECONNREFUSED')
-    return `no server listens at ${address}: start PostgreSQL or the pooler there, or correct host and port`
+    return `no server listens at ${address}: start PostgreSQL or the pooler there, or correct the host and port`
   if (code === 'ENOENT') return `the socket ${address} does not exist: start PostgreSQL, or correct the folder and port`
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `the host of ${address} is not found: correct its name`
   if (/timeout/i.test(message) || code === 'ETIMEDOUT')
-    return `${address} does not answer in time: correct host and port, or let the connection through the firewall`
+    return `${address} does not respond in time: correct the host and port, or allow the connection in the firewall`
   if (isWithoutPassword(url, { code, message }))
-    return `PostgreSQL asks for the password of the user ${user}: ${WRITE_PASSWORD}`
-  if (code === '28P01') return `PostgreSQL refuses the password of the user ${user}: correct it, and ${ESCAPES}`
+    return `PostgreSQL requires a password for the user ${user}: ${WRITE_PASSWORD}`
+  if (code === '28P01') return `PostgreSQL rejected the password of the user ${user}: correct it, and ${ESCAPES}`
   if (code === '28000')
-    return `PostgreSQL does not let the user ${user} in (${message}): correct the user, or pg_hba.conf`
+    return `PostgreSQL does not allow the user ${user} to connect (${message}): correct the user, or pg_hba.conf`
   if (code === '3D000')
     return `there is no database ${JSON.stringify(url.database ?? url.user ?? '')} at ${address}: correct the name, or run CREATE DATABASE`
   if (code === '53300') return `PostgreSQL has no free connection (${message}): raise max_connections, or use a pooler`
   if (code === '57P03') return `PostgreSQL at ${address} is starting or stopping (${message}): start Parley again later`
   if (isWithoutTls(error))
-    return `${address} offers no TLS, which sslmode=${url.sslMode} wants: configure it there, or write sslmode=prefer`
+    return `${address} does not offer TLS, which sslmode=${url.sslMode} requires: configure it there, or write sslmode=prefer`
   if (/channel binding/.test(message))
-    return `${address} does not bind the password to the TLS channel: remove channel_binding=require`
+    return `${address} does not support channel binding: remove channel_binding=require`
   if (isCertificateError(error))
     return `the certificate of ${address} is not trusted (${code || message}): write its CA as sslrootcert=/path/to/ca.pem, or sslmode=require to trust any`
   return poolerFault(url, { code, message }) ?? `${address} cannot be used: ${message}`
@@ -50,15 +50,15 @@ function poolerFault(url: PostgresUrl, { code, message }: Required<Reported>): s
   const address = addressOf(url)
   const user = JSON.stringify(url.user ?? '')
   if (/statement pooling mode/.test(message))
-    return `the pooler at ${address} runs each statement by itself (${message}): set its pool_mode to transaction or session`
+    return `the pooler at ${address} uses statement pooling (${message}): set its pool_mode to transaction or session`
   if (code !== '08P01') return null
   if (/no such database/.test(message))
     return `the pooler at ${address} has no database ${JSON.stringify(url.database ?? url.user ?? '')}: add it to [databases] of the pooler, or correct the name in the URL`
   if (/password authentication failed|auth failed/.test(message))
     return url.password === undefined
-      ? `the pooler at ${address} asks for the password of the user ${user}: ${WRITE_PASSWORD}`
-      : `the pooler at ${address} refuses the user ${user} or the password: correct them, including in the pooler's list of users, and ${ESCAPES}`
-  return /not allowed|unsupported/.test(message) ? `the pooler at ${address} refuses the connection (${message})` : null
+      ? `the pooler at ${address} requires a password for the user ${user}: ${WRITE_PASSWORD}`
+      : `the pooler at ${address} rejected the user ${user} or the password: correct them, including in the pooler's list of users, and ${ESCAPES}`
+  return /not allowed|unsupported/.test(message) ? `the pooler at ${address} refused the connection (${message})` : null
 }
 
 function isCertificateError(error: unknown): boolean {

@@ -81,7 +81,7 @@ export interface MessagePolicy {
   shownBefore(): [callId: string, open: OpenMessage][]
   /**
    * Returns the message whose text an earlier attempt has left unfinished, with the call that continues it; null if
-   * there is none. Crash recovery ends such messages, unless the run relays the answer of another server.
+   * there is none. Crash recovery ends such messages, unless the run relays the answer from another server.
    */
   textBefore(): { callId: string; open: OpenMessage } | null
 }

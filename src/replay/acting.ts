@@ -50,7 +50,7 @@ async function letEngine(world: World, action: EngineAction): Promise<string | n
     case 'step':
     case 'answer': {
       const { run, index, isOptional, type } = action
-      const reason = `${nameOf(recording, run.agentId)} does not come to step ${index}.`
+      const reason = `${nameOf(recording, run.agentId)} does not reach step ${index}.`
       const failure = await passGate(world, () => `${type} ${replayed(run.id)} ${index}`, reason)
       return isOptional ? null : failure
     }
@@ -213,7 +213,7 @@ async function actOnCall(
   const { control } = app.domain
   const { call } = action
   const toolCallId = await replayedCall(world, call)
-  if (toolCallId === null) return `The call of ${call.toolName}, on which a person acted at this point, was not made.`
+  if (toolCallId === null) return `The call to ${call.toolName}, on which a person acted at this point, was not made.`
   if (action.type === 'submit') {
     const viewer = call.answeredById === null ? ADMIN : personOf(call.answeredById)
     await control.submitToolResult(viewer, { toolCallId, result: ids.toReplay(call.output) })
@@ -230,7 +230,7 @@ async function actOnCall(
     const row = await prismaOf(world).toolCall.findUnique({ where: { id: toolCallId }, select: { settledAt: true } })
     return row?.settledAt != null
   })
-  return isOver ? null : `The time of the call of ${call.toolName} does not end.`
+  return isOver ? null : `The call to ${call.toolName} does not time out.`
 }
 
 /** Waits for the call of the replay that repeats a recorded one; a candidate may make it at another step. */

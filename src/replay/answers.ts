@@ -17,7 +17,7 @@ async function placeOfGeneration(world: World): Promise<{ runId: string; agentId
   return { runId, agentId, index: run.stepCount }
 }
 
-/** Returns the answer of a model: as the options of the replay specify, else as recorded. */
+/** Returns the answer from a model: as the options of the replay specify, else as recorded. */
 export async function answerModel(world: World, model: string, callOptions: CallOptions): Promise<ModelAnswer> {
   const place = await placeOfGeneration(world)
   if (place === null) return { type: 'none' }
@@ -55,7 +55,7 @@ function answerWithoutStep(
   const name = nameOf(recording, agentId)
   missing.add(
     run === undefined
-      ? `${name} was woken, and the recording has no run of ${name} at this place.`
+      ? `${name} was woken, and the recording has no run of ${name} at this point.`
       : `${name} called its model for step ${index}, and the recording has no such step.`,
   )
   return isFree ? { type: 'failure', error: NO_ANSWER, fault: null } : { type: 'none' }

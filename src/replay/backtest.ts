@@ -98,7 +98,7 @@ export function readChanges(
     const [agent] = agents
     if (agent === undefined) throw new UnusableRecordingError(`${file} has no agent ${JSON.stringify(who)}.`)
     if (agents.length > 1)
-      throw new UnusableRecordingError(`${file} has several agents ${JSON.stringify(who)}: use an id.`)
+      throw new UnusableRecordingError(`${file} has several agents named ${JSON.stringify(who)}: use an id.`)
     const text = value.startsWith('@') ? readFile(value.slice(1)) : value
     changes.set(agent.id, { ...changes.get(agent.id), [field]: fieldValue(field, text) })
   }
@@ -218,7 +218,7 @@ async function answerWith(
       ? null
       : {
           type: 'failure',
-          error: `The prompt is not the recorded one, and its model cannot be called. ${problem}`,
+          error: `The prompt differs from the recorded one, and its model cannot be called. ${problem}`,
           fault: 'NOT_SET_UP',
         }
   }
@@ -335,5 +335,5 @@ async function judged(model: LanguageModel, rubric: string, lane: Lane): Promise
   })
   const verdict = text.trim()
   if (/^PASS\b/i.test(verdict)) return null
-  return verdict === '' ? 'The judge answered nothing.' : verdict
+  return verdict === '' ? 'The judge returned no text.' : verdict
 }

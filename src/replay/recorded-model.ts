@@ -6,7 +6,7 @@ import { ModelNotSetUpError } from '../lib/model-fault.ts'
 import type { CallOptions, LanguageModelV4, StreamPart } from '../models/language-model.ts'
 import type { Recorded } from './recording.ts'
 
-/** The answer of a model in a replay. */
+/** The answer from a model in a replay. */
 export type ModelAnswer =
   | { type: 'step'; step: Recorded<Step> }
   | { type: 'failure'; error: string; fault: string | null; hasFallback?: true }

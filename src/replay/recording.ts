@@ -298,7 +298,7 @@ function checkMessages({ castLines, space, messages, runs, outcomes }: Recording
   for (const { agentId, messageId, runId } of outcomes)
     if (runId !== null && !known.has(runId) && !thinkers.has(agentId))
       fail(
-        `The run that the message ${seqOf.get(messageId)} has started is missing: retention has deleted it (PARLEY_KEEP_RUNS_DAYS).`,
+        `The run that message ${seqOf.get(messageId)} started is missing: retention has deleted it (PARLEY_KEEP_RUNS_DAYS).`,
       )
   for (const [index, { seq, senderId, runId, createdAt }] of messages.entries()) {
     if (seq !== index + 1) fail(missingMessages(index, seq))
@@ -319,7 +319,7 @@ function checkDeletions({ messages, inboxEvents, calls }: Recording): void {
   const edits = inboxEvents.filter(({ payload }) => isObject(payload) && payload['change'] === 'EDITED')
   for (const { id, seq, deletedAt, runId, parts } of messages) {
     if (deletedAt !== null && edits.some(({ messageId }) => messageId === id))
-      fail(`The message ${seq} was edited before it was deleted, and the deletion has removed when.`)
+      fail(`The message ${seq} was edited before it was deleted, and the deletion has removed the time of the edit.`)
     if (deletedAt === null && isRemovedFromRun(calls, { id, runId, parts }))
       fail(`The deletion of another message with the same text has removed the text of message ${seq} from its run.`)
   }

@@ -6,7 +6,7 @@ export const EXECUTIONS_OUTSIDE = ['SPACE', 'EXTERNAL'] as const satisfies ToolE
 
 type Executed = Readonly<Pick<ToolCall, 'execution'>>
 
-/** Whether people or services, not the server, execute the calls of a tool. */
+/** Whether people or services, not the server, execute the calls to a tool. */
 export function isAnsweredOutside({ execution }: Executed): boolean {
   return EXECUTIONS_OUTSIDE.some((outside) => outside === execution)
 }

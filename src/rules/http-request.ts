@@ -4,7 +4,7 @@ import { isObject, type Json, type JsonObject } from '../lib/json.ts'
 export const HTTP_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 export type HttpMethod = (typeof HTTP_METHODS)[number]
 
-/** The HTTP request for a call of a tool, or why the call's input does not fit the URL. */
+/** The HTTP request for a call to a tool, or why the call's input does not fit the URL. */
 export type ToolRequest =
   | { type: 'request'; method: HttpMethod; url: string; body: string | null }
   | { type: 'fault'; message: string }
@@ -27,15 +27,15 @@ export const isTemplateName = (name: string): boolean => NAME.test(name) && !nam
 /** Returns what is wrong with the expressions of a URL template (RFC 6570), as a sentence; null if they are valid. */
 export function templateFault(url: string): string | null {
   // The stored headers are sent to the host, so an input must not determine the host.
-  if (/^https?:\/\/[^/?#]*\{/i.test(url)) return 'Inputs can stand only after the host and a slash.'
+  if (/^https?:\/\/[^/?#]*\{/i.test(url)) return 'The URL can contain inputs only after the host and a slash.'
   for (const [whole, operator, names = ''] of url.matchAll(EXPRESSION)) {
     const isQuery = operator !== ''
     const bad = names.split(',').find((name) => !NAME.test(name))
     if (bad !== undefined) return `${whole} is not a list of input names.`
-    if (!isQuery && names.includes('*')) return `${whole} has an asterisk, which only the query may have.`
+    if (!isQuery && names.includes('*')) return `${whole} has an asterisk, which is allowed only in the query.`
   }
   const rest = url.replace(EXPRESSION, '')
-  return /[{}]/.test(rest) ? 'The URL has a brace without its counterpart.' : null
+  return /[{}]/.test(rest) ? 'The URL has an unmatched brace.' : null
 }
 
 /**

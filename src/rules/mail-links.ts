@@ -45,19 +45,19 @@ export function linkMailOf({ purpose, name, inviter }: LinkFacts): { subject: st
     case 'SIGN_IN':
       return {
         subject: 'Sign in to Parley',
-        text: `Hello ${name ?? ''},\n\nsomebody, probably you, requested to sign in to Parley with this address. The link works once, for 15 minutes.\n\nIf you did not request it, ignore this email: nobody can sign in without the link. Do not forward it.`,
+        text: `Hello ${name ?? ''},\n\nSomebody, probably you, asked to sign in to Parley with this address. The link works once and expires in 15 minutes.\n\nIf you did not ask for it, ignore this email: nobody can sign in without the link. Do not forward it.`,
         label: 'Sign in',
       }
     case 'INVITE':
       return {
         subject: inviter === null ? 'You are invited to Parley' : `${inviter} invites you to Parley`,
-        text: `Hello,\n\n${inviter ?? 'an admin'} invites you to Parley, where people and AI agents share conversations. The link works once, for 7 days.\n\nIf you do not know who invited you, ignore this email.`,
+        text: `Hello,\n\n${inviter ?? 'An admin'} invites you to Parley, where people and AI agents share conversations. The link works once and expires in 7 days.\n\nIf you do not know who invited you, ignore this email.`,
         label: 'Accept the invitation',
       }
     case 'CONFIRM':
       return {
         subject: 'Confirm your address for Parley',
-        text: `Hello,\n\n${name ?? 'somebody'} wants to use this address in Parley, to sign in and to be notified. Open the link in the browser where you are signed in. It works once, for an hour.\n\nIf this was not you, ignore this email.`,
+        text: `Hello,\n\n${name ?? 'Somebody'} wants to use this address in Parley, to sign in and to receive notifications. Open the link in the browser where you are signed in. The link works once and expires in an hour.\n\nIf this was not you, ignore this email.`,
         label: 'Confirm the address',
       }
   }

@@ -25,10 +25,10 @@ export function personOfRun({ askers, isActed, isOwn }: RunRequesters): RunPerso
 }
 
 const NOBODY =
-  'Each person uses this tool with their own authorization, and this run works for no person: nobody requested it.'
+  'Each person uses this tool with their own authorization, and this run does not work for a person: nobody requested it.'
 const SEVERAL =
   'Each person uses this tool with their own authorization, and this run works for several people at once. Ask one of them to write to you about this alone.'
 const ACTED =
   'Each person uses this tool with their own authorization, and an admin acted as that person. Only messages that the person wrote themselves may use it.'
 const INDIRECT =
-  'Each person uses this tool with their own authorization, and this run has another cause than messages of one person: a plan, a service, a result, or another agent. Ask the person to write to you about this alone.'
+  'Each person uses this tool with their own authorization, and something other than messages of one person caused this run: a plan, a service, a result, or another agent. Ask the person to write to you about this alone.'

@@ -31,7 +31,7 @@ export function faultOfSubscription({ endpoint, p256dh, auth }: GivenSubscriptio
   if (!isPublicHttps(endpoint))
     return {
       field: 'endpoint',
-      message: `Must be a public https address of at most ${LONGEST_ENDPOINT} characters, as the browser's push subscription has it.`,
+      message: `Must be a public https address of at most ${LONGEST_ENDPOINT} characters, from the browser's push subscription.`,
     }
   const key = bytesOf(p256dh)
   if (key?.length !== PUBLIC_KEY_BYTES || key[0] !== 4)

@@ -57,7 +57,7 @@ export function requireLive(grant: GrantFacts): void {
     throw new ConflictError(`This standing grant has already ended: ${ENDED[state]}.`)
 }
 
-/** The bounds of a grant. */
+/** The limits of a grant. */
 export interface GrantBounds {
   inputSchema: Json
   maxCalls: number | null
@@ -82,14 +82,14 @@ const LONGEST_SECONDS = 2_592_000
 const LONGEST_PROPERTY = 200
 
 /**
- * Checks the bounds of a grant, but not whether its schema compiles. `toolSchema`: the schema of the tool's input.
+ * Checks the limits of a grant, but not whether its schema compiles. `toolSchema`: the schema of the tool's input.
  * @throws BadInputError
  */
 export function checkBounds(input: GrantBoundsInput, toolSchema: JsonObject): GrantBounds {
   const { maxCalls = null, amountProperty = null, maxAmount = null, expiresInSeconds } = input
   const inputSchema = (input.inputSchema ?? null) as Json
   if (inputSchema === null && maxCalls === null && maxAmount === null)
-    throw new BadInputError('A standing grant needs a bound: set inputSchema, maxCalls or maxAmount.', 'input.maxCalls')
+    throw new BadInputError('A standing grant needs a limit: set inputSchema, maxCalls or maxAmount.', 'input.maxCalls')
   if ((amountProperty === null) !== (maxAmount === null))
     throw new BadInputError(
       'amountProperty and maxAmount belong together: set both or neither.',
@@ -106,7 +106,7 @@ export function checkBounds(input: GrantBoundsInput, toolSchema: JsonObject): Gr
 
 function checkAmount(amount: number): number {
   if (amount > 0 && amount <= LARGEST_AMOUNT) return amount
-  throw new BadInputError(`maxAmount is a number above 0, at most ${LARGEST_AMOUNT}.`, 'input.maxAmount')
+  throw new BadInputError(`maxAmount must be a number above 0, at most ${LARGEST_AMOUNT}.`, 'input.maxAmount')
 }
 
 const NUMERIC = ['number', 'integer']

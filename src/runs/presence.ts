@@ -144,7 +144,7 @@ export function warnOfOthers(
 }
 
 const NOT_SHARED =
-  "another process uses this database, and REDIS_URL is not set: people on different processes do not see each other's live events. Set REDIS_URL to the same Redis for all processes."
+  "another process uses this database, and REDIS_URL is not set: people connected to different processes do not see each other's live events. Set REDIS_URL to the same Redis for all processes."
 
 const NOT_PRESENT =
   'could not hold the advisory lock that marks this process as alive: other processes may claim its runs; retrying'

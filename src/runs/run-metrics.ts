@@ -82,13 +82,13 @@ export function watchLivingRuns({ db, metrics, logger }: FigurePlatform): void {
   )
   figure(
     'parley_oldest_queued_run_seconds',
-    'Age of the oldest claimable run that waits for a worker, without runs of paused agents.',
+    'Age of the oldest claimable run that waits for a worker, excluding runs of paused agents.',
     [],
     (gauge, rows) => gauge.set(Math.max(0, ...(rows ?? []).map(({ oldestSeconds }) => oldestSeconds ?? 0))),
   )
   figure(
     'parley_oldest_inbox_event_seconds',
-    'Age of the oldest inbox event that no think cycle has claimed, without events of paused agents.',
+    'Age of the oldest inbox event that no think cycle has claimed, excluding events of paused agents.',
     [],
     (gauge, rows) => gauge.set(Math.max(0, ...(rows ?? []).map(({ inboxSeconds }) => inboxSeconds ?? 0))),
   )

@@ -112,7 +112,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
       const people = read.has(row.id) ? [...deciders, ...granting].map(({ humanId }) => humanId) : []
       return {
         ...{ key: row.id, kind: 'TOOL_CALL', at: row.createdAt },
-        text: `Call of ${row.toolName} (${row.status.toLowerCase()})${people.length > 0 ? ', approved by people' : ''}${originals.has(row.id) ? ', copied' : ''}`,
+        text: `Call to ${row.toolName} (${row.status.toLowerCase()})${people.length > 0 ? ', approved by people' : ''}${originals.has(row.id) ? ', copied' : ''}`,
         causes: originals.has(row.id)
           ? [originals.get(row.id) ?? `${ERASED}${row.id}`]
           : [step?.id ?? row.runId, ...people],
@@ -450,7 +450,7 @@ function verbOf({ status, stopReason }: Pick<Run, 'status' | 'stopReason'>, hasP
   if (status === 'FAILED') return 'failed to handle'
   if (status === 'CANCELED') return 'was stopped while it handled'
   if (status !== 'COMPLETED') return 'is handling'
-  if (stopReason === 'SKIPPED') return 'said nothing about'
+  if (stopReason === 'SKIPPED') return 'did not respond to'
   return hasPosted ? 'answered' : 'handled'
 }
 
@@ -461,7 +461,7 @@ function subjectOf({ triggerType, triggerSenderId }: Run, names: ReadonlyMap<str
   return SUBJECTS[triggerType]
 }
 
-const SUBJECTS = { PLAN: 'a plan', SERVICE: 'a request of a service', INBOX: 'its inbox' }
+const SUBJECTS = { PLAN: 'a plan', SERVICE: 'a request from a service', INBOX: 'its inbox' }
 
 interface Triggered {
   dedupKey: string | null

@@ -337,7 +337,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   })
   const conversing = createConversing(domain)
   const activity = createActivity()
-  const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request of a door failed')
+  const onError = (error: Error) => logger.error({ error: messageOf(error) }, 'a request to a protocol endpoint failed')
   const doors = createDoors({
     callerOf: createCallers({ graphql, maskError }),
     ...{ maskError, signIns, origins, publicUrl, bodies, requestBytes, watchToken, maxResponseBytes, inFlight },
@@ -440,7 +440,7 @@ function createRoutes(
         ? null
         : `If a proxy adds the prefix ${prefix}, set PARLEY_PUBLIC_URL to the address with this prefix.`
     if (hint !== null && !hasToldPrefix) {
-      logger.warn({ path: pathToTell(request) }, `a request found nothing. ${hint}`)
+      logger.warn({ path: pathToTell(request) }, `a request did not match any path. ${hint}`)
       hasToldPrefix = true
     }
     if (endpoint === null || !wantsPage(request)) return sendNotFound(response, hint)

@@ -74,7 +74,7 @@ export interface ShownCall {
   waitMs: number | null
   /** Set if the call needs approval. */
   approval?: NewApproval
-  /** Set for a call whose input is still streaming, with the `input` parsed so far. It is not in the journal yet. */
+  /** Set for a call whose input is still streaming and that is not in the journal yet, with the `input` parsed so far. */
   writing?: { toolName: string; execution: ToolExecution | null; input: JsonObject | null }
 }
 

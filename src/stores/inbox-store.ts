@@ -105,7 +105,7 @@ const isLike = (runId: string) => Prisma.sql`(${LABEL}) = (
   SELECT ${confidentialAmong(Prisma.sql`t.places || t.label`)} FROM "InboxEvent" t WHERE t."runId" = ${runId} ORDER BY t.id LIMIT 1)`
 
 /**
- * Condition: the event comes from no space, or from a space of which the agent is a member. Other events are
+ * Condition: the event belongs to no space, or comes from a space of which the agent is a member. Other events are
  * dropped.
  */
 const BELONGS = Prisma.sql`(e."spaceId" IS NULL OR EXISTS (

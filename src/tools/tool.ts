@@ -77,7 +77,7 @@ export interface ToolScene {
   }[]
 }
 
-/** One call of a tool. */
+/** One call to a tool. */
 export interface ToolUse {
   /** The run at the time of this call. Tools return effects and do not change the run themselves. */
   context: RunContext
@@ -160,7 +160,7 @@ export interface Tool {
   /**
    * Set if each person uses the tool with their own authorization. Returns the approval for which a call waits until
    * the person behind the run has connected; null if the person has connected.
-   * @throws ToolFailure if the run works for no such person
+   * @throws ToolFailure if there is no such person
    */
   connection?(): Promise<AskedApproval | null>
   /** Executes a call from its input alone, without its run. @throws ToolFailure */

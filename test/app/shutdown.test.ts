@@ -4,7 +4,7 @@ import { type RunningServer, startServer } from '../../src/server/server.ts'
 import { startApplication, type TestApplication } from '../support/application.ts'
 import { createParleyClient } from '../support/parley-client.ts'
 
-describe('a process that shuts down', () => {
+describe('a process that is shutting down', () => {
   let parley: TestApplication
   let server: RunningServer
 

@@ -41,7 +41,7 @@ describe.each(RULE_STACKS)('a named approver who is not a member of the space, o
       .filter(([field, value]) => field !== '__typename' && value !== null && JSON.stringify(value) !== '[]')
       .map(([field]) => field.split('_')[0])
 
-  /** An agent that another has mentioned calls two tools; the named approver of one of them is a member of no space. */
+  /** An agent that another has mentioned calls two tools; the named approver of one of them is not a member of any space. */
   async function begin() {
     const { stage, parley, service } = play
     const [alice, eve, fay] = await Promise.all(['Alice', 'Eve', 'Fay'].map((name) => stage.person(name)))

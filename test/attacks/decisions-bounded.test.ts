@@ -5,7 +5,7 @@ import type { Person, Read } from '../support/stage.ts'
 
 const AUDIT = `query ($id: ID!) { auditLog(targetId: $id, action: "claimToolCall", first: 100) { edges { node { id } } } }`
 
-describe.each(RULE_STACKS)('the bounds of one call, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('the limits of one call, on the %s stack', (stack) => {
   const play = playDecisions(stack, { PARLEY_RATE_MESSAGES: '300' })
   const { room } = play
 

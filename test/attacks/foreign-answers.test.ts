@@ -69,7 +69,7 @@ describe('responses that the database cannot store', () => {
     await mcp.close()
   })
 
-  test('such responses of a model provider fail the run at its first request, and reveal no key', async () => {
+  test('such responses from a model provider fail the run at its first request, and reveal no key', async () => {
     const key = 'azurekey0a1b2c3d4e5f60718293a4b5c6d7e8'
     const run = await runWith({}, [{ error: `bad \0\ud800 key ${key}`, status: 400 }])
     expect(run).toMatchObject({ status: 'FAILED', attempt: 1 })

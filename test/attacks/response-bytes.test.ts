@@ -94,7 +94,7 @@ describe('responses that repeat long content', () => {
     expect(expected.filter((name) => !names.includes(name))).toEqual([])
   })
 
-  test('stay within the bound, or get QUERY_TOO_COMPLEX, for each long field and list', async () => {
+  test('stay within the limit, or get QUERY_TOO_COMPLEX, for each long field and list', async () => {
     const findings: string[] = []
     let past = 0
     for (const { name, document, bytes, mostTimes, viewer } of probes) {

@@ -73,7 +73,7 @@ describe('a stranger', () => {
     }
   })
 
-  /** Every possible value of an argument or input field with an id: an object of each type, and plain values. */
+  /** Builds a valid value for an argument or input field: ids come from `idOf`, everything else is a plain placeholder. */
   function inputFor(name: string, type: GraphQLInputType, idOf: (field: string) => string): unknown {
     if (type instanceof GraphQLNonNull) return inputFor(name, type.ofType, idOf)
     if (type instanceof GraphQLList) return [inputFor(name, type.ofType, idOf)]

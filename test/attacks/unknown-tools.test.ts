@@ -11,7 +11,7 @@ const EVENTS = `subscription ($id: ID!) { runEvents(runId: $id) { __typename
   ... on RunToolInputDelta { toolName } } }`
 const STEPS = 'query ($id: ID!) { run(id: $id) { internals { steps { edges { node { response } } } } } }'
 
-describe.each(RULE_STACKS)('a call of a tool that does not exist, on the %s stack', (stack) => {
+describe.each(RULE_STACKS)('a call to a tool that does not exist, on the %s stack', (stack) => {
   const play = {} as { parley: TestServer; stage: Stage }
   playScenarios(stack, (opened) => Object.assign(play, opened))
 

@@ -157,7 +157,7 @@ describe.skipIf(!canStartRedis())('RedisPubSub with its workarounds', () => {
     await pubSub.publish('a', ping)
     await until('the next message arrives', () => received.length > 0)
     expect(received).toEqual([ping])
-    expect(warnings).toEqual(Array(5).fill('ignored a message on a Redis channel that is not JSON'))
+    expect(warnings).toEqual(Array(5).fill('ignored a Redis channel message that is not JSON'))
   })
 
   test('8: all subscriptions are restored if the connection breaks again as soon as it is ready', async () => {

@@ -42,19 +42,23 @@ describe.skipIf(!canStartRedis())(
       [
         'no channels',
         ['~*', 'resetchannels', '+@all'],
-        /NOPERM.*; allow the user the channels: ACL SETUSER <user> &parley:\*$/,
+        /NOPERM.*; give the user access to the channels: ACL SETUSER <user> &parley:\*$/,
       ],
-      ['other channels', ['~*', '&other:*', '+@all'], /NOPERM.*; allow the user the channels/],
+      ['other channels', ['~*', '&other:*', '+@all'], /NOPERM.*; give the user access to the channels/],
       [
         'no scripts',
         [...EVERYTHING, '-@scripting'],
-        /NOPERM.*; allow the user all commands on its keys and channels: ACL/,
+        /NOPERM.*; give the user access to all commands, and to the keys and channels of Parley: ACL/,
       ],
-      ['no PUBLISH', [...EVERYTHING, '-publish'], /NOPERM.*; allow the user all commands/],
-      ['no SUBSCRIBE', [...EVERYTHING, '-subscribe'], /NOPERM.*; allow the user all commands/],
-      ['no streams', [...EVERYTHING, '-@stream'], /; allow the user all commands/],
-      ['no reading of drafts', [...EVERYTHING, '-mget'], /NOPERM.*; allow the user all commands/],
-      ['other keys', ['~other:*', '&parley:*', '+@all'], /; allow the user all commands on its keys and channels/],
+      ['no PUBLISH', [...EVERYTHING, '-publish'], /NOPERM.*; give the user access to all commands/],
+      ['no SUBSCRIBE', [...EVERYTHING, '-subscribe'], /NOPERM.*; give the user access to all commands/],
+      ['no streams', [...EVERYTHING, '-@stream'], /; give the user access to all commands/],
+      ['no reading of drafts', [...EVERYTHING, '-mget'], /NOPERM.*; give the user access to all commands/],
+      [
+        'other keys',
+        ['~other:*', '&parley:*', '+@all'],
+        /; give the user access to all commands, and to the keys and channels of Parley/,
+      ],
     ])('a user with %s', async (_, rights, expected) => {
       await admin.call('ACL', 'SETUSER', 'app', 'reset', 'on', '>s3cret', ...rights)
       const refusal = await refusalOf(`redis://app:s3cret@127.0.0.1:${server.port}`)
@@ -81,7 +85,7 @@ describe.skipIf(!canStartRedis())(
     test('a database that the user may not select', async () => {
       await admin.call('ACL', 'SETUSER', 'app', 'reset', 'on', '>s3cret', ...EVERYTHING, '-select')
       expect(await refusalOf(`redis://app:s3cret@127.0.0.1:${server.port}/1`)).toMatch(
-        /NOPERM.*'select'.*; allow the user/,
+        /NOPERM.*'select'.*; give the user access/,
       )
     })
 
@@ -150,9 +154,7 @@ describe.skipIf(!canStartRedis())('TLS', () => {
   })
 
   test('redis:// to a port that expects TLS: the error suggests rediss://', async () => {
-    expect(await refusalOf(`redis://127.0.0.1:${port}`)).toMatch(
-      /if it expects TLS, write rediss:\/\/ instead of redis/,
-    )
+    expect(await refusalOf(`redis://127.0.0.1:${port}`)).toMatch(/if it expects TLS, use rediss:\/\/ instead of redis/)
   })
 
   test('rediss:// to a port without TLS: the error suggests redis://', async () => {
@@ -163,7 +165,7 @@ describe.skipIf(!canStartRedis())('TLS', () => {
 
   test('an unknown certificate: the error names the setting that trusts it', async () => {
     expect(await refusalOf(`rediss://localhost:${port}`)).toMatch(
-      /name the certificate of its authority in NODE_EXTRA_CA_CERTS/,
+      /set NODE_EXTRA_CA_CERTS to the file of its CA certificate/,
     )
   })
 })

@@ -27,7 +27,7 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     await page.getByRole('menuitem', { name: 'Why?' }).click()
     const path = page.getByRole('list', { name: 'Path' }).getByRole('listitem')
     await path.first().getByText('Good day.').waitFor(PATIENCE)
-    for (const cause of ['Call of send_message', 'Step 1', 'Iris answered', 'Message 1'])
+    for (const cause of ['Call to send_message', 'Step 1', 'Iris answered', 'Message 1'])
       await page.getByRole('button', { name: `Follow ${cause}` }).click(PATIENCE)
     await path.nth(4).getByText('Hello?').waitFor(PATIENCE)
     await path.nth(3).getByText('Iris answered Husam’s message').waitFor(PATIENCE)

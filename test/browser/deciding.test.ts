@@ -140,7 +140,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     expect(await shown.page.getByText('failed').count()).toBe(0)
   }, 90_000)
 
-  test('similar calls are allowed within bounds, which past inputs preview; the grant is shown where it applies, and revoked', async () => {
+  test('similar calls are allowed within limits, which past inputs preview; the grant is shown where it applies, and revoked', async () => {
     const { human, agent, space, run } = await roomWith(
       1,
       [order('Fleece', 1), order('Foil', 1), order('Fleece', 9)],

@@ -72,7 +72,7 @@ describe.skipIf(!hasBrowser)('editing, reacting, quoting and deleting in the con
     const chooser = page.getByRole('dialog', { name: 'React' })
     await chooser.getByRole('textbox', { name: 'Another emoji' }).fill('no')
     await chooser.getByRole('textbox', { name: 'Another emoji' }).press('Enter')
-    await chooser.getByText('A reaction is exactly one emoji.').waitFor(PATIENCE)
+    await chooser.getByText('A reaction must be exactly one emoji.').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
     await chooser.getByRole('textbox', { name: 'Another emoji' }).fill('🌱')
     await chooser.getByRole('textbox', { name: 'Another emoji' }).press('Enter')

@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)('tools are set up without JSON', () => {
     await name.fill('math')
     expect(await complaint()).toBe('')
     await form.getByRole('button', { name: 'Connect' }).click()
-    await form.getByText('wants credentials').waitFor(PATIENCE)
+    await form.getByText('requires credentials').waitFor(PATIENCE)
     await form.getByRole('button', { name: 'Add a header' }).click()
     await form.getByLabel('Value of header 1').fill('Bearer of-the-server')
     await form.getByRole('button', { name: 'Connect' }).click()

@@ -215,7 +215,10 @@ describe('a connection whose token expires', () => {
     socket.close()
     expect(first).toEqual({ data: { viewerEvents: { __typename: 'ViewerSnapshot' } } })
     expect(calls).toBe(2)
-    expect(warn).toHaveBeenCalledWith(expect.any(String), new Error('No token came within 0.02 s.'))
+    expect(warn).toHaveBeenCalledWith(
+      expect.any(String),
+      new Error('The token function did not return a token within 0.02 s.'),
+    )
     warn.mockRestore()
   })
 

@@ -125,7 +125,7 @@ describe.each(RULE_STACKS)('the stored knowledge of an agent, on the %s stack', 
     expect(sentFor('third')?.instructions).not.toContain(SECRET)
   })
 
-  test('a plan that a run creates works on behalf of that run’s requester, starts in no space, and keeps its label', async () => {
+  test('a plan that a run creates works on behalf of that run’s requester, starts without an active space, and keeps its label', async () => {
     script([[setPlans('later', SECRET), setMemories('what', 'of the diary')]])
     await asks(alice, diary, 'first')
     const [plan] = (await play.stage.ask(play.stage.admin, PLANS, { id: agent.id })).internals.plans

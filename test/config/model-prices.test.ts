@@ -45,12 +45,12 @@ describe('the prices of models', () => {
 
   test.each([
     ['nonsense', 'must be JSON'],
-    ['[]', 'must be an object of prices by <provider>:<model>'],
+    ['[]', 'must be an object that maps <provider>:<model> to prices'],
     ['file:/no/such/file.json', 'the file cannot be read (ENOENT)'],
     ['{"gpt":{"input":1,"output":1}}', '"gpt" does not have the form <provider>:<model>'],
-    ['{"a:b":{"input":1}}', '"a:b".output: must be a number of USD per million tokens'],
+    ['{"a:b":{"input":1}}', '"a:b".output: must be a price in USD per million tokens'],
     ['{"a:b":{"input":-1,"output":1}}', '"a:b".input: must not be less than 0'],
-    ['{"a:b":{"input":"1","output":1}}', '"a:b".input: must be a number of USD per million tokens'],
+    ['{"a:b":{"input":"1","output":1}}', '"a:b".input: must be a price in USD per million tokens'],
   ])('invalid prices stop the start, with the reason: %s', (PARLEY_PRICES, fault) => {
     expect(() => readConfig({ PARLEY_PRICES })).toThrow(
       expect.objectContaining<Partial<ConfigError>>({ faults: [`PARLEY_PRICES: ${fault}`] }),

@@ -158,7 +158,7 @@ describe('the providers of models', () => {
 
   test.each<[string, unknown, RegExp]>([
     ['a text that is not JSON', `{ "x": ${SECRET}`, /^PARLEY_PROVIDERS: must be JSON$/],
-    ['a list', [SECRET], /must be an object of providers by name$/],
+    ['a list', [SECRET], /must be an object that maps names to providers$/],
     ['a missing file', 'file:/nowhere/at-all.json', /the file cannot be read \(ENOENT\)$/],
     ['a name with a colon', { 'a:b': { api: 'openai' } }, /"a:b" is not a valid provider name$/],
     ['the name of the built-in model', { demo: { api: 'openai' } }, /"demo" is not a valid provider name$/],
@@ -178,7 +178,7 @@ describe('the providers of models', () => {
     [
       'a literal key in place of a variable name',
       { x: { api: 'google', apiKey: `env:${SECRET}` } },
-      /x\.apiKey: env: must be the name of an environment variable/,
+      /x\.apiKey: env: must be followed by the name of an environment variable in capitals/,
     ],
     [
       'a key that cannot be sent in a header',

@@ -126,7 +126,7 @@ describe('the MCP server, against bad input', () => {
     expect((await answerOf(old)).message.error.code).toBe(-32022)
   })
 
-  test('bad arguments are errors that a model can read, and calls of unknown tools are invalid', async () => {
+  test('bad arguments are errors that a model can read, and calls to unknown tools are invalid', async () => {
     for (const [name, args] of [
       ['send_message', { spaceId: 'spc_x' }],
       ['send_message', { spaceId: 'spc_x', text: 'Hi', waitSeconds: 1e9 }],

@@ -3,7 +3,7 @@ import { startTestServer } from '../support/served.ts'
 import { until } from '../support/until.ts'
 import { rawClient, TASKS } from './mcp-client.ts'
 
-test('a server that shuts down responds to waiting calls with the current state, and ends streams with their result', async () => {
+test('a server that is shutting down responds to waiting calls with the current state, and ends streams with their result', async () => {
   const parley = await startTestServer()
   try {
     const { human, space } = await parley.room()

@@ -353,7 +353,7 @@ describe.skipIf(!hasPostgres)('composite messages', () => {
       expect(woken).toMatchObject({ triggerMessageId: messages[0]?.id, triggerSenderId: agents[0]?.id })
     })
 
-    test('a display tool that fails stays as a FAILED part, and its mention wakes nobody', async () => {
+    test('a display tool that fails stays as a FAILED part, and its mention does not wake any agent', async () => {
       const room = await spaceToolsRoom(parley, { names: ['Ada', 'Bea'], input: { tools: [CHART] } })
       const { space, agents } = room
       const chart = { toolCall: 'chart', input: { targetSpaceId: space.id, mention: agents[1]?.id } }

@@ -44,7 +44,7 @@ describe.each(RULE_STACKS)('a generation, on the %s stack', (stack) => {
     ['whose connection is cut', { disconnect: true }],
     ['that ends without a finish reason', { finish: 'none' }],
     ['that falls silent', { hang: true }],
-    ['with an error of the provider', { error: 'The server had an error', code: 'server_error' }],
+    ['with an error from the provider', { error: 'The server had an error', code: 'server_error' }],
   ])('a stream %s is retried, and the message is continued', async (_, fault) => {
     parley.models.script(({ n, step }) => {
       if (n === 1) return beginning(fault)

@@ -24,7 +24,7 @@ const TABLE: [name: string, steps: JournaledStep[], end: object | null][] = [
   ['the last tokens', [step(1, { tokens: 101 })], finished('TOKEN_BUDGET')],
   ['a content filter', [step(0, { finishReason: 'content-filter' })], failed('prompt')],
   ['a broken stream', [step(0, { finishReason: 'interrupted' })], failed('unclear')],
-  ['an error of the model', [step(1, { finishReason: 'error' })], failed('unclear')],
+  ['an error from the model', [step(1, { finishReason: 'error' })], failed('unclear')],
   ['the output limit in a call', [step(1, { finishReason: 'length' })], failed('limit')],
   ['the output limit in a text', [step(0, { finishReason: 'length' })], finished('FINISHED')],
 ]

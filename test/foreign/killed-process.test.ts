@@ -17,7 +17,7 @@ interface Shown {
 }
 
 describe.each(STACKS)(
-  'a process that is killed in the middle of an answer of another server, on the %s stack',
+  'a process that is killed in the middle of an answer from another server, on the %s stack',
   (stack) => {
     let remote: A2aServer
     let ended: (() => Promise<unknown>)[]

@@ -105,8 +105,11 @@ describe('a URL of PostgreSQL', () => {
 
   test.each<[Record<string, string>, string]>([
     [{ PGHOST: 'a,b' }, 'variable PGHOST names several hosts; name one'],
-    [{ PGHOSTADDR: '10.0.0.1' }, 'variable PGHOSTADDR is not supported: unset it; use the address as host'],
-    [{ PGSERVICE: 'chat' }, 'variable PGSERVICE is not supported: unset it; write the connection out'],
+    [{ PGHOSTADDR: '10.0.0.1' }, 'variable PGHOSTADDR is not supported: unset it; use the address as the host'],
+    [
+      { PGSERVICE: 'chat' },
+      'variable PGSERVICE is not supported: unset it; write the connection parameters in the URL',
+    ],
     [{ PGSSLCRL: 'a.crl' }, 'variable PGSSLCRL is not supported: unset it; certificate revocation lists'],
     [{ PGSSLMODE: 'on' }, 'PGSSLMODE=on is not supported: use one of disable'],
     [{ PGTARGETSESSIONATTRS: 'standby' }, 'PGTARGETSESSIONATTRS=standby is not supported: Parley needs to write'],
@@ -134,7 +137,7 @@ describe('a URL of PostgreSQL', () => {
     ['postgresql://h/x?sslcert=a.pem', 'sslcert and sslkey must be set together'],
     ['postgresql://h/x?channel_binding=require', 'channel_binding=require needs sslmode=require'],
     ['postgresql://h/x?sslcrl=a.crl', 'sslcrl is not supported'],
-    ['postgresql://h/x?service=chat', 'service is not supported: write the connection out'],
+    ['postgresql://h/x?service=chat', 'service is not supported: write the connection parameters in the URL'],
     ['postgresql://h/x?target_session_attrs=standby', 'use the primary server'],
     ['postgresql://h/x?client_encoding=latin1', 'Parley uses UTF8'],
     ['postgresql://h/x?schema=a.b', 'the schema must have at most 43 letters'],

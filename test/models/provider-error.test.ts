@@ -86,7 +86,7 @@ const FORMS: [name: string, error: unknown, expected: object][] = [
   ],
 ]
 
-describe('the error of a provider', () => {
+describe('an error from a provider', () => {
   test.each(FORMS)('%s', (_, error, expected) => {
     expect(readProviderError(error)).toMatchObject(expected)
   })

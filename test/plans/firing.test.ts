@@ -51,7 +51,7 @@ describe.each(RULE_DATABASES)('a plan on %s', (database) => {
     return [...claims.map(({ run }) => run.id), ...inboxes]
   }
 
-  test('a plan that is due starts a run of its agent, with the plan’s instruction and in no space', async () => {
+  test('a plan that is due starts a run of its agent, with the plan’s instruction and without an active space', async () => {
     const { id } = await set({ cron: '* * * * *', name: 'Morning', instruction: 'Compile the "report".' })
     // A name as it could be before validation refused it.
     await platform.db.prisma.plan.update({ where: { id }, data: { name: 'Morning\nreport' } })

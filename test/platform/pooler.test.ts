@@ -113,8 +113,8 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     )
     const { through } = await pooler({ ...TRANSACTIONS, settings: { auth_type: 'plain' } })
     const as = (password: string) => Object.assign(new URL(through(database.url)), { username: 'ada', password }).href
-    await expect(refused(as('wrong'))).rejects.toThrow(/the pooler at .* refuses the user "ada" or the password: /)
-    await expect(refused(as(''))).rejects.toThrow(/asks for the password of the user "ada": put it in the URL/)
+    await expect(refused(as('wrong'))).rejects.toThrow(/the pooler at .* rejected the user "ada" or the password: /)
+    await expect(refused(as(''))).rejects.toThrow(/requires a password for the user "ada": put it in the URL/)
     const others: PgBouncerOptions = { ...TRANSACTIONS, database: 'other', settings: { auth_type: 'trust' } }
     const named = (await pooler(others)).through(database.url)
     await expect(refused(named)).rejects.toThrow(
@@ -158,7 +158,7 @@ describe.skipIf(!hasPostgres || !canStartPgBouncer())('a database behind PgBounc
     const other = await createEmptyDatabase()
     closing.push(() => other.drop())
     await expect(inspectPostgres({ url, directUrl: other.url })).rejects.toThrow(
-      'PARLEY_DIRECT_DATABASE_URL: points to another database than DATABASE_URL',
+      'PARLEY_DIRECT_DATABASE_URL: points to a different database than DATABASE_URL',
     )
   })
 

@@ -77,7 +77,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     const { url } = await database()
     const port = await freePort()
     expect(await refusal(withParts(url, { host: `127.0.0.1:${port}` }))).toEqual([
-      `DATABASE_URL: no server listens at 127.0.0.1:${port}: start PostgreSQL or the pooler there, or correct host and port`,
+      `DATABASE_URL: no server listens at 127.0.0.1:${port}: start PostgreSQL or the pooler there, or correct the host and port`,
     ])
     expect(await refusal(withParts(url, { pathname: '/nowhere' }))).toEqual([
       expect.stringMatching(
@@ -89,7 +89,7 @@ describe.skipIf(!hasPostgres)('startup is refused in one line', () => {
     ])
     expect(await refusal(withParts(url, { username: 'nobody_of_parley' }))).toEqual([
       expect.stringMatching(
-        /^DATABASE_URL: PostgreSQL (does not let the user "nobody_of_parley" in|refuses the password of the user "nobody_of_parley")/,
+        /^DATABASE_URL: PostgreSQL (does not allow the user "nobody_of_parley" to connect|rejected the password of the user "nobody_of_parley")/,
       ),
     ])
   })
@@ -392,22 +392,22 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     expect(await encryption(`${without}?sslmode=prefer`)).toBe(false)
     expect(await encryption(`${without}?sslmode=allow`)).toBe(false)
     expect(await encryption(`${without}?sslmode=require`)).toMatch(
-      /^DATABASE_URL: 127.0.0.1:\d+ offers no TLS, which sslmode=require wants: /,
+      /^DATABASE_URL: 127.0.0.1:\d+ does not offer TLS, which sslmode=require requires: /,
     )
-    expect(await encryption(`${without}?sslmode=verify-full&sslrootcert=system`)).toMatch(/offers no TLS/)
+    expect(await encryption(`${without}?sslmode=verify-full&sslrootcert=system`)).toMatch(/does not offer TLS/)
   })
 
   test('is connected to with TLS if it requires TLS, without a setting', async ({ skip }) => {
     if (server === null) return skip()
     expect(await encryption(ada())).toBe(true)
-    expect(await encryption(ada('sslmode=disable'))).toMatch(/does not let the user "ada" in/)
+    expect(await encryption(ada('sslmode=disable'))).toMatch(/does not allow the user "ada" to connect/)
   })
 
   test('binds the password to the channel if that is required, and is refused if it cannot', async ({ skip }) => {
     if (server === null) return skip()
     expect(await encryption(ada('sslmode=require&channel_binding=require'))).toBe(true)
     expect(await encryption(`${server.url}?sslmode=require&channel_binding=require`)).toMatch(
-      /does not bind the password to the TLS channel: remove channel_binding=require/,
+      /does not support channel binding: remove channel_binding=require/,
     )
   })
 
@@ -425,7 +425,7 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     expect(await encryption(bare.href)).toMatch(/^DATABASE_URL: sslrootcert cannot be read: ENOENT/)
     vi.stubEnv('PGSERVICE', 'chat')
     expect(await refusal(bare.href)).toEqual([
-      'DATABASE_URL: the environment variable PGSERVICE is not supported: unset it; write the connection out',
+      'DATABASE_URL: the environment variable PGSERVICE is not supported: unset it; write the connection parameters in the URL',
     ])
   })
 
@@ -433,10 +433,10 @@ describe.skipIf(!hasPostgres)('a PostgreSQL with passwords and TLS', () => {
     if (server === null) return skip()
     const wrong = withParts(ada(), { password: 'hidden-word' })
     expect(await refusal(wrong)).toEqual([
-      'DATABASE_URL: PostgreSQL refuses the password of the user "ada": correct it, and percent-encode @ : / ? # and % in it',
+      'DATABASE_URL: PostgreSQL rejected the password of the user "ada": correct it, and percent-encode @ : / ? # and % in it',
     ])
     expect(await refusal(withParts(ada(), { password: '' }))).toEqual([
-      'DATABASE_URL: PostgreSQL asks for the password of the user "ada": put it in the URL, as postgresql://user:password@…',
+      'DATABASE_URL: PostgreSQL requires a password for the user "ada": put it in the URL, as postgresql://user:password@…',
     ])
   })
 })

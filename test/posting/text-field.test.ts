@@ -113,7 +113,7 @@ describe('the text field scanner', () => {
       expect(scan(deltas).join('')).toBe(text)
       return performance.now() - start
     })
-    // The bound is ten times the usual time, for busy machines; re-parsing takes seconds.
+    // The limit is ten times the usual time, for busy machines; re-parsing takes seconds.
     expect(Math.min(...timings)).toBeLessThan(50)
   })
 })

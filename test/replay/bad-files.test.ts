@@ -120,7 +120,7 @@ describe('a file that cannot be replayed', () => {
     [
       'has lost a run that posted nothing',
       fileOf([...people, space(1), message(1), outcome({ kind: 'RUN', runId: RUN })]),
-      'The run that the message 1 has started is missing: retention',
+      'The run that message 1 started is missing: retention',
     ],
     [
       'has a message of a run that is not in it',

@@ -90,7 +90,7 @@ const isOfAgent = (row: Row) => row['runId'] !== null
 const isText = (row: Row) => isOfAgent(row) && row['parts'][0]?.type === 'text'
 const isAda = (row: Row) => row['name']?.startsWith('Ada')
 const says = (text: string) => ({ parts: [{ type: 'text', text }] })
-/** The answer of a model in place of the first one. */
+/** The answer from a model in place of the first one. */
 const answers =
   (content: (part: Row) => object) =>
   ({ assistant }: Row) => ({ assistant: { ...assistant, content: [content(assistant.content[0])] } })

@@ -45,7 +45,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
     ['MENTION_CHAIN', 'RUN'],
     ['BROADCAST', 'DUPLICATE'],
   ] as const)(
-    'a form with a mention that is answered later, then under %s, wakes nobody again: %s',
+    'a form with a mention that is answered later, then under %s, does not wake the agent again: %s',
     async (routing, kind) => {
       const form = {
         name: 'form',
@@ -181,7 +181,7 @@ describe.each(RULE_STACKS)('handoffs, on the %s stack', (stack) => {
       input: { spaceId, text, ...(mention === undefined ? {} : { mention }) },
     })
 
-    test('mentionAgent works in the space of the last post, even in a run that began in no space', async () => {
+    test('mentionAgent works in the space of the last post, even in a run that began without an active space', async () => {
       const room = await openChainRoom(parley, ['Ada', 'Bob'], { Ada: SPACE_TOOLS, Bob: SPACE_TOOLS })
       room.plays(
         'Ada',

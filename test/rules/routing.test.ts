@@ -69,7 +69,7 @@ describe('decideWakes', () => {
       null,
     ],
     [
-      'wakes nobody by a root whose budget is spent',
+      'wakes no agent for a root whose budget is spent',
       fromHuman,
       room('BROADCAST', [{ ...bea, over: 'ROOT' }]),
       {},

@@ -64,7 +64,7 @@ describe('a standing grant', () => {
   })
 
   test.each<[object, string]>([
-    [{}, 'needs a bound'],
+    [{}, 'needs a limit'],
     [{ amountProperty: 'amount', maxCalls: 1 }, 'belong together'],
     [{ maxAmount: 3 }, 'belong together'],
     [{ maxAmount: 3, amountProperty: 'note' }, 'numeric property'],
@@ -74,7 +74,7 @@ describe('a standing grant', () => {
     [{ maxCalls: 0 }, 'whole number from 1'],
     [{ maxCalls: 1, expiresInSeconds: 0 }, 'from 1 to 2592000'],
     [{ maxCalls: 1, expiresInSeconds: 2_592_001 }, 'from 1 to 2592000'],
-  ])('a grant with the bounds %j is refused', (bounds, words) => {
+  ])('a grant with the limits %j is refused', (bounds, words) => {
     expect(() => checkBounds({ expiresInSeconds: 60, ...bounds }, SCHEMA)).toThrow(words)
   })
 
@@ -83,7 +83,7 @@ describe('a standing grant', () => {
     [{ maxCalls: 1_000_000 }],
     [{ maxAmount: 0.5, amountProperty: 'amount' }],
     [{ maxAmount: 5, amountProperty: 'count', maxCalls: null, inputSchema: null }],
-  ])('a grant with the bounds %j is accepted', (bounds) => {
+  ])('a grant with the limits %j is accepted', (bounds) => {
     expect(checkBounds({ ...bounds, expiresInSeconds: 2_592_000 }, SCHEMA)).toMatchObject(bounds)
   })
 })

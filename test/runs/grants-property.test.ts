@@ -53,7 +53,7 @@ describe.skipIf(!hasPostgres)('standing grants for which 50 calls race on two pr
     await one?.close()
   })
 
-  test('let no call exceed a bound, and count each call once (property)', async () => {
+  test('let no call exceed a limit, and count each call once (property)', async () => {
     const world = fc.record({
       grants: fc.array(bounds, { minLength: 1, maxLength: 3 }),
       calls: fc.array(inputs, { minLength: CALLS, maxLength: CALLS }),

@@ -51,7 +51,7 @@ describe.each(RULE_STACKS)('a run on the %s stack', (stack) => {
     expect(parley.models.refusals).toEqual([])
   })
 
-  test('fails with the error of the provider, without its secrets, and the space continues', async () => {
+  test('fails with the error from the provider, without its secrets, and the space continues', async () => {
     const { human, space } = await parley.room('Bob')
     parley.models.script(() => [{ error: 'Incorrect API key provided: sk-verysecret123.', status: 401 }])
     const first = await parley.send(human, space.id, 'Hello')

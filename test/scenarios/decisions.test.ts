@@ -111,7 +111,7 @@ describe.each(RULE_STACKS)('shared decisions, on the %s stack', (stack) => {
     await play.parley.runWhen(runId!)
     expect(play.service.calls).toEqual([{ key: call.id, input: { amount: 10 } }])
     const { instructions: before } = await play.parley.models.request(({ step }) => step === 0)
-    expect(before).toContain('- People must approve calls of refund (2 must agree): ')
+    expect(before).toContain('- People must approve calls to refund (2 must agree): ')
     const { instructions } = await play.parley.models.request(({ step }) => step === 1)
     expect(instructions).toContain(
       `- refund (id: ${call.id}): approved by "Bob", "Alice", with another input than yours: {"amount":10}`,

@@ -99,7 +99,7 @@ describe.each(PLACES)('seed 002 $place, on the $stack stack', ({ stack, place })
     const input = { name, routing: 'MENTION_CHAIN', memberIds, confidential }
     const { space } = await answerOf<{ space: { id: string; name: string } }>(client, CREATE_SPACE, { input })
     if (isPlain) return space
-    // The first message wakes nobody.
+    // The first message does not wake any agent.
     const first = { spaceId: space.id, text: 'The thread hangs on this.' }
     const { sentMessage } = await answerOf<{ sentMessage: { id: string } }>(client, SEND, { input: first })
     roots.set(space.id, sentMessage.id)

@@ -25,7 +25,7 @@ describe.each(RULE_STACKS)('notices, on the %s stack', (stack) => {
       return row?.count === 0
     })
 
-  test('a human has defaults, which they can change within bounds; a viewer that is not a human has none', async () => {
+  test('a human has defaults, which they can change within limits; a viewer that is not a human has none', async () => {
     const [alice] = await people('Alice')
     const space = await play.stage.space('Room', [alice!], { routing: 'BROADCAST' })
     const { data } = await alice!.client.ask<Read>(SETTINGS)

@@ -34,7 +34,7 @@ describe('an operation that takes more than 30 s', () => {
     const refused = {
       __typename: 'RateLimitedError',
       code: 'RATE_LIMITED',
-      message: 'The operation takes too long: this mutation was not started. Send fewer mutations in one operation.',
+      message: 'The operation took too long: this mutation was not started. Send fewer mutations in one operation.',
     }
     expect(data).toEqual({ first: { __typename: 'SendMessagePayload' }, second: refused, third: refused })
     expect(

@@ -36,7 +36,7 @@ export interface ChainRoom<Names extends string> {
   /** `<name> <status>` of every run of the room's agents, in order. */
   story(): Promise<string[]>
   runs(): Promise<Run[]>
-  /** The calls of a tool, in order. */
+  /** The calls to a tool, in order. */
   calls(toolName: string): Promise<ToolCall[]>
   /** `<name> <kind>` of the outcomes of a message. */
   outcomes(messageId: string): Promise<string[]>

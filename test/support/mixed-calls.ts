@@ -25,7 +25,7 @@ export const SHOP_TOOLS = [
   tool('close_account', { customer: { type: 'string' } }, { alwaysAsk: true }),
 ]
 
-/** The bounds of grants that people propose on the first call of a tool. */
+/** The limits of grants that people propose on the first call to a tool. */
 export const SHOP_BOUNDS: Record<string, JsonObject> = {
   refund: {
     inputSchema: { properties: { amount: { maximum: 40 } } },

@@ -16,8 +16,8 @@ export interface PlainSubscription {
 }
 
 /**
- * `spaceMessages` by its definition: follows the log for one viewer, and executes each event for that viewer
- * separately. It shares nothing with other subscriptions, and no code with the server's delivery.
+ * `spaceMessages` by its definition: follows the log for one viewer, and executes the operation on each
+ * event for that viewer alone. Shares nothing with other subscriptions, and no code with the server's delivery.
  */
 export function reexecute(
   { domain, platform }: Pick<Application, 'domain' | 'platform'>,

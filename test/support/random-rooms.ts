@@ -158,7 +158,7 @@ export async function playRooms(parley: TestApplication, rooms: RandomRooms): Pr
   const isIdle = async () => {
     const agentId = { in: players.map(({ id }) => id) }
     const living = await prisma.run.count({ where: { agentId, status: { in: ['QUEUED', 'RUNNING'] } } })
-    // A quiet event, such as a deletion, wakes nobody: it waits for the agent's next cycle.
+    // A quiet event, such as a deletion, does not wake the agent: it waits for the agent's next cycle.
     const events = await prisma.inboxEvent.count({ where: { agentId, doneAt: null, retryAt: null, quiet: false } })
     return living + events === 0
   }

@@ -28,7 +28,7 @@ const ROUTINGS = ['BROADCAST', 'MENTION_CHAIN', 'ADMIN', 'MENTION_CHAIN'] as con
  * People, agents and spaces in the real engine, and a model that tries everything: it enters, reads, posts everything
  * that it has ever read wherever it can, delegates it, asks about it, remembers it, plans it, and passes it to external tools. People
  * join and leave, reply, decide, and read everything that they may see, and so does a service. Steps are the actions of
- * people and the calls of the model.
+ * people and the calls to the model.
  * @returns the texts that reached anybody other than their recipients
  */
 export async function playSecrets(

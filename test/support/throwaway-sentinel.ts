@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { startThrowawayRedis, type ThrowawayRedis } from './throwaway-redis.ts'
 import { until } from './until.ts'
 
-/** The name that the Sentinels have for the master. */
+/** The name under which the Sentinels monitor the master. */
 export const MASTER_NAME = 'rooms'
 const SENTINELS = 3
 const QUORUM = 2

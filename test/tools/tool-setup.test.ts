@@ -114,7 +114,7 @@ describe('admins set up tools', () => {
       ])
     })
 
-    test('repeats the error of a server that requires credentials, or is down', async () => {
+    test('repeats the error from a server that requires credentials, or is down', async () => {
       mcp.authorization = SECRET
       const refused = await connect({
         server: { name: 'math', url: mcp.url, headers: { authorization: 'Bearer wrong-key' } },

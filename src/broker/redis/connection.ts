@@ -15,8 +15,9 @@ const CONNECT_TIMEOUT_MS = 2000
 const WATCH_INTERVAL_MS = 5000
 
 /**
- * A connection to one server, or to all masters of a cluster, that reconnects forever. It does not queue commands while
- * it is down and does not resend any: a command whose response was lost rejects, and `call` decides whether to retry.
+ * A connection to one server, or to all masters of a cluster, that reconnects forever. While the connection is down, it
+ * does not queue commands, and it never resends any: a command whose response was lost rejects, and `call` decides
+ * whether to retry.
  */
 export interface RedisConnection extends RedisCalls {
   readonly redis: Redis | Cluster
@@ -220,13 +221,13 @@ class TimeoutError extends Error {}
 /** Redis returned an error that a retry does not resolve. */
 export class RedisRefusesError extends LogUnavailableError {
   constructor(cause: unknown) {
-    super(`Redis refuses: ${messageOf(cause)}`, { cause })
+    super(`Redis refused the call: ${messageOf(cause)}`, { cause })
   }
 }
 
 /**
- * Whether an error is transient: all connection errors, and errors of a server that starts, fails over or is
- * busy.
+ * Whether an error is transient. True for connection errors, and for errors from a server that is starting, failing
+ * over or busy.
  */
 function isPassing(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof TypeError) return false

@@ -56,7 +56,7 @@ export function createSafePubSub(routes: ChannelRoutes, logger: BrokerLogger, on
       const subscribed = pubSub.subscribe(channel, (payload: unknown) => {
         if (!isListening) return
         if (typeof payload !== 'object' || payload === null) {
-          logger.warn({ channel }, 'ignored a message on a Redis channel that is not JSON') // 7
+          logger.warn({ channel }, 'ignored a Redis channel message that is not JSON') // 7
           return
         }
         try {

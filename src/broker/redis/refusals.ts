@@ -5,36 +5,39 @@ const NO_TLS = 'if it does not expect TLS, use redis:// instead of rediss://'
 /** Errors of Redis, and what an operator can do about each. The first match is used. */
 const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
   [/sentinel.*(WRONGPASS|NOAUTH)/, 'set sentinel_password (and sentinel_username) in the URL'],
-  [/sentinel.*(invalid reply: null|No such master)/, 'set ?name= to the name that the Sentinels have for the master'],
+  [
+    /sentinel.*(invalid reply: null|No such master)/,
+    'set ?name= to the name under which the Sentinels monitor the master',
+  ],
   [
     /connect to sentinel/,
     'check the hosts and ports of the Sentinels, and whether they expect TLS (rediss+sentinel://)',
   ],
   [/WRONGPASS|invalid password/, 'check the user and password in the URL, and percent-encode special characters'],
   [/NOAUTH/, 'put the password in the URL: redis://:password@host'],
-  [/NOPERM.*channel|access.*channel/i, 'allow the user the channels: ACL SETUSER <user> &parley:*'],
+  [/NOPERM.*channel|access.*channel/i, 'give the user access to the channels: ACL SETUSER <user> &parley:*'],
   [
     /NOPERM|ACL failure|no permissions|can't run this command/i,
-    'allow the user all commands on its keys and channels: ACL SETUSER <user> ~parley:* &parley:* +@all',
+    'give the user access to all commands, and to the keys and channels of Parley: ACL SETUSER <user> ~parley:* &parley:* +@all',
   ],
   [/READONLY/, 'this is a read-only replica: use the address of the master, or redis+sentinel://, which follows it'],
   [/MASTERDOWN/, 'this is a replica without its master: use the address of the master'],
   [/DB index is out of range|invalid DB index/i, 'use a smaller database number, or raise `databases` in redis.conf'],
-  [/SELECT is not allowed/i, 'a cluster has only database 0: leave the database out of the URL'],
+  [/SELECT is not allowed/i, 'a cluster has only database 0: remove the database from the URL'],
   [/cluster support disabled/, 'these servers are not nodes of a cluster: give one address'],
   [/MOVED|CROSSSLOT/, 'this is a node of a cluster: list its nodes, redis://a:7000,b:7001'],
   [/evicts keys/, 'set maxmemory-policy to noeviction: events would be lost'],
   [/OOM/, 'give it more memory (maxmemory)'],
   [/MISCONF|NOREPLICAS/, 'it accepts no writes: check the log of Redis'],
-  [/unknown command|unknown subcommand/i, 'Parley needs Redis 7 or newer, or Valkey, with all commands'],
+  [/unknown command|unknown subcommand/i, 'Parley needs Redis 7 or newer, or Valkey, with all commands enabled'],
   [/wrong version number|packet length too long/i, NO_TLS],
-  [/self.signed|unable to (get|verify)|certificate/i, 'name the certificate of its authority in NODE_EXTRA_CA_CERTS'],
+  [/self.signed|unable to (get|verify)|certificate/i, 'set NODE_EXTRA_CA_CERTS to the file of its CA certificate'],
 ]
 
 /** Messages of ioredis for a connection that the server closed without a response, as a server that expects TLS does. */
 const ENDED_EARLY = /Stream isn't writeable|Connection is closed|Protocol error, got "\\u0015"|ECONNRESET/
 const ENDED_EARLY_WORDS =
-  'it ends the connection before it answers; if it expects TLS, write rediss:// instead of redis://'
+  'it closed the connection without a response; if it expects TLS, use rediss:// instead of redis://'
 
 /** The startup error when Redis cannot be used: one line that names REDIS_URL and what to do, without a secret. */
 export function unusable(target: RedisTarget, fault: string | null): Error {

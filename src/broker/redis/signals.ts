@@ -33,7 +33,7 @@ export function createRedisSignals({ commands, channels, writer }: RedisSignalsP
         logger.warn({ channel, error: messageOf(error) }, 'could not publish a signal; receivers will poll instead')
       return
     }
-    if (lost > 0) logger.info({ lost }, 'Redis publishes signals again')
+    if (lost > 0) logger.info({ lost }, 'publishing signals through Redis works again')
     lost = 0
   }
 

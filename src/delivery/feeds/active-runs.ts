@@ -1,7 +1,7 @@
 // Stage for speed: caches the active runs of watched agents and updates them from signals. To remove it, return null
 // from `of`: the database is then read for each event. Gain: 4.7 fewer of 12.5 statements for a run that one client
-// watches, and 70 instead of 60 runs a second (docs/decisions/delivery-stages.md). The bound of `bench/durable-runs`
-// needs it.
+// watches, and 70 instead of 60 runs a second (docs/decisions/delivery-stages.md). The limit of `bench/durable-runs`
+// needs this stage.
 import DataLoader from 'dataloader'
 import { agentChannel, type ChangedRun } from '../../broker/topics.ts'
 import type { Domain } from '../../graphql/domain.ts'

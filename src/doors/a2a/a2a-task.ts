@@ -45,7 +45,7 @@ function partsOf({ outcomes, pending }: Task, state: TaskState, maxBytes: number
     .filter(({ runStatus, kind }) => runStatus !== 'COMPLETED' || kind === 'SKIPPED')
     .map(({ agent, kind, runStatus, error }) => `${agent.name}: ${error ?? runStatus ?? kind}`)
   const summaries = outcomes.flatMap(({ summary }) => summary ?? [])
-  if (outcomes.length === 0) lines.push('The message woke no agent.')
+  if (outcomes.length === 0) lines.push('The message did not wake any agent.')
   return firstInBytes(
     [...summaries, ...lines].map((text) => ({ text })),
     maxBytes,

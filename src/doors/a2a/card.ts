@@ -15,7 +15,7 @@ export interface Described {
 export const SERVER: Described = {
   id: 'spaces',
   name: 'Parley',
-  description: 'Spaces of people and agents. Name a space as contextId.',
+  description: 'Spaces that people and agents share. Pass the id of a space as contextId.',
 }
 
 /** Returns the agent card of an agent, a space or the server. `url`: the URL of its JSON-RPC interface. */
@@ -39,7 +39,7 @@ export function cardOf({ id, name, description }: Described, url: string): objec
         },
         {
           uri: MESSAGE_ONCE_EXTENSION,
-          description: 'A message that is sent again with the same messageId takes effect once.',
+          description: 'A message that is sent again with the same messageId takes effect only once.',
           required: false,
         },
       ],

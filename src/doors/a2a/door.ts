@@ -56,7 +56,7 @@ const STREAMING: ReadonlySet<string> = new Set(['SendStreamingMessage', 'Subscri
 
 /** Advice for requests that concern a task that has ended. */
 const READ = 'use GetTask.'
-const CONTINUE = 'send a message of the same context without taskId.'
+const CONTINUE = 'send a message in the same context without taskId.'
 
 type Params = Record<string, unknown>
 interface Sent {
@@ -126,7 +126,7 @@ export function createA2aDoor({
     const input = { agentId, payload: { text }, idempotencyKey, ...serviceName }
     const { run: started } = await mutate<{ run: { id: string } | null }>(caller, TRIGGER_AGENT, input)
     if (started !== null) return started.id
-    throw new A2aError('UNSUPPORTED_OPERATION', 'The agent got the message into its inbox; there is no task.')
+    throw new A2aError('UNSUPPORTED_OPERATION', 'The message is in the inbox of the agent, so there is no task.')
   }
 
   async function spaceOf(target: Target, caller: Caller, contextId: string): Promise<string> {
@@ -457,7 +457,7 @@ function filterOf(target: Target, { contextId, status, statusTimestampAfter }: P
     throw new A2aError('INVALID_PARAMS', 'The filter `statusTimestampAfter` is not supported: leave it out.')
   const isContextKnown = contextId === undefined || contextId === null || typeof contextId === 'string'
   if (!isContextKnown || (target.type === 'space' && contextId && contextId !== target.id))
-    throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of a space of this URL.')
+    throw new A2aError('INVALID_PARAMS', '`contextId` must be the id of the space that this URL names.')
   if (isGiven(status) && !(typeof status === 'string' && Object.hasOwn(RUNS_OF, status)))
     throw new A2aError('INVALID_PARAMS', `\`status\` must be one of ${Object.keys(RUNS_OF).join(', ')}.`)
   return {

@@ -222,7 +222,7 @@ export class Following {
   }
 }
 
-const SHUT_DOWN = new DoorError('UNAVAILABLE', 'The server shuts down: continue with SubscribeToTask.', {
+const SHUT_DOWN = new DoorError('UNAVAILABLE', 'The server is shutting down: continue with SubscribeToTask.', {
   retryAfterMs: TICK_MS,
 })
 const noTask = () => notFound('The task no longer exists, or you may not see it.')

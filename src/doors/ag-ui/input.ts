@@ -4,7 +4,7 @@ import { decodeCursor } from '../../broker/cursor.ts'
 import { badInput } from '../exchange.ts'
 import { resultId } from './messages.ts'
 
-/** A request of a client. Its history is divided into what is new and what the client already has. */
+/** A request from a client. Its history is divided into what is new and what the client already has. */
 export interface RunInput {
   threadId: string
   runId: string
@@ -42,7 +42,9 @@ export function readRunInput(body: unknown): RunInput {
   const parsed = RunAgentInputSchema.safeParse(body)
   if (!parsed.success) {
     const [issue] = parsed.error.issues
-    throw badInput(`The body is no RunAgentInput: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
+    throw badInput(
+      `The body is not a valid RunAgentInput: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim(),
+    )
   }
   const input = parsed.data as RunAgentInput
   checkVersion(input.protocolVersion)
@@ -82,7 +84,10 @@ function checkLengths(body: unknown): void {
   if (count <= MOST_ENTRIES)
     for (const message of messages) count += listIn(message, 'content').length + listIn(message, 'toolCalls').length
   if (count > MOST_ENTRIES)
-    throw badInput(`The body has too many messages, tools, context and parts: at most ${MOST_ENTRIES}.`, 'messages')
+    throw badInput(
+      `The body has too many messages, tools, context and parts: at most ${MOST_ENTRIES} in total.`,
+      'messages',
+    )
 }
 
 function listIn(value: unknown, field: string): readonly unknown[] {

@@ -43,7 +43,7 @@ export function resultOf({ status, output, error }: ShownCall, maxBytes: number)
 const inBytes = (text: string, maxBytes: number): string =>
   jsonBytes(text) <= maxBytes ? text : JSON.stringify({ error: { code: 'TOO_LARGE', message: TOO_LARGE } })
 
-const TOO_LARGE = 'Too long for an event: read it with GraphQL.'
+const TOO_LARGE = 'The text is too long for an event: read it with GraphQL.'
 
 /** Returns the text that represents a file. */
 export const fileText = ({ id, name, mediaType }: { id: string; name: string; mediaType: string }): string =>

@@ -105,7 +105,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
    */
   async function resume(exchange: McpExchange, taskId: string, responses: InputResponses): Promise<boolean> {
     const task = await tasks.read(exchange.caller, taskId)
-    if (task === null) throw invalid('`requestState` refers to nothing that you may see.')
+    if (task === null) throw invalid('`requestState` refers to an object that does not exist, or that you may not see.')
     const dismissed = await answerCalls(exchange.caller, task.pending, responses)
     return dismissed.size > 0
   }
@@ -115,8 +115,8 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
     if (!parsed.success) throw badInput(`Invalid input: ${z.prettifyError(parsed.error)}`)
     const state = context.mcpReq.requestState<unknown>()
     if (state !== undefined) {
-      if (!WAITING_TOOLS.includes(name)) throw invalid(`${name} takes no \`requestState\`.`)
-      if (typeof state !== 'string') throw invalid('`requestState` must be what the server sent.')
+      if (!WAITING_TOOLS.includes(name)) throw invalid(`${name} does not accept \`requestState\`.`)
+      if (typeof state !== 'string') throw invalid('`requestState` must be the value that the server sent.')
       const responses = isObject(context.mcpReq.inputResponses) ? context.mcpReq.inputResponses : {}
       const dismissed = await resume(exchange, state, responses)
       const { waitSeconds } = parsed.data as { waitSeconds?: number }
@@ -156,7 +156,7 @@ function reportProgress({ mcpReq }: ServerContext, { outcomes, waiting }: Task):
   if (token === undefined) return
   const progress = outcomes.filter(({ runStatus }) => runStatus !== null && isEndedRun(runStatus)).length
   const states = outcomes.map(({ agent, runStatus, kind }) => `${agent.name}: ${runStatus ?? kind}`).join(', ')
-  const words = waiting === 0 ? states : `${states} (${waiting} calls wait for an answer)`
+  const words = waiting === 0 ? states : `${states} (${waiting} calls are waiting for an answer)`
   const message = cut(words, LONGEST_PROGRESS)
   const params = { progressToken: token, progress, total: outcomes.length, message }
   void mcpReq.notify({ method: 'notifications/progress', params }).catch(() => {})

@@ -28,7 +28,7 @@ export function taskFields(
 
 function messageOf({ status, outcomes, waiting }: Pick<Task, 'status' | 'outcomes' | 'waiting'>): string {
   const states = outcomes.map(({ agent, runStatus, kind }) => `${agent.name}: ${runStatus ?? kind}`)
-  const who = states.length === 0 ? 'The message woke no agent' : states.join(', ')
+  const who = states.length === 0 ? 'The message did not wake any agent' : states.join(', ')
   if (waiting === 0 || status === 'completed' || status === 'cancelled') return `${who}.`
-  return `${who}. ${waiting} calls wait for an answer: see the tool list_pending.`
+  return `${who}. ${waiting} calls are waiting for an answer: see the tool list_pending.`
 }

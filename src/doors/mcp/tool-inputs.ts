@@ -40,7 +40,7 @@ export const TOOLS = {
     description: 'Lists the spaces that you may read, newest first: id, name, members, routing and unread messages.',
     input: z.strictObject({
       limit: page(50, 20),
-      after: z.string().optional().describe('`nextCursor` of the last page.'),
+      after: z.string().optional().describe('`nextCursor` from the previous page.'),
     }),
     annotations: READS,
   },
@@ -49,7 +49,7 @@ export const TOOLS = {
     description:
       'Reads messages of a space, oldest first: the newest ones, or those before or after a message. `streamCursor` is the position up to which the answer contains everything; every other interface of the server continues from it.',
     input: z.strictObject({
-      spaceId: id('A space of `list_spaces`.'),
+      spaceId: id('The id of a space from `list_spaces`.'),
       limit: page(100, 50),
       before: id('A message id: older messages.').optional(),
       after: id('A message id: newer messages.').optional(),
@@ -63,7 +63,7 @@ export const TOOLS = {
       query: z.string().min(1).max(500),
       spaceId: id('Only in this space.').optional(),
       limit: page(50, 20),
-      after: z.string().optional().describe('`nextCursor` of the last page.'),
+      after: z.string().optional().describe('`nextCursor` from the previous page.'),
     }),
     annotations: READS,
   },
@@ -72,7 +72,7 @@ export const TOOLS = {
     description:
       'Posts a message in a space as you, and waits for the agents that it wakes. Returns their answers, or a task or the state so far if they need longer.',
     input: z.strictObject({
-      spaceId: id('A space of `list_spaces`.'),
+      spaceId: id('The id of a space from `list_spaces`.'),
       text: z.string().min(1),
       mentionedIds: z
         .array(id('A member.'))
@@ -109,21 +109,22 @@ export const TOOLS = {
     description:
       'Approves or denies a tool call that waits for a decision. Ask the user first: an approved call is executed.',
     input: z.strictObject({
-      toolCallId: id('A call of `list_pending`.'),
+      toolCallId: id('The id of a call from `list_pending`.'),
       approve: z.boolean(),
       reason: z.string().optional(),
       input: z.unknown().optional().describe('Replaces the input of the call. Earlier approvals lapse.'),
       inputDigest: z
         .string()
         .optional()
-        .describe('`inputDigest` of `list_pending`, so that only the input that you saw is approved.'),
+        .describe('`inputDigest` from `list_pending`, so that only the input that you saw is approved.'),
     }),
     annotations: DECIDES,
   },
   submit_result: {
     title: 'Submit a result',
-    description: 'Submits the result of a tool call that waits for one. It must match the schema of `list_pending`.',
-    input: z.strictObject({ toolCallId: id('A call of `list_pending`.'), result: z.unknown() }),
+    description:
+      'Submits the result of a tool call that waits for one. The result must match the schema from `list_pending`.',
+    input: z.strictObject({ toolCallId: id('The id of a call from `list_pending`.'), result: z.unknown() }),
     annotations: ADDS,
   },
   stop_run: {

@@ -149,7 +149,7 @@ export function textOfOutput({ outcomes, replies, isCut }: TaskOutput, isFinishe
       const state = runStatus === null ? kind : `${runStatus}${kind === 'RUN' ? '' : `, ${kind}`}`
       return `[${agent.name}: ${state}${error === null ? '' : `: ${error}`}]${summary === null ? '' : ` ${summary}`}`
     })
-  if (outcomes.length === 0) others.push('[The message woke no agent.]')
+  if (outcomes.length === 0) others.push('[The message did not wake any agent.]')
   if (isCut) others.push('[There are more replies: read them with `read_messages`.]')
   if (!isFinished) others.push('[Not finished yet: read the rest with `read_messages`, or see `list_pending`.]')
   return [...lines, ...others].join('\n\n')

@@ -60,7 +60,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
   ): Promise<{ spaceId: string; repeats: string | null; isNew: boolean }> {
     if (previousId !== null)
       return { spaceId: (await findTurn(caller, previousId)).spaceId, repeats: null, isNew: false }
-    if (agentId === null) throw badInput('model is required: use an id of GET /v1/models.', 'model')
+    if (agentId === null) throw badInput('model is required: use an id from GET /v1/models.', 'model')
     const found = known === null ? null : await conversing.continued(caller, { agentId, ...known, next: text })
     if (found !== null) return { ...found, isNew: false }
     const opened = await conversing.open(caller, { agentId, thread, name: nameOf(text) })
@@ -249,7 +249,7 @@ const REPEATED_SHARE = 0.5
 function checkRepeated({ model, instructions, metadata, tools }: ResponseRequest, maxResponseBytes: number): void {
   const most = Math.floor(maxResponseBytes * REPEATED_SHARE)
   if (jsonBytes([model, instructions, metadata, tools]) > most)
-    throw badInput(`model, instructions, metadata and tools may have at most ${most} bytes together.`)
+    throw badInput(`model, instructions, metadata and tools may have at most ${most} bytes in total.`)
 }
 
 const LONGEST_KEY = 190

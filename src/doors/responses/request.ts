@@ -50,7 +50,7 @@ function common(fields: Fields) {
   const model = textField(fields, 'model')
   const agentId = AGENT_ID.exec(model ?? '')?.[0] ?? null
   if (model !== null && agentId === null)
-    throw badInput(`There is no model ${JSON.stringify(model.slice(0, 100))}: use an id of GET /v1/models.`, 'model')
+    throw badInput(`There is no model ${JSON.stringify(model.slice(0, 100))}: use an id from GET /v1/models.`, 'model')
   return {
     model,
     agentId,
@@ -66,7 +66,7 @@ export function readResponseRequest(body: unknown): ResponseRequest {
   const { model, agentId, ...others } = common(fields)
   const previousId = textField(fields, 'previous_response_id')
   if (agentId === null && previousId === null)
-    throw badInput('model is required: use an id of GET /v1/models.', 'model')
+    throw badInput('model is required: use an id from GET /v1/models.', 'model')
   const { input } = fields
   const turns = typeof input === 'string' ? [{ role: 'user' as const, text: input }] : turnsIn(input, 'input')
   return {
@@ -83,7 +83,7 @@ export function readResponseRequest(body: unknown): ResponseRequest {
 export function readChatRequest(body: unknown): ResponseRequest {
   const fields = readFields(body)
   const { model, agentId, ...others } = common(fields)
-  if (agentId === null) throw badInput('model is required: use an id of GET /v1/models.', 'model')
+  if (agentId === null) throw badInput('model is required: use an id from GET /v1/models.', 'model')
   const options = fields['stream_options']
   const includesUsage = typeof options === 'object' && options !== null && 'include_usage' in options
   return {
@@ -141,8 +141,7 @@ function newestOf(turns: readonly SaidTurn[], field: string): Pick<ResponseReque
   const said = turns.filter(({ role }) => role !== 'other')
   const end = said.findLastIndex(({ role }) => role === 'assistant')
   const text = textOf(said.slice(end + 1))
-  if (said.length === end + 1 || text.trim() === '')
-    throw badInput(`${field} must end with a message of the user.`, field)
+  if (said.length === end + 1 || text.trim() === '') throw badInput(`${field} must end with a user message.`, field)
   checkMessageText(text, field)
   if (end === -1) return { text, known: null }
   const before = said.slice(0, end + 1)
@@ -164,10 +163,10 @@ const MOST_METADATA = 16
 function metadataIn(value: unknown): Record<string, string> {
   if (value === undefined || value === null) return {}
   if (typeof value !== 'object' || Array.isArray(value))
-    throw badInput('metadata must be an object of strings.', 'metadata')
+    throw badInput('metadata must be an object whose values are strings.', 'metadata')
   const entries = Object.entries(value)
   if (entries.length > MOST_METADATA || entries.some(([, text]) => typeof text !== 'string'))
-    throw badInput(`metadata must be an object of at most ${MOST_METADATA} strings.`, 'metadata')
+    throw badInput(`metadata must be an object with at most ${MOST_METADATA} values, all strings.`, 'metadata')
   return Object.fromEntries(entries) as Record<string, string>
 }
 

@@ -134,6 +134,6 @@ function wordsAbout(exchange: Exchange, waiting: readonly PendingCall[]): Item[]
   if (others === 0) return words
   return [
     ...words,
-    { id: 'msg_more', text: `${others} more calls wait. ${exchange.linkTo('/waiting')}`, isComplete: true },
+    { id: 'msg_more', text: `${others} more calls are waiting. ${exchange.linkTo('/waiting')}`, isComplete: true },
   ]
 }

@@ -162,18 +162,12 @@ function endOf(request: IncomingMessage): Promise<void> {
 function checkEncoding({ headers }: IncomingMessage): void {
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (coding !== '' && coding !== 'identity')
-    throw new BodyRefusedError(
-      415,
-      `Send the body without Content-Encoding: the server does not decode ${quoted(coding)}.`,
-    )
+    throw new BodyRefusedError(415, `Unsupported Content-Encoding ${quoted(coding)}: send the body without it.`)
   const parameters = headers['content-type']?.split(';').slice(1) ?? []
   for (const parameter of parameters) {
     const [, charset] = /^\s*charset\s*=\s*"?([^"]*?)"?\s*$/i.exec(parameter) ?? []
     if (charset !== undefined && !/^utf-?8$/i.test(charset.trim()))
-      throw new BodyRefusedError(
-        415,
-        `Encode the body as UTF-8: the server does not read the charset ${quoted(charset)}.`,
-      )
+      throw new BodyRefusedError(415, `Unsupported charset ${quoted(charset)}: encode the body as UTF-8.`)
   }
 }
 

@@ -169,7 +169,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         signal.throwIfAborted()
         if (open.has(response)) return
         if (unanswered.isDraining() && !isServedWhileDraining)
-          throw new DoorError('UNAVAILABLE', 'The server shuts down. Send the request again.')
+          throw new DoorError('UNAVAILABLE', 'The server is shutting down. Send the request again.')
         const leave = places.take(viewer, count)
         if (leave === null)
           throw new DoorError(
@@ -261,7 +261,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
     response.once('close', () => unanswered.delete(response))
     const onError = (error: unknown) => fail(door, { request, response }, error)
     try {
-      if (!origins.allows(request)) throw new DoorError('FORBIDDEN', 'Pages of this origin may not use the server.')
+      if (!origins.allows(request)) throw new DoorError('FORBIDDEN', 'Pages from this origin may not use the server.')
       if (request.method === 'OPTIONS') return preflight(request, response)
       const viewer = await viewerOf(request)
       const handle = () => door.handle(exchangeOf(request, response, { door, prefix, viewer }))
@@ -289,7 +289,8 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
 }
 
 // Clients automatically retry requests after status 503, although the message may have been posted.
-const SHUT_DOWN = 'The server shuts down. The message may have been posted: read the conversation before you try again.'
+const SHUT_DOWN =
+  'The server is shutting down. The message may have been posted: read the conversation before you try again.'
 
 /** Counts the open streams and calls of each viewer. */
 function createPlaces(mostPerViewer: number) {

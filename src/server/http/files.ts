@@ -271,8 +271,7 @@ function cutOffSignal(request: IncomingMessage, response: ServerResponse): Abort
     controller.abort()
     // The client of a refused upload has already got its response, so the connection is closed.
     if (response.headersSent) request.destroy()
-    else
-      sendJson(response, 408, { error: 'The upload has paused for too long: send it again.' }, { connection: 'close' })
+    else sendJson(response, 408, { error: 'The upload paused for too long: send it again.' }, { connection: 'close' })
   })
   return controller.signal
 }

@@ -65,7 +65,7 @@ export function useJsonOnly(): Plugin {
       const request = (args.contextValue as { request?: Request }).request
       const operation = getOperationAST(args.document, args.operationName)
       if (request?.method === 'GET' && operation?.operation !== 'query') {
-        throw topLevelError('BAD_USER_INPUT', 'A GET request runs queries only.', { status: 405 })
+        throw topLevelError('BAD_USER_INPUT', 'A GET request can run only queries.', { status: 405 })
       }
     },
   }

@@ -111,7 +111,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
       return sendNoticePage(response, {
         status: 404,
         title: 'Nothing to connect',
-        text: ['No call waits for you here: the call has continued or ended, or the link is for another person.'],
+        text: ['No call is waiting for you: the call has continued or ended, or the link is for another person.'],
         links: [home],
       })
     const { agentName, serverName } = connection
@@ -120,7 +120,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
         status: 200,
         title: `Connect to "${serverName}"?`,
         text: [
-          `The agent "${agentName}" wants to use the MCP server "${serverName}" with your own authorization. Another site opened this page: continue only if you wanted this.`,
+          `The agent "${agentName}" wants to use the MCP server "${serverName}" with your own authorization. Another site opened this page: continue only if you want to connect.`,
         ],
         links: [{ href: `${publicUrl.basePath}${CONNECT_PATH}${toolCallId}`, label: `Connect to "${serverName}"` }],
       })
@@ -139,7 +139,7 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
       return sendNoticePage(response, {
         status: 200,
         title: 'You are connected',
-        text: [`You were connected to the MCP server "${connection.serverName}" before. The agent continues.`],
+        text: [`You were already connected to the MCP server "${connection.serverName}". The agent continues.`],
         links: [home],
       })
     }

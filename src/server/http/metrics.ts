@@ -24,7 +24,7 @@ export function createMetrics({ others, signIns, sockets, followed }: MetricsPar
   gauge(
     registry,
     'parley_refused_sign_ins',
-    'Sign-ins that this process has refused since it started.',
+    'Sign-ins that this process has rejected since it started.',
     signIns.refused,
   )
   gauge(

@@ -155,21 +155,21 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
       return {
         status: 400,
         title: 'This sign-in is no longer valid',
-        text: ['The sign-in has expired, was already used, or was begun in another browser. Begin again.'],
+        text: ['The sign-in has expired, was already used, or was started in another browser. Start again.'],
       }
     case 'expired':
       return {
         status: 400,
         title: 'This sign-in is no longer valid',
-        text: [`${label} says that it has expired or was already used. Begin again.`],
+        text: [`${label} reports that the sign-in has expired or was already used. Start again.`],
       }
     case 'refused':
       return {
         status: 403,
         title: `${label} did not sign you in`,
         text: [
-          'You refused, or your account may not use this server.',
-          'Try again and agree. If that does not help, ask an admin of this server to give your account access.',
+          'You declined, or your account may not use this server.',
+          'Try again, and give your consent. If that does not help, ask an admin of this server to give your account access.',
         ],
       }
     case 'unreachable':
@@ -177,7 +177,7 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         status: 503,
         title: `${label} cannot be reached`,
         text: [
-          'The identity provider does not respond, or returned an error. Try again in a minute.',
+          'The identity provider did not respond, or returned an error. Try again in a minute.',
           'If you have a token or an invitation, it still works on the sign-in page. If the problem persists, tell an admin of this server.',
         ],
       }
@@ -186,16 +186,16 @@ function pageOf(reason: Reason, label: string): { status: number; title: string;
         status: 502,
         title: 'The clocks differ',
         text: [
-          `The times that ${label} states do not match the clock of this server. Try again.`,
+          `The times that ${label} reports do not match the clock of this server. Try again.`,
           'If that does not help, ask the operator of this server to check its clock.',
         ],
       }
     case 'invalid':
       return {
         status: 400,
-        title: `The response of ${label} is not valid`,
+        title: `The response from ${label} is not valid`,
         text: [
-          'The response was not made for this sign-in, so nobody was signed in. Begin again.',
+          'The response was not made for this sign-in, so nobody was signed in. Start again.',
           'If that does not help, ask the operator of this server to check its log.',
         ],
       }

@@ -28,7 +28,7 @@ function tellOfItsEnd(logger: Logger, ...[request, response]: Parameters<Handler
   const told = logger.child(logContext() ?? {})
   response.once('close', () => {
     const ms = Math.round(performance.now() - since)
-    told.debug({ method, path: pathToTell(request), status: response.statusCode, ms }, 'a request was answered')
+    told.debug({ method, path: pathToTell(request), status: response.statusCode, ms }, 'answered a request')
   })
 }
 

@@ -38,7 +38,7 @@ export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHea
   const url = isObject(ours) && typeof ours['url'] === 'string' ? ours['url'] : null
   if (url === null)
     throw badCard('it lists no interface for A2A 1.0 over JSON-RPC, the only one that this server supports')
-  if (url.length > LONGEST_URL || !URL.canParse(url)) throw badCard('the address of its interface is not a URL')
+  if (url.length > LONGEST_URL || !URL.canParse(url)) throw badCard('the URL of its interface is not valid')
   if (hasHeaders && new URL(url).origin !== new URL(cardUrl).origin)
     throw badCard(
       'its interface has another origin than the card, and the headers are only for the origin of the card: use a card from the origin of the interface',

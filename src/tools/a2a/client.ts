@@ -143,7 +143,10 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
     if (text === null) return null
     throw (
       (doesStatusDecide(response.status) ? null : refusalIn(text, withoutValues(headers))) ??
-      statusFailure(response.status, `The agent's server sent no event stream, but status ${response.status}.`)
+      statusFailure(
+        response.status,
+        `The agent's server responded with status ${response.status} instead of an event stream.`,
+      )
     )
   }
 

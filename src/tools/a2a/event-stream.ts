@@ -33,7 +33,7 @@ export async function orNullIfSilent<T>(work: Promise<T>, signal: AbortSignal): 
 /**
  * Yields lists of the data of server-sent events that arrived together, and an empty list for other lines, such as a
  * heartbeat. Returns when the stream ends or is silent for `SILENCE_MS`.
- * @throws ToolFailure for an event that is too large; errors of the connection
+ * @throws ToolFailure for an event that is too large; errors from the connection
  */
 export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<string[]> {
   const reader = body.getReader()
@@ -83,7 +83,7 @@ function createLines() {
       }
       rest += text.slice(from)
       if (rest.length + length > LARGEST_EVENT)
-        throw new ToolFailure('TOO_LARGE', "An event of the agent's server is larger than 1 MiB.")
+        throw new ToolFailure('TOO_LARGE', "An event from the agent's server is larger than 1 MiB.")
       return events
     },
   }

@@ -137,7 +137,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     )
     throw new ToolFailure(
       'UNCONFIRMED',
-      `The agent card at ${cardUrl} has changed: look at it, and confirm it (confirmAgentCard).`,
+      `The agent card at ${cardUrl} has changed: review the new card, and confirm it (confirmAgentCard).`,
     )
   }
 

@@ -36,7 +36,7 @@ export const isIdle = ({ state }: Pick<RemoteTask, 'state'>): boolean => state !
 /** Whether the agent waits for the next message of the task. */
 export const asksForInput = ({ state }: Pick<RemoteTask, 'state'>): boolean => state === 'INPUT_REQUIRED'
 
-/** Returns an id of another server; null if the value cannot be an id. */
+/** Returns an id from another server; null if the value cannot be an id. */
 export const idIn = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_ID && !value.includes('\0') ? value : null
 

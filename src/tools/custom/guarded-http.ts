@@ -117,10 +117,10 @@ export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp
 
   async function guardedFetch(input: string | URL | globalThis.Request, init: globalThis.RequestInit = {}) {
     if (typeof input === 'object' && 'method' in input)
-      throw new TypeError('The guarded fetch takes a URL, not a Request.')
+      throw new TypeError('The guarded fetch accepts only a URL, not a Request.')
     const { body, headers, ...rest } = init as RequestInit
     if (body !== undefined && body !== null && typeof body !== 'string') {
-      throw new TypeError('The guarded fetch sends a body of text only.')
+      throw new TypeError('The guarded fetch accepts only text as the body.')
     }
     let hop = firstHop({ method: rest.method ?? 'GET', url: String(input), headers, body: body ?? undefined })
     for (let redirects = 0; ; redirects += 1) {
@@ -195,7 +195,7 @@ function checkedUrl(text: string, base?: URL): URL {
   const url = URL.parse(text, base?.href)
   if (url === null) throw new GuardedHttpError('BAD_URL', `${JSON.stringify(text.slice(0, 200))} is not a URL.`)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new GuardedHttpError('BAD_URL', `A URL with ${url.protocol} is not allowed; use http: or https:.`)
+    throw new GuardedHttpError('BAD_URL', `A URL that begins with ${url.protocol} is not allowed; use http: or https:.`)
   }
   if (url.username !== '' || url.password !== '') {
     throw new GuardedHttpError('BAD_URL', 'A URL with a user name or password is not allowed; use headers.')

@@ -10,7 +10,7 @@ const isText = (mediaType: string) =>
   /^text\/|[/+](xml|yaml|javascript|x-www-form-urlencoded|x-ndjson|jsonl|csv|graphql)$/.test(mediaType)
 
 /**
- * Reads the response of a tool's server. JSON becomes its value, text is decoded by its charset, and any other body
+ * Reads the response from a tool's server. JSON becomes its value, text is decoded by its charset, and any other body
  * becomes a file, which the output describes.
  * @throws ToolFailure if a body that is declared as JSON is not valid JSON
  */
@@ -61,5 +61,8 @@ function jsonOf(text: string): Json {
   } catch (error) {
     throw new ToolFailure('BAD_ANSWER', `The tool's server returned JSON that is not valid: ${messageOf(error)}`)
   }
-  throw new ToolFailure('BAD_ANSWER', `The tool's server returned JSON that is nested deeper than ${DEEPEST_JSON}.`)
+  throw new ToolFailure(
+    'BAD_ANSWER',
+    `The tool's server returned JSON that is nested more than ${DEEPEST_JSON} levels deep.`,
+  )
 }

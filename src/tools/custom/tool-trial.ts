@@ -38,7 +38,7 @@ export function createToolTrial({ config }: Pick<Platform, 'config'>, { http }: 
       const { execution } = given
       if (isAnsweredOutside({ execution })) {
         const who = execution === 'SPACE' ? 'Members of a space answer' : 'A service answers'
-        const message = `${who} the calls of ${execution} tools, so there is nothing to call. Try an HTTP tool.`
+        const message = `${who} calls to ${execution} tools, so there is nothing to call. Try an HTTP tool.`
         throw new BadInputError(message, 'input.tool.execution')
       }
       await checkSchemasOfTool(given, 'input.tool')

@@ -168,8 +168,8 @@ export function createMcpConnection(
     const remedy =
       given === undefined
         ? 'An admin has to set its header authorization.'
-        : `An admin has to set a valid value of its header ${given}.`
-    return `The server ${new URL(url).host} wants credentials (status 401).${wanted} ${remedy}`
+        : `An admin has to set a valid value for its header ${given}.`
+    return `The server ${new URL(url).host} requires credentials (status 401).${wanted} ${remedy}`
   }
 
   return {

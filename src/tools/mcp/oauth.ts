@@ -47,7 +47,7 @@ interface State {
   expiresAt: number
   /** The person who authorizes; absent for the server's own authorization. */
   humanId?: string
-  /** The hash of a secret in the person's browser, so that the link works in no other browser. */
+  /** The hash of a secret in the person's browser, so that the link does not work in another browser. */
   browser?: string
 }
 
@@ -301,8 +301,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
           return secretBox.seal(JSON.stringify(state), STATE_CONTEXT)
         },
         redirectToAuthorization(to) {
-          if (!['https:', 'http:'].includes(to.protocol))
-            throw new Error('The authorization address is not a web page.')
+          if (!['https:', 'http:'].includes(to.protocol)) throw new Error('The authorization URL is not a web address.')
           authorizationUrl = to.href
         },
       }

@@ -34,7 +34,10 @@ export function createPersonAuthorization(
     async beginForPerson({ agentId, serverName: name, humanId }, { redirectUrl, browser }) {
       const server = await db.prisma.mcpServer.findUnique({ where: { agentId_name: { agentId, name } } })
       if (server?.oauth !== 'PERSON')
-        return { type: 'failed', message: `The agent no longer has the MCP server "${name}" in this form.` }
+        return {
+          type: 'failed',
+          message: `The agent no longer has the MCP server "${name}" with a separate authorization for each person.`,
+        }
       const { url } = server
       const key = { agentId, name, url, humanId }
       if ((await oauth.accessTokenOf(key)) !== null) return { type: 'connected' }

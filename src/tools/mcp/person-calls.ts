@@ -16,11 +16,11 @@ import type { McpOutcome } from './results.ts'
  */
 export type PersonOfCall = () => Promise<RunPerson>
 
-/** Executes calls of tools that each person uses with their own authorization (`oauth: PERSON`). */
+/** Executes calls to tools that each person uses with their own authorization (`oauth: PERSON`). */
 export interface PersonCalls {
   /** Returns the person behind a run. */
   personOf(runId: string): PersonOfCall
-  /** Whether the person has connected to a server. False if the call works for no person. */
+  /** Whether the person has connected to a server. False if the call does not work for a person. */
   isConnected(server: McpServer, person: PersonOfCall): Promise<boolean>
   /**
    * Returns the approval for which a call waits until the person has connected; null if the person has connected.

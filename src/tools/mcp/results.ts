@@ -46,7 +46,7 @@ export function readResult(result: CallToolResult): McpOutcome {
   }
 }
 
-const TOO_DEEP = `The tool's result is nested deeper than ${DEEPEST_JSON}.`
+const TOO_DEEP = `The tool's result is nested more than ${DEEPEST_JSON} levels deep.`
 const TOO_LONG = `The tool's result is larger than ${LARGEST_JSON_BYTES} bytes. Ask for less.`
 
 function wordsOf(text: string, structured: unknown): string {

@@ -143,7 +143,7 @@ function urlOf({ path, item, given }: Operation, { document, reader, address }: 
   const base = URL.parse(filled, address ?? undefined)
   if (base === null || !['http:', 'https:'].includes(base.protocol))
     throw new OperationProblem(
-      `The document does not say where its server is (${JSON.stringify(filled.slice(0, 200))}): read it from its address, or set the URL of the tool by hand.`,
+      `The document does not name the address of its server (${JSON.stringify(filled.slice(0, 200))}): read it from its address, or set the URL of the tool by hand.`,
     )
   if (base.username !== '' || base.password !== '' || base.search !== '' || base.hash !== '')
     throw new OperationProblem('The address of its server has a user, a query or a fragment.')
@@ -237,7 +237,7 @@ function reasonToLeaveOut({ name, place, given }: { name: string; place: string;
   if (place === 'header')
     return `The operation needs the header ${name}: set it as a header of the tool if its value is always the same.`
   if (place === 'cookie') return `The operation needs the cookie ${name}, which tools do not send.`
-  if (place !== 'path' && place !== 'query') return `Its parameter ${name} is in an unknown place.`
+  if (place !== 'path' && place !== 'query') return `Its parameter ${name} has an unknown location.`
   if (!isTemplateName(name))
     return `Its parameter ${JSON.stringify(name)} has a name with characters other than letters, digits and _ . $ [ ] -.`
   if (given['content'] !== undefined || given['style'] === 'deepObject')
@@ -265,12 +265,14 @@ function bodyOf({ method, given }: Operation, reader: SchemaReader): Body | null
     if (json !== undefined)
       throw new OperationProblem(`The operation is a ${method.toUpperCase()} with a body, which tools do not send.`)
     const types = Object.keys(content).join(', ').slice(0, 200)
-    throw new OperationProblem(`Its body is ${types === '' ? 'of no named type' : types}, and tools send JSON.`)
+    throw new OperationProblem(
+      `Its body has ${types === '' ? 'no media type' : `the type ${types}`}, but tools send only JSON.`,
+    )
   }
   const { schema } = reader.resolved(content[json])
   const { properties, required, type, $schema: _, ...rest } = normalSchema(reader.schema(schema))
   if (type !== undefined && type !== 'object')
-    throw new OperationProblem(`Its body has the type ${JSON.stringify(type)}, and tools send an object.`)
+    throw new OperationProblem(`Its body has the type ${JSON.stringify(type)}, but tools send only objects.`)
   return {
     properties: isObject(properties) ? properties : {},
     required: isRequired && Array.isArray(required) ? required.map(String) : [],
@@ -299,5 +301,5 @@ function securityProblem({ given }: Operation, { document, reader }: Reading): s
   )
   const [first] = elsewhere
   if (first === undefined || elsewhere.includes(undefined)) return null
-  return `The operation wants its key in the ${String(first['in'])} as ${String(first['name']).slice(0, 100)}, and tools send keys in headers only.`
+  return `The operation expects its key in the ${String(first['in'])} as ${String(first['name']).slice(0, 100)}, but tools send keys only in headers.`
 }

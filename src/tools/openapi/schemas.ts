@@ -48,7 +48,7 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
     leftInAll -= 1
     if (leftInAll < 0) throw new OperationProblem('The schemas of the document are too long in total.')
     if (left.values < 0) throw new OperationProblem(`Its schema has more than ${MOST_VALUES} values.`)
-    if (depth > DEEPEST) throw new OperationProblem(`Its schema is nested deeper than ${DEEPEST}.`)
+    if (depth > DEEPEST) throw new OperationProblem(`Its schema is nested more than ${DEEPEST} levels deep.`)
     if (Array.isArray(value)) return value.map((item) => copy(item, path, left, depth + 1))
     if (!isObject(value)) return value
     return copyObject(value, path, left, depth)

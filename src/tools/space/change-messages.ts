@@ -13,7 +13,7 @@ export const editMessage = defineTool({
   yieldsToOwn: true,
   create: ({ parts }) => ({
     description:
-      'Change the text of a message that you have sent, to correct it. People see that it was edited, and the earlier text. It wakes nobody: to post something new, send a message.',
+      'Change the text of a message that you have sent, to correct it. People see that the message was edited, and can read the earlier text. Editing does not wake any agent: to post something new, send a message.',
     inputSchema: {
       type: 'object',
       properties: { messageId: MESSAGE_ID, text: { type: 'string', description: 'The complete new text.' } },
@@ -46,7 +46,7 @@ export const react = defineTool({
   yieldsToOwn: true,
   create: ({ parts }) => ({
     description:
-      'Put an emoji on a message of one of your spaces, to acknowledge it without words. It wakes nobody and does not count as an answer.',
+      'Put an emoji on a message of one of your spaces, to acknowledge it without words. A reaction does not wake any agent and does not count as an answer.',
     inputSchema: {
       type: 'object',
       properties: { messageId: MESSAGE_ID, emoji: { type: 'string', description: 'Exactly one emoji.' } },

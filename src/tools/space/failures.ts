@@ -17,5 +17,5 @@ export function orConfidential(refusal: Refusal | null): void {
 export const noActiveSpace = (): ToolFailure =>
   new ToolFailure(
     'NO_ACTIVE_SPACE',
-    'You are in no space yet: call enter_space first, with the id of one of YOUR SPACES.',
+    'You have not entered a space yet: call enter_space first, with the id of one of YOUR SPACES.',
   )

@@ -37,7 +37,7 @@ describe.skipIf(!hasPostgres)('an agent', () => {
     await domain.close()
   })
 
-  /** The knowledge tools of an agent in no space. */
+  /** The knowledge tools of an agent that is not a member of any space. */
   function knowledgeTools(toolset: Toolset): Tool[] {
     const scene = { agent: { toolset, mind: 'STATELESS' }, spaces: [] }
     const input = { run: { triggerSpaceId: null }, scene, speech: { composite: {} } } as unknown as ToolInput

@@ -364,12 +364,12 @@ describe('a call of an MCP tool', () => {
   test('a call to a server that requires credentials fails with the name of the server and the setting', async () => {
     server.authorization = 'Bearer right'
     const { host } = new URL(server.url)
-    const wanted = `The server ${host} wants credentials (status 401). The server asks for: Bearer realm="math".`
+    const wanted = `The server ${host} requires credentials (status 401). The server asks for: Bearer realm="math".`
     const remedy = 'An admin has to set its header authorization.'
     expect(await call('add')).toEqual({ type: 'failure', code: 'UNAUTHORIZED', message: `${wanted} ${remedy}` })
     expect((await mcp.list([access()])).failed).toMatchObject([{ serverName: 'math', reason: `${wanted} ${remedy}` }])
     const wrong = await mcp.list([access({ headers: { Authorization: 'Bearer wrong' } })])
-    expect(wrong.failed[0]?.reason).toContain('An admin has to set a valid value of its header Authorization.')
+    expect(wrong.failed[0]?.reason).toContain('An admin has to set a valid value for its header Authorization.')
     expect((await mcp.list([access({ headers: { Authorization: 'Bearer right' } })])).tools).toHaveLength(3)
   })
 

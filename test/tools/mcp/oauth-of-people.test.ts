@@ -164,7 +164,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     const acting = await fetch(url, { headers: { authorization: `Bearer ${secret}` }, redirect: 'manual' })
     expect(acting.status).toBe(404)
 
-    // The operator too sees no address, and another site begins nothing.
+    // The operator does not see an address either, and a request from another site does not start an authorization.
     const asAda = await fetch(`${parley.origin}/graphql`, {
       method: 'POST',
       headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
@@ -177,7 +177,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     expect(await page.text()).toMatch(/Mina.*mail.*href="\/auth\/mcp\/calls\/tcl_/s)
 
     const begun = await begin(ada, url)
-    // Bob consents in the name of Ada's link, and Ada's link is finished in Bob's browser.
+    // Bob consents at the authorization server through Ada's link, and the callback opens in Bob's browser.
     const back = mcp.consent(begun.location, 'bob')
     expect((await open(back.href, await cookieOf(bob))).status).toBe(400)
     const mine = await cookieOf(bob)
@@ -245,12 +245,12 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     const triggered = await ask(service, trigger, { input: { agentId: agent.id, payload: {}, idempotencyKey: 'one' } })
     await parley.runWhen(triggered.run.id)
     expect(await outputOf(triggered.run.id)).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('works for no person') } },
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('does not work for a person') } },
     ])
     expect(mcp.calledBy()).toEqual([])
   })
 
-  test('an admin who writes in the name of a person does not use their token', async () => {
+  test('an admin who writes on behalf of a person does not use their token', async () => {
     const { space } = await roomOf([ada], { agent: { plainText: 'SPOKEN_IF_SILENT' } })
     mails()
     const first = await runOf(ada, space.id)
@@ -301,7 +301,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
     )
     await parley.runWhen(firing.run.id)
     expect(await outputOf(firing.run.id)).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('another cause than messages of one person') } },
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('something other than messages of one person') } },
     ])
     expect(mcp.calledBy()).toEqual(['ada'])
   })
@@ -337,7 +337,7 @@ describe.each(RULE_STACKS)('an MCP server that people use with their own authori
       return parley.app.platform.db.prisma.inboxEvent.findFirst({ where })
     })
     expect(await outputOf(mixed.runId ?? '')).toMatchObject([
-      { error: { code: 'NO_PERSON', message: expect.stringContaining('another cause than messages of one person') } },
+      { error: { code: 'NO_PERSON', message: expect.stringContaining('something other than messages of one person') } },
     ])
     mails()
     await parley.send(ada, space.id, 'Send it')
