@@ -6,7 +6,7 @@ import { WaitingPage } from './decide/waiting-page.tsx'
 import { addressOf } from './location.ts'
 import { Notices } from './notify/notices.tsx'
 import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
-import { invitationPath, mailLinkPath } from './shell/link-paths.ts'
+import { signInLinkPath, startLinkPath } from './shell/link-paths.ts'
 import { PageHead, SideBarContext } from './shell/page-head.tsx'
 import { Palette } from './shell/palette.tsx'
 import { takeReturnPath } from './shell/return-path.ts'
@@ -33,10 +33,10 @@ const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPag
 const NotificationsPage = lazy(() =>
   import('./notify/notifications-page.tsx').then(({ NotificationsPage: page }) => ({ default: page })),
 )
-const Invitation = lazy(() => import('./shell/invitation.tsx').then(({ Invitation: page }) => ({ default: page })))
 const JoinPage = lazy(() => import('./shell/join.tsx').then(({ JoinPage: page }) => ({ default: page })))
-const MailLink = lazy(() => import('./shell/mail-link.tsx').then(({ MailLink: page }) => ({ default: page })))
 const SignIn = lazy(() => import('./shell/sign-in.tsx').then(({ SignIn: page }) => ({ default: page })))
+const SignInLink = lazy(() => import('./shell/sign-in-link.tsx').then(({ SignInLink: page }) => ({ default: page })))
+const StartLink = lazy(() => import('./shell/start-link.tsx').then(({ StartLink: page }) => ({ default: page })))
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
 const SearchPage = lazy(() => import('./search/search-page.tsx').then(({ SearchPage: page }) => ({ default: page })))
 const ProfilePage = lazy(() =>
@@ -63,12 +63,12 @@ export function App() {
     setRefused(credential === 'cookie' ? 'session' : 'token')
     setCredential(null)
   }, [credential, setCredential])
-  const path = invitationPath()
-  if (path !== null) {
+  const startPath = startLinkPath()
+  if (startPath !== null) {
     return (
       <Suspense>
-        <Invitation
-          path={path}
+        <StartLink
+          path={startPath}
           onToken={(next) => {
             go('/', { replace: true })
             signIn(next)
@@ -77,12 +77,12 @@ export function App() {
       </Suspense>
     )
   }
-  const mailed = mailLinkPath()
-  if (mailed !== null)
+  const linkPath = signInLinkPath()
+  if (linkPath !== null)
     return (
       <Suspense>
-        <MailLink
-          path={mailed}
+        <SignInLink
+          path={linkPath}
           onSignedIn={([spaceId]) => {
             setRefused(null)
             go(spaceId === undefined ? takeReturnPath() : `/spaces/${spaceId}`, { replace: true })
@@ -171,7 +171,7 @@ function Shell() {
           <ActingAs />
           <Boundary what="page" version={address}>
             <Suspense fallback={<Loading what="the page" />}>
-              <Pages />
+              <Pages onNewSpace={() => makeSpace(null)} />
             </Suspense>
           </Boundary>
         </main>
@@ -223,7 +223,7 @@ function ActingAs() {
   )
 }
 
-function Pages() {
+function Pages({ onNewSpace }: { onNewSpace(): void }) {
   const { isAdmin } = useSession()
   return (
     <Switch>
@@ -277,22 +277,44 @@ function Pages() {
         </Route>
       )}
       <Route path="/">
-        <Home />
+        <Home onNewSpace={onNewSpace} />
       </Route>
       <Route>
-        <PageHead title="Page not found" />
-        <Empty icon="search" title="There is no page at this address">
-          <p>
-            <Link href="/">Go to your spaces</Link>
-          </p>
-        </Empty>
+        <NoPage />
       </Route>
     </Switch>
   )
 }
 
+const ADMIN_PAGES = /^\/(people|models|usage|audit|start)(\/|$)/
+
+/** Why there is no page at this address for the viewer, with a way back. */
+function NoPage() {
+  const { isAdmin } = useSession()
+  const [address] = useLocation()
+  const isForAdmins = !isAdmin && ADMIN_PAGES.test(address)
+  return (
+    <>
+      <PageHead title={isForAdmins ? 'Only for admins' : 'Page not found'} />
+      <Empty
+        icon={isForAdmins ? 'lock' : 'search'}
+        title={isForAdmins ? 'Only admins can open this page' : 'There is no page at this address'}
+      >
+        <p>
+          {isForAdmins
+            ? 'People, models, usage and the audit log are managed by the admins of this server. Ask one of them for what you need.'
+            : 'The address may be incomplete, or the page was removed.'}
+        </p>
+        <Link className="button" href="/">
+          Go to your spaces
+        </Link>
+      </Empty>
+    </>
+  )
+}
+
 /** Redirects to the space with the latest activity; on an empty server, the operator gets the start page. */
-function Home() {
+function Home({ onNewSpace }: { onNewSpace(): void }) {
   const { viewer, isAdmin } = useSession()
   const [first] = viewer.spaces
   if (viewer.viewer?.scope === 'SERVICE') {
@@ -316,9 +338,12 @@ function Home() {
       <PageHead title="Welcome" />
       <Empty icon="space" title="You are not a member of any space yet">
         <p>
-          Create one with + next to “Spaces”, and choose people and agents for it; or ask somebody for the join link of
-          theirs.
+          A space is a conversation between people and agents. Create one and choose its members, or ask someone for a
+          join link to their space.
         </p>
+        <Button look="primary" icon="plus" onClick={onNewSpace}>
+          Create a space
+        </Button>
       </Empty>
     </>
   )

@@ -12,6 +12,7 @@ import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { CheckField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
+import { TokensOf } from './access-lists.tsx'
 import { ROLES } from './add-person.tsx'
 import { HumanBudget } from './budget.tsx'
 import { PERSON, UPDATE_PERSON } from './operations.ts'
@@ -53,6 +54,7 @@ export function PersonPage({ id }: { id: string }) {
             <PersonRole person={person} />
             <PersonAddress person={person} />
             <PersonSessions person={person} />
+            <TokensOf human={person} />
             <HumanBudget humanId={person.id} budget={person.budget} />
             {person.id !== humanId && <RemovePerson person={person} />}
           </>
@@ -150,9 +152,7 @@ function PersonSessions({ person: { name, sessions } }: PersonProps) {
           <Button icon="out" isBusy={end.isBusy} onClick={() => end.start(others)}>
             {others.length < listed.length ? 'Sign out everywhere else' : 'Sign out everywhere'}
           </Button>
-          <p className="hint">
-            For instance after a laptop was lost. Tokens stay valid: revoke them under “People and access”.
-          </p>
+          <p className="hint">For instance after a laptop was lost. Tokens stay valid: revoke them below.</p>
         </>
       )}
       <Refused error={end.error} />

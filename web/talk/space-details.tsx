@@ -95,10 +95,12 @@ interface MembersProps {
 function Members({ title, members, space, stateOf }: MembersProps) {
   const { connection, humanId } = useSession()
   const [, go] = useLocation()
-  const [isLeaving, setLeaving] = useState(false)
+  const [leaver, setLeaver] = useState<Space['members'][number] | null>(null)
+  const isLeaving = leaver?.id === humanId
   const remove = useDo(async (entityId: string) => {
     const { removeMember } = await connection.ask(REMOVE_MEMBER, { spaceId: space.id, entityId })
     payloadOf(removeMember, 'RemoveMemberPayload')
+    setLeaver(null)
     if (entityId === humanId) go('/')
   })
   return (
@@ -119,25 +121,30 @@ function Members({ title, members, space, stateOf }: MembersProps) {
             <IconButton
               label={member.id === humanId ? 'Leave this space' : `Remove ${member.name}`}
               icon="cross"
-              onClick={() => (member.id === humanId ? setLeaving(true) : remove.start(member.id))}
+              onClick={() => setLeaver(member)}
             />
           </li>
         ))}
       </ul>
-      {!isLeaving && <Refused error={remove.error} />}
       <Confirm
-        title={`Leave ${space.name}?`}
-        submit="Leave"
-        open={isLeaving}
-        onOpenChange={setLeaving}
+        title={isLeaving ? `Leave ${space.name}?` : `Remove ${leaver?.name ?? ''}?`}
+        submit={isLeaving ? 'Leave' : 'Remove'}
+        open={leaver !== null}
+        onOpenChange={(open) => !open && setLeaver(null)}
         isBusy={remove.isBusy}
         error={remove.error}
-        onConfirm={() => humanId !== null && remove.start(humanId)}
+        onConfirm={() => leaver !== null && remove.start(leaver.id)}
       >
-        <p>You can no longer read or write here. To return, a member or an admin has to add you again.</p>
+        <p>{wordsOfLeaving(leaver, isLeaving)}</p>
       </Confirm>
     </section>
   )
+}
+
+function wordsOfLeaving(leaver: Space['members'][number] | null, isViewer: boolean): string {
+  if (isViewer) return 'You can no longer read or write here. To return, a member or an admin has to add you again.'
+  if (leaver?.kind === 'AGENT') return `${leaver.name} no longer receives messages of this space. You can add it again.`
+  return `${leaver?.name ?? ''} can no longer read or write here, until a member or an admin adds them again. All join links of this space end.`
 }
 
 function AddAgent({ space }: { space: Space }) {

@@ -61,15 +61,19 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       <>
         <PageHead title={space?.name ?? 'Space'} />
         <Empty icon="space" title={isForGood ? 'You cannot see this space' : 'This space could not be loaded'}>
-          <p>{error?.message ?? 'Live updates have ended.'}</p>
+          <p>
+            {isForGood
+              ? 'The space does not exist, was deleted, or you are not a member. A member can add you, or send you a join link.'
+              : (error?.message ?? 'Live updates have ended.')}
+          </p>
           {!isForGood && (
             <Button icon="retry" onClick={onRetry}>
               Try again
             </Button>
           )}
-          <p>
-            <Link href="/">Go to your spaces</Link>
-          </p>
+          <Link className="button" href="/">
+            Go to your spaces
+          </Link>
         </Empty>
       </>
     )
