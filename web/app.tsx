@@ -211,10 +211,12 @@ function ActingAs() {
   return (
     <p className="lost acting" role="status">
       <span className="grow">
-        You act as <b>{name}</b> until <Time at={actingUntil} />.{' '}
+        <b>
+          You act as {name} until <Time at={actingUntil} />.
+        </b>{' '}
         {isActedByOperator
-          ? `Your messages look like ${name}’s own, but the audit log records them, and ${name} sees this session in the profile.`
-          : `Your messages are marked, and ${name} sees it.`}
+          ? `Your messages look like ${name}’s own, but the audit log records them, and ${name} sees this session under Profile.`
+          : `Your messages show your name next to ${name}’s, and ${name} sees this session under Profile.`}
       </span>
       <Button look="quiet" onClick={goBack}>
         Stop

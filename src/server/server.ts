@@ -448,7 +448,8 @@ function createRoutes(
     sendNoticePage(response, {
       status: 404,
       title: 'Page not found',
-      text: ['There is no page at this address.', ...(hint === null ? [] : [`For operators: ${hint}`])],
+      text: ['There is no page at this address. The address may be incomplete, or the page was removed.'],
+      hint: hint === null ? null : `For operators: ${hint}`,
       links: [{ href: `${publicUrl.basePath}/`, label: 'Go to your spaces' }],
     })
   }

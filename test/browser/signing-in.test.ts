@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     await page.getByRole('button', { name: 'Sign out' }).waitFor(PATIENCE)
     expect(await page.context().cookies()).toEqual([])
     const tab = await anotherTab(page)
-    await tab.getByLabel('Token (from the server’s first start, or from your admin)').waitFor(PATIENCE)
+    await tab.getByLabel('Token').waitFor(PATIENCE)
   })
 
   test('an invitation leaves a session and no token; after signing out everywhere, nothing opens the account', async () => {
@@ -105,7 +105,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     const space = await parley.space(ada, [], { name: 'Garden' })
     const { page } = await openAs(ada, `/spaces/${space.id}`)
     await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
-    await page.getByText('Anybody with an account on this server').waitFor(PATIENCE)
+    await page.getByText('Everybody with an account on this server').waitFor(PATIENCE)
     await page.getByLabel('Valid for').selectOption('1 day')
     await page.getByRole('button', { name: 'Create a join link' }).click(PATIENCE)
     const link = await page.getByText(`${parley.origin}/join/`).textContent(PATIENCE)
@@ -136,7 +136,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     const question = page.getByRole('dialog', { name: 'Revoke this join link?' })
     await question.getByText('People who have joined stay members.').waitFor(PATIENCE)
     await question.getByRole('button', { name: 'Revoke', exact: true }).click()
-    await page.getByText('No link is valid now.').waitFor(PATIENCE)
+    await page.getByText('There is no valid link now.').waitFor(PATIENCE)
     const late = await openAs(await parley.human('Cleo'), path)
     await late.page.getByRole('heading', { name: 'This link does not work' }).waitFor(PATIENCE)
   })

@@ -17,8 +17,8 @@ export function AccessLists() {
       <section className="block card">
         <h2>Tokens</h2>
         <p className="hint">
-          A token signs in a program, or a person who was given one, until it is revoked. Browsers that signed in by a
-          link have a session instead: see the page of the person.
+          For programs, and for people who were given one. A token works until you revoke it, or until it expires.
+          Browsers that signed in with a link have no token: end their sessions in the settings of the person.
         </p>
         <Pages>{(page) => <Tokens page={page} humanId={null} />}</Pages>
       </section>
@@ -58,11 +58,11 @@ function Tokens({ page, humanId }: { page: PageOfList; humanId: string | null })
         <p className="hint">{humanId === null ? 'No valid tokens except the operator’s own.' : 'No valid tokens.'}</p>
       )}
       <ul className="rows">
-        {tokens.map(({ id, scope, serviceName, human, createdAt, lastUsedAt }) => {
+        {tokens.map(({ id, scope, serviceName, human, createdAt, lastUsedAt, expiresAt }) => {
           const whose = ownerOf({ human, serviceName })
           return (
             <li key={id} className="plain-row">
-              <span className="kind">{scope.toLowerCase()}</span>
+              <span className="kind">{KINDS[scope]}</span>
               <span className="grow">
                 <b>{whose}</b>{' '}
                 <span className="note">
@@ -72,6 +72,11 @@ function Tokens({ page, humanId }: { page: PageOfList; humanId: string | null })
                   ) : (
                     <>
                       used <Moment at={lastUsedAt} />
+                    </>
+                  )}
+                  {expiresAt !== null && (
+                    <>
+                      , expires <Moment at={expiresAt} />
                     </>
                   )}
                 </span>
@@ -102,6 +107,8 @@ function Tokens({ page, humanId }: { page: PageOfList; humanId: string | null })
     </>
   )
 }
+
+const KINDS = { ADMIN: 'admin', HUMAN: 'person', SERVICE: 'service' }
 
 type Owned = Pick<NonNullable<ConsoleTokensQuery['accessTokens']>['edges'][number]['node'], 'human' | 'serviceName'>
 

@@ -55,7 +55,7 @@ export function PersonPage({ id }: { id: string }) {
             <PersonAddress person={person} />
             <PersonSessions person={person} />
             <TokensOf human={person} />
-            <HumanBudget humanId={person.id} budget={person.budget} />
+            <HumanBudget human={person} budget={person.budget} />
             {person.id !== humanId && <RemovePerson person={person} />}
           </>
         )}
@@ -122,7 +122,7 @@ function PersonAddress({ person: { id, name, email } }: PersonProps) {
           type="email"
           maxLength={254}
           defaultValue={email ?? ''}
-          hint="For sign-in by email, and for notifications. Empty for none."
+          hint={`${name} signs in with links that are sent to this address, and gets notifications there. Empty for none.`}
         />
         <p role="status" className="hint">
           {isSaved ? 'Saved.' : ''}
@@ -149,10 +149,14 @@ function PersonSessions({ person: { name, sessions } }: PersonProps) {
       <SessionList sessions={listed} whom={name} isBusy={end.isBusy} onEnd={(id) => end.start([id])} />
       {others.length > 0 && (
         <>
-          <Button icon="out" isBusy={end.isBusy} onClick={() => end.start(others)}>
-            {others.length < listed.length ? 'Sign out everywhere else' : 'Sign out everywhere'}
-          </Button>
-          <p className="hint">For instance after a laptop was lost. Tokens stay valid: revoke them below.</p>
+          <p className="hint">
+            After a laptop was lost, sign {name} out everywhere. Tokens stay valid: revoke them below.
+          </p>
+          <div className="form-end">
+            <Button icon="out" isBusy={end.isBusy} onClick={() => end.start(others)}>
+              {others.length < listed.length ? 'Sign out everywhere else' : 'Sign out everywhere'}
+            </Button>
+          </div>
         </>
       )}
       <Refused error={end.error} />

@@ -12,6 +12,8 @@ import { ACT_AS, DESCRIBED_SPACES, MODELS } from './operations.ts'
 import { createScene, findScene, type Scene, sceneIn, startConversation } from './people.ts'
 import { placeOf, sortedProviders, WITH_NEW_PROVIDER } from './providers.ts'
 
+const LIST = new Intl.ListFormat('en')
+
 /** The maximum number of models of one provider in the list. */
 const MOST_OFFERED = 100
 
@@ -124,8 +126,8 @@ function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
       ) : scene === null ? (
         <>
           <p>
-            Creates {isHuman ? '' : 'a person for you, '}three agents, and a space with all of you, where you click
-            three messages:
+            Parley creates {isHuman ? '' : 'a person for you, and '}a space with three agents. You click three messages,
+            and see what the agents do:
           </p>
           <ul className="next">
             <li>Iris reports the weather.</li>
@@ -152,12 +154,12 @@ function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
         <>
           <p>
             The example exists: the space <b dir="auto">{scene.name}</b> with{' '}
-            <span dir="auto">{[isHuman ? 'you' : scene.person.name, ...scene.others].join(', ')}</span>.
+            <span dir="auto">{LIST.format([isHuman ? 'you' : scene.person.name, ...scene.others])}</span>.
           </p>
           {!isHuman && (
             <p className="hint">
-              You continue as {scene.person.name} for 30 minutes. <em>Stop</em> at the top of the page makes you the
-              operator again.
+              The operator cannot write messages, so you act as {scene.person.name} for 30 minutes. <em>Stop</em> at the
+              top of the page brings you back. Each agent’s model can be changed under <em>Agents</em>.
             </p>
           )}
           <Form

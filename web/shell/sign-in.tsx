@@ -56,7 +56,9 @@ export function SignIn({ onToken, refused }: SignInProps) {
         </>
       )}
       <p className="hint">
-        No account, or lost your way in? An admin of this server can send you an invitation: a link that signs you in.
+        {isJoining
+          ? 'Invited to this server? Open the invitation first, then this link again.'
+          : 'Invited? Open the link that was sent to you: you need no token. If it no longer works, or if you have no account, ask an admin of this server for an invitation.'}
       </p>
       {!isJoining && (
         <p className="hint">
@@ -81,15 +83,15 @@ function SignInByToken({ isJoining, onToken }: SignInByTokenProps) {
   return (
     <Form label="Sign in" submit="Sign in" isBusy={false} error={null} onSubmit={submit}>
       <TextField
-        label={isJoining ? 'Token (from your admin)' : 'Token (from the server’s first start, or from your admin)'}
+        label="Token"
         name="token"
         type="password"
         required
         spellCheck={false}
         hint={
           isJoining
-            ? 'The token that an admin of this server gave you. It signs this browser in for 30 days.'
-            : 'When it starts, the server prints where the operator’s token is. That token stays in this tab; a person’s token signs this browser in for 30 days.'
+            ? 'An admin of this server can give you a token. You stay signed in to this browser for 30 days.'
+            : 'Operators: the server prints where your token is when it starts, and you stay signed in until you close this tab. With a token from an admin, you stay signed in to this browser for 30 days.'
         }
       />
     </Form>

@@ -55,6 +55,7 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         stateOf={({ id }) => <PresenceDot presence={presence.get(id)?.presence ?? 'OFFLINE'} />}
       />
       <AddPerson space={space} />
+      <JoinLinks spaceId={space.id} />
       <Members
         title="Agents"
         members={agents}
@@ -62,7 +63,6 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         stateOf={({ id }) => <span className="note">{stateOfAgent(activity, id)}</span>}
       />
       <AddAgent space={space} />
-      <JoinLinks spaceId={space.id} />
       <SpaceFiles spaceId={space.id} />
       <LevelField spaceId={space.id} />
       <Confidence space={space} />
@@ -159,6 +159,7 @@ function AddAgent({ space }: { space: Space }) {
       search={search}
       onSearch={setSearch}
       nobody="No agent has this name. Admins create agents under Agents."
+      nobodyElse={data && 'All agents are members of this space. Admins create agents under Agents.'}
     />
   )
 }
@@ -177,6 +178,7 @@ function AddPerson({ space }: { space: Space }) {
         search={search}
         onSearch={setSearch}
         nobody="No person that you can see has this name. Create a join link below, and send it to them."
+        nobodyElse={data && 'Everybody that you can see is a member. Create a join link below for others.'}
       />
       <InviteByMail spaceIds={[space.id]} />
     </>
@@ -191,12 +193,16 @@ interface AddMemberProps {
   onSearch(search: string): void
   /** Shown if nobody is found: what to do instead. */
   nobody: string
+  /** Shown if there is nobody to add; undefined while the list is loading. */
+  nobodyElse: string | undefined
 }
 
 const MOST_SUGGESTED = 3
 const MOST_FOUND = 6
+/** A shorter list of people or agents is complete. */
+const LEAST_PAGE = 20
 
-function AddMember({ label, space, found, search, onSearch, nobody }: AddMemberProps) {
+function AddMember({ label, space, found, search, onSearch, nobody, nobodyElse }: AddMemberProps) {
   const { connection } = useSession()
   const add = useDo(async (entityId: string) => {
     payloadOf((await connection.ask(ADD_MEMBER, { spaceId: space.id, entityId })).addMember, 'AddMemberPayload')
@@ -217,6 +223,7 @@ function AddMember({ label, space, found, search, onSearch, nobody }: AddMemberP
           {found.length > 0 ? 'Everybody with this name is already a member.' : nobody}
         </p>
       )}
+      {offered.length === 0 && search === '' && found.length < LEAST_PAGE && <p className="hint">{nobodyElse}</p>}
       <ul className="member-list">
         {offered.slice(0, search === '' ? MOST_SUGGESTED : MOST_FOUND).map((entity) => (
           <li key={entity.id}>
