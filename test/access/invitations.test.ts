@@ -216,3 +216,25 @@ describe.each(RULE_STACKS)('open invitations, on the %s stack', (stack) => {
     expect((await redeem(own)).status).toBe(how === 'is removed' ? 404 : 200)
   })
 })
+
+test('an invitation is not used up by a page on which the browser would drop the cookie of the session', async () => {
+  const parley = await startTestServer({
+    worker: false,
+    isFresh: true,
+    settings: { PARLEY_PUBLIC_URL: 'https://chat.example.com' },
+  })
+  try {
+    const human = await parley.human('Ada')
+    const invited = { humanId: human.id, expiresInSeconds: 60 }
+    const { path } = await parley.app.domain.invitations.create(parley.admin, invited)
+    const post = (origin: string) =>
+      fetch(`${parley.origin}/auth${path}`, { method: 'POST', headers: { origin, 'x-parley-csrf': '1' } })
+    const refused = await post(parley.origin)
+    expect([refused.status, refused.headers.get('set-cookie')]).toEqual([409, null])
+    expect(await refused.json()).toEqual({ error: expect.stringContaining('https://chat.example.com') })
+    const accepted = await post('https://chat.example.com')
+    expect([accepted.status, accepted.headers.get('set-cookie')]).toEqual([200, expect.stringContaining('Secure')])
+  } finally {
+    await parley.close()
+  }
+})

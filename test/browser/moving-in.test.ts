@@ -221,7 +221,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     const requested = await open(phone, path)
     await requested.getByLabel('E-mail address').fill('ada@example.com', PATIENCE)
     await requested.getByRole('button', { name: 'Email me a link' }).click()
-    await requested.getByText('a mail with a link is on its way').waitFor(PATIENCE)
+    await requested.getByText('an email with a link is on its way').waitFor(PATIENCE)
     const { link } = await mail.mailTo('ada@example.com')
     const page = await open(phone, new URL(link).pathname)
     await page.getByRole('heading', { name: 'Sign in as Ada' }).waitFor(PATIENCE)

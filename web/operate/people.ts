@@ -66,7 +66,7 @@ export const FIRST_AGENTS = [
 export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Order two rolls of fleece']
 
 const DESCRIPTION = 'Three agents that look after a garden'
-const DEMO_DESCRIPTION = 'Three scripted agents that look after a garden. For real models, an admin opens Models'
+const DEMO_DESCRIPTION = 'Three scripted agents that look after a garden. Admins add real models under Models.'
 /** As long as a session. */
 const TOKEN_LASTS_MS = 30 * 86_400_000
 

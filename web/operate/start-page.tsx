@@ -68,10 +68,12 @@ export function StartPage() {
           <h2>Next steps</h2>
           <ul className="next">
             <li>
-              Invite somebody else: add a person under <em>People and access</em>, and send them an invitation.
+              Invite somebody else: add a person under <Link href="/people">People and access</Link>, and send them an
+              invitation.
             </li>
             <li>
-              Give an agent tools or another model, or create a persistent agent, under <em>Agents</em>.
+              Give an agent tools or another model, or create a persistent agent, under{' '}
+              <Link href="/agents">Agents</Link>.
             </li>
             <li>
               Build your own front end: explore the API in <a href={addressOf('/graphql')}>GraphiQL</a>.

@@ -58,7 +58,7 @@ export function SignIn({ onToken, refused }: SignInProps) {
       <p className="hint">
         {isJoining
           ? 'Invited to this server? Open the invitation first, then this link again.'
-          : 'Invited? Open the link that was sent to you: you need no token. If it no longer works, or if you have no account, ask an admin of this server for an invitation.'}
+          : 'Invited? Open the link that was sent to you. If it no longer works, or if you have no account, ask an admin of this server for an invitation.'}
       </p>
       {!isJoining && (
         <p className="hint">
