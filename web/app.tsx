@@ -1,5 +1,5 @@
 import { lazy, Suspense, useCallback, useEffect, useState } from 'react'
-import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
+import { Redirect, Route, Switch, useLocation } from 'wouter'
 import { useLive } from '../client/react.ts'
 import { useNotifications } from './decide/notifications.ts'
 import { WaitingPage } from './decide/waiting-page.tsx'
@@ -30,6 +30,7 @@ const PeoplePage = lazy(() => import('./operate/people-page.tsx').then(({ People
 const PersonPage = lazy(() => import('./operate/person-page.tsx').then(({ PersonPage: page }) => ({ default: page })))
 const StartPage = lazy(() => import('./operate/start-page.tsx').then(({ StartPage: page }) => ({ default: page })))
 const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPage: page }) => ({ default: page })))
+const NoPage = lazy(() => import('./shell/no-page.tsx').then(({ NoPage: page }) => ({ default: page })))
 const NotificationsPage = lazy(() =>
   import('./notify/notifications-page.tsx').then(({ NotificationsPage: page }) => ({ default: page })),
 )
@@ -285,33 +286,6 @@ function Pages({ onNewSpace }: { onNewSpace(): void }) {
         <NoPage />
       </Route>
     </Switch>
-  )
-}
-
-const ADMIN_PAGES = /^\/(people|models|usage|audit|start)(\/|$)/
-
-/** Why there is no page at this address for the viewer, with a way back. */
-function NoPage() {
-  const { isAdmin } = useSession()
-  const [address] = useLocation()
-  const isForAdmins = !isAdmin && ADMIN_PAGES.test(address)
-  return (
-    <>
-      <PageHead title={isForAdmins ? 'Only for admins' : 'Page not found'} />
-      <Empty
-        icon={isForAdmins ? 'lock' : 'search'}
-        title={isForAdmins ? 'Only admins can open this page' : 'There is no page at this address'}
-      >
-        <p>
-          {isForAdmins
-            ? 'People, models, usage and the audit log are managed by the admins of this server. Ask one of them for what you need.'
-            : 'The address may be incomplete, or the page was removed.'}
-        </p>
-        <Link className="button" href="/">
-          Go to your spaces
-        </Link>
-      </Empty>
-    </>
   )
 }
 

@@ -38,7 +38,9 @@ export function SignInByMail() {
           If somebody on this server has the address <b>{sentTo}</b>, an email with a link is on its way. The link works
           once, within 15 minutes.{isJoinLink() && ' After signing in, open the link to the space again.'}
         </p>
-        <p className="hint">No email? Look in the spam folder, or ask an admin which address you have on this server.</p>
+        <p className="hint">
+          No email? Look in the spam folder, or ask an admin which address you have on this server.
+        </p>
         <div className="form-end">
           <Button onClick={() => setSentTo(null)}>Use another address</Button>
         </div>

@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from 'react'
+import { lazy, type ReactNode, Suspense, useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import { type AgentActivity, payloadOf, type Space, type SpaceState } from '../../client/index.ts'
 import type { Routing } from '../../generated/graphql.ts'
@@ -18,10 +18,12 @@ import { Folded } from '../ui/folded.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { Confidence } from './confidence.tsx'
 import { CopySpace } from './copy-space.tsx'
-import { JoinLinks } from './join-links.tsx'
 import { ADD_MEMBER, AGENT_CHOICES, PEOPLE_CHOICES, REMOVE_MEMBER, UPDATE_SPACE } from './operations.ts'
 import { PresenceDot } from './presence.tsx'
 import { SpaceFiles } from './space-files.tsx'
+
+// Loaded with the details, to keep the first load small.
+const JoinLinks = lazy(() => import('./join-links.tsx').then(({ JoinLinks: part }) => ({ default: part })))
 
 export const ROUTINGS = [
   ['BROADCAST', 'Every agent, for every message'],
@@ -55,7 +57,9 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         stateOf={({ id }) => <PresenceDot presence={presence.get(id)?.presence ?? 'OFFLINE'} />}
       />
       <AddPerson space={space} />
-      <JoinLinks spaceId={space.id} />
+      <Suspense>
+        <JoinLinks spaceId={space.id} />
+      </Suspense>
       <Members
         title="Agents"
         members={agents}
