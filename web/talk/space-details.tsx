@@ -163,7 +163,7 @@ function AddAgent({ space }: { space: Space }) {
       search={search}
       onSearch={setSearch}
       nobody="No agent has this name. Admins create agents under Agents."
-      nobodyElse={data && 'All agents are members of this space. Admins create agents under Agents.'}
+      nobodyElse={data && 'There are no other agents. Admins create agents under Agents.'}
     />
   )
 }
