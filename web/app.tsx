@@ -1,12 +1,12 @@
 import { lazy, Suspense, useCallback, useEffect, useState } from 'react'
-import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
+import { Redirect, Route, Switch, useLocation } from 'wouter'
 import { useLive } from '../client/react.ts'
 import { useNotifications } from './decide/notifications.ts'
 import { WaitingPage } from './decide/waiting-page.tsx'
 import { addressOf } from './location.ts'
 import { Notices } from './notify/notices.tsx'
 import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
-import { invitationPath, mailLinkPath } from './shell/link-paths.ts'
+import { signInLinkPath, startLinkPath } from './shell/link-paths.ts'
 import { PageHead, SideBarContext } from './shell/page-head.tsx'
 import { Palette } from './shell/palette.tsx'
 import { takeReturnPath } from './shell/return-path.ts'
@@ -30,13 +30,14 @@ const PeoplePage = lazy(() => import('./operate/people-page.tsx').then(({ People
 const PersonPage = lazy(() => import('./operate/person-page.tsx').then(({ PersonPage: page }) => ({ default: page })))
 const StartPage = lazy(() => import('./operate/start-page.tsx').then(({ StartPage: page }) => ({ default: page })))
 const AgentPage = lazy(() => import('./operate/agent-page.tsx').then(({ AgentPage: page }) => ({ default: page })))
+const NoPage = lazy(() => import('./shell/no-page.tsx').then(({ NoPage: page }) => ({ default: page })))
 const NotificationsPage = lazy(() =>
   import('./notify/notifications-page.tsx').then(({ NotificationsPage: page }) => ({ default: page })),
 )
-const Invitation = lazy(() => import('./shell/invitation.tsx').then(({ Invitation: page }) => ({ default: page })))
 const JoinPage = lazy(() => import('./shell/join.tsx').then(({ JoinPage: page }) => ({ default: page })))
-const MailLink = lazy(() => import('./shell/mail-link.tsx').then(({ MailLink: page }) => ({ default: page })))
 const SignIn = lazy(() => import('./shell/sign-in.tsx').then(({ SignIn: page }) => ({ default: page })))
+const SignInLink = lazy(() => import('./shell/sign-in-link.tsx').then(({ SignInLink: page }) => ({ default: page })))
+const StartLink = lazy(() => import('./shell/start-link.tsx').then(({ StartLink: page }) => ({ default: page })))
 const ModelsPage = lazy(() => import('./operate/models-page.tsx').then(({ ModelsPage: page }) => ({ default: page })))
 const SearchPage = lazy(() => import('./search/search-page.tsx').then(({ SearchPage: page }) => ({ default: page })))
 const ProfilePage = lazy(() =>
@@ -63,12 +64,12 @@ export function App() {
     setRefused(credential === 'cookie' ? 'session' : 'token')
     setCredential(null)
   }, [credential, setCredential])
-  const path = invitationPath()
-  if (path !== null) {
+  const startPath = startLinkPath()
+  if (startPath !== null) {
     return (
       <Suspense>
-        <Invitation
-          path={path}
+        <StartLink
+          path={startPath}
           onToken={(next) => {
             go('/', { replace: true })
             signIn(next)
@@ -77,12 +78,12 @@ export function App() {
       </Suspense>
     )
   }
-  const mailed = mailLinkPath()
-  if (mailed !== null)
+  const linkPath = signInLinkPath()
+  if (linkPath !== null)
     return (
       <Suspense>
-        <MailLink
-          path={mailed}
+        <SignInLink
+          path={linkPath}
           onSignedIn={([spaceId]) => {
             setRefused(null)
             go(spaceId === undefined ? takeReturnPath() : `/spaces/${spaceId}`, { replace: true })
@@ -171,7 +172,7 @@ function Shell() {
           <ActingAs />
           <Boundary what="page" version={address}>
             <Suspense fallback={<Loading what="the page" />}>
-              <Pages />
+              <Pages onNewSpace={() => makeSpace(null)} />
             </Suspense>
           </Boundary>
         </main>
@@ -211,10 +212,12 @@ function ActingAs() {
   return (
     <p className="lost acting" role="status">
       <span className="grow">
-        You act as <b>{name}</b> until <Time at={actingUntil} />.{' '}
+        <b>
+          You act as {name} until <Time at={actingUntil} />.
+        </b>{' '}
         {isActedByOperator
-          ? `Your messages look like ${name}’s own, but the audit log records them, and ${name} sees this session in the profile.`
-          : `Your messages are marked, and ${name} sees it.`}
+          ? `Your messages look like ${name}’s own, but the audit log records them, and ${name} sees this session under Profile.`
+          : `Your messages show your name next to ${name}’s, and ${name} sees this session under Profile.`}
       </span>
       <Button look="quiet" onClick={goBack}>
         Stop
@@ -223,7 +226,7 @@ function ActingAs() {
   )
 }
 
-function Pages() {
+function Pages({ onNewSpace }: { onNewSpace(): void }) {
   const { isAdmin } = useSession()
   return (
     <Switch>
@@ -277,22 +280,17 @@ function Pages() {
         </Route>
       )}
       <Route path="/">
-        <Home />
+        <Home onNewSpace={onNewSpace} />
       </Route>
       <Route>
-        <PageHead title="Page not found" />
-        <Empty icon="search" title="There is no page at this address">
-          <p>
-            <Link href="/">Go to your spaces</Link>
-          </p>
-        </Empty>
+        <NoPage />
       </Route>
     </Switch>
   )
 }
 
 /** Redirects to the space with the latest activity; on an empty server, the operator gets the start page. */
-function Home() {
+function Home({ onNewSpace }: { onNewSpace(): void }) {
   const { viewer, isAdmin } = useSession()
   const [first] = viewer.spaces
   if (viewer.viewer?.scope === 'SERVICE') {
@@ -316,9 +314,12 @@ function Home() {
       <PageHead title="Welcome" />
       <Empty icon="space" title="You are not a member of any space yet">
         <p>
-          Create one with + next to “Spaces”, and choose people and agents for it; or ask somebody for the join link of
-          theirs.
+          A space is a conversation between people and agents. Create one and choose its members, or ask someone for a
+          join link to their space.
         </p>
+        <Button look="primary" icon="plus" onClick={onNewSpace}>
+          Create a space
+        </Button>
       </Empty>
     </>
   )

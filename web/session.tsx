@@ -83,8 +83,11 @@ async function scopeOf(headers: Record<string, string>): Promise<string | null> 
   return ((await answer.json()) as { scope: string | null }).scope
 }
 
-/** A missing response is not a refusal: the connection tries again, and shows that it does. */
-async function hasSession(): Promise<boolean> {
+/**
+ * Whether this browser has a session. A missing response is not a refusal: the connection tries again, and shows that it
+ * does.
+ */
+export async function hasSession(): Promise<boolean> {
   try {
     return (await scopeOf(CSRF)) !== null
   } catch {

@@ -5,12 +5,13 @@ import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import type { Page, PageRequest } from '../lib/page.ts'
 import { checkInteger } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
 import { fetchPage } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin, requireAdmin } from '../rules/permissions.ts'
 import { noteDeed } from '../stores/audit-store.ts'
 import { deleteMailCodes } from '../stores/mail-code-store.ts'
-import { deleteMailInvitation } from '../stores/mail-invitation-store.ts'
+import { deleteMailInvitation, deleteSignInInvitations } from '../stores/mail-invitation-store.ts'
 import { deleteInvitations, insertInvitation, redeemInvitation } from '../stores/token-store.ts'
 import { issue } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
@@ -30,6 +31,16 @@ export interface OpenInvitation {
   expiresAt: Date
 }
 
+/** The information that the page of an invitation shows before the person accepts it. */
+export interface DescribedInvitation {
+  /** The person whom the link signs in. */
+  name: string
+  /** The person who created the invitation; null if the operator or an access token did. */
+  inviter: string | null
+  /** The names of some spaces of which the person is already a member. */
+  spaces: string[]
+}
+
 /**
  * Invitations are links with which people sign in for the first time. Admins can also see and revoke emailed
  * invitations.
@@ -44,8 +55,18 @@ export interface Invitations {
     viewer: Viewer,
     input: { humanId: string; expiresInSeconds: number },
   ): Promise<{ path: string; expiresAt: Date }>
-  /** Redeems a code. Returns a new bearer token for its human; null if the code is unknown, used or expired. */
+  /**
+   * Describes an invitation to the holder of its code, without redeeming it; null if the code is unknown, used or
+   * expired.
+   */
+  describe(code: string): Promise<DescribedInvitation | null>
+  /**
+   * Redeems a code for a new bearer token of its human; null if the code is unknown, used or expired. The other
+   * invitations of the human end, except emailed ones that add the human to a space.
+   */
   redeem(code: string): Promise<string | null>
+  /** Like `redeem`, but creates no token. Returns the id of the human, for whom the caller opens a session. */
+  accept(code: string): Promise<string | null>
   /** Returns a page of the open invitations, newest first; null if the viewer is not an admin. */
   page(viewer: Viewer, request: PageRequest): Promise<Page<OpenInvitation> | null>
   /** Returns open invitations in the order of the ids; null for any other id, and for viewers who are not admins. */
@@ -61,6 +82,7 @@ const CODE_BYTES = 32
 /** The form of a code. Other strings need no lookup. */
 const IS_CODE = /^[\w-]{43}$/
 const LONGEST_SECONDS = 30 * 86_400
+const MOST_DESCRIBED_SPACES = 5
 
 const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 
@@ -79,6 +101,27 @@ export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>)
     const rows = await db.query<OpenInvitation>(Prisma.sql`
       SELECT * FROM (${selectOpenSql(new Date(clock.now()))}) open WHERE id = ANY(${wellFormedIds(ids)}::text[])`)
     return inOrderOf(ids, rows)
+  }
+
+  /**
+   * Redeems a code in a transaction. `grant` gives the human access, and returns its result with the object that the
+   * audit log names. Returns null if the code is unknown, used or expired.
+   */
+  async function use<Granted>(
+    code: string,
+    grant: (tx: Tx, humanId: string, now: Date) => Promise<{ granted: Granted; targetId: string }>,
+  ): Promise<Granted | null> {
+    if (!IS_CODE.test(code)) return null
+    const now = new Date(clock.now())
+    return db.transaction(async (tx) => {
+      const humanId = await redeemInvitation(tx, hashOf(code), now)
+      if (humanId === null) return null
+      await deleteSignInInvitations(tx, humanId)
+      const { granted, targetId } = await grant(tx, humanId, now)
+      const deed = { actorId: humanId, serviceName: null, action: 'redeemInvitation', detail: { humanId } }
+      await noteDeed(tx, { ...deed, targetId })
+      return granted
+    })
   }
 
   return {
@@ -104,18 +147,23 @@ export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>)
       })
       return { path: `/invitations/${code}`, expiresAt }
     },
-    async redeem(code) {
+    async describe(code) {
       if (!IS_CODE.test(code)) return null
-      const now = new Date(clock.now())
-      return db.transaction(async (tx) => {
-        const humanId = await redeemInvitation(tx, hashOf(code), now)
-        if (humanId === null) return null
-        const { accessToken, secret } = await issue(tx, { scope: 'HUMAN', humanId, createdAt: now })
-        const deed = { actorId: humanId, serviceName: null, action: 'redeemInvitation', detail: { humanId } }
-        await noteDeed(tx, { ...deed, targetId: accessToken.id })
-        return secret
-      })
+      const [found] = await db.query<DescribedInvitation>(Prisma.sql`
+        SELECT e.name, inviter.name AS inviter, ARRAY(
+          SELECT s.name FROM "Membership" m JOIN "Space" s ON s.id = m."spaceId"
+          WHERE m."entityId" = e.id AND s."deletedAt" IS NULL ORDER BY s.id DESC LIMIT ${MOST_DESCRIBED_SPACES}) AS spaces
+        FROM "Invitation" i JOIN "Entity" e ON e.id = i."humanId" AND e."goneAt" IS NULL
+        LEFT JOIN "Entity" inviter ON inviter.id = i."inviterId"
+        WHERE i.hash = ${hashOf(code)} AND i."expiresAt" > ${new Date(clock.now())}`)
+      return found ?? null
     },
+    redeem: (code) =>
+      use(code, async (tx, humanId, createdAt) => {
+        const { accessToken, secret } = await issue(tx, { scope: 'HUMAN', humanId, createdAt })
+        return { granted: secret, targetId: accessToken.id }
+      }),
+    accept: (code) => use(code, async (_, humanId) => ({ granted: humanId, targetId: humanId })),
     getMany,
     async page(viewer, request) {
       if (!isAdmin(viewer)) return null

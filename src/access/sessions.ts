@@ -54,7 +54,7 @@ export class LoggedOutError extends Error {}
 /** A sign-in of a human without a token. */
 export interface HumanSignIn extends OpenSessionInput {
   humanId: string
-  /** The method of sign-in for the audit log: `mail` or `oidc`. */
+  /** The method of sign-in for the audit log: `mail`, `invitation` or `oidc`. */
   by: string
   /** The provider at which the human signed in, and its session there. */
   oidc?: ProviderLogin

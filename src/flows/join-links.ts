@@ -1,12 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Viewer } from '../access/viewer.ts'
 import type { Visibility } from '../access/visibility.ts'
-import type { JoinLink as Row, Space } from '../generated/prisma/client.ts'
+import { Prisma, type JoinLink as Row, type Space } from '../generated/prisma/client.ts'
 import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { ForbiddenError, LimitExceededError, messageOf, NotFoundError } from '../lib/errors.ts'
 import { newId, prefixOf, wellFormedIds } from '../lib/ids.ts'
 import { inOrderOf } from '../lib/in-order.ts'
 import { checkInteger } from '../lib/validate.ts'
+import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
@@ -26,6 +27,16 @@ export interface CreateJoinLinkInput {
   expiresInSeconds?: number | null
 }
 
+/** The space of a join link, as the holder of the link sees it before joining. */
+export interface JoinableSpace {
+  name: string
+  /** The human who created the link; null if an admin who is not a human did. */
+  inviterName: string | null
+  memberCount: number
+  /** Null unless the viewer is a member. */
+  spaceId: string | null
+}
+
 /**
  * Manages links with which people join a space without an invitation. A link becomes invalid when its creator leaves
  * the space. All links of a space become invalid when somebody removes a human from it.
@@ -41,6 +52,11 @@ export interface JoinLinks {
    * @throws ForbiddenError, NotFoundError
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<{ revokedId: string }>
+  /**
+   * Describes the space of a link, without joining. Returns null if the link no longer works, or if the viewer is not a
+   * human.
+   */
+  describe(viewer: Viewer, input: { code: string }): Promise<JoinableSpace | null>
   /**
    * Makes the viewer a member of the space. Earlier messages count as read.
    * @throws ForbiddenError unless the viewer is a human; NotFoundError; ConflictError if the viewer is already a
@@ -96,6 +112,13 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
     }
   }
 
+  /** Returns the valid link with a code; null if there is none. */
+  async function find(tx: Pick<Tx, 'joinLink'>, code: string): Promise<Row | null> {
+    if (!IS_CODE.test(code)) return null
+    const link = await tx.joinLink.findUnique({ where: { hash: hashOf(code) } })
+    return link === null || !letsIn(link, now()) || linkOf(link) === null ? null : link
+  }
+
   async function readOf(viewer: Viewer, spaceIds: readonly string[]): Promise<JoinLink[]> {
     if (viewer.scope === 'SERVICE') return []
     const visible = await visibility.spaces(viewer, [...spaceIds])
@@ -149,12 +172,21 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
       })
       return { revokedId: id }
     },
+    async describe(viewer, { code }) {
+      const link = viewer.scope === 'HUMAN' ? await find(db.prisma, code) : null
+      if (link === null) return null
+      const [found] = await db.query<JoinableSpace>(Prisma.sql`
+        SELECT s.name, (SELECT e.name FROM "Entity" e WHERE e.id = ${link.createdById}) AS "inviterName",
+          count(m."entityId")::int AS "memberCount", max(s.id) FILTER (WHERE m."entityId" = ${viewer.id}) AS "spaceId"
+        FROM "Space" s LEFT JOIN "Membership" m ON m."spaceId" = s.id
+        WHERE s.id = ${link.spaceId} AND s."deletedAt" IS NULL GROUP BY s.id`)
+      return found ?? null
+    },
     async join(viewer, { code }) {
       if (viewer.scope !== 'HUMAN') throw new ForbiddenError('Only people can join a space with a link.')
-      if (!IS_CODE.test(code)) throw new NotFoundError(USED_UP)
       const { space, change } = await db.transaction(async (tx) => {
-        const link = await tx.joinLink.findUnique({ where: { hash: hashOf(code) } })
-        if (link === null || !letsIn(link, now()) || linkOf(link) === null) throw new NotFoundError(USED_UP)
+        const link = await find(tx, code)
+        if (link === null) throw new NotFoundError(USED_UP)
         // This locks the space first, as leaving a space does.
         const joined = await joinSpace(tx, link.spaceId, viewer.id, clock.now())
         if (!(await useJoinLink(tx, link.id, now()))) throw new NotFoundError(USED_UP)

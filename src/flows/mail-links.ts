@@ -29,8 +29,14 @@ import {
   type MailCode,
   useMailCode,
 } from '../stores/mail-code-store.ts'
-import { deleteMailInvitation, findInvitationOf, findMailInvitation } from '../stores/mail-invitation-store.ts'
+import {
+  deleteMailInvitation,
+  deleteSignInInvitations,
+  findInvitationOf,
+  findMailInvitation,
+} from '../stores/mail-invitation-store.ts'
 import { countedAs, countMails, insertMail } from '../stores/mail-store.ts'
+import { deleteInvitations } from '../stores/token-store.ts'
 import type { DecideCall } from './decide-call.ts'
 import { addableSpaces } from './invite.ts'
 import { joinSpace } from './join-space.ts'
@@ -56,15 +62,17 @@ export interface DescribedLink {
   isNew: boolean
   /** The names of the spaces in an invitation. */
   spaces: string[]
+  /** The person who invites; null if the operator or an access token does, or if the link is no invitation. */
+  inviter: string | null
 }
 
-/** The result of using a link. */
 /** A space that the human has joined. `change`: the key of the job that publishes it if this process dies first. */
 export interface Joined {
   spaceId: string
   change: string
 }
 
+/** The result of using a link. */
 export type UsedLink = { type: 'signed-in'; humanId: string; joined: Joined[] } | { type: 'confirmed'; email: string }
 
 /** Links in emails, each of which works once. */
@@ -149,6 +157,8 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     await deleteMailCodes(tx, { invitationId: invitation.id })
     const known = await findHumanByEmail(tx, invitation.email)
     const human = known ?? (await insertHuman(tx, { ...newPerson(invitation, name), createdAt: now() }))
+    await deleteInvitations(tx, { humanId: human.id })
+    await deleteSignInInvitations(tx, human.id)
     const joined = await joinAll(tx, invitation, human.id)
     const detail = {
       inviterId: invitation.inviterId,
@@ -262,16 +272,18 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
       const { purpose, email, humanId } = found
       if (purpose !== 'INVITE') {
         const human = await prisma.entity.findFirst({ where: { id: humanId ?? '', goneAt: null } })
-        return human && { purpose, email, name: human.name, isNew: false, spaces: [] }
+        return human && { purpose, email, name: human.name, isNew: false, spaces: [], inviter: null }
       }
       const invitation = await findMailInvitation(prisma, found.invitationId, now())
       if (invitation === null) return null
       const human = await findHumanByEmail(prisma, email)
       const spaceIds = await addableSpaces(prisma, invitation, now())
       const spaces = await prisma.space.findMany({ where: { id: { in: spaceIds } }, select: { name: true } })
+      const inviter = await prisma.entity.findUnique({ where: { id: invitation.inviterId } })
       return {
         ...{ purpose, email, isNew: human === null, spaces: spaces.map((space) => space.name) },
         name: human?.name ?? nameOfAddress(email),
+        inviter: inviter?.name ?? null,
       }
     },
     async use(code, { name, viewer }) {

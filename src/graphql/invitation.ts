@@ -72,7 +72,7 @@ const CreateInvitationPayload = builder
     fields: (t) => ({
       url: t.string({
         description:
-          'A page of the console, valid for one sign-in. The page exchanges the code for a token with `POST /invitations/:code`.',
+          'A page of the console, valid for one sign-in. A program exchanges the code for a token with `POST /invitations/:code`.',
         resolve: ({ path }, _, context) => linkTo(context, path),
       }),
       expiresAt: t.expose('expiresAt', { type: 'DateTime' }),

@@ -47,6 +47,31 @@ builder.objectField(Space, 'joinLinks', (t) =>
   }),
 )
 
+const JoinableSpace = builder.objectRef<shapes.JoinableSpace>('JoinableSpace').implement({
+  description: 'The space of a join link, as the holder of the link sees it before joining.',
+  fields: (t) => ({
+    name: t.exposeString('name'),
+    inviterName: t.exposeString('inviterName', {
+      nullable: true,
+      description:
+        'The name of the person who created the link. Null if the operator or an access token for admins did.',
+    }),
+    memberCount: t.exposeInt('memberCount', { description: 'The number of its people and agents.' }),
+    spaceId: t.exposeID('spaceId', { nullable: true, description: 'Null unless the viewer is already a member.' }),
+  }),
+})
+
+builder.queryField('joinableSpace', (t) =>
+  t.field({
+    type: JoinableSpace,
+    nullable: true,
+    description:
+      'The space of a join link. Null if the link no longer works, and for viewers who are not humans. Does not join.',
+    args: { code: t.arg.string({ required: true, description: 'The last segment of `JoinLink.url`.' }) },
+    resolve: (_, { code }, { domain, viewer }) => domain.joinLinks.describe(viewer, { code }),
+  }),
+)
+
 const CreateJoinLinkInput = builder.inputType('CreateJoinLinkInput', {
   fields: (t) => ({
     spaceId: t.id({ required: true }),

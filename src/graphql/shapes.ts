@@ -8,6 +8,7 @@ type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>>
 export type { AgentVersion } from '../agents/agent-versions.ts'
 export type Invitation = NonNullable<Awaited<ReturnType<Domain['invitations']['getMany']>>[number]>
 export type JoinLink = Awaited<ReturnType<Domain['joinLinks']['create']>>
+export type JoinableSpace = NonNullable<Awaited<ReturnType<Domain['joinLinks']['describe']>>>
 export type File = Row<Domain['files']['getMany']>
 export type Session = Awaited<ReturnType<Domain['sessions']['list']>>[number]
 export type AccessToken = Awaited<ReturnType<Domain['tokens']['create']>>['accessToken']

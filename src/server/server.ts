@@ -38,7 +38,7 @@ import { createEventStreams } from './http/event-streams.ts'
 import { createFileHandler, FILES_PATH, LONGEST_UPLOAD_MS } from './http/files.ts'
 import { createGraphql, GRAPHQL_PATH } from './http/graphql.ts'
 import { createHealth, type Handler, sendJson } from './http/health.ts'
-import { createInvitationHandler, INVITATION_PATH } from './http/invitations.ts'
+import { createInvitationHandlers, INVITATION_PATH, INVITATION_SESSION_PATH } from './http/invitations.ts'
 import { listen } from './http/listening.ts'
 import { createMailLinkHandlers, MAIL_LINK_PATH } from './http/mail-links.ts'
 import { createMcpAuthorization, MCP_CALLBACK_PATH, MCP_CONNECT_PATH } from './http/mcp-authorization.ts'
@@ -254,7 +254,8 @@ interface Endpoint {
   handle: Handler
   /** Serves the page and the assets of the console. */
   console: Handler
-  invitation: Handler
+  /** Handles the pages of invitations and of the start link, and the sign-in with an invitation. */
+  invitation: { link: Handler; session: Handler }
   /** The handlers for signing in and out, by path. */
   auth: Record<string, Handler>
   /** Handles the link in an email. */
@@ -367,7 +368,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       return graphql(request, response)
     },
     console: page,
-    invitation: createInvitationHandler({ invitations: domain.invitations, startLink, page, origins, signIns }),
+    invitation: createInvitationHandlers({ ...domain, ...{ startLink, page, origins, publicUrl, signIns } }),
     auth: {
       ...createAuthHandlers({
         sessions: domain.sessions,
@@ -447,13 +448,15 @@ function createRoutes(
     sendNoticePage(response, {
       status: 404,
       title: 'Page not found',
-      text: ['There is no page at this address.', ...(hint === null ? [] : [`For operators: ${hint}`])],
+      text: ['There is no page at this address. The address may be incomplete, or the page was removed.'],
+      hint: hint === null ? null : `For operators: ${hint}`,
       links: [{ href: `${publicUrl.basePath}/`, label: 'Go to your spaces' }],
     })
   }
   function handlerIn(served: Endpoint, { method }: IncomingMessage, path: string): Handler | null {
     if (method === 'POST' && WEBHOOK_PATH.test(path)) return webhook
-    if (INVITATION_PATH.test(path)) return served.invitation
+    if (INVITATION_PATH.test(path)) return served.invitation.link
+    if (INVITATION_SESSION_PATH.test(path)) return served.invitation.session
     if (MAIL_LINK_PATH.test(path)) return served.mailLink
     if (MCP_CONNECT_PATH.test(path)) return served.mcpAuthorization.connect
     if (OIDC_PATH.test(path)) return served.oidc

@@ -32,6 +32,13 @@ export async function deleteMailInvitation(tx: Tx, id: string): Promise<boolean>
   return (await tx.mailInvitation.deleteMany({ where: { id } })).count > 0
 }
 
+/** Deletes the invitations to the address of a human that do nothing but sign in: those that name no space. */
+export async function deleteSignInInvitations(tx: Tx, humanId: string): Promise<void> {
+  await tx.$executeRaw`
+    DELETE FROM "MailInvitation" m USING "Entity" e
+    WHERE e.id = ${humanId} AND lower(m.email) = lower(e.email) AND cardinality(m."spaceIds") = 0`
+}
+
 /** Deletes the invitations that a human has created or received. */
 export async function deleteInvitationsOf(tx: Tx, { id, email }: { id: string; email: string | null }): Promise<void> {
   await tx.$executeRaw`

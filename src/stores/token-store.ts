@@ -48,11 +48,17 @@ export async function deleteInvitations(tx: Tx, where: Prisma.InvitationWhereInp
 }
 
 /**
- * Deletes the invitation with the hash of a code, and returns the id of its human; null if there is none, or if it
- * has expired.
+ * Deletes the invitation with the hash of a code, and all other invitations of its human, so that no further link signs
+ * the human in. Returns the id of the human; null if the invitation does not exist or has expired.
  */
 export async function redeemInvitation(tx: Tx, hash: string, now: Date): Promise<string | null> {
+  // The rows are locked in the order of their ids, so that two invitations of one human can be redeemed concurrently.
   const [found] = await tx.$queryRaw<{ humanId: string }[]>`
-    DELETE FROM "Invitation" WHERE hash = ${hash} AND "expiresAt" > ${now} RETURNING "humanId"`
+    WITH of_human AS (
+      SELECT hash FROM "Invitation"
+      WHERE "humanId" = (SELECT "humanId" FROM "Invitation" WHERE hash = ${hash} AND "expiresAt" > ${now})
+      ORDER BY id FOR UPDATE)
+    DELETE FROM "Invitation" WHERE hash IN (SELECT hash FROM of_human) AND ${hash} IN (SELECT hash FROM of_human)
+    RETURNING "humanId"`
   return found?.humanId ?? null
 }

@@ -68,6 +68,69 @@ describe.each(RULE_STACKS)('open invitations, on the %s stack', (stack) => {
     expect([await openOf(lena.name), await openOf(email)]).toEqual([undefined, undefined])
   })
 
+  test('are described to the holder of the link, who is not signed in by that, and open a session without a token', async () => {
+    const [hanna, mira] = [await stage.person('Hanna'), await stage.person(`Mira ${stack}`)]
+    await parley.app.domain.humans.update(parley.admin, { id: hanna.id, role: 'ADMIN' })
+    await stage.space('Room', [hanna, mira])
+    const { prisma } = parley.app.platform.db
+    const tokens = () => prisma.accessToken.count({ where: { humanId: mira.id, revokedAt: null } })
+    const before = await tokens()
+    const chief: HumanViewer = { scope: 'HUMAN', id: hanna.id, role: 'ADMIN', tokenId: null, expiresAt: null }
+    const made = await parley.app.domain.invitations.create(chief, { humanId: mira.id, expiresInSeconds: 60 })
+    const path = `/auth${made.path}`
+    const described = () => fetch(parley.origin + path)
+    for (let n = 0; n < 2; n += 1) {
+      const expected = {
+        purpose: 'INVITE',
+        email: null,
+        isNew: false,
+        name: mira.name,
+        inviter: 'Hanna',
+        spaces: ['Room'],
+      }
+      expect(await (await described()).json()).toEqual(expected)
+    }
+    const elsewhere = { origin: 'https://evil.example', 'x-parley-csrf': '1' }
+    const without = { origin: parley.origin }
+    for (const headers of [elsewhere, without])
+      expect((await fetch(parley.origin + path, { method: 'POST', headers })).status).toBe(403)
+    const [one, other] = await Promise.all([redeem(path), redeem(path)])
+    expect([one.status, other.status].toSorted()).toEqual([200, 404])
+    const accepted = one.status === 200 ? one : other
+    expect(await accepted.json()).toEqual({ scope: 'HUMAN', spaceIds: [] })
+    expect(accepted.headers.get('set-cookie')).toContain('parley_session=')
+    expect(await tokens()).toBe(before)
+    expect(await prisma.session.count({ where: { viewerId: mira.id } })).toBe(1)
+    expect((await described()).status).toBe(404)
+    const [entry] = (await ask(AUDIT, { action: 'redeemInvitation' })).edges
+    expect(entry.node).toMatchObject({ targetId: mira.id, refused: false })
+  })
+
+  test('end when the person accepts another one, except an email that adds the person to a space', async () => {
+    const hanna = await stage.person('Hanna')
+    const room = await stage.space('Room', [hanna])
+    const email = addressOf('nils')
+    const person = await parley.app.domain.humans.create(parley.admin, { name: `Nils ${stack}`, email })
+    const other = await stage.person(`Olaf ${stack}`)
+    const links = [await link(person.id), await link(person.id), await link(person.id)]
+    const ofOther = await link(other.id)
+    await ask(INVITE, { input: { email, spaceIds: [] } })
+    await ask(INVITE, { input: { email, spaceIds: [room.id] } }, hanna.client)
+    await smtp.mailTo(email, 2)
+    const mails = smtp.mails.filter(({ to }) => to.includes(email))
+    const results = await Promise.all([redeem(links[0] ?? ''), redeem(`/auth${links[1]}`)])
+    expect(results.map(({ status }) => status).toSorted()).toEqual([200, 404])
+    expect((await redeem(links[2] ?? '')).status).toBe(404)
+    const left = (await open()).filter(({ human }) => human?.name === person.name)
+    expect(left).toMatchObject([{ email, spaces: [{ name: 'Room' }] }])
+    expect((await redeem(ofOther)).status).toBe(200)
+
+    const again = await link(person.id)
+    const used = await Promise.all(mails.map(({ link: mailed }) => redeem(new URL(mailed).pathname)))
+    expect(used.map(({ status }) => status).toSorted()).toEqual([200, 404])
+    expect((await redeem(again)).status).toBe(404)
+  })
+
   test('name the person who has the address of an invitation by email', async () => {
     const email = addressOf('Owner')
     await parley.app.domain.humans.create(parley.admin, { name: 'Olga', email })
@@ -152,4 +215,26 @@ describe.each(RULE_STACKS)('open invitations, on the %s stack', (stack) => {
     expect((await redeem(ofOther)).status).toBe(404)
     expect((await redeem(own)).status).toBe(how === 'is removed' ? 404 : 200)
   })
+})
+
+test('an invitation is not used up by a page on which the browser would drop the cookie of the session', async () => {
+  const parley = await startTestServer({
+    worker: false,
+    isFresh: true,
+    settings: { PARLEY_PUBLIC_URL: 'https://chat.example.com' },
+  })
+  try {
+    const human = await parley.human('Ada')
+    const invited = { humanId: human.id, expiresInSeconds: 60 }
+    const { path } = await parley.app.domain.invitations.create(parley.admin, invited)
+    const post = (origin: string) =>
+      fetch(`${parley.origin}/auth${path}`, { method: 'POST', headers: { origin, 'x-parley-csrf': '1' } })
+    const refused = await post(parley.origin)
+    expect([refused.status, refused.headers.get('set-cookie')]).toEqual([409, null])
+    expect(await refused.json()).toEqual({ error: expect.stringContaining('https://chat.example.com') })
+    const accepted = await post('https://chat.example.com')
+    expect([accepted.status, accepted.headers.get('set-cookie')]).toEqual([200, expect.stringContaining('Secure')])
+  } finally {
+    await parley.close()
+  }
 })

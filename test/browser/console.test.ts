@@ -31,12 +31,15 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     return shown
   }
 
-  test('Try it plays a scene: each suggestion does what its label says, once, and an order waits for approval', async () => {
+  const countGardens = () => parley.app.platform.db.prisma.space.count({ where: { name: 'Garden', deletedAt: null } })
+
+  test('Try it plays a scene, which exists once: each suggestion does what its label says, once, and an order waits for approval', async () => {
     const { page, signIn, message, violations } = await open()
     await signIn(await parley.tokenOf(parley.admin))
     await page.getByLabel('The agents’ model').selectOption('demo', PATIENCE)
-    await page.getByRole('button', { name: 'Try it' }).click(PATIENCE)
+    await page.getByRole('button', { name: 'Try it' }).dblclick(PATIENCE)
     await page.getByText('You are Ada').waitFor(PATIENCE)
+    expect(await countGardens()).toBe(1)
     const suggested = page.getByRole('region', { name: 'Suggested messages' }).getByRole('button')
     await suggested.first().waitFor(PATIENCE)
     expect(await suggested.allTextContents()).toEqual([
@@ -76,6 +79,14 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     await page.keyboard.press('Escape')
     await page.getByRole('button', { name: 'Operator' }).click(PATIENCE)
     await page.getByRole('heading', { name: 'Get started' }).waitFor(PATIENCE)
+    await page.getByText('The example exists: the space Garden with Ada').waitFor(PATIENCE)
+    expect(await violations()).toEqual([])
+    await page.getByRole('button', { name: 'Continue as Ada' }).click()
+    await page.getByRole('status').getByText('You act as Ada until').waitFor(PATIENCE)
+    await message('Ordered: two rolls of fleece').waitFor(PATIENCE)
+    expect(await countGardens()).toBe(1)
+    await page.getByRole('button', { name: 'Stop', exact: true }).click()
+    await page.getByRole('link', { name: 'Get started' }).click(PATIENCE)
     await page.getByRole('link', { name: 'Add a provider' }).click(PATIENCE)
     await page.getByRole('form', { name: 'Add provider' }).waitFor(PATIENCE)
   }, 90_000)
@@ -97,6 +108,9 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     const spaceId = new URL(page.url()).pathname.split('/').at(-1) ?? ''
     expect(await membership.count({ where: { spaceId, entityId: human.id } })).toBe(1)
     expect(await page.getByRole('region', { name: 'Suggested messages' }).getByRole('button').count()).toBe(3)
+    await page.getByRole('link', { name: 'Get started' }).click()
+    await page.getByRole('button', { name: 'Open Garden' }).click(PATIENCE)
+    await page.waitForURL(`${parley.origin}/spaces/${spaceId}`)
   }, 90_000)
 
   test('a text streams in two browsers alike, and stopping it in the second ends it', async () => {

@@ -148,12 +148,16 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
   )
 
   test('fits on the sign-in and invitation pages too', async () => {
+    const invited = { humanId: stage.ada.id, expiresInSeconds: 60 }
+    const { path } = await parley.app.domain.invitations.create(parley.admin, invited)
     for (const [address, text] of [
       ['/', 'Rooms for people and agents'],
-      ['/invitations/unknown', 'You are invited'],
+      [path, `You are invited, ${LONG}`],
+      ['/invitations/unknown', 'This link does not work'],
       ['/join/unknown', 'You were given a link to a space'],
     ] as const) {
-      const shown = await open({ path: address, width: 360, height: 740 })
+      const mayComplain = address === '/invitations/unknown'
+      const shown = await open({ path: address, width: 360, height: 740 }, { mayComplain })
       await shown.page.getByText(text).waitFor(PATIENCE)
       await look(shown, address)
     }

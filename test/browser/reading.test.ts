@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     await line.waitFor({ ...PATIENCE, state: 'detached' })
   }, 90_000)
 
-  test('leaving a space asks first', async () => {
+  test('leaving a space asks first, and so does removing somebody', async () => {
     const [human, bob] = [await parley.human('Ada'), await parley.human('Bob')]
     const memberIds = [human.id, bob.id]
     const cellar = await parley.app.domain.spaces.create(parley.admin, {
@@ -54,6 +54,11 @@ describe.skipIf(!hasBrowser)('read positions and drafts', () => {
     const isMember = () =>
       parley.app.platform.db.prisma.membership.count({ where: { spaceId: cellar.id, entityId: human.id } })
     await page.getByRole('button', { name: /members, details/ }).click(PATIENCE)
+    await page.getByRole('button', { name: 'Remove Bob' }).click(PATIENCE)
+    const removal = page.getByRole('dialog', { name: 'Remove Bob?' })
+    await removal.getByText('All join links of this space end.').waitFor(PATIENCE)
+    await removal.getByRole('button', { name: 'Remove', exact: true }).click()
+    await page.getByRole('button', { name: 'Remove Bob' }).waitFor({ ...PATIENCE, state: 'detached' })
     const leave = page.getByRole('button', { name: 'Leave this space' })
     const question = page.getByRole('dialog', { name: 'Leave Cellar?' })
     await leave.click(PATIENCE)

@@ -237,6 +237,8 @@ describe.each(RULE_STACKS)('links in mails, on the %s stack', (stack) => {
       purpose: 'INVITE',
       isNew: true,
       name: expect.stringMatching(/^Grace Hopper/),
+      inviter: 'Hanna',
+      spaces: expect.arrayContaining(['Room', 'Other']),
     })
     // The inviter leaves one of the spaces in the meantime.
     await parley.app.domain.members.remove(parley.admin, { spaceId: other.id, entityId: host.id })

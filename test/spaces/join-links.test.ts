@@ -13,6 +13,7 @@ const CREATE = `mutation ($input: CreateJoinLinkInput!) { createJoinLink(input: 
   ... on Error { message } } }`
 const JOIN = `mutation ($code: String!) { joinSpace(input: { code: $code }) {
   __typename ... on JoinSpacePayload { space { id members { id } unreadCount } } ... on Error { message } } }`
+const DESCRIBE = `query ($code: String!) { joinableSpace(code: $code) { name inviterName memberCount spaceId } }`
 const REVOKE = `mutation ($id: ID!) { revokeJoinLink(input: { id: $id }) {
   __typename ... on RevokeJoinLinkPayload { revokedId } ... on Error { message } } }`
 const LINKS = '{ spaces(first: 50) { edges { node { id joinLinks { id url uses } } } } }'
@@ -66,6 +67,19 @@ describe.each(RULE_STACKS)('join links, on the %s stack', (stack) => {
     expect(await linksOf(bob)).toMatchObject([{ uses: 1 }])
     expect((await fetch(made.url)).status).toBe(200)
     await ask(bob, REVOKE, { id: made.id })
+  })
+
+  test('describes its space to signed-in people, who do not join by that, as long as it works', async () => {
+    const made = await linkBy(ada)
+    const [nils, { memberCount }] = [await parley.human('Nils'), await ask(ada, DESCRIBE, { code: codeOf(made) })]
+    const shown = { name: space.name, inviterName: 'Ada', memberCount, spaceId: null }
+    for (let n = 0; n < 2; n += 1) expect(await ask(nils, DESCRIBE, { code: codeOf(made) })).toEqual(shown)
+    expect(await ask(parley.admin, DESCRIBE, { code: codeOf(made) })).toBeNull()
+    await ask(nils, JOIN, { code: codeOf(made) })
+    const joined = { ...shown, memberCount: Number(memberCount) + 1, spaceId: space.id }
+    expect(await ask(nils, DESCRIBE, { code: codeOf(made) })).toEqual(joined)
+    await ask(ada, REVOKE, { id: made.id })
+    for (const code of [codeOf(made), 'nonsense', '']) expect(await ask(nils, DESCRIBE, { code })).toBeNull()
   })
 
   test('a stranger, a service and an admin: who may create, see, revoke and use a link', async () => {

@@ -5,7 +5,7 @@ import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm } from '../ui/confirm.tsx'
-import { Refused, Unanswered } from '../ui/notice.tsx'
+import { Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Moment } from '../ui/time.tsx'
 import { DELETE_WEBHOOK, REVOKE_TOKEN, TOKENS, WEBHOOKS } from './operations.ts'
@@ -16,7 +16,11 @@ export function AccessLists() {
     <>
       <section className="block card">
         <h2>Tokens</h2>
-        <Pages>{(page) => <Tokens page={page} />}</Pages>
+        <p className="hint">
+          For programs, and for people who were given one. A token works until you revoke it, or until it expires.
+          Browsers that signed in with a link have no token: end their sessions in the settings of the person.
+        </p>
+        <Pages>{(page) => <Tokens page={page} humanId={null} />}</Pages>
       </section>
       <section className="block card">
         <h2>Webhooks</h2>
@@ -26,9 +30,19 @@ export function AccessLists() {
   )
 }
 
-function Tokens({ page }: { page: PageOfList }) {
+/** Lists the tokens of a person, and revokes them. */
+export function TokensOf({ human: { id, name } }: { human: { id: string; name: string } }) {
+  return (
+    <section className="block card" aria-label={`Tokens of ${name}`}>
+      <h2>Tokens of {name}</h2>
+      <Pages>{(page) => <Tokens page={page} humanId={id} />}</Pages>
+    </section>
+  )
+}
+
+function Tokens({ page, humanId }: { page: PageOfList; humanId: string | null }) {
   const { connection } = useSession()
-  const ask = useAsk(TOKENS, { after: page.after })
+  const ask = useAsk(TOKENS, { humanId, after: page.after })
   const [revokedId, setRevokedId] = useState<string | null>(null)
   const revoke = useDo(async (id: string) => {
     payloadOf((await connection.ask(REVOKE_TOKEN, { id })).revokeAccessToken, 'RevokeAccessTokenPayload')
@@ -41,14 +55,14 @@ function Tokens({ page }: { page: PageOfList }) {
   return (
     <>
       {tokens.length === 0 && page.after === null && page.isLast && (
-        <p className="hint">No valid tokens except the operator’s own.</p>
+        <p className="hint">{humanId === null ? 'No valid tokens except the operator’s own.' : 'No valid tokens.'}</p>
       )}
       <ul className="rows">
-        {tokens.map(({ id, scope, serviceName, human, createdAt, lastUsedAt }) => {
+        {tokens.map(({ id, scope, serviceName, human, createdAt, lastUsedAt, expiresAt }) => {
           const whose = ownerOf({ human, serviceName })
           return (
             <li key={id} className="plain-row">
-              <span className="kind">{scope.toLowerCase()}</span>
+              <span className="kind">{KINDS[scope]}</span>
               <span className="grow">
                 <b>{whose}</b>{' '}
                 <span className="note">
@@ -58,6 +72,11 @@ function Tokens({ page }: { page: PageOfList }) {
                   ) : (
                     <>
                       used <Moment at={lastUsedAt} />
+                    </>
+                  )}
+                  {expiresAt !== null && (
+                    <>
+                      , expires <Moment at={expiresAt} />
                     </>
                   )}
                 </span>
@@ -89,6 +108,8 @@ function Tokens({ page }: { page: PageOfList }) {
   )
 }
 
+const KINDS = { ADMIN: 'admin', HUMAN: 'person', SERVICE: 'service' }
+
 type Owned = Pick<NonNullable<ConsoleTokensQuery['accessTokens']>['edges'][number]['node'], 'human' | 'serviceName'>
 
 const ownerOf = ({ human, serviceName }: Owned) => human?.name ?? serviceName ?? 'an operator'
@@ -103,12 +124,15 @@ function wordsOfRevoking({ human, serviceName }: Owned): string {
 function Webhooks({ page }: { page: PageOfList }) {
   const { connection } = useSession()
   const ask = useAsk(WEBHOOKS, { after: page.after })
-  const remove = useDo(async (id: string) =>
-    payloadOf((await connection.ask(DELETE_WEBHOOK, { id })).deleteWebhook, 'DeleteWebhookPayload'),
-  )
+  const [deletedId, setDeletedId] = useState<string | null>(null)
+  const remove = useDo(async (id: string) => {
+    payloadOf((await connection.ask(DELETE_WEBHOOK, { id })).deleteWebhook, 'DeleteWebhookPayload')
+    setDeletedId(null)
+  })
   if (ask.data === undefined) return <Unanswered what="webhooks" ask={ask} />
   const { webhooks } = ask.data
   const hooks = (webhooks?.edges ?? []).map(({ node }) => node)
+  const deleted = hooks.find(({ id }) => id === deletedId)
   return (
     <>
       {hooks.length === 0 && <p className="hint">None yet. Create one on an agent’s page.</p>}
@@ -129,7 +153,7 @@ function Webhooks({ page }: { page: PageOfList }) {
               </span>
               <code className="note"> {url}</code>
             </span>
-            <Button look="danger" onClick={() => remove.start(id)} aria-label={`Delete the webhook of ${serviceName}`}>
+            <Button look="danger" onClick={() => setDeletedId(id)} aria-label={`Delete the webhook of ${serviceName}`}>
               Delete
             </Button>
           </li>
@@ -140,7 +164,19 @@ function Webhooks({ page }: { page: PageOfList }) {
           More webhooks
         </More>
       )}
-      <Refused error={remove.error} />
+      <Confirm
+        title={`Delete the webhook of ${deleted?.serviceName ?? ''}?`}
+        submit="Delete"
+        open={deleted !== undefined}
+        onOpenChange={(open) => !open && setDeletedId(null)}
+        isBusy={remove.isBusy}
+        error={remove.error}
+        onConfirm={() => deleted !== undefined && remove.start(deleted.id)}
+      >
+        <p>
+          {deleted?.serviceName} can no longer wake {deleted?.agent.name} with this address. This cannot be undone.
+        </p>
+      </Confirm>
     </>
   )
 }

@@ -51,7 +51,7 @@ function NewPerson({ onAnother, onDone }: { onAnother(): void; onDone(): void })
   if (added !== null)
     return (
       <div className="form">
-        <p>{added.name} is added.</p>
+        <p>{added.name} has been added.</p>
         <InvitationStep
           whom={added}
           invite={invite}

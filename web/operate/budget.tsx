@@ -57,15 +57,16 @@ export function SpaceBudget({ spaceId }: { spaceId: string }) {
 }
 
 /** The budget of a person: for everything of which the person is the root. */
-export function HumanBudget({ humanId, budget }: { humanId: string; budget: Budget | null }) {
+export function HumanBudget({ human, budget }: { human: { id: string; name: string }; budget: Budget | null }) {
   const { connection } = useSession()
   const save = async (next: BudgetInput) => {
-    const made = await connection.ask(UPDATE_PERSON, { input: { id: humanId, budget: next } })
+    const made = await connection.ask(UPDATE_PERSON, { input: { id: human.id, budget: next } })
     payloadOf(made.updateHuman, 'UpdateHumanPayload')
   }
   return (
     <section className="block card" aria-label="Budget">
       <h2>Budget</h2>
+      <p className="hint">Limits what agents spend, all together, on the messages of {human.name}.</p>
       <BudgetView whose={null} budget={budget} save={save} />
     </section>
   )

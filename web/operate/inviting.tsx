@@ -94,7 +94,8 @@ export function InvitationStep({ whom, invite, onDone, button }: InvitationStepP
       {given?.way === 'mail' && <MailStatus onlyTrouble />}
       {given?.way === 'link' && (
         <p className="hint">
-          Send the link to {whom.name}. It signs in as {whom.name}.
+          Send the link to {whom.name} only: whoever opens it first is signed in as {whom.name}. Earlier links of{' '}
+          {whom.name} end then.
         </p>
       )}
       <Refused error={error} />

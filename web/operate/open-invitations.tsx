@@ -1,8 +1,10 @@
+import { useState } from 'react'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleInvitationsQuery } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
+import { Confirm } from '../ui/confirm.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
@@ -28,27 +30,32 @@ export function OpenInvitations() {
 function Invitations({ page, invite }: { page: PageOfList; invite: ReturnType<typeof useInvite> }) {
   const { connection } = useSession()
   const ask = useAsk(INVITATIONS, { after: page.after })
+  const [revoked, setRevoked] = useState<Invitation | null>(null)
   const revoke = useDo(async (id: string) => {
     const { revokeInvitation } = await connection.ask(REVOKE_INVITATION, { id })
     // The invitation may have been used or have expired in the meantime.
     if (revokeInvitation.__typename !== 'NotFoundError') payloadOf(revokeInvitation, 'RevokeInvitationPayload')
   })
   /** Only hashes of links are stored, so a link that was lost is replaced. */
-  const renew = ({ id, human, email, spaces }: Invitation) =>
+  const renew = (invitation: Invitation) => {
+    const { id, human, email, spaces } = invitation
     invite.start(
       {
-        whom: { id: human?.id ?? null, name: human?.name ?? email ?? '', email },
+        whom: { id: human?.id ?? null, name: nameOf(invitation), email },
         way: email === null ? 'link' : 'mail',
         spaceIds: spaces.map((space) => space.id),
       },
       () => revoke.start(id),
     )
+  }
   if (ask.data === undefined) return <Unanswered what="invitations" ask={ask} />
   const { invitations } = ask.data
   const listed = (invitations?.edges ?? []).map(({ node }) => node)
   return (
     <>
-      {listed.length === 0 && page.after === null && <p className="hint">Nobody has an unused invitation.</p>}
+      {listed.length === 0 && page.after === null && (
+        <p className="hint">No invitation is open. “Add person” creates one, and so does “Invite” next to a person.</p>
+      )}
       <ul className="rows">
         {listed.map((invitation) => (
           <Row
@@ -56,7 +63,7 @@ function Invitations({ page, invite }: { page: PageOfList; invite: ReturnType<ty
             invitation={invitation}
             isBusy={invite.isBusy || revoke.isBusy}
             onRenew={() => renew(invitation)}
-            onRevoke={() => revoke.start(invitation.id)}
+            onRevoke={() => setRevoked(invitation)}
           />
         ))}
       </ul>
@@ -65,10 +72,27 @@ function Invitations({ page, invite }: { page: PageOfList; invite: ReturnType<ty
           More invitations
         </More>
       )}
-      <Refused error={revoke.error} />
+      {revoked === null && <Refused error={revoke.error} />}
+      <Confirm
+        title={`Revoke the invitation of ${revoked === null ? '' : nameOf(revoked)}?`}
+        submit="Revoke"
+        open={revoked !== null}
+        onOpenChange={(open) => !open && setRevoked(null)}
+        isBusy={revoke.isBusy}
+        error={revoke.error}
+        onConfirm={() => revoked !== null && revoke.start(revoked.id, () => setRevoked(null))}
+      >
+        <p>
+          The link stops working.{' '}
+          {revoked?.human != null &&
+            `${revoked.human.name} stays in the list of people, and you can invite them again.`}
+        </p>
+      </Confirm>
     </>
   )
 }
+
+const nameOf = ({ human, email }: Invitation) => human?.name ?? email ?? ''
 
 interface RowProps {
   invitation: Invitation
@@ -79,7 +103,7 @@ interface RowProps {
 
 function Row({ invitation, isBusy, onRenew, onRevoke }: RowProps) {
   const { human, email, spaces, invitedBy, createdAt, expiresAt } = invitation
-  const whom = human?.name ?? email ?? ''
+  const whom = nameOf(invitation)
   const byMail = email !== null
   return (
     <li className="plain-row">

@@ -196,9 +196,9 @@ export const CREATE_TOKEN = graphql(`
   }
 `)
 
-export const SCRATCH_SPACES = graphql(`
-  query ConsoleScratchSpaces {
-    spaces(first: 100) { edges { node { id description members { id } } } }
+export const DESCRIBED_SPACES = graphql(`
+  query ConsoleDescribedSpaces {
+    spaces(first: 100) { edges { node { id name description members { id name kind } } } }
   }
 `)
 
@@ -288,8 +288,8 @@ export const ACT_AS = graphql(`
 `)
 
 export const TOKENS = graphql(`
-  query ConsoleTokens($after: String) {
-    accessTokens(first: 100, after: $after) {
+  query ConsoleTokens($humanId: ID, $after: String) {
+    accessTokens(first: 100, humanId: $humanId, after: $after) {
       edges { node { id scope serviceName createdAt expiresAt revokedAt lastUsedAt human { id name } } }
       pageInfo { hasNextPage endCursor }
     }

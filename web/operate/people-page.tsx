@@ -118,8 +118,8 @@ function Person({ person: { id, name, kind, role, email, createdAt, erasedAt } }
                 aria-label={`Act as ${name}`}
                 title={
                   viewer.viewer?.scope === 'ADMIN'
-                    ? `For 30 minutes. The audit log records it, and ${name} sees it in the profile.`
-                    : `For 30 minutes. Your messages are marked, and ${name} sees it.`
+                    ? `For 30 minutes. The audit log records what you do, and ${name} sees this session under Profile.`
+                    : `For 30 minutes. Your messages show your name next to ${name}’s, and ${name} sees this session under Profile.`
                 }
               >
                 Act as
@@ -148,7 +148,9 @@ function NewService() {
   return (
     <section className="block card">
       <h2>Services</h2>
-      <p className="hint">With a service token, a program can trigger agents and submit results of EXTERNAL tools.</p>
+      <p className="hint">
+        A program signs in with a service token, triggers agents with it, and submits results of EXTERNAL tools.
+      </p>
       <Form
         label="New service"
         submit="Create token"

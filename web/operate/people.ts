@@ -1,20 +1,18 @@
 import { type Connection, createConnection, payloadOf } from '../../client/index.ts'
+import type { ConsoleDescribedSpacesQuery } from '../../generated/graphql.ts'
 import { CREATE_SPACE } from '../talk/operations.ts'
 import { suggest } from '../talk/suggestions.tsx'
-import { CREATE_AGENT, CREATE_HUMAN, CREATE_TOKEN } from './operations.ts'
+import { CREATE_AGENT, CREATE_HUMAN, CREATE_TOKEN, DESCRIBED_SPACES } from './operations.ts'
 
-/** Creates a person, and a token for them. */
-export async function createPerson(connection: Connection, name: string) {
-  const { human } = payloadOf(
-    (await connection.ask(CREATE_HUMAN, { input: { name } })).createHuman,
-    'CreateHumanPayload',
-  )
-  return { human, token: await tokenFor(connection, human.id) }
+export async function createPerson(connection: Connection, name: string): Promise<{ id: string; name: string }> {
+  const made = await connection.ask(CREATE_HUMAN, { input: { name } })
+  return payloadOf(made.createHuman, 'CreateHumanPayload').human
 }
 
-/** Creates a token that acts as a human. */
-export async function tokenFor(connection: Connection, humanId: string): Promise<string> {
-  const made = await connection.ask(CREATE_TOKEN, { input: { grant: { humanId } } })
+/** Creates a token that acts as a human, and expires. */
+export async function tokenFor(connection: Connection, humanId: string, lastsMs: number): Promise<string> {
+  const input = { grant: { humanId }, expiresAt: new Date(Date.now() + lastsMs).toISOString() }
+  const made = await connection.ask(CREATE_TOKEN, { input })
   return payloadOf(made.createAccessToken, 'CreateAccessTokenPayload').secret
 }
 
@@ -68,7 +66,36 @@ export const FIRST_AGENTS = [
 export const SUGGESTIONS = ['Who is here?', 'Will there be frost tonight?', 'Order two rolls of fleece']
 
 const DESCRIPTION = 'Three agents that look after a garden'
-const DEMO_DESCRIPTION = 'Three scripted agents. To use real models: Operator, then Models'
+const DEMO_DESCRIPTION = 'Three scripted agents that look after a garden. Admins add real models under Models.'
+/** As long as a session. */
+const TOKEN_LASTS_MS = 30 * 86_400_000
+
+/** A scene that was created before, and its person. */
+export interface Scene {
+  spaceId: string
+  name: string
+  person: { id: string; name: string }
+  others: string[]
+}
+
+/**
+ * Returns the newest scene in the viewer's spaces; null if there is none.
+ * @param humanId the person who must be a member of the scene; null for any person
+ */
+export function sceneIn({ spaces }: ConsoleDescribedSpacesQuery, humanId: string | null): Scene | null {
+  for (const { node } of spaces.edges) {
+    if (node.description !== DESCRIPTION && node.description !== DEMO_DESCRIPTION) continue
+    const person = node.members.find(({ id, kind }) => (humanId === null ? kind === 'HUMAN' : id === humanId))
+    if (person === undefined) continue
+    const others = node.members.filter(({ id }) => id !== person.id).map(({ name }) => name)
+    return { spaceId: node.id, name: node.name, person, others }
+  }
+  return null
+}
+
+/** Like `sceneIn`, with spaces that were created in the meantime. */
+export const findScene = async (connection: Connection, humanId: string | null) =>
+  sceneIn(await connection.ask(DESCRIBED_SPACES, {}), humanId)
 
 /**
  * Creates three agents, one of which needs an approval to order, and a space with them and the person of `own`.
@@ -93,7 +120,8 @@ export async function createScene(connection: Connection, own: Connection, model
 
 /** Creates a person, and the scene for them. */
 export async function startConversation(connection: Connection, name: string, model: string | null) {
-  const { token } = await createPerson(connection, name)
+  const person = await createPerson(connection, name)
+  const token = await tokenFor(connection, person.id, TOKEN_LASTS_MS)
   const own = createConnection({ token })
   try {
     return { token, spaceId: await createScene(connection, own, model) }

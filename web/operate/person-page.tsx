@@ -12,6 +12,7 @@ import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { CheckField, Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
+import { TokensOf } from './access-lists.tsx'
 import { ROLES } from './add-person.tsx'
 import { HumanBudget } from './budget.tsx'
 import { PERSON, UPDATE_PERSON } from './operations.ts'
@@ -53,7 +54,8 @@ export function PersonPage({ id }: { id: string }) {
             <PersonRole person={person} />
             <PersonAddress person={person} />
             <PersonSessions person={person} />
-            <HumanBudget humanId={person.id} budget={person.budget} />
+            <TokensOf human={person} />
+            <HumanBudget human={person} budget={person.budget} />
             {person.id !== humanId && <RemovePerson person={person} />}
           </>
         )}
@@ -120,7 +122,7 @@ function PersonAddress({ person: { id, name, email } }: PersonProps) {
           type="email"
           maxLength={254}
           defaultValue={email ?? ''}
-          hint="For sign-in by email, and for notifications. Empty for none."
+          hint={`${name} signs in with links that are sent to this address, and gets notifications there. Empty for none.`}
         />
         <p role="status" className="hint">
           {isSaved ? 'Saved.' : ''}
@@ -147,12 +149,14 @@ function PersonSessions({ person: { name, sessions } }: PersonProps) {
       <SessionList sessions={listed} whom={name} isBusy={end.isBusy} onEnd={(id) => end.start([id])} />
       {others.length > 0 && (
         <>
-          <Button icon="out" isBusy={end.isBusy} onClick={() => end.start(others)}>
-            {others.length < listed.length ? 'Sign out everywhere else' : 'Sign out everywhere'}
-          </Button>
           <p className="hint">
-            For instance after a laptop was lost. Tokens stay valid: revoke them under “People and access”.
+            After a laptop was lost, sign {name} out everywhere. Tokens stay valid: revoke them below.
           </p>
+          <div className="form-end">
+            <Button icon="out" isBusy={end.isBusy} onClick={() => end.start(others)}>
+              {others.length < listed.length ? 'Sign out everywhere else' : 'Sign out everywhere'}
+            </Button>
+          </div>
         </>
       )}
       <Refused error={end.error} />

@@ -1,7 +1,7 @@
 import { type Connection, createConnection, payloadOf } from '../../client/index.ts'
 import { CREATE_SPACE } from '../talk/operations.ts'
-import { CREATE_TOKEN, DELETE_SPACE, SCRATCH_SPACES } from './operations.ts'
-import { createPerson } from './people.ts'
+import { DELETE_SPACE, DESCRIBED_SPACES } from './operations.ts'
+import { createPerson, tokenFor } from './people.ts'
 
 /** A conversation next to an agent's settings, with a token of the person who posts in it. */
 export interface Scratch {
@@ -29,7 +29,7 @@ export async function openScratch(
 ): Promise<Scratch> {
   const { humanId, token } = await speak(connection, speaker)
   return asPerson(token, async (own) => {
-    const { spaces } = await own.ask(SCRATCH_SPACES, {})
+    const { spaces } = await own.ask(DESCRIBED_SPACES, {})
     const alone = [agent.id, humanId].sort().join()
     const found = spaces.edges.find(
       ({ node }) => node.description === DESCRIPTION && membersOf(node.members) === alone,
@@ -61,13 +61,12 @@ const membersOf = (members: { id: string }[]) =>
 
 /** Returns the person and a token that is valid for a day and stored in this tab. */
 async function speak(connection: Connection, speaker: Speaker): Promise<{ humanId: string; token: string }> {
-  const humanId = speaker.humanId ?? (await createPerson(connection, speaker.name)).human.id
+  const humanId = speaker.humanId ?? (await createPerson(connection, speaker.name)).id
   const known = sessionStorage.getItem(tokenKey(humanId))
   if (known !== null) return { humanId, token: known }
-  const input = { grant: { humanId }, expiresAt: new Date(Date.now() + DAY_MS).toISOString() }
-  const made = payloadOf((await connection.ask(CREATE_TOKEN, { input })).createAccessToken, 'CreateAccessTokenPayload')
-  sessionStorage.setItem(tokenKey(humanId), made.secret)
-  return { humanId, token: made.secret }
+  const token = await tokenFor(connection, humanId, DAY_MS)
+  sessionStorage.setItem(tokenKey(humanId), token)
+  return { humanId, token }
 }
 
 async function createScratch(own: Connection, agent: { id: string; name: string }): Promise<string> {

@@ -1,13 +1,18 @@
+import { useRef } from 'react'
 import { Link, useLocation } from 'wouter'
+import { payloadOf } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { addressOf } from '../location.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Icon } from '../ui/icons.tsx'
-import { MODELS } from './operations.ts'
-import { createScene, startConversation } from './people.ts'
+import { Unanswered } from '../ui/notice.tsx'
+import { ACT_AS, DESCRIBED_SPACES, MODELS } from './operations.ts'
+import { createScene, findScene, type Scene, sceneIn, startConversation } from './people.ts'
 import { placeOf, sortedProviders, WITH_NEW_PROVIDER } from './providers.ts'
+
+const LIST = new Intl.ListFormat('en')
 
 /** The maximum number of models of one provider in the list. */
 const MOST_OFFERED = 100
@@ -17,16 +22,7 @@ const wordsOfDefault = (model: string | null | undefined) =>
 
 /** For an admin of a new server: creates a conversation with three agents. */
 export function StartPage() {
-  const { connection, become, isHuman } = useSession()
-  const [, go] = useLocation()
   const { data } = useAsk(MODELS, {})
-  const start = useDo(async (values: FormData) => {
-    const model = textIn(values, 'model')
-    if (isHuman) return go(`/spaces/${await createScene(connection, connection, model)}`)
-    const { token, spaceId } = await startConversation(connection, textIn(values, 'name') ?? 'Ada', model)
-    go(`/spaces/${spaceId}`)
-    become(token)
-  })
   const providers = data?.modelProviders ?? []
   const { ready, failing } = sortedProviders(providers)
   const isOnlyDemo = ready.every(({ name }) => name === 'demo')
@@ -38,30 +34,7 @@ export function StartPage() {
     <>
       <PageHead title="Get started" note="A conversation with three agents, in a minute" />
       <div className="page-scroll narrow-page">
-        <section className="block card">
-          <h2>Try it</h2>
-          {isHuman ? (
-            <p>
-              Creates three agents (Iris, who reports the weather, Tom, who asks back, and Noor, who orders what you
-              approve), and a space with them and you, with three messages to click.
-            </p>
-          ) : (
-            <p>
-              Creates a person for you, three agents (Iris, who reports the weather, Tom, who asks back, and Noor, who
-              orders what you approve), and a space with all four. You continue as that person, with three messages to
-              click; <em>Operator</em> at the bottom of the sidebar brings you back here.
-            </p>
-          )}
-          <Form label="Try it" submit="Try it" isBusy={start.isBusy} error={start.error} onSubmit={start.start}>
-            {!isHuman && <TextField label="Your name" name="name" required defaultValue="Ada" maxLength={200} />}
-            <SelectField
-              label="The agents’ model"
-              name="model"
-              options={[['', wordsOfDefault(data?.defaultModel)], ['demo', 'demo: built in, no key'], ...listed]}
-              hint="Each agent’s model can be changed later, on its page."
-            />
-          </Form>
-        </section>
+        <TryIt models={[['', wordsOfDefault(data?.defaultModel)], ['demo', 'demo: built in, no key'], ...listed]} />
         <section className="block card">
           <h2>Models</h2>
           {data !== undefined && isOnlyDemo && (
@@ -95,10 +68,12 @@ export function StartPage() {
           <h2>Next steps</h2>
           <ul className="next">
             <li>
-              Invite somebody else: add a person under <em>People and access</em>, and send them an invitation.
+              Invite somebody else: add a person under <Link href="/people">People and access</Link>, and send them an
+              invitation.
             </li>
             <li>
-              Give an agent tools or another model, or create a persistent agent, under <em>Agents</em>.
+              Give an agent tools or another model, or create a persistent agent, under{' '}
+              <Link href="/agents">Agents</Link>.
             </li>
             <li>
               Build your own front end: explore the API in <a href={addressOf('/graphql')}>GraphiQL</a>.
@@ -107,5 +82,99 @@ export function StartPage() {
         </section>
       </div>
     </>
+  )
+}
+
+/** Creates the scene once, and then leads back to it. */
+function TryIt({ models }: { models: readonly (readonly [string, string])[] }) {
+  const { connection, become, isHuman, humanId } = useSession()
+  const [, go] = useLocation()
+  const spaces = useAsk(DESCRIBED_SPACES, {})
+  const isStarting = useRef(false)
+  const start = useDo(async (values: FormData) => {
+    try {
+      const model = textIn(values, 'model')
+      // Another tab may have created the scene.
+      const made = await findScene(connection, humanId)
+      if (made !== null) return await enter(made)
+      if (isHuman) return go(`/spaces/${await createScene(connection, connection, model)}`)
+      const { token, spaceId } = await startConversation(connection, textIn(values, 'name') ?? 'Ada', model)
+      go(`/spaces/${spaceId}`)
+      become(token)
+    } finally {
+      isStarting.current = false
+    }
+  })
+  /** The second click of a double click does nothing. */
+  const startOnce = (values: FormData) => {
+    if (isStarting.current) return
+    isStarting.current = true
+    start.start(values)
+  }
+  /** The operator continues as the person of the scene. */
+  async function enter({ spaceId, person }: Scene): Promise<void> {
+    if (isHuman) return go(`/spaces/${spaceId}`)
+    const acted = await connection.ask(ACT_AS, { humanId: person.id })
+    const { secret, expiresAt } = payloadOf(acted.actAs, 'ActAsPayload')
+    go(`/spaces/${spaceId}`)
+    become(secret, expiresAt)
+  }
+  const scene = spaces.data === undefined ? undefined : sceneIn(spaces.data, humanId)
+  return (
+    <section className="block card">
+      <h2>Try it</h2>
+      {scene === undefined ? (
+        <Unanswered what="the example" ask={spaces} />
+      ) : scene === null ? (
+        <>
+          <p>
+            Parley creates {isHuman ? '' : 'a person for you, and '}a space with three agents. You click three messages,
+            and see what the agents do:
+          </p>
+          <ul className="next">
+            <li>Iris reports the weather.</li>
+            <li>Tom asks about what the forecast leaves open.</li>
+            <li>Noor orders what is missing, once you have approved it.</li>
+          </ul>
+          {!isHuman && (
+            <p className="hint">
+              The operator cannot write messages, so you continue as that person. <em>Operator</em> at the bottom of the
+              sidebar brings you back here.
+            </p>
+          )}
+          <Form label="Try it" submit="Try it" isBusy={start.isBusy} error={start.error} onSubmit={startOnce}>
+            {!isHuman && <TextField label="Your name" name="name" required defaultValue="Ada" maxLength={200} />}
+            <SelectField
+              label="The agents’ model"
+              name="model"
+              options={models}
+              hint="Each agent’s model can be changed later, on its page."
+            />
+          </Form>
+        </>
+      ) : (
+        <>
+          <p>
+            The example exists: the space <b dir="auto">{scene.name}</b> with{' '}
+            <span dir="auto">{LIST.format([isHuman ? 'you' : scene.person.name, ...scene.others])}</span>.
+          </p>
+          {!isHuman && (
+            <p className="hint">
+              The operator cannot write messages, so you act as {scene.person.name} for 30 minutes. <em>Stop</em> at the
+              top of the page brings you back. Each agent’s model can be changed under <em>Agents</em>.
+            </p>
+          )}
+          <Form
+            label="Try it"
+            submit={isHuman ? `Open ${scene.name}` : `Continue as ${scene.person.name}`}
+            isBusy={start.isBusy}
+            error={start.error}
+            onSubmit={startOnce}
+          >
+            {null}
+          </Form>
+        </>
+      )}
+    </section>
   )
 }

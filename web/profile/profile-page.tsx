@@ -86,9 +86,11 @@ function Sessions({ sessions }: { sessions: Viewer['sessions'] }) {
       <h2>Where you are signed in</h2>
       <SessionList sessions={sessions} whom="you" isBusy={end.isBusy} onEnd={(id) => end.start(id)} />
       {sessions.some(({ current }) => !current) && (
-        <Button icon="out" isBusy={end.isBusy} onClick={() => end.start(null)}>
-          Sign out everywhere else
-        </Button>
+        <div className="form-end">
+          <Button icon="out" isBusy={end.isBusy} onClick={() => end.start(null)}>
+            Sign out everywhere else
+          </Button>
+        </div>
       )}
       <Refused error={end.error} />
     </section>

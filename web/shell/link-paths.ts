@@ -6,11 +6,11 @@ const pathHere = () => (location.pathname.startsWith(`${basePath}/`) ? location.
 
 const pathIf = (pattern: RegExp): string | null => (pattern.test(pathHere()) ? pathHere() : null)
 
-/** The path of a link from an email; null on other pages. */
-export const mailLinkPath = () => pathIf(/^\/auth\/mail\/[^/]+$/)
+/** The path of an invitation or of a link from an email; null on other pages. */
+export const signInLinkPath = () => pathIf(/^\/(invitations|auth\/mail)\/[^/]+$/)
 
-/** The path of a link that signs in once: an invitation, or the link that the server prints when it starts. Null on other pages. */
-export const invitationPath = () => pathIf(/^\/(invitations|sign-in)\/[^/]+$/)
+/** The path of the link that the server prints when it starts; null on other pages. */
+export const startLinkPath = () => pathIf(/^\/sign-in\/[^/]+$/)
 
 /** Whether the address is a join link, on which nobody needs to be signed in yet. */
 export const isJoinLink = () => pathIf(/^\/join\//) !== null

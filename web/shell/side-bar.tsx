@@ -177,7 +177,7 @@ function lineOf({ sender, text, deletedAt }: NonNullable<ListedSpace['lastMessag
 }
 
 function Identity() {
-  const { viewer, mayGoBack, goBack, signOut } = useSession()
+  const { viewer, mayGoBack, actingUntil, goBack, signOut } = useSession()
   const { scope, human, serviceName } = viewer.viewer ?? {}
   const name = human?.name ?? serviceName ?? 'operator'
   return (
@@ -189,7 +189,7 @@ function Identity() {
           {scope === 'ADMIN' ? 'the operator' : name}
         </Link>
       </span>
-      {mayGoBack && (
+      {mayGoBack && actingUntil === null && (
         <Button look="quiet" onClick={goBack}>
           Operator
         </Button>

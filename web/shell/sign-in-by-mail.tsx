@@ -2,6 +2,7 @@ import { useState } from 'react'
 import { errorOf } from '../../client/errors.ts'
 import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
+import { Button } from '../ui/button.tsx'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 import { isJoinLink } from './link-paths.ts'
 import { keepReturnPath } from './return-path.ts'
@@ -32,10 +33,18 @@ export function SignInByMail() {
   }
   if (sentTo !== null)
     return (
-      <p role="status">
-        If somebody here has the address {sentTo}, a mail with a link is on its way. The link works once, for 15
-        minutes.{isJoinLink() && ' After signing in, open the link to the space again.'}
-      </p>
+      <>
+        <p role="status">
+          If somebody on this server has the address <b>{sentTo}</b>, an email with a link is on its way. The link works
+          once, within 15 minutes.{isJoinLink() && ' After signing in, open the link to the space again.'}
+        </p>
+        <p className="hint">
+          No email? Look in the spam folder, or ask an admin which address you have on this server.
+        </p>
+        <div className="form-end">
+          <Button onClick={() => setSentTo(null)}>Use another address</Button>
+        </div>
+      </>
     )
   return (
     <Form
@@ -45,7 +54,15 @@ export function SignInByMail() {
       error={error}
       onSubmit={(values) => void request(textIn(values, 'email') ?? '')}
     >
-      <TextField label="E-mail address" name="email" type="email" required maxLength={254} autoComplete="email" />
+      <TextField
+        label="E-mail address"
+        name="email"
+        type="email"
+        required
+        maxLength={254}
+        autoComplete="email"
+        hint="You get an email with a link that signs you in. You need no password."
+      />
     </Form>
   )
 }

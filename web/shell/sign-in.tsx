@@ -2,6 +2,7 @@ import { ParleyError } from '../../client/index.ts'
 import { addressOf } from '../location.ts'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 import { Loading, Refused } from '../ui/notice.tsx'
+import { EntryCard } from './entry-card.tsx'
 import { isJoinLink } from './link-paths.ts'
 import { SignInByMail } from './sign-in-by-mail.tsx'
 import { SignInByProvider } from './sign-in-by-provider.tsx'
@@ -24,55 +25,47 @@ export function SignIn({ onToken, refused }: SignInProps) {
   const ways = useSignInWays()
   const byToken = <SignInByToken isJoining={isJoining} onToken={onToken} />
   return (
-    <main className="sign-in">
-      <div className="sign-in-card">
-        <p className="brand">
-          <span className="brand-mark" aria-hidden="true" />
-          <strong>Parley</strong>
-        </p>
-        {isJoining ? (
-          <>
-            <h1>Join a space</h1>
-            <p>You were given a link to a space. Sign in to join it. No account? Ask the sender for an invitation.</p>
-            <p className="hint">
-              You decide after signing in: the next page says what the members will see of you, and asks before you
-              join.
-            </p>
-          </>
-        ) : (
-          <>
-            <h1>Rooms for people and agents</h1>
-            <p>
-              People and AI agents share conversations. For every message you see which agents woke, which did not, and
-              why.
-            </p>
-          </>
-        )}
-        <Refused error={refused === null ? null : new ParleyError(REASONS[refused], 'UNAUTHENTICATED')} />
-        {ways === null ? (
-          <Loading what="the ways to sign in" />
-        ) : (
-          <>
-            <SignInByProvider providers={ways.providers} />
-            {ways.mail && <SignInByMail />}
-            {ways.mail || ways.providers.length > 0 ? (
-              <details className="fold" open={refused === 'token'}>
-                <summary>Sign in with a token</summary>
-                {byToken}
-              </details>
-            ) : (
-              byToken
-            )}
-          </>
-        )}
-        <p className="hint">Lost your way in? Ask an admin of this server for a new invitation.</p>
-        {!isJoining && (
+    <EntryCard title={isJoining ? 'Join a space' : 'Rooms for people and agents'}>
+      {isJoining ? (
+        <>
+          <p>You were given a link to a space. Sign in to join it. No account? Ask the sender for an invitation.</p>
           <p className="hint">
-            Building a client? <a href={addressOf('/graphql')}>GraphiQL</a> documents the API.
+            You decide after signing in: the next page says what the members will see of you, and asks before you join.
           </p>
-        )}
-      </div>
-    </main>
+        </>
+      ) : (
+        <p>
+          People and AI agents share conversations. For every message you see which agents woke, which did not, and why.
+        </p>
+      )}
+      <Refused error={refused === null ? null : new ParleyError(REASONS[refused], 'UNAUTHENTICATED')} />
+      {ways === null ? (
+        <Loading what="the ways to sign in" />
+      ) : (
+        <>
+          <SignInByProvider providers={ways.providers} />
+          {ways.mail && <SignInByMail />}
+          {ways.mail || ways.providers.length > 0 ? (
+            <details className="fold" open={refused === 'token'}>
+              <summary>Sign in with a token</summary>
+              {byToken}
+            </details>
+          ) : (
+            byToken
+          )}
+        </>
+      )}
+      <p className="hint">
+        {isJoining
+          ? 'Invited to this server? Open the invitation first, then this link again.'
+          : 'Invited? Open the link that was sent to you. If it no longer works, or if you have no account, ask an admin of this server for an invitation.'}
+      </p>
+      {!isJoining && (
+        <p className="hint">
+          Building a client? <a href={addressOf('/graphql')}>GraphiQL</a> documents the API.
+        </p>
+      )}
+    </EntryCard>
   )
 }
 
@@ -90,15 +83,15 @@ function SignInByToken({ isJoining, onToken }: SignInByTokenProps) {
   return (
     <Form label="Sign in" submit="Sign in" isBusy={false} error={null} onSubmit={submit}>
       <TextField
-        label={isJoining ? 'Token (from your admin)' : 'Token (from the server’s first start, or from your admin)'}
+        label="Token"
         name="token"
         type="password"
         required
         spellCheck={false}
         hint={
           isJoining
-            ? 'The token that an admin of this server gave you. It signs this browser in for 30 days.'
-            : 'When it starts, the server prints where the operator’s token is. That token stays in this tab; a person’s token signs this browser in for 30 days.'
+            ? 'An admin of this server can give you a token. You stay signed in to this browser for 30 days.'
+            : 'Operators: the server prints where your token is when it starts, and you stay signed in until you close this tab. With a token from an admin, you stay signed in to this browser for 30 days.'
         }
       />
     </Form>

@@ -1,11 +1,12 @@
+import { useState } from 'react'
 import { payloadOf } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { graphql } from '../graphql.ts'
 import { Secret } from '../operate/secret.tsx'
 import { useSession } from '../session.tsx'
-import { IconButton } from '../ui/button.tsx'
-import { Form, SelectField } from '../ui/field.tsx'
-import { Refused } from '../ui/notice.tsx'
+import { Button } from '../ui/button.tsx'
+import { Confirm } from '../ui/confirm.tsx'
+import { Form, numberIn, SelectField } from '../ui/field.tsx'
 import { Moment } from '../ui/time.tsx'
 
 const JOIN_LINKS = graphql(`
@@ -43,40 +44,68 @@ const DURATIONS = [
   [String(30 * DAY_SECONDS), '30 days'],
 ] as const
 const WEEK = DURATIONS[2][0]
+const USES = [
+  ['', 'any number'],
+  ['1', '1'],
+  ['10', '10'],
+  ['50', '50'],
+] as const
 
 /** The links with which people join a space by themselves. */
 export function JoinLinks({ spaceId }: { spaceId: string }) {
   const { connection } = useSession()
   const { data } = useAsk(JOIN_LINKS, { spaceId })
+  const [revokedId, setRevokedId] = useState<string | null>(null)
   const create = useDo(async (values: FormData) => {
-    const input = { spaceId, expiresInSeconds: Number(values.get('duration')) }
+    const maxUses = numberIn(values, 'maxUses')
+    const input = { spaceId, expiresInSeconds: Number(values.get('duration')), maxUses }
     payloadOf((await connection.ask(CREATE_JOIN_LINK, { input })).createJoinLink, 'CreateJoinLinkPayload')
   })
   const revoke = useDo(async (id: string) => {
-    payloadOf((await connection.ask(REVOKE_JOIN_LINK, { id })).revokeJoinLink, 'RevokeJoinLinkPayload')
+    const { revokeJoinLink } = await connection.ask(REVOKE_JOIN_LINK, { id })
+    // The link may have ended in the meantime.
+    if (revokeJoinLink.__typename !== 'NotFoundError') payloadOf(revokeJoinLink, 'RevokeJoinLinkPayload')
+    setRevokedId(null)
   })
   const links = data?.space?.joinLinks ?? []
   return (
     <section className="block">
       <h3>Join links</h3>
       <p className="hint">
-        Anybody with an account on this server who gets the link can join and read all messages, including earlier ones.
-        A link also ends when its creator leaves the space.
+        Everybody with an account on this server who has the link can join, and can then read all messages, including
+        earlier ones. A link also ends when its creator leaves the space, and all links end when a person is removed.
       </p>
+      {links.length === 0 && data !== undefined && <p className="hint">There is no valid link now.</p>}
       <ul className="member-list">
-        {links.map(({ id, url, uses, expiresAt }) => (
+        {links.map(({ id, url, uses, maxUses, expiresAt }) => (
           <li key={id}>
             <span className="grow">
               <Secret label="Join link" value={url} />
-              <small>
-                Used {uses} {uses === 1 ? 'time' : 'times'}; valid until <Moment at={expiresAt} />
-              </small>
+              <span className="link-foot">
+                <small className="grow">
+                  Used {uses}
+                  {maxUses !== null && ` of ${maxUses}`} {(maxUses ?? uses) === 1 ? 'time' : 'times'}; valid until{' '}
+                  <Moment at={expiresAt} />
+                </small>
+                <Button look="danger" onClick={() => setRevokedId(id)} aria-label="Revoke this join link">
+                  Revoke
+                </Button>
+              </span>
             </span>
-            <IconButton label="Revoke this join link" icon="cross" onClick={() => revoke.start(id)} />
           </li>
         ))}
       </ul>
-      <Refused error={revoke.error} />
+      <Confirm
+        title="Revoke this join link?"
+        submit="Revoke"
+        open={revokedId !== null}
+        onOpenChange={(open) => !open && setRevokedId(null)}
+        isBusy={revoke.isBusy}
+        error={revoke.error}
+        onConfirm={() => revokedId !== null && revoke.start(revokedId)}
+      >
+        <p>Nobody can join with it any longer. People who have joined stay members.</p>
+      </Confirm>
       <Form
         label="Create a join link"
         submit="Create a join link"
@@ -85,7 +114,10 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
         error={create.error}
         onSubmit={create.start}
       >
-        <SelectField label="Valid for" name="duration" options={DURATIONS} defaultValue={WEEK} />
+        <div className="columns">
+          <SelectField label="Valid for" name="duration" options={DURATIONS} defaultValue={WEEK} />
+          <SelectField label="People who can join" name="maxUses" options={USES} />
+        </div>
       </Form>
     </section>
   )

@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from 'react'
+import { lazy, type ReactNode, Suspense, useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import { type AgentActivity, payloadOf, type Space, type SpaceState } from '../../client/index.ts'
 import type { Routing } from '../../generated/graphql.ts'
@@ -18,10 +18,12 @@ import { Folded } from '../ui/folded.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { Confidence } from './confidence.tsx'
 import { CopySpace } from './copy-space.tsx'
-import { JoinLinks } from './join-links.tsx'
 import { ADD_MEMBER, AGENT_CHOICES, PEOPLE_CHOICES, REMOVE_MEMBER, UPDATE_SPACE } from './operations.ts'
 import { PresenceDot } from './presence.tsx'
 import { SpaceFiles } from './space-files.tsx'
+
+// Loaded with the details, to keep the first load small.
+const JoinLinks = lazy(() => import('./join-links.tsx').then(({ JoinLinks: part }) => ({ default: part })))
 
 export const ROUTINGS = [
   ['BROADCAST', 'Every agent, for every message'],
@@ -55,6 +57,9 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         stateOf={({ id }) => <PresenceDot presence={presence.get(id)?.presence ?? 'OFFLINE'} />}
       />
       <AddPerson space={space} />
+      <Suspense>
+        <JoinLinks spaceId={space.id} />
+      </Suspense>
       <Members
         title="Agents"
         members={agents}
@@ -62,7 +67,6 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         stateOf={({ id }) => <span className="note">{stateOfAgent(activity, id)}</span>}
       />
       <AddAgent space={space} />
-      <JoinLinks spaceId={space.id} />
       <SpaceFiles spaceId={space.id} />
       <LevelField spaceId={space.id} />
       <Confidence space={space} />
@@ -95,10 +99,12 @@ interface MembersProps {
 function Members({ title, members, space, stateOf }: MembersProps) {
   const { connection, humanId } = useSession()
   const [, go] = useLocation()
-  const [isLeaving, setLeaving] = useState(false)
+  const [leaver, setLeaver] = useState<Space['members'][number] | null>(null)
+  const isLeaving = leaver?.id === humanId
   const remove = useDo(async (entityId: string) => {
     const { removeMember } = await connection.ask(REMOVE_MEMBER, { spaceId: space.id, entityId })
     payloadOf(removeMember, 'RemoveMemberPayload')
+    setLeaver(null)
     if (entityId === humanId) go('/')
   })
   return (
@@ -119,25 +125,30 @@ function Members({ title, members, space, stateOf }: MembersProps) {
             <IconButton
               label={member.id === humanId ? 'Leave this space' : `Remove ${member.name}`}
               icon="cross"
-              onClick={() => (member.id === humanId ? setLeaving(true) : remove.start(member.id))}
+              onClick={() => setLeaver(member)}
             />
           </li>
         ))}
       </ul>
-      {!isLeaving && <Refused error={remove.error} />}
       <Confirm
-        title={`Leave ${space.name}?`}
-        submit="Leave"
-        open={isLeaving}
-        onOpenChange={setLeaving}
+        title={isLeaving ? `Leave ${space.name}?` : `Remove ${leaver?.name ?? ''}?`}
+        submit={isLeaving ? 'Leave' : 'Remove'}
+        open={leaver !== null}
+        onOpenChange={(open) => !open && setLeaver(null)}
         isBusy={remove.isBusy}
         error={remove.error}
-        onConfirm={() => humanId !== null && remove.start(humanId)}
+        onConfirm={() => leaver !== null && remove.start(leaver.id)}
       >
-        <p>You can no longer read or write here. To return, a member or an admin has to add you again.</p>
+        <p>{wordsOfLeaving(leaver, isLeaving)}</p>
       </Confirm>
     </section>
   )
+}
+
+function wordsOfLeaving(leaver: Space['members'][number] | null, isViewer: boolean): string {
+  if (isViewer) return 'You can no longer read or write here. To return, a member or an admin has to add you again.'
+  if (leaver?.kind === 'AGENT') return `${leaver.name} no longer receives messages of this space. You can add it again.`
+  return `${leaver?.name ?? ''} can no longer read or write here, until a member or an admin adds them again. All join links of this space end.`
 }
 
 function AddAgent({ space }: { space: Space }) {
@@ -152,6 +163,7 @@ function AddAgent({ space }: { space: Space }) {
       search={search}
       onSearch={setSearch}
       nobody="No agent has this name. Admins create agents under Agents."
+      nobodyElse={data && 'There are no other agents. Admins create agents under Agents.'}
     />
   )
 }
@@ -170,6 +182,7 @@ function AddPerson({ space }: { space: Space }) {
         search={search}
         onSearch={setSearch}
         nobody="No person that you can see has this name. Create a join link below, and send it to them."
+        nobodyElse={data && 'Everybody that you can see is a member. Create a join link below for others.'}
       />
       <InviteByMail spaceIds={[space.id]} />
     </>
@@ -184,12 +197,16 @@ interface AddMemberProps {
   onSearch(search: string): void
   /** Shown if nobody is found: what to do instead. */
   nobody: string
+  /** Shown if there is nobody to add; undefined while the list is loading. */
+  nobodyElse: string | undefined
 }
 
 const MOST_SUGGESTED = 3
 const MOST_FOUND = 6
+/** A shorter list of people or agents is complete. */
+const LEAST_PAGE = 20
 
-function AddMember({ label, space, found, search, onSearch, nobody }: AddMemberProps) {
+function AddMember({ label, space, found, search, onSearch, nobody, nobodyElse }: AddMemberProps) {
   const { connection } = useSession()
   const add = useDo(async (entityId: string) => {
     payloadOf((await connection.ask(ADD_MEMBER, { spaceId: space.id, entityId })).addMember, 'AddMemberPayload')
@@ -210,6 +227,7 @@ function AddMember({ label, space, found, search, onSearch, nobody }: AddMemberP
           {found.length > 0 ? 'Everybody with this name is already a member.' : nobody}
         </p>
       )}
+      {offered.length === 0 && search === '' && found.length < LEAST_PAGE && <p className="hint">{nobodyElse}</p>}
       <ul className="member-list">
         {offered.slice(0, search === '' ? MOST_SUGGESTED : MOST_FOUND).map((entity) => (
           <li key={entity.id}>

@@ -1,6 +1,6 @@
 import { useCallback, useRef, useState } from 'react'
 import { Link } from 'wouter'
-import type { Message } from '../../client/index.ts'
+import type { Message, Space } from '../../client/index.ts'
 import { useSpace } from '../../client/react.ts'
 import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
@@ -19,7 +19,7 @@ import { TypingLine, useTyping } from './presence.tsx'
 import { useReading } from './reading.ts'
 import { SpaceDetails } from './space-details.tsx'
 import { useStable } from './stable.ts'
-import { Suggestions } from './suggestions.tsx'
+import { hasSuggestions, Suggestions } from './suggestions.tsx'
 import { ThreadPanel } from './thread-panel.tsx'
 import { Timeline } from './timeline.tsx'
 import { UnreadThreads } from './unread-threads.tsx'
@@ -61,15 +61,19 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       <>
         <PageHead title={space?.name ?? 'Space'} />
         <Empty icon="space" title={isForGood ? 'You cannot see this space' : 'This space could not be loaded'}>
-          <p>{error?.message ?? 'Live updates have ended.'}</p>
+          <p>
+            {isForGood
+              ? 'The space does not exist, was deleted, or you are not a member. A member can add you, or send you a join link.'
+              : (error?.message ?? 'Live updates have ended.')}
+          </p>
           {!isForGood && (
             <Button icon="retry" onClick={onRetry}>
               Try again
             </Button>
           )}
-          <p>
-            <Link href="/">Go to your spaces</Link>
-          </p>
+          <Link className="button" href="/">
+            Go to your spaces
+          </Link>
         </Empty>
       </>
     )
@@ -123,15 +127,7 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
             </Boundary>
           )}
           {messages.length === 0 ? (
-            <Empty icon="space" title={`No messages in ${space.name} yet`}>
-              <p>
-                {!space.members.some(({ kind }) => kind === 'AGENT')
-                  ? 'Open the details above to add an agent.'
-                  : isHuman
-                    ? 'Say hello to its agents.'
-                    : 'Messages of its members appear here.'}
-              </p>
-            </Empty>
+            <NoMessages space={space} />
           ) : (
             <Boundary what="conversation">
               <Timeline
@@ -181,5 +177,23 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       </div>
       <SpaceDetails space={space} presence={presence} activity={activity} open={isOpen} onOpenChange={setOpen} />
     </MessageVerbsProvider>
+  )
+}
+
+/** An empty conversation, with the next step of the viewer. */
+function NoMessages({ space: { id, name, members } }: { space: Space }) {
+  const { isHuman } = useSession()
+  return (
+    <Empty icon="space" title={`No messages in ${name} yet`}>
+      <p>
+        {!members.some(({ kind }) => kind === 'AGENT')
+          ? 'Open the details above to add an agent.'
+          : !isHuman
+            ? 'Messages of its members appear here.'
+            : hasSuggestions(id)
+              ? 'Click a message at the bottom of the page, or write one. Below it, you see which agents woke, and why.'
+              : 'Write a message to its people and agents.'}
+      </p>
+    </Empty>
   )
 }

@@ -21,6 +21,8 @@ function suggestedIn(spaceId: string): string[] {
   }
 }
 
+export const hasSuggestions = (spaceId: string) => suggestedIn(spaceId).length > 0
+
 interface SuggestionsProps {
   spaceId: string
   send: LiveSpace['send']

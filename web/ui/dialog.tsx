@@ -17,7 +17,7 @@ export function Dialog({ title, open, onOpenChange, look = 'card', children }: D
   return (
     <Base.Root open={open} onOpenChange={onOpenChange}>
       <Base.Portal>
-        <Base.Backdrop className="backdrop" />
+        <Base.Backdrop className="backdrop" forceRender />
         <Base.Popup className={`dialog ${look}`}>
           <header className="dialog-head">
             <Base.Title>{title}</Base.Title>

@@ -144,6 +144,15 @@ function setAttempt(
 const isSecure = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   [origin, headers.origin, askedOriginOf(headers)].some((one) => one?.startsWith('https:'))
 
+/**
+ * Whether the browser keeps the session cookie that `setSessionCookie` sets. A page that was loaded over http drops a
+ * `Secure` cookie.
+ */
+export const isCookieKept = (
+  request: Pick<IncomingMessage, 'headers'>,
+  publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>,
+) => !(request.headers.origin?.startsWith('http:') && isSecure(request, publicUrl))
+
 /** Sets or deletes the session cookie of a browser. The caller has checked the Origin of the request. */
 export function setSessionCookie(
   request: Pick<IncomingMessage, 'headers'>,

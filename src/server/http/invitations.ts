@@ -1,18 +1,25 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { SIGN_IN } from '../../access/credential-lookups.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { StartLink } from '../../access/start-link.ts'
 import type { Domain } from '../../graphql/domain.ts'
-import { RateLimitedError } from '../../lib/errors.ts'
+import { ConflictError, RateLimitedError } from '../../lib/errors.ts'
 import { forRequester } from '../../lib/requester-context.ts'
+import type { PublicUrl } from '../../platform/public-url.ts'
+import { answering, NO_STORE } from './auth.ts'
+import { checkPage, isCookieKept, sessionCookiesOf, setSessionCookie } from './cookies.ts'
 import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
 
 /** The paths of pages with a code for one sign-in: invitations, and the link that the server prints at its start. */
 export const INVITATION_PATH = /^\/(invitations|sign-in)\/([^/]+)$/
+/** The path at which the page of an invitation gets its description and its session. */
+export const INVITATION_SESSION_PATH = /^\/auth\/invitations\/([^/]+)$/
 
 export interface InvitationParts {
-  invitations: Pick<Domain['invitations'], 'redeem'>
+  invitations: Pick<Domain['invitations'], 'describe' | 'redeem' | 'accept'>
+  sessions: Pick<Domain['sessions'], 'openForHuman'>
   startLink: Pick<StartLink, 'redeem'>
   /**
    * The console's page, which asks for confirmation before signing in. Opening the page does not use up the
@@ -20,32 +27,66 @@ export interface InvitationParts {
    */
   page: Handler
   origins: Pick<Origins, 'allows'>
+  publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>
   signIns: Pick<SignIns, 'redeem'>
 }
 
+const USED_UP = 'The link does not exist, has expired or was already used. Ask for a new one.'
+
 /**
- * Handles `/invitations/:code` and `/sign-in/:code`. GET returns the page. The first POST returns 200 with a new
- * token; later ones return 404, or 429 after too many requests.
+ * `link` handles `/invitations/:code` and `/sign-in/:code`: GET returns the page. For programs, the first POST returns
+ * 200 with a new token; later ones return 404, or 429 after too many requests.
+ *
+ * `session` handles `/auth/invitations/:code`: GET describes an invitation, as `/auth/mail/:code` does. The first POST sets the cookie of a new
+ * session and creates no token, which would stay valid after a sign-out.
  */
-export function createInvitationHandler({ invitations, startLink, page, origins, signIns }: InvitationParts): Handler {
-  return async (request, response) => {
-    if (request.method === 'GET' || request.method === 'HEAD') return page(request, response)
-    const [, kind, code = ''] = INVITATION_PATH.exec(pathOf(request)) ?? []
-    if (request.method !== 'POST' || !origins.allows(request)) return refuse(response)
-    const redeem = () => (kind === 'sign-in' ? startLink : invitations).redeem(code)
-    try {
-      const token = await forRequester(SIGN_IN, () => signIns.redeem(request.socket.remoteAddress, redeem))
-      if (token === null) refuse(response)
-      else sendJson(response, 200, { token }, { 'cache-control': 'no-store' })
-    } catch (error) {
-      if (!(error instanceof RateLimitedError)) throw error
-      sendTooMany(response, error)
-    }
+export function createInvitationHandlers(parts: InvitationParts): { link: Handler; session: Handler } {
+  const { invitations, sessions, startLink, page, origins, publicUrl, signIns } = parts
+
+  async function describe(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
+    const described = await signIns.redeem(request.socket.remoteAddress, () => invitations.describe(code))
+    if (described === null) refuse(response)
+    else sendJson(response, 200, { purpose: 'INVITE', email: null, isNew: false, ...described }, NO_STORE)
+  }
+
+  async function accept(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
+    checkPage(request, origins)
+    // Otherwise the invitation would be used up without a session.
+    if (!isCookieKept(request, publicUrl))
+      throw new ConflictError(
+        `The browser would not stay signed in at this address. Open the link at ${publicUrl.origin} instead.`,
+      )
+    const humanId = await signIns.redeem(request.socket.remoteAddress, () => invitations.accept(code))
+    if (humanId === null) return refuse(response)
+    const browser = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
+    const cookie = await sessions.openForHuman({ humanId, by: 'invitation', ...browser })
+    setSessionCookie(request, response, cookie, publicUrl)
+    sendJson(response, 200, { scope: 'HUMAN', spaceIds: [] }, NO_STORE)
+  }
+
+  return {
+    async link(request, response) {
+      if (request.method === 'GET' || request.method === 'HEAD') return page(request, response)
+      const [, kind, code = ''] = INVITATION_PATH.exec(pathOf(request)) ?? []
+      if (request.method !== 'POST' || !origins.allows(request)) return refuse(response)
+      const redeem = () => (kind === 'sign-in' ? startLink : invitations).redeem(code)
+      try {
+        const token = await forRequester(SIGN_IN, () => signIns.redeem(request.socket.remoteAddress, redeem))
+        if (token === null) refuse(response)
+        else sendJson(response, 200, { token }, NO_STORE)
+      } catch (error) {
+        if (!(error instanceof RateLimitedError)) throw error
+        sendTooMany(response, error)
+      }
+    },
+    session(request, response) {
+      const [, code = ''] = INVITATION_SESSION_PATH.exec(pathOf(request)) ?? []
+      if (request.method === 'GET') return answering('GET', (...both) => describe(...both, code))(request, response)
+      return answering('POST', (...both) => accept(...both, code))(request, response)
+    },
   }
 }
 
-function refuse(response: Parameters<Handler>[1]): void {
-  sendJson(response, 404, {
-    error: 'The link does not exist, has expired or was already used. Ask for a new one.',
-  })
+function refuse(response: ServerResponse): void {
+  sendJson(response, 404, { error: USED_UP })
 }
