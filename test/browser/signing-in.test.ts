@@ -1,4 +1,5 @@
 import type { Page } from 'playwright-core'
+import { encode } from 'uqr'
 import { describe, expect, test } from 'vitest'
 import { hasBrowserFor } from '../support/browser.ts'
 import { PATIENCE } from '../support/console-page.ts'
@@ -110,6 +111,12 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     await page.getByRole('button', { name: 'Create a join link' }).click(PATIENCE)
     const link = await page.getByText(`${parley.origin}/join/`).textContent(PATIENCE)
     const path = new URL(link ?? '').pathname
+    await page.getByText('QR code').click(PATIENCE)
+    const drawn = await page.getByRole('img', { name: 'QR code of the join link' }).locator('path').getAttribute('d')
+    const dark = encode(link ?? '', { border: 4 }).data.flatMap((row, y) =>
+      row.flatMap((is, x) => (is ? [`${x} ${y}`] : [])),
+    )
+    expect([...(drawn ?? '').matchAll(/M(\d+ \d+)h1v1h-1z/g)].map(([, at]) => at)).toEqual(dark)
     const { expiresAt } = await parley.app.platform.db.prisma.joinLink.findFirstOrThrow({
       where: { spaceId: space.id },
     })

@@ -7,6 +7,7 @@ import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm } from '../ui/confirm.tsx'
 import { Form, numberIn, SelectField } from '../ui/field.tsx'
+import { QrCode } from '../ui/qr-code.tsx'
 import { Moment } from '../ui/time.tsx'
 
 const JOIN_LINKS = graphql(`
@@ -91,6 +92,10 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
                   Revoke
                 </Button>
               </span>
+              <details>
+                <summary>QR code</summary>
+                <QrCode label="QR code of the join link" text={url} />
+              </details>
             </span>
           </li>
         ))}
