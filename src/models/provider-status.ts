@@ -25,6 +25,10 @@ interface Checked {
 /** Checks providers by requesting their lists of models. Results are cached by provider. */
 export function createProviderChecks(redact: (text: string) => string) {
   const checked = new WeakMap<ModelProviderSettings, Checked>()
+  /** The providers that have answered this process. */
+  const answered = new WeakSet<ModelProviderSettings>()
+  /** By provider, the message with which it refused the key in a test call. Some providers list models for any key. */
+  const refusals = new WeakMap<ModelProviderSettings, string>()
 
   function listOf(settings: ModelProviderSettings): Promise<ModelList> {
     const known = checked.get(settings)
@@ -33,6 +37,7 @@ export function createProviderChecks(redact: (text: string) => string) {
     const entry = { list, validUntil: Number.POSITIVE_INFINITY }
     checked.set(settings, entry)
     void list.then(({ type }) => {
+      if (type === 'reached') answered.add(settings)
       entry.validUntil = performance.now() + (type === 'reached' ? REACHED_FOR_MS : FAILED_FOR_MS)
     })
     return list
@@ -46,11 +51,26 @@ export function createProviderChecks(redact: (text: string) => string) {
       if (list.type === 'failed')
         return { ready: false, notReadyReason: cut(redact(list.words), LONGEST_REASON), models: [] }
       const { models } = list
+      const refusal = refusals.get(settings)
+      if (refusal !== undefined) return { ready: false, notReadyReason: cut(redact(refusal), LONGEST_REASON), models }
       if (restsUntil === null) return { ready: true, notReadyReason: null, models }
       const notReadyReason = `Five calls failed within a minute: until ${restsUntil.toISOString()}, agents with a fallback model skip this provider.`
       return { ready: false, notReadyReason, models }
     },
-    /** Drops the cached result of a provider. */
-    forget: (settings: ModelProviderSettings): void => void checked.delete(settings),
+    /**
+     * Whether new agents may get a model of the provider: it has answered, and its key was not refused. An outage does
+     * not change the result.
+     */
+    async hasAnswered(settings: ModelProviderSettings): Promise<boolean> {
+      if (settings.lacks !== null || refusals.has(settings)) return false
+      const list = await listOf(settings)
+      return list.type === 'reached' || (answered.has(settings) && !list.isKeyRefused)
+    },
+    /** Records the result of a test call, and drops the cached list. `refusal`: the message if the key was refused. */
+    tested(settings: ModelProviderSettings, refusal: string | null): void {
+      checked.delete(settings)
+      if (refusal === null) refusals.delete(settings)
+      else refusals.set(settings, refusal)
+    },
   }
 }
