@@ -24,8 +24,9 @@ import {
   labelOf,
   type Named,
   nameOf,
+  sentenceOf,
+  wordsBefore,
   wordsOfAction,
-  wordsOfDeed,
   wordsOfField,
   wordsOfValue,
 } from './deeds.ts'
@@ -140,9 +141,8 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
 type Names = ReadonlyMap<string, Named>
 
 function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
-  const { at, actor, serviceName, targetId, refused } = entry
-  const known = targetId === null ? undefined : named.get(targetId)
-  const target = targetId === null || known === undefined || !hasName(known) ? null : { id: targetId, named: known }
+  const { at, actor, serviceName, refused } = entry
+  const { parts, usedPaths } = sentenceOf(entry)
   const who = actor ?? { id: 'operator', name: serviceName ?? 'operator', kind: 'HUMAN' }
   return (
     <li className={`deed ${refused ? 'refused-deed' : ''}`}>
@@ -160,13 +160,31 @@ function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
           ) : (
             <Link href={`/audit?actor=${actor.id}`}>{actor.name}</Link>
           )}{' '}
-          {wordsOfDeed(entry, target)} {target !== null && <Target id={target.id} named={named} />}
+          {parts.map((part, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: what was done does not change
+            <Fragment key={at}>
+              {typeof part === 'string' ? part : <Mentioned {...part} named={named.get(part.id)} />}
+            </Fragment>
+          ))}
         </p>
-        <Details entry={entry} named={named} />
+        <Details entry={entry} usedPaths={usedPaths} named={named} />
       </div>
       {refused && <Status of="REFUSED" />}
       <Moment at={at} />
     </li>
+  )
+}
+
+/** An object in a sentence: “the space Garden” with a link to its page; “a space” if it no longer exists. */
+function Mentioned({ id, words, named }: { id: string; words: string; named: Named | undefined }) {
+  if (named === undefined || !hasName(named)) return <span title={id}>{words}</span>
+  const address = addressOf(id, named)
+  const name = nameOf(id, named)
+  return (
+    <>
+      {wordsBefore(id, named)}
+      {address === null ? <b title={id}>{name}</b> : <Link href={address}>{name}</Link>}
+    </>
   )
 }
 
@@ -179,13 +197,14 @@ function Target({ id, named }: { id: string; named: Names }) {
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 
-/** Text values are not recorded, only the names of their fields. */
-function Details({ entry, named }: { entry: AuditEntry; named: Names }) {
+/** What the sentence does not say. Text values are not recorded, only the names of their fields. */
+function Details({ entry, usedPaths, named }: { entry: AuditEntry; usedPaths: readonly string[]; named: Names }) {
   const { action, targetId, detail } = entry
   const { shown, texts } = detailsOf(entry)
+  const rest = shown.filter(({ path }) => !usedPaths.includes(path))
   return (
     <div className="deed-details">
-      {shown.map(({ path, values }) => (
+      {rest.map(({ path, values }) => (
         <span key={path}>
           {labelOf(path)}{' '}
           {values.map((value, at) => (
@@ -197,7 +216,7 @@ function Details({ entry, named }: { entry: AuditEntry; named: Names }) {
           ))}
         </span>
       ))}
-      {texts.length > 0 && <span>text fields: {texts.map(wordsOfField).join(', ')}</span>}
+      {texts.length > 0 && <span>texts, not recorded: {texts.map(wordsOfField).join(', ')}</span>}
       <Json label="Details" value={{ action, targetId, detail }} isFolded />
     </div>
   )
