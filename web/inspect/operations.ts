@@ -224,6 +224,21 @@ export const WHY_PLACE = graphql(`
   }
 `)
 
+export const MESSAGE_OUTCOMES = graphql(`
+  query ConsoleMessageOutcomes($id: ID!) {
+    node(id: $id) {
+      __typename
+      id
+      ... on Message {
+        sender { id kind }
+        mentions { id }
+        space { id name routing mentionNarrows }
+        outcomes { kind reason error agent { id name } run { id status } }
+      }
+    }
+  }
+`)
+
 export const RERUN_STEP = graphql(`
   mutation ConsoleRerunStep($input: RerunStepInput!) {
     rerunStep(input: $input) {

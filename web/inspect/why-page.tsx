@@ -2,12 +2,13 @@ import { useState } from 'react'
 import { Link } from 'wouter'
 import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
+import { OutcomeList } from '../talk/outcomes.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { plainLine } from '../ui/plain-line.ts'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Moment } from '../ui/time.tsx'
-import { WHY, WHY_PLACE } from './operations.ts'
+import { MESSAGE_OUTCOMES, WHY, WHY_PLACE } from './operations.ts'
 import { provJsonOf, type WhySteps } from './prov-json.ts'
 
 type Step = WhySteps[number]
@@ -27,6 +28,7 @@ export function WhyPage({ id }: { id: string }) {
       </PageHead>
       {steps !== undefined && (
         <div className="page-scroll">
+          {steps[0]?.kind === 'MESSAGE' && <MessageOutcomes id={id} />}
           <Path steps={steps} />
         </div>
       )}
@@ -41,6 +43,24 @@ export function WhyPage({ id }: { id: string }) {
           </Empty>
         ))}
     </>
+  )
+}
+
+/** Which agents the message woke and which not, each with the rule. */
+function MessageOutcomes({ id }: { id: string }) {
+  const ask = useAsk(MESSAGE_OUTCOMES, { id })
+  const message = ask.data?.node?.__typename === 'Message' ? ask.data.node : null
+  return (
+    <section className="block" aria-label="Agents">
+      <h2>Which agents it woke, and why</h2>
+      {ask.data === undefined && <Unanswered what="the agents" ask={ask} />}
+      {message !== null &&
+        (message.outcomes.length === 0 ? (
+          <p className="hint">None: no other agent was a member of the space when it was posted.</p>
+        ) : (
+          <OutcomeList message={message} space={message.space} withRule />
+        ))}
+    </section>
   )
 }
 
