@@ -3,6 +3,7 @@ import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
+import { Icon } from '../ui/icons.tsx'
 import { isSameJson } from '../ui/json-text.ts'
 import { Refused } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
@@ -31,12 +32,47 @@ export function ApprovalView({ call }: { call: ToolCall }) {
   const isDeciding = state === 'PENDING' && mayDecide
   return (
     <div className="approval">
-      {authorization !== null && <p className="note">{authorization.text}</p>}
+      {state === 'PENDING' && authorization !== null && <p className="note">{authorization.text}</p>}
       {state === 'PENDING' && authorization === null && progress !== '' && <p className="note">{progress}</p>}
       <Decisions decisions={decisions} addition={(decision) => <Allowed call={call} decision={decision} />} />
+      <Consequence call={call} />
       {isDeciding && actingUntil !== null && <OnlyInPerson verb="decide" />}
       {isDeciding && actingUntil === null && <DecideForm call={call} approval={approval} />}
     </div>
+  )
+}
+
+const NOT_EXECUTED: Record<string, string> = {
+  DENIED: 'The call was not executed, and the agent knows why.',
+  EXPIRED: 'Nobody decided in time, so the call was not executed.',
+  CANCELED: 'The run ended before a decision, so the call was not executed.',
+}
+
+const AFTER_APPROVAL: Record<string, string> = {
+  RUNNING: 'The call is being executed.',
+  WAITING: 'The call was started and waits for its result.',
+  DONE: 'The call was executed.',
+  FAILED: 'The call was executed and failed.',
+  TIMED_OUT: 'The call was executed, and no result came in time.',
+  CANCELED: 'The call was canceled before it was done.',
+}
+
+/** What happened after the decision. */
+function Consequence({ call: { approval, status, settledAt } }: { call: ToolCall }) {
+  if (approval === null || approval.state === 'PENDING') return null
+  const isApproved = approval.state === 'APPROVED'
+  const words = isApproved ? AFTER_APPROVAL[status] : NOT_EXECUTED[approval.state]
+  if (words === undefined) return null
+  const isActive = isApproved && (status === 'RUNNING' || status === 'WAITING')
+  const look = isActive ? '' : status === 'DONE' ? 'good' : 'bad'
+  return (
+    <p className="consequence">
+      <span className={look}>
+        <Icon name={isActive ? 'clock' : status === 'DONE' ? 'check' : 'cross'} size={14} />
+      </span>
+      <span className="grow">{words}</span>
+      {settledAt !== null && !isActive && <Moment at={settledAt} />}
+    </p>
   )
 }
 
