@@ -192,6 +192,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await ofAgent.getByText('item: only "Fleece"').waitFor(PATIENCE)
     expect(await shown.violations()).toEqual([])
     await ofAgent.getByRole('button', { name: 'Revoke' }).press('Enter')
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).press('Enter', PATIENCE)
     await ofAgent.getByText('1 ended').click(PATIENCE)
     await ofAgent.getByText(/revoked by/).waitFor(PATIENCE)
 

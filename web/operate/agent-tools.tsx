@@ -9,6 +9,7 @@ import type {
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
+import { AskFirst } from '../ui/confirm.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, numberIn, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Json } from '../ui/json.tsx'
@@ -113,11 +114,21 @@ export function AgentTools({ agent }: { agent: Agent }) {
                 <InputOfTool schema={tool.inputSchema} />
               </div>
               <Button onClick={() => setEdited(tool)}>Edit</Button>
-              <IconButton
-                label={`Remove ${tool.name}`}
-                icon="cross"
-                onClick={() => keep(tools.filter((one) => one !== tool))}
-              />
+              <AskFirst
+                title={`Remove ${tool.name}?`}
+                submit="Remove"
+                isBusy={save.isBusy}
+                error={save.error}
+                onConfirm={() => keep(tools.filter((one) => one !== tool))}
+                button={(ask) => <IconButton label={`Remove ${tool.name}`} icon="cross" onClick={ask} />}
+              >
+                <p>
+                  {agent.name} can no longer call this tool, and its standing grants end.{' '}
+                  {tool.headerNames.length > 0
+                    ? 'Its headers are deleted: to get the tool back, create it again.'
+                    : 'To get the tool back, restore an earlier version of the agent under Versions.'}
+                </p>
+              </AskFirst>
             </li>
           ))}
         </ul>

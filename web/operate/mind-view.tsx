@@ -8,9 +8,10 @@ import { useSession } from '../session.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
+import { AskFirst } from '../ui/confirm.tsx'
 import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { Json } from '../ui/json.tsx'
-import { Refused, Unanswered } from '../ui/notice.tsx'
+import { Unanswered } from '../ui/notice.tsx'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
@@ -80,12 +81,20 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
               </span>
               <InboxPayload payload={node.payload} />
             </div>
-            <IconButton label="Remove from the inbox" icon="cross" onClick={() => remove.start(node.id)} />
+            <AskFirst
+              title="Remove this event?"
+              submit="Remove"
+              isBusy={remove.isBusy}
+              error={remove.error}
+              onConfirm={(close) => remove.start(node.id, close)}
+              button={(ask) => <IconButton label="Remove from the inbox" icon="cross" onClick={ask} />}
+            >
+              <p>The agent never reads it. The message itself stays in its space.</p>
+            </AskFirst>
           </li>
         ))}
       </ul>
       {inbox.pageInfo.hasNextPage && <p className="hint">Showing the oldest {inbox.edges.length}.</p>}
-      <Refused error={remove.error} />
     </section>
   )
 }
@@ -120,9 +129,23 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
     <section className="block card">
       <div className="block-head">
         <h2>Consciousness</h2>
-        <Button look="danger" onClick={() => reset.start(null)} isBusy={reset.isBusy} disabled={cycleCount === 0}>
-          Reset
-        </Button>
+        <AskFirst
+          title="Reset the consciousness?"
+          submit="Reset"
+          isBusy={reset.isBusy}
+          error={reset.error}
+          onConfirm={(close) => reset.start(null, close)}
+          button={(ask) => (
+            <Button look="danger" onClick={ask} disabled={cycleCount === 0}>
+              Reset
+            </Button>
+          )}
+        >
+          <p>
+            The agent goes on without its earlier think cycles, which stay visible as runs. Its memories, goals, plans
+            and inbox stay. This cannot be undone.
+          </p>
+        </AskFirst>
       </div>
       <p className="hint">
         {cycleCount} {cycleCount === 1 ? 'cycle' : 'cycles'}, about {tokenEstimate.toLocaleString()} tokens
@@ -140,7 +163,6 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
         ))}
       </ol>
       {cycles.pageInfo.hasPreviousPage && <p className="hint">Showing the newest {cycles.edges.length}.</p>}
-      <Refused error={reset.error} />
     </section>
   )
 }
@@ -190,11 +212,19 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
               <Link href={`/why/${id}`}>Why</Link>
               <PlainText text={value} />
             </div>
-            <IconButton label={`Forget ${key}`} icon="cross" onClick={() => remove.start(key)} />
+            <AskFirst
+              title={`Delete the memory ${key}?`}
+              submit="Delete"
+              isBusy={remove.isBusy}
+              error={remove.error}
+              onConfirm={(close) => remove.start(key, close)}
+              button={(ask) => <IconButton label={`Forget ${key}`} icon="cross" onClick={ask} />}
+            >
+              <p>The agent no longer knows it in later runs. This cannot be undone.</p>
+            </AskFirst>
           </li>
         ))}
       </ul>
-      <Refused error={remove.error} />
       <details>
         <summary>Write a memory</summary>
         <Form label="Write a memory" submit="Write" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
@@ -231,11 +261,19 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
             <Button look="quiet" onClick={() => save.start({ id, status: NEXT[status] })}>
               Mark {NEXT[status].toLowerCase()}
             </Button>
-            <IconButton label="Remove this goal" icon="cross" onClick={() => remove.start(id)} />
+            <AskFirst
+              title="Delete this goal?"
+              submit="Delete"
+              isBusy={remove.isBusy}
+              error={remove.error}
+              onConfirm={(close) => remove.start(id, close)}
+              button={(ask) => <IconButton label="Remove this goal" icon="cross" onClick={ask} />}
+            >
+              <p>The agent no longer follows it. This cannot be undone; to keep it on record, mark it abandoned instead.</p>
+            </AskFirst>
           </li>
         ))}
       </ul>
-      <Refused error={remove.error} />
       <details>
         <summary>Add a goal</summary>
         <Form

@@ -5,6 +5,7 @@ import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
+import { AskFirst } from '../ui/confirm.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
@@ -72,10 +73,22 @@ function PlanRow({ plan }: { plan: Plan }) {
           <Button isBusy={verbs.enable.isBusy} onClick={() => verbs.enable.start(!enabled)}>
             {enabled ? 'Turn off' : 'Turn on'}
           </Button>
-          <IconButton label={`Remove the plan ${name}`} icon="cross" onClick={() => verbs.remove.start(null)} />
+          <AskFirst
+            title={`Delete the plan ${name}?`}
+            submit="Delete"
+            isBusy={verbs.remove.isBusy}
+            error={verbs.remove.error}
+            onConfirm={(close) => verbs.remove.start(null, close)}
+            button={(ask) => <IconButton label={`Remove the plan ${name}`} icon="cross" onClick={ask} />}
+          >
+            <p>
+              The plan never fires again. The runs that it started stay. To pause the plan, turn it off instead. This
+              cannot be undone.
+            </p>
+          </AskFirst>
         </div>
       </div>
-      <Refused error={verbs.runNow.error ?? verbs.enable.error ?? verbs.remove.error} />
+      <Refused error={verbs.runNow.error ?? verbs.enable.error} />
       <Dialog title={`Change ${name}`} open={isEditing} onOpenChange={setEditing}>
         <ChangePlan plan={plan} onDone={() => setEditing(false)} />
       </Dialog>
