@@ -34,8 +34,7 @@ export async function listModels(provider: ProviderSettings, timeoutMs: number):
     if (!response.ok) return failureOf(response.status, text ?? '')
     return { type: 'reached', models: text === null ? [] : namesIn(text) }
   } catch (error) {
-    if (signal.aborted)
-      return notReached(`The provider did not answer within ${Math.round(timeoutMs / 1000)} s.`)
+    if (signal.aborted) return notReached(`The provider did not answer within ${Math.round(timeoutMs / 1000)} s.`)
     return notReached(`Could not connect to the provider: ${causeOf(error)}.`)
   }
 }

@@ -15,7 +15,13 @@ import {
 const id = (prefix: string, digit: number) => `${prefix}_${String(digit).repeat(32)}`
 const ADA = { id: id('hum', 1), name: 'Ada', kind: 'HUMAN' as const }
 const [BOB, GARDEN, IRIS, CALL] = [id('hum', 2), id('spc', 3), id('agt', 4), id('tcl', 5)]
-const NAMES: Record<string, string> = { [ADA.id]: 'Ada', [BOB]: 'Bob', [GARDEN]: 'Garden', [IRIS]: 'Iris', [CALL]: 'a call' }
+const NAMES: Record<string, string> = {
+  [ADA.id]: 'Ada',
+  [BOB]: 'Bob',
+  [GARDEN]: 'Garden',
+  [IRIS]: 'Iris',
+  [CALL]: 'a call',
+}
 
 /** The sentence about an action of Ada, with the names of objects. */
 function sentence(action: string, targetId: string | null, detail: object = {}, refused = false) {
@@ -83,7 +89,9 @@ describe('the words of the audit log', () => {
   })
 
   test('exist for every mutation, so that no name of the API is shown', () => {
-    const mutations = Object.keys(buildSchema(readFileSync('schema.graphql', 'utf8')).getMutationType()?.getFields() ?? {})
+    const mutations = Object.keys(
+      buildSchema(readFileSync('schema.graphql', 'utf8')).getMutationType()?.getFields() ?? {},
+    )
     const unworded = mutations.filter((action) => !isNoise(action) && !hasWords(action))
     expect(unworded).toEqual([])
   })

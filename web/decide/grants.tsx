@@ -204,8 +204,8 @@ function Revoke({ grant: { id, agent, toolName, state } }: { grant: ConsoleGrant
         )}
       >
         <p>
-          From now on, each call to “{wordsOfName(toolName)}” by {agent.name} needs approval again. A revoked grant cannot
-          be restored, but you can propose a new one from the next call that waits.
+          From now on, each call to “{wordsOfName(toolName)}” by {agent.name} needs approval again. A revoked grant
+          cannot be restored, but you can propose a new one from the next call that waits.
         </p>
       </AskFirst>
     </div>

@@ -64,7 +64,10 @@ export function AuditPage() {
     })
   return (
     <>
-      <PageHead title="Audit log" note="Who changed what, and what was refused, newest first" />
+      <PageHead
+        title="Audit log"
+        note="Who changed what, and what was refused, newest first. Texts and keys are not recorded."
+      />
       <div className="page-scroll">
         <MailStatus onlyTrouble />
         <FailedJobs />

@@ -18,7 +18,10 @@ const JOBS: Record<string, readonly [title: string, advice: string]> = {
   'cancel-remote-task': ['A task on another server was not canceled', 'Check whether that server can be reached.'],
   'delete-copy': ['A copy of a deleted message was not deleted', 'Check the database, then retry.'],
   'delete-old-rows': ['Old content was not deleted', 'Check the database. The server also tries again by itself.'],
-  'embed-texts': ['Texts were not prepared for search by meaning', 'Check the provider of PARLEY_EMBEDDINGS under Models.'],
+  'embed-texts': [
+    'Texts were not prepared for search by meaning',
+    'Check the provider of PARLEY_EMBEDDINGS under Models.',
+  ],
   'execute-call': ['An approved tool call was not executed', 'Check whether the service of the tool can be reached.'],
   'finish-deletions': [
     'Deleted agents, spaces or people were not removed completely',
@@ -29,10 +32,22 @@ const JOBS: Record<string, readonly [title: string, advice: string]> = {
   'mail-notices': ['An email about open notifications was not sent', 'Check the mail server (PARLEY_SMTP_URL).'],
   notify: ['People were not notified', 'Check the database, then retry.'],
   'publish-change': ['Open browsers were not told of a change', 'Check the connection to Redis, then retry.'],
-  'push-task': ['An A2A client was not notified of its task', 'Check whether the address of the client can be reached.'],
-  'restore-jobs': ['Lost background jobs were not recovered', 'Check the database. The server also tries again by itself.'],
-  'send-link': ['An email with a link was not sent', 'Check the mail server (PARLEY_SMTP_URL), or pass the link on yourself.'],
-  'send-mail': ['An email was not sent', 'Check the mail server (PARLEY_SMTP_URL) and the email address of the person.'],
+  'push-task': [
+    'An A2A client was not notified of its task',
+    'Check whether the address of the client can be reached.',
+  ],
+  'restore-jobs': [
+    'Lost background jobs were not recovered',
+    'Check the database. The server also tries again by itself.',
+  ],
+  'send-link': [
+    'An email with a link was not sent',
+    'Check the mail server (PARLEY_SMTP_URL), or pass the link on yourself.',
+  ],
+  'send-mail': [
+    'An email was not sent',
+    'Check the mail server (PARLEY_SMTP_URL) and the email address of the person.',
+  ],
   'send-notice': [
     'A service was not notified of a waiting call',
     'Check whether the notification URL of the agent can be reached.',
@@ -93,7 +108,12 @@ interface JobRowProps {
   onRetry(): void
 }
 
-function JobRow({ job: { id, name, subjectId, attempts, error, failedAt }, subject, isRetrying, onRetry }: JobRowProps) {
+function JobRow({
+  job: { id, name, subjectId, attempts, error, failedAt },
+  subject,
+  isRetrying,
+  onRetry,
+}: JobRowProps) {
   const { connection } = useSession()
   const remove = useDo(async (_: null) =>
     payloadOf((await connection.ask(DELETE_JOB, { id })).deleteJob, 'DeleteJobPayload'),
@@ -104,7 +124,8 @@ function JobRow({ job: { id, name, subjectId, attempts, error, failedAt }, subje
       <span className="grow">
         <b>{title}</b> {subjectId !== null && <Subject id={subjectId} named={subject} />}
         <p className="note">
-          {attempts === 1 ? 'Given up after 1 attempt' : `Given up after ${attempts} attempts`}, <Moment at={failedAt} />
+          {attempts === 1 ? 'Given up after 1 attempt' : `Given up after ${attempts} attempts`},{' '}
+          <Moment at={failedAt} />
           {error !== null && <>: {error}</>}
         </p>
         <p className="note">{advice}</p>

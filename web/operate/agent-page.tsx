@@ -63,6 +63,12 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
       </PageHead>
       <div className="page-scroll wide-page">
         <SpacesOfAgent agentId={agentId} />
+        {agent.paused && (
+          <p className="over-budget" role="status">
+            Paused: messages, plans and services do not wake {agent.name} until an admin clicks Resume. Runs that have
+            begun continue.
+          </p>
+        )}
         <Tabs.Root className="tabbed" value={tab ?? 'runs'} onValueChange={(next) => go(`/agents/${agentId}/${next}`)}>
           <Tabs.List className="tabs">
             <Tabs.Tab value="runs">Runs</Tabs.Tab>

@@ -269,7 +269,9 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
               onConfirm={(close) => remove.start(id, close)}
               button={(ask) => <IconButton label="Remove this goal" icon="cross" onClick={ask} />}
             >
-              <p>The agent no longer follows it. This cannot be undone; to keep it on record, mark it abandoned instead.</p>
+              <p>
+                The agent no longer follows it. This cannot be undone; to keep it on record, mark it abandoned instead.
+              </p>
             </AskFirst>
           </li>
         ))}

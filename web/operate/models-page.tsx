@@ -71,7 +71,7 @@ export function ModelsPage() {
   )
   return (
     <>
-      <PageHead title="Models">
+      <PageHead title="Models" note="Which models agents can use, and whether their providers answer">
         <Button look="primary" icon="plus" onClick={() => setTask({ type: 'add', known: null })}>
           Add provider
         </Button>

@@ -27,6 +27,7 @@ const EVERY_MS = 3000
 
 /** An agent's plans, with their last firings. */
 export function Plans({ agentId }: { agentId: string }) {
+  const own = useOwnTimeZone()
   const ask = useAsk(AGENT_PLANS, { id: agentId }, { everyMs: EVERY_MS })
   const plans = ask.data?.agent?.internals?.plans
   if (plans === undefined) return <Unanswered what="its plans" ask={ask} />
@@ -39,6 +40,12 @@ export function Plans({ agentId }: { agentId: string }) {
             space to remind you: agents create plans themselves.
           </p>
         </Empty>
+      )}
+      {plans.length > 0 && (
+        <p className="hint">
+          When the agent is woken without a message. Times without another zone are in yours, {own}: change it in your
+          profile.
+        </p>
       )}
       <ul className="rows">
         {plans.map((plan) => (
@@ -117,21 +124,22 @@ function Schedule({ plan: { cron, timeZone, nextRuns, scheduledAt } }: { plan: P
       {cron === null && scheduledAt === null && ', already fired'}
       {next !== undefined && (
         <>
-          {' · next '}
+          {cron === null ? ', on ' : ' · next '}
           <Slot at={next} timeZone={own} />
+          {(cron === null || own !== timeZone) && ` in your time zone, ${own}`}
         </>
       )}
       {cron === null && next === undefined && scheduledAt !== null && (
         <>
-          {', for '}
+          {', on '}
           <Slot at={scheduledAt} timeZone={own} />
-          {', while it is turned on'}
+          {` in your time zone, ${own}, if the plan is turned on again`}
         </>
       )}
       {later.length > 0 && (
         <details>
           <summary>
-            Next {nextRuns.length} times{own === timeZone ? '' : `, in your time zone (${own})`}
+            Next {nextRuns.length} times{own === timeZone ? '' : ', in your time zone'}
           </summary>
           <TimeList times={nextRuns} timeZone={own} />
         </details>
@@ -216,14 +224,25 @@ function NewPlan({ agentId }: { agentId: string }) {
   return (
     <section className="block card end-of-form">
       <h2>New plan</h2>
+      <p className="hint">
+        Wakes the agent at the times that you choose. Each firing, with its run, appears below the plan.
+      </p>
       <Form key={made} label="New plan" submit="Create" isBusy={make.isBusy} error={make.error} onSubmit={make.start}>
-        <TextField label="Name" name="name" required maxLength={200} placeholder="Morning report" />
+        <TextField
+          label="Name"
+          name="name"
+          required
+          maxLength={200}
+          placeholder="Morning report"
+          hint="For you and the audit log. It cannot be changed later."
+        />
         <AreaField
           label="Instruction"
           name="instruction"
           rows={2}
           required
           placeholder="Write in Garden whether there was frost."
+          hint="What the agent does each time. Name the space in which it posts: a plan belongs to none."
         />
         <ScheduleFields onChange={setChosen} />
       </Form>

@@ -9,7 +9,8 @@ export const ROUTING_WORDS: Record<Space['routing'], string> = {
 
 const NARROWED = 'In this space, every message wakes every agent, unless it mentions some: then it wakes only those.'
 const BY_MENTION = 'In this space, an agent’s message wakes only the agent that it mentions.'
-const AFTER_RUN = 'In this space, an agent’s message wakes nobody until its run ends: then it wakes the agent it mentions.'
+const AFTER_RUN =
+  'In this space, an agent’s message wakes nobody until its run ends: then it wakes the agent it mentions.'
 const ONE_AT_A_TIME =
   'In this space, a message wakes one agent: the one that it mentions, or else the one whose turn it is.'
 
