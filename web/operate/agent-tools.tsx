@@ -42,7 +42,7 @@ const EXECUTION_HINTS: Record<ToolExecution, string> = {
   SPACE: 'The call appears in the space as a form. A member fills it in, and the agent continues with the answer.',
   EXTERNAL: 'The call waits until a service with a token submits the result through the API (submitToolResult).',
   HTTP: 'Parley sends the input to the URL below, and the agent continues with the response.',
-  INTERNAL: 'The call appears in the space, e.g. as a table or a card, and the agent continues at once.',
+  INTERNAL: 'Nothing is called. Members see the input, e.g. a table, if you show calls in the space below.',
 }
 
 const FIRST_SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
@@ -314,12 +314,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
         />
         {execution !== 'INTERNAL' && <TimeoutField execution={execution} timeoutMs={tool?.timeoutMs ?? null} />}
         {(execution === 'SPACE' || execution === 'EXTERNAL') && (
-          <SchemaFields
-            label="Answer"
-            name="resultSchema"
-            initial={tool?.resultSchema ?? null}
-            hint={`${execution === 'SPACE' ? 'The form that people fill in' : 'What the service must submit'}, e.g. the field agreed, yes or no. Without fields, any answer is accepted.`}
-          />
+          <AnswerFields execution={execution} schema={tool?.resultSchema ?? null} />
         )}
         <ApprovalFields approval={tool?.approval ?? null} />
         {execution !== 'SPACE' && (
@@ -381,5 +376,17 @@ function ApprovalFields({ approval }: { approval: Tool['approval'] }) {
         hint="A call without enough approvals by then is not executed, and the agent continues without it."
       />
     </div>
+  )
+}
+
+function AnswerFields({ execution, schema }: { execution: ToolExecution; schema: unknown }) {
+  const what = execution === 'SPACE' ? 'The form that people fill in' : 'What the service must submit'
+  return (
+    <SchemaFields
+      label="Answer"
+      name="resultSchema"
+      initial={schema}
+      hint={`${what}, e.g. the field agreed, yes or no. Without fields, any answer is accepted.`}
+    />
   )
 }
