@@ -14,6 +14,7 @@ import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
 import {
+  ACTIONS,
   type AuditEntry,
   addressOf,
   detailsOf,
@@ -31,18 +32,9 @@ import {
   wordsOfValue,
 } from './deeds.ts'
 import { FailedJobs } from './failed-jobs.tsx'
-import { AUDIT_LOG, MUTATIONS, NAMES } from './operations.ts'
+import { AUDIT_LOG, NAMES } from './operations.ts'
 
 const EVERY_MS = 5000
-/** Audited actions that are not mutations. */
-const OTHER_ACTIONS = [
-  'redeemInvitation',
-  'redeemStartLink',
-  'tool:stop_run',
-  'tool:send_message',
-  'tool:set_memories',
-  'tool:set_goals',
-]
 
 interface Filter {
   action: string | null
@@ -86,11 +78,7 @@ export function AuditPage() {
 }
 
 function ActionField({ action, onAction }: { action: string | null; onAction(action: string): void }) {
-  const { data } = useAsk(MUTATIONS, {})
-  const mutations = (data?.__schema.mutationType?.fields ?? []).map(({ name }) => name)
-  const known = new Set([...mutations, ...OTHER_ACTIONS, ...(action === null ? [] : [action])])
-  const options = [...known]
-    .filter((name) => !isNoise(name))
+  const options = [...new Set([...ACTIONS, ...(action === null ? [] : [action])])]
     .map((name) => [name, wordsOfAction(name)] as const)
     .sort(([, one], [, other]) => one.localeCompare(other))
   return (

@@ -91,8 +91,11 @@ const DEEDS: Record<string, string> = {
   updateSpace: 'change {target:a space}',
 }
 
-/** Whether an action has words of its own, instead of those of its name. */
-export const hasWords = (action: string) => Object.hasOwn(DEEDS, action)
+/** The actions to choose from. */
+export const ACTIONS: readonly string[] = [
+  ...Object.keys(DEEDS),
+  ...['stop_run', 'send_message', 'set_memories', 'set_goals'].map((tool) => TOOL + tool),
+]
 
 /** What an action is if its details say more than its name. */
 const BY_DETAIL: Record<string, (detail: Record<string, unknown>, entry: Entry) => string | null> = {

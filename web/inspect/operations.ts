@@ -131,12 +131,6 @@ export const AUDIT_LOG = graphql(`
   }
 `)
 
-export const MUTATIONS = graphql(`
-  query ConsoleMutations {
-    __schema { mutationType { fields { name } } }
-  }
-`)
-
 export const NAMES = graphql(`
   query ConsoleNames($ids: [ID!]!) {
     nodes(ids: $ids) {
