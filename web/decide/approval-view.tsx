@@ -194,6 +194,9 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
         )}
         <Claim call={call} />
       </div>
+      <p className="note">
+        If you approve, the call is executed. If you deny, it is not, and the agent continues without it.
+      </p>
       <Refused error={decide.error} />
     </div>
   )
@@ -226,7 +229,7 @@ function ReasonField({ reason, onReason }: { reason: string; onReason(reason: st
     <input
       className="reason"
       aria-label="Reason"
-      placeholder="Reason (optional)"
+      placeholder="Reason for the agent (optional)"
       value={reason}
       onChange={(event) => onReason(event.target.value)}
     />

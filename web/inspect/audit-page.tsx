@@ -12,7 +12,7 @@ import { Json } from '../ui/json.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
-import { Moment } from '../ui/time.tsx'
+import { DayAndTime } from '../ui/time.tsx'
 import {
   ACTIONS,
   type AuditEntry,
@@ -82,7 +82,7 @@ function ActionField({ action, onAction }: { action: string | null; onAction(act
     .map((name) => [name, wordsOfAction(name)] as const)
     .sort(([, one], [, other]) => one.localeCompare(other))
   return (
-    <Field label="Action">
+    <Field label="Action" hint="To see what one person did, click the name at the beginning of an entry.">
       {(given) => (
         <select {...given} value={action ?? ''} onChange={(event) => onAction(event.target.value)}>
           <option value="">Any action</option>
@@ -161,7 +161,7 @@ function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
         <Details entry={entry} usedPaths={usedPaths} named={named} />
       </div>
       {refused && <Status of="REFUSED" />}
-      <Moment at={at} />
+      <DayAndTime at={at} />
     </li>
   )
 }

@@ -136,6 +136,9 @@ const decision = (approve: unknown, object: string) =>
 const isOnly = (fields: unknown, name: string) =>
   Array.isArray(fields) && fields.every((field) => field === 'id' || field === name)
 
+/** The details that a phrase of `BY_DETAIL` says. */
+const DECISIVE = ['approve', 'asDraft', 'by', 'enabled', 'entityId', 'messages', 'on', 'paused', 'release']
+
 const PAST: Record<string, string> = {
   forget: 'forgot',
   give: 'gave',
@@ -193,10 +196,11 @@ export type DeedPart = string | { id: string; words: string }
 export function sentenceOf(entry: Entry): { parts: DeedPart[]; usedPaths: string[] } {
   const { action, targetId, refused } = entry
   const detail = isObject(entry.detail) ? (entry.detail as Record<string, unknown>) : {}
+  const special = BY_DETAIL[action]?.(detail, entry) ?? null
   const phrase = action.startsWith(TOOL)
     ? `${phraseOfTool(action)}${targetId === null ? '' : ' on {target:something}'}`
-    : (BY_DETAIL[action]?.(detail, entry) ?? DEEDS[action] ?? phraseOf(action))
-  const usedPaths: string[] = []
+    : (special ?? DEEDS[action] ?? phraseOf(action))
+  const usedPaths = special === null ? [] : [...DECISIVE]
   const partOf = (piece: string): DeedPart => {
     const [, path = '', words = ''] = HOLE.exec(piece) ?? []
     if (path === '') return piece
@@ -257,7 +261,7 @@ export const hasName = (named: Named) => nameOf(named.id, named) !== named.id
 /** Returns a readable name for an object. */
 export function nameOf(id: string, named: Named): string {
   if ('space' in named) return `a message of ${named.sender.name} in ${named.space.name}`
-  if ('toolName' in named) return `a call of ${named.toolName}`
+  if ('toolName' in named) return `a call to ${named.toolName}`
   if ('service' in named) return `the webhook of ${named.service}`
   if ('scope' in named) return `a token of ${named.human?.name ?? named.serviceName ?? 'an operator'}`
   if ('description' in named) return named.description

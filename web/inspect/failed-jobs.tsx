@@ -130,23 +130,25 @@ function JobRow({
         </p>
         <p className="note">{advice}</p>
       </span>
-      <Button isBusy={isRetrying} onClick={onRetry}>
-        Retry
-      </Button>
-      <AskFirst
-        title="Delete this job?"
-        submit="Delete"
-        isBusy={remove.isBusy}
-        error={remove.error}
-        onConfirm={(close) => remove.start(null, close)}
-        button={(ask) => (
-          <Button look="danger" onClick={ask}>
-            Delete
-          </Button>
-        )}
-      >
-        <p>The server never does this work. To do it, retry the job instead.</p>
-      </AskFirst>
+      <span className="block-verbs">
+        <Button isBusy={isRetrying} onClick={onRetry}>
+          Retry
+        </Button>
+        <AskFirst
+          title="Delete this job?"
+          submit="Delete"
+          isBusy={remove.isBusy}
+          error={remove.error}
+          onConfirm={(close) => remove.start(null, close)}
+          button={(ask) => (
+            <Button look="danger" onClick={ask}>
+              Delete
+            </Button>
+          )}
+        >
+          <p>The server never does this work. To do it, retry the job instead.</p>
+        </AskFirst>
+      </span>
     </li>
   )
 }

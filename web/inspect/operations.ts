@@ -68,7 +68,7 @@ export const RUN_TIMES = graphql(`
 export const RUNS = graphql(`
   query ConsoleRuns($filter: RunFilter, $after: String) {
     runs(first: 50, after: $after, filter: $filter) {
-      edges { node { ...ConsoleRun toolCalls { toolName status } } }
+      edges { node { ...ConsoleRun toolCalls { toolName status waitsFor } } }
       pageInfo { hasNextPage endCursor }
     }
   }

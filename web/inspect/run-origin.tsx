@@ -92,9 +92,9 @@ export function RunFailure({ run, error, stopReason }: { run: Run; error: string
           {stopReason === 'OVER_BUDGET' && <Link href={`/agents/${run.agent.id}/settings`}>The agent’s budget</Link>}
           {stopReason === 'MODEL_FAILED' && (
             <>
-              <Link href="/models">Models and keys</Link> ·{' '}
-              <Link href={`/agents/${run.agent.id}/settings`}>The agent’s model</Link>. People who see this run see what
-              they can do, not the provider’s message.
+              Correct the provider under <Link href="/models">Models and keys</Link>, or choose another model in{' '}
+              <Link href={`/agents/${run.agent.id}/settings`}>the agent’s settings</Link>, then click Retry. Other
+              people see what they can do, not the provider’s message.
             </>
           )}
         </p>

@@ -17,6 +17,13 @@ const DIMENSIONS: readonly (readonly [UsageDimension, string])[] = [
   ['MODEL', 'Models'],
   ['HUMAN', 'People'],
 ]
+const TITLES: Record<UsageDimension, string> = {
+  AGENT: 'Agent',
+  SPACE: 'Space',
+  MODEL: 'Model',
+  HUMAN: 'Person',
+  DAY: 'Day',
+}
 const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
 /** Tokens and cost by day, and by agent, space, model or person. */
@@ -122,12 +129,12 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
         <table className="figures">
           <thead>
             <tr>
-              <th scope="col">{dimension === 'HUMAN' ? 'person' : dimension.toLowerCase()}</th>
-              <th scope="col">runs</th>
-              <th scope="col">cost</th>
-              <th scope="col">tokens in</th>
-              <th scope="col">cached</th>
-              <th scope="col">tokens out</th>
+              <th scope="col">{TITLES[dimension]}</th>
+              <th scope="col">Runs</th>
+              <th scope="col">Cost</th>
+              <th scope="col">Tokens in</th>
+              <th scope="col">Cached</th>
+              <th scope="col">Tokens out</th>
             </tr>
           </thead>
           <tbody>

@@ -69,7 +69,9 @@ function Path({ steps }: { steps: WhySteps }) {
   const last = path.at(-1) ?? 0
   const causes = causesOf(steps, steps[last])
   return (
-    <>
+    <section className="block">
+      <h2>Where it comes from</h2>
+      <p className="hint">Follow the causes step by step, back to the person, the plan or the service that began it.</p>
       <ol className="steps" aria-label="Path">
         {path.map((index, at) => {
           const step = steps[index]
@@ -87,30 +89,27 @@ function Path({ steps }: { steps: WhySteps }) {
           )
         })}
       </ol>
-      <section className="block">
-        <h2>Came from</h2>
-        {causes.length === 0 && <p className="hint">The path ends here.</p>}
-        <ul className="rows" aria-label="Causes">
-          {causes.map((cause) => {
-            const index = steps.indexOf(cause)
-            const text = plainLine(cause.text)
-            return (
-              <li key={index} className="tool-row">
-                <span className="grow">
-                  <span className="kind">{wordOf(cause)}</span> {text}
-                </span>
-                {path.includes(index) && <span className="note">on the path already</span>}
-                {!path.includes(index) && cause.kind !== 'HIDDEN' && (
-                  <Button icon="chevron" aria-label={`Follow ${text}`} onClick={() => setPath([...path, index])}>
-                    Follow
-                  </Button>
-                )}
-              </li>
-            )
-          })}
-        </ul>
-      </section>
-    </>
+      {causes.length === 0 ? <p className="hint">The path ends here.</p> : <h3>Caused by</h3>}
+      <ul className="rows" aria-label="Causes">
+        {causes.map((cause) => {
+          const index = steps.indexOf(cause)
+          const text = plainLine(cause.text)
+          return (
+            <li key={index} className="tool-row">
+              <span className="grow">
+                <span className="kind">{wordOf(cause)}</span> {text}
+              </span>
+              {path.includes(index) && <span className="note">on the path already</span>}
+              {!path.includes(index) && cause.kind !== 'HIDDEN' && (
+                <Button icon="chevron" aria-label={`Follow ${text}`} onClick={() => setPath([...path, index])}>
+                  Follow
+                </Button>
+              )}
+            </li>
+          )
+        })}
+      </ul>
+    </section>
   )
 }
 
@@ -121,7 +120,7 @@ function causesOf(steps: WhySteps, step: Step | undefined): Step[] {
   return [...new Set([...causes, ...behind])].filter((cause) => cause !== step)
 }
 
-const wordOf = ({ kind }: Step) => kind.toLowerCase().replaceAll('_', ' ')
+const wordOf = ({ kind }: Step) => (kind === 'HUMAN' ? 'person' : kind.toLowerCase().replaceAll('_', ' '))
 
 function StepHead({ step, children }: { step: Step; children: React.ReactNode }) {
   return (

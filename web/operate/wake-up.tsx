@@ -175,22 +175,24 @@ function WebhookRow({ hook: { id, url, serviceName, lastUsedAt }, agentName }: W
         <br />
         <code className="note">{url}</code>
       </span>
-      <AskFirst
-        title={`Delete the webhook of ${serviceName}?`}
-        submit="Delete"
-        isBusy={remove.isBusy}
-        error={remove.error}
-        onConfirm={(close) => remove.start(null, close)}
-        button={(ask) => (
-          <Button look="danger" onClick={ask} aria-label={`Delete the webhook of ${serviceName}`}>
-            Delete
-          </Button>
-        )}
-      >
-        <p>
-          {serviceName} can no longer wake {agentName}: its requests are refused from now on. This cannot be undone.
-        </p>
-      </AskFirst>
+      <span className="block-verbs">
+        <AskFirst
+          title={`Delete the webhook of ${serviceName}?`}
+          submit="Delete"
+          isBusy={remove.isBusy}
+          error={remove.error}
+          onConfirm={(close) => remove.start(null, close)}
+          button={(ask) => (
+            <Button look="danger" onClick={ask} aria-label={`Delete the webhook of ${serviceName}`}>
+              Delete
+            </Button>
+          )}
+        >
+          <p>
+            {serviceName} can no longer wake {agentName}: its requests are refused from now on. This cannot be undone.
+          </p>
+        </AskFirst>
+      </span>
     </li>
   )
 }

@@ -122,7 +122,7 @@ const READ: readonly Outcome['kind'][] = ['SKIPPED', 'FAILED']
 function groupsOf(message: RoutedMessage, space: SpaceRule | null): Group[] {
   const { outcomes } = message
   const whyOf = ({ agent, kind, reason }: Outcome) => {
-    if (reason !== null) return wordsOfReason(reason)
+    if (reason !== null) return kind === 'SKIPPED' ? `Its reason: ${reason}` : wordsOfReason(reason)
     return RULED.includes(kind) && space !== null ? ruleFor(agent.id, message, space) : EXPLAINED[kind]
   }
   const alike = Map.groupBy(outcomes, (outcome) => `${wordsOf(outcome)} ${whyOf(outcome)} ${outcome.error}`)
