@@ -226,12 +226,12 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
       const problem =
         settings === undefined && modelId !== 'demo' ? 'The only model of "demo" is "demo".' : registry.check(name)
       if (problem !== null) return { ok: false, text: redact(problem) }
-      const { ok, text, isKeyRefused } = await testModel(
+      const called = await testModel(
         async () => (await registry.resolve(name)) as LanguageModelV4,
         settings?.baseUrl ?? null,
       )
-      if (settings !== undefined) checks.tested(settings, isKeyRefused ? text : null)
-      return { ok, text: cut(redact(text), LONGEST_TEXT) }
+      if (settings !== undefined) checks.tested(settings, called)
+      return { ok: called.ok, text: cut(redact(called.text), LONGEST_TEXT) }
     },
     async warnOfMissing() {
       const rows = await platform.db.prisma.$queryRaw<{ name: string }[]>`

@@ -1,6 +1,7 @@
 import type { ModelProviderSettings } from '../config.ts'
 import { cut } from '../lib/json.ts'
 import { listModels, type ModelList } from './model-list.ts'
+import type { CalledModel } from './provider-test.ts'
 
 /** Whether a model of a provider can be called now, and which models it has. */
 export interface ProviderStatus {
@@ -25,7 +26,7 @@ interface Checked {
 /** Checks providers by requesting their lists of models. Results are cached by provider. */
 export function createProviderChecks(redact: (text: string) => string) {
   const checked = new WeakMap<ModelProviderSettings, Checked>()
-  /** The providers that have answered this process. */
+  /** The providers that have listed models to this process, or answered a test call. */
   const answered = new WeakSet<ModelProviderSettings>()
   /** By provider, the message with which it refused the key in a test call. Some providers list models for any key. */
   const refusals = new WeakMap<ModelProviderSettings, string>()
@@ -36,9 +37,10 @@ export function createProviderChecks(redact: (text: string) => string) {
     const list = listModels(settings, LIST_TIMEOUT_MS)
     const entry = { list, validUntil: Number.POSITIVE_INFINITY }
     checked.set(settings, entry)
-    void list.then(({ type }) => {
-      if (type === 'reached') answered.add(settings)
-      entry.validUntil = performance.now() + (type === 'reached' ? REACHED_FOR_MS : FAILED_FOR_MS)
+    void list.then((result) => {
+      // A provider that lists no models may be another server.
+      if (result.type === 'reached' && result.models.length > 0) answered.add(settings)
+      entry.validUntil = performance.now() + (result.type === 'reached' ? REACHED_FOR_MS : FAILED_FOR_MS)
     })
     return list
   }
@@ -64,13 +66,14 @@ export function createProviderChecks(redact: (text: string) => string) {
     async hasAnswered(settings: ModelProviderSettings): Promise<boolean> {
       if (settings.lacks !== null || refusals.has(settings)) return false
       const list = await listOf(settings)
-      return list.type === 'reached' || (answered.has(settings) && !list.isKeyRefused)
+      return answered.has(settings) && !(list.type === 'failed' && list.isKeyRefused)
     },
-    /** Records the result of a test call, and drops the cached list. `refusal`: the message if the key was refused. */
-    tested(settings: ModelProviderSettings, refusal: string | null): void {
+    /** Records the result of a test call, and drops the cached list. */
+    tested(settings: ModelProviderSettings, { ok, text, isKeyRefused }: CalledModel): void {
       checked.delete(settings)
-      if (refusal === null) refusals.delete(settings)
-      else refusals.set(settings, refusal)
+      if (ok) answered.add(settings)
+      if (isKeyRefused) refusals.set(settings, text)
+      else refusals.delete(settings)
     },
   }
 }

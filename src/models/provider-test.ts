@@ -10,7 +10,7 @@ export interface ProviderTest {
   text: string
 }
 
-interface CalledModel extends ProviderTest {
+export interface CalledModel extends ProviderTest {
   /** Whether the provider refused the key. */
   isKeyRefused: boolean
 }

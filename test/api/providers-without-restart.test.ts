@@ -133,11 +133,21 @@ describe('model providers without a restart', () => {
     expect(await parley.app.models.defaultModel()).toBe('demo')
     expect(await mutate('createAgent', { name: 'Ada', instructions: '' })).toMatchObject({ agent: { model: 'demo' } })
     await mutate('setModelProvider', mine({ name: 'google', api: 'google', baseUrl: 'http://127.0.0.1:9/v1' }))
+    await mutate('setModelProvider', mine({ name: 'xai', baseUrl: provider.baseUrl.replace('/v1', '/nowhere/v1') }))
     expect(await parley.app.models.defaultModel()).toBe('demo')
     await mutate('setModelProvider', mine({ name: 'anthropic', api: 'anthropic' }))
     expect(await parley.app.models.defaultModel()).toBe('anthropic:claude-haiku-4-5')
     await mutate('setModelProvider', mine({ ...wrong, apiKey: KEY }))
     expect(await parley.app.models.defaultModel()).toBe('openai:gpt-5-mini')
+  })
+
+  test('a provider that lists no models is the default after a test call that it answered', async () => {
+    provider.listed.models = null
+    provider.script(() => [{ text: 'Hello.' }])
+    await mutate('setModelProvider', mine({ name: 'groq' }))
+    expect(await parley.app.models.defaultModel()).toBe('demo')
+    expect(await mutate('testModelProvider', { name: 'groq', model: 'tiny' })).toMatchObject({ ok: true })
+    expect(await parley.app.models.defaultModel()).toBe('groq:openai/gpt-oss-20b')
   })
 
   test('a provider that lists its models for any key is not ready after a test call in which it refused the key', async () => {

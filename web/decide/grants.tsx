@@ -37,7 +37,8 @@ export function Grants({ spaceId = null, agentId = null, heading: Heading = 'h3'
       {ask.data === undefined && <Unanswered what="the standing grants" ask={ask} />}
       {ask.data !== undefined && grants.every((grant) => !isLive(grant)) && (
         <p className="hint">
-          None. To allow calls without approval, choose “Allow calls like this…” on a call that waits for approval.
+          None. A standing grant lets later calls of a tool through without asking, within limits for input, number and
+          time. To propose one, choose “Allow calls like this…” on a call that waits for approval.
         </p>
       )}
       <ul className="grants">

@@ -51,6 +51,7 @@ export function AgentsPage() {
 }
 
 function AgentRows({ search, page }: { search: string; page: PageOfList }) {
+  const { isAdmin } = useSession()
   const { after } = page
   const ask = useAsk(AGENTS, { search: search === '' ? null : search, after })
   const spaces = useSpacesOfAgents()
@@ -77,7 +78,7 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
               <span className="grow">
                 <b>{node.name}</b>
                 {node.description !== null && <small dir="auto">{node.description}</small>}
-                {spaces !== undefined && <small>{wordsOfSpaces(spaces.get(node.id))}</small>}
+                {spaces !== undefined && <small>{wordsOfSpaces(spaces.get(node.id), isAdmin)}</small>}
               </span>
               {node.active && <Status of="RUNNING" />}
               {node.paused && <span className="kind">paused</span>}
@@ -98,8 +99,8 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
 
 const MOST_NAMED = 3
 
-function wordsOfSpaces(spaces: readonly { name: string }[]): string {
-  if (spaces.length === 0) return 'in none of your spaces'
+function wordsOfSpaces(spaces: readonly { name: string }[], isAdmin: boolean): string {
+  if (spaces.length === 0) return isAdmin ? 'in no space yet' : 'in none of your spaces'
   const names = spaces.slice(0, MOST_NAMED).map(({ name }) => name)
   const more = spaces.length - names.length
   return `in ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`

@@ -199,7 +199,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           options={AUTHORIZATIONS}
           hint="With OAuth, save the server, edit it, and connect: you are sent to the server to authorize Parley."
         />
-        <div className="plain-row">
+        <div className="decide">
           <Button icon="link" isBusy={connect.isBusy} onClick={() => connect.start(undefined)}>
             Connect
           </Button>

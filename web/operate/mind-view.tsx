@@ -69,6 +69,7 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
   return (
     <section className="block card">
       <h2>Inbox</h2>
+      <p className="hint">Events that the agent has not read yet. It reads them in its next think cycle.</p>
       {inbox.edges.length === 0 && <p className="hint">Empty: every event was processed.</p>}
       <ul className="rows">
         {inbox.edges.map(({ node }) => (
@@ -99,15 +100,17 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
   )
 }
 
-/** Returns the sender and space of a message event. */
+/** Returns the sender and space of a message event, or the name of the service or plan of another one. */
 function whenceOf(payload: unknown): string {
-  const { senderName, spaceName } = (payload ?? {}) as { senderName?: string; spaceName?: string }
-  return senderName !== undefined && spaceName !== undefined ? `${senderName} in ${spaceName}` : ''
+  const { senderName, spaceName, name } = (payload ?? {}) as Record<string, unknown>
+  if (typeof senderName === 'string' && typeof spaceName === 'string') return `${senderName} in ${spaceName}`
+  return typeof name === 'string' ? name : ''
 }
 
-/** A message event as its text, any other event as JSON. */
+/** A message event, or an event of the console, as its text; any other event as JSON. */
 function InboxPayload({ payload }: { payload: unknown }) {
-  const { content } = (payload ?? {}) as { content?: unknown }
+  const event = (payload ?? {}) as { content?: unknown; payload?: { text?: unknown } | null }
+  const content = event.content ?? event.payload?.text
   return typeof content === 'string' ? <PlainText text={content} /> : <Json label="Event" value={payload} />
 }
 
@@ -148,7 +151,8 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
         </AskFirst>
       </div>
       <p className="hint">
-        {cycleCount} {cycleCount === 1 ? 'cycle' : 'cycles'}, about {tokenEstimate.toLocaleString()} tokens
+        What the agent thought and did in earlier think cycles. The next one continues from here. {cycleCount}{' '}
+        {cycleCount === 1 ? 'cycle' : 'cycles'}, about {tokenEstimate.toLocaleString()} tokens
         {lastCycleAt !== null && (
           <>
             , the last at <Moment at={lastCycleAt} />
@@ -201,6 +205,7 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
   return (
     <section className="block card">
       <h2>Memories</h2>
+      <p className="hint">What the agent has written down to keep. It sees the memories in each run.</p>
       {memories.length === 0 && (
         <p className="hint">No memories yet. Ask the agent to remember something, or add one below.</p>
       )}
@@ -208,8 +213,11 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
         {memories.map(({ id, key, value, updatedAt, confidentialTo }) => (
           <li key={id} className="tool-row">
             <div className="grow">
-              <b>{key}</b> <Moment at={updatedAt} /> <Confided to={confidentialTo} />{' '}
-              <Link href={`/why/${id}`}>Why</Link>
+              <b>{key}</b>{' '}
+              <span className="note">
+                written <Moment at={updatedAt} />
+              </span>{' '}
+              <Confided to={confidentialTo} /> <Link href={`/why/${id}`}>Why</Link>
               <PlainText text={value} />
             </div>
             <AskFirst
@@ -249,6 +257,7 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
   return (
     <section className="block card">
       <h2>Goals</h2>
+      <p className="hint">What the agent pursues over several runs. It sets goals itself, or an admin does.</p>
       {goals.length === 0 && <p className="hint">No goals yet.</p>}
       <ul className="rows">
         {goals.map(({ id, description, status, confidentialTo }) => (

@@ -223,9 +223,7 @@ function wordsOfDefault(defaultModel: string, failing: readonly Provider[]): str
   if (failing.some(({ name }) => defaultModel.startsWith(`${name}:`)))
     return `New agents use ${defaultModel}, whose provider cannot be called now: choose another model for them.`
   if (defaultModel !== 'demo') return `New agents use ${defaultModel} unless you choose another model.`
-  return failing.length === 0
-    ? 'New agents use the scripted model demo until you add a provider.'
-    : 'New agents use the scripted model demo until one of your providers has answered.'
+  return 'New agents use the scripted model demo until a well-known provider has answered with your key. You can choose any other model for each agent.'
 }
 
 const remedyOf = ({ fromEnvironment }: Provider) =>

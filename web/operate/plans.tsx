@@ -43,8 +43,7 @@ export function Plans({ agentId }: { agentId: string }) {
       )}
       {plans.length > 0 && (
         <p className="hint">
-          When the agent is woken without a message. Times without another zone are in yours, {own}: change it in your
-          profile.
+          Plans wake the agent without a message. Their next times are shown in your time zone, {own}.
         </p>
       )}
       <ul className="rows">
