@@ -21,7 +21,8 @@ export function AgentVersions({ agentId }: { agentId: string }) {
       <section className="block" aria-label="Versions">
         <h2>Versions</h2>
         <p className="hint">
-          Each change of the agent’s definition creates a version. A run keeps its version until it ends.
+          Each change of the agent’s settings or tools creates a version, which you can compare and restore. A run keeps
+          its version until it ends.
         </p>
         <Pages>{(page) => <VersionRows agentId={agentId} page={page} />}</Pages>
       </section>
