@@ -86,6 +86,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
       await call(shown).getByText('It will freeze.').waitFor(PATIENCE)
       await call(shown).getByText('two metres').waitFor(PATIENCE)
       await call(shown).locator('.status').getByText('done').waitFor(PATIENCE)
+      await call(shown).getByText('The call was executed.').waitFor(PATIENCE)
     }
     await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
   }, 90_000)
@@ -137,6 +138,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
       .poll(() => call(shown).locator('.status').allTextContents(), PATIENCE)
       .toEqual(['denied', 'denied', 'denied'])
     expect(await call(shown).getByText('It is warm.').allTextContents()).toHaveLength(3)
+    expect(await call(shown).getByText('The call was not executed').count()).toBe(3)
     expect(await shown.page.getByText('failed').count()).toBe(0)
   }, 90_000)
 
