@@ -57,7 +57,7 @@ const AFTER_APPROVAL: Record<string, string> = {
   CANCELED: 'The call was canceled before it was done.',
 }
 
-/** What happened after the decision. */
+/** The effect of the decision. */
 function Consequence({ call: { approval, status, settledAt } }: { call: ToolCall }) {
   if (approval === null || approval.state === 'PENDING') return null
   const isApproved = approval.state === 'APPROVED'

@@ -25,7 +25,7 @@ export function WaitingPage() {
         note={
           calls.length === 0
             ? null
-            : `${calls.length} ${calls.length === 1 ? 'request' : 'requests'}, oldest first. Agents go on when you have decided.`
+            : `${calls.length} ${calls.length === 1 ? 'request' : 'requests'}, oldest first. Agents continue after you have decided.`
         }
       >
         <NotifyButton />

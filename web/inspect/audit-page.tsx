@@ -188,7 +188,7 @@ function Target({ id, named }: { id: string; named: Names }) {
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 
-/** What the sentence does not say. Text values are not recorded, only the names of their fields. */
+/** The details that the sentence omits. Text values are not recorded, only the names of their fields. */
 function Details({ entry, usedPaths, named }: { entry: AuditEntry; usedPaths: readonly string[]; named: Names }) {
   const { action, targetId, detail } = entry
   const { shown, texts } = detailsOf(entry)

@@ -10,7 +10,7 @@ const TOOL = 'tool:'
 export const isNoise = (action: string) => action === 'setTyping'
 
 /**
- * What each action is, as a sentence without its actor. `{target:a space}` stands for the target of the entry, and
+ * The actions as sentences without their actors. `{target:a space}` stands for the target of the entry, and
  * `{entityId:a member}` for a field of its details: the words after the colon are used if the object is not known.
  */
 const DEEDS: Record<string, string> = {
@@ -97,7 +97,7 @@ export const ACTIONS: readonly string[] = [
   ...['stop_run', 'send_message', 'set_memories', 'set_goals'].map((tool) => TOOL + tool),
 ]
 
-/** What an action is if its details say more than its name. */
+/** The sentences of actions whose details say more than their names. */
 const BY_DETAIL: Record<string, (detail: Record<string, unknown>, entry: Entry) => string | null> = {
   addMember: ({ entityId }, { actor }) => (entityId === actor?.id ? 'join {target:a space}' : null),
   claimToolCall: ({ release }) => (release === true ? 'give up the charge of {target:a tool call}' : null),

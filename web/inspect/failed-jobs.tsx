@@ -13,7 +13,7 @@ import { DELETE_JOB, FAILED_JOBS, NAMES, RETRY_JOB } from './operations.ts'
 
 type Job = NonNullable<ConsoleFailedJobsQuery['failedJobs']>['edges'][number]['node']
 
-/** By job, what did not happen, and what to check before it is retried. */
+/** By job: the failure, and advice for a retry. */
 const JOBS: Record<string, readonly [title: string, advice: string]> = {
   'cancel-remote-task': ['A task on another server was not canceled', 'Check whether that server can be reached.'],
   'delete-copy': ['A copy of a deleted message was not deleted', 'Check the database, then retry.'],
@@ -31,7 +31,7 @@ const JOBS: Record<string, readonly [title: string, advice: string]> = {
   'index-copy': ['The copy of a space is missing in the search', 'Check the database, then retry.'],
   'mail-notices': ['An email about open notifications was not sent', 'Check the mail server (PARLEY_SMTP_URL).'],
   notify: ['People were not notified', 'Check the database, then retry.'],
-  'publish-change': ['Open browsers were not told of a change', 'Check the connection to Redis, then retry.'],
+  'publish-change': ['A change was not published to open browsers', 'Check the connection to Redis, then retry.'],
   'push-task': [
     'An A2A client was not notified of its task',
     'Check whether the address of the client can be reached.',
@@ -102,7 +102,7 @@ function PageOfJobs({ page }: { page: PageOfList }) {
 
 interface JobRowProps {
   job: Job
-  /** What the job was about; undefined if it is not known. */
+  /** The object of the job; undefined if unknown. */
   subject: Named | undefined
   isRetrying: boolean
   onRetry(): void

@@ -38,7 +38,7 @@ export function UsagePage() {
   }
   return (
     <>
-      <PageHead title="Usage" note="What the models of all agents read, wrote and cost" />
+      <PageHead title="Usage" note="Tokens and cost of all model calls" />
       <div className="page-scroll">
         <fieldset className="chips" aria-label="Period">
           {SPANS.map((span) => (
@@ -177,9 +177,9 @@ function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension })
 const COLUMNS = [
   ['Runs', 'How often agents ran. A think cycle that only skipped is not counted, but its tokens and cost are.'],
   ['Cost', 'US dollars, by the price of the model on the day of the call. No price: set one with PARLEY_PRICES.'],
-  ['Tokens in', 'What the models read: instructions, messages and results of tools.'],
+  ['Tokens in', 'Text that the models read: instructions, messages and results of tools.'],
   ['Cached', 'The part of the tokens in that the provider had cached, which costs less.'],
-  ['Tokens out', 'What the models wrote, including their reasoning.'],
+  ['Tokens out', 'Text that the models wrote, including their reasoning.'],
 ] as const
 
 function Figures({ row: { runs, costUsd, inputTokens, cachedInputTokens, outputTokens } }: { row: Row }) {

@@ -155,7 +155,7 @@ function DeleteAgent({ agent: { id, name } }: { agent: ConsoleAgentSettingsFragm
           </Button>
         )}
       >
-        <p>This cannot be undone. To stop the agent for a while, pause it instead.</p>
+        <p>A deleted agent cannot be restored. To stop the agent for a while, pause it instead.</p>
       </AskFirst>
     </section>
   )

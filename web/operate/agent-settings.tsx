@@ -60,7 +60,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
           defaultValue={internals.instructions}
           rows={6}
           required
-          hint="Who the agent is, what it does and how. The model reads this before each answer."
+          hint="Say who the agent is, what it does and how. The model reads this before each answer."
         />
         <details
           className="fold"

@@ -37,7 +37,7 @@ const EXECUTIONS = [
   ['INTERNAL', 'Nothing is executed: the input is shown'],
 ] as const
 
-/** What happens when the agent calls the tool. */
+/** The effect of a call. */
 const EXECUTION_HINTS: Record<ToolExecution, string> = {
   SPACE: 'The call appears in the space as a form. A member fills it in, and the agent continues with the answer.',
   EXTERNAL: 'The call waits until a service with a token submits the result through the API (submitToolResult).',
@@ -310,7 +310,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           name="inputSchema"
           required
           initial={tool?.inputSchema ?? FIRST_SCHEMA}
-          hint="What the model must fill in for each call, e.g. the field item, a text. Without fields, it calls the tool with nothing."
+          hint="The model fills these fields in for each call, e.g. item, a text. Without fields, it calls the tool with nothing."
         />
         {execution !== 'INTERNAL' && <TimeoutField execution={execution} timeoutMs={tool?.timeoutMs ?? null} />}
         {(execution === 'SPACE' || execution === 'EXTERNAL') && (
@@ -380,7 +380,7 @@ function ApprovalFields({ approval }: { approval: Tool['approval'] }) {
 }
 
 function AnswerFields({ execution, schema }: { execution: ToolExecution; schema: unknown }) {
-  const what = execution === 'SPACE' ? 'The form that people fill in' : 'What the service must submit'
+  const what = execution === 'SPACE' ? 'The form that people fill in' : 'The fields that the service submits'
   return (
     <SchemaFields
       label="Answer"

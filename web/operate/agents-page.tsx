@@ -149,7 +149,7 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
           required
           rows={5}
           placeholder="You report the weather for the garden. Answer in one sentence, and stay silent otherwise."
-          hint="Who the agent is, what it does and how. The model reads this before each answer."
+          hint="Say who the agent is, what it does and how. The model reads this before each answer."
         />
         <ModelField label="Model" name="model" placeholder="the server’s default" />
         <SelectField

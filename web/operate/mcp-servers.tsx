@@ -178,8 +178,8 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           placeholder="github"
           hint={
             server === null
-              ? 'A short name of your choice. It begins the names of the tools, as in github__create_issue, and cannot be changed later.'
-              : 'It begins the names of the tools, and cannot be changed.'
+              ? 'A short name of your choice. The names of the tools begin with it, as in github__create_issue. You cannot change it later.'
+              : 'The names of the tools begin with this name. You cannot change it.'
           }
         />
         <TextField

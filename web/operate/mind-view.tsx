@@ -145,7 +145,7 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
           )}
         >
           <p>
-            The agent goes on without its earlier think cycles, which stay visible as runs. Its memories, goals, plans
+            The agent continues without its earlier think cycles, which stay visible as runs. Its memories, goals, plans
             and inbox stay. This cannot be undone.
           </p>
         </AskFirst>
@@ -205,7 +205,7 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
   return (
     <section className="block card">
       <h2>Memories</h2>
-      <p className="hint">What the agent has written down to keep. It sees the memories in each run.</p>
+      <p className="hint">Facts that the agent has stored. It sees them in each run.</p>
       {memories.length === 0 && (
         <p className="hint">No memories yet. Ask the agent to remember something, or add one below.</p>
       )}
@@ -257,7 +257,9 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
   return (
     <section className="block card">
       <h2>Goals</h2>
-      <p className="hint">What the agent pursues over several runs. It sets goals itself, or an admin does.</p>
+      <p className="hint">
+        Aims that the agent pursues over several runs. The agent sets them itself, or an admin does.
+      </p>
       {goals.length === 0 && <p className="hint">No goals yet.</p>}
       <ul className="rows">
         {goals.map(({ id, description, status, confidentialTo }) => (

@@ -33,7 +33,6 @@ export function OpenApi(props: OpenApiProps) {
   })
   return (
     <>
-      
       <Form label="OpenAPI document" submit="Read" isBusy={read.isBusy} error={read.error} onSubmit={read.start}>
         <p className="hint">
           An OpenAPI document describes the operations of a service. Read it, choose the operations that the agent may

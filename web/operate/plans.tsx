@@ -241,7 +241,7 @@ function NewPlan({ agentId }: { agentId: string }) {
           rows={2}
           required
           placeholder="Write in Garden whether there was frost."
-          hint="What the agent does each time. Name the space in which it posts: a plan belongs to none."
+          hint="The agent follows this text each time. Name the space in which it posts, because a plan belongs to no space."
         />
         <ScheduleFields onChange={setChosen} />
       </Form>

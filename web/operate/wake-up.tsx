@@ -53,13 +53,13 @@ function TriggerNow({ agent }: { agent: Agent }) {
           rows={3}
           required
           placeholder="Frost tonight: cover the tomatoes in the Garden."
-          hint="What happened, in words. The agent reads this text."
+          hint="Describe what happened. The agent reads this text."
         />
         <TextField
           label="Service name"
           name="service"
           defaultValue="console"
-          hint="Who reports it. The agent and the audit log see this name, e.g. weather station."
+          hint="The sender of the event, e.g. weather station. The agent sees this name."
         />
       </Form>
       <p role="status">

@@ -88,7 +88,7 @@ interface OutcomeListProps {
 
 type RoutedMessage = Pick<Message, 'outcomes'> & Parameters<typeof ruleFor>[1]
 
-/** What a message did for each agent, and why. */
+/** The outcomes of a message for all agents, each with its reason. */
 export function OutcomeList({ message, space, withRule = false }: OutcomeListProps) {
   return (
     <ul className="outcome-list">

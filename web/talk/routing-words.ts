@@ -14,21 +14,20 @@ const AFTER_RUN =
 const ONE_AT_A_TIME =
   'In this space, a message wakes one agent: the one that it mentions, or else the one whose turn it is.'
 
-/** Recorded reasons that name a routing, by their beginnings, in the words that the console uses everywhere. */
-const REASONS: readonly (readonly [beginning: string, words: string])[] = [
+/** Recorded reasons that name a routing, by a part of them, in the words that the console uses everywhere. */
+const REASONS: readonly (readonly [part: string, words: string])[] = [
   ['BROADCAST wakes every agent', ROUTING_WORDS.BROADCAST],
   ['Another agent was mentioned, and in this space', NARROWED],
   ["Under ADMIN routing an agent's message", BY_MENTION],
   ["Under ADMIN routing a human's message", 'In this space, a person’s message wakes only the admin agent.'],
   ['This agent is the admin agent.', 'In this space, a person’s message wakes the admin agent, and this is it.'],
   ["Under MENTION_CHAIN routing an agent's message", AFTER_RUN],
-  ["It was this agent's turn.", `${ONE_AT_A_TIME} It was this agent’s turn.`],
+  ["this agent's turn", `${ONE_AT_A_TIME} It was this agent’s turn.`],
   ['Another agent was picked.', `${ONE_AT_A_TIME} That was another agent.`],
 ]
 
 /** Returns a recorded reason in words. */
-export const wordsOfReason = (reason: string): string =>
-  REASONS.find(([beginning]) => reason.startsWith(beginning))?.[1] ?? reason
+export const wordsOfReason = (reason: string): string => REASONS.find(([part]) => reason.includes(part))?.[1] ?? reason
 
 interface RoutedMessage {
   mentions: readonly { id: string }[]
