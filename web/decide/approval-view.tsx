@@ -1,18 +1,20 @@
-import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react'
 import { payloadOf, type ToolCall } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { isSameJson } from '../ui/json-text.ts'
-import { Refused } from '../ui/notice.tsx'
+import { Loading, Refused } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
 import { callsLike, DecideAlike } from './decide-alike.tsx'
 import { type Decision, Decisions } from './decisions.tsx'
-import { GrantForm } from './grant-form.tsx'
 import { InputForm } from './input-form.tsx'
 import { OnlyInPerson } from './only-in-person.tsx'
 import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL, GRANTS } from './operations.ts'
+
+// Opened by a click, so the first load omits it.
+const GrantForm = lazy(() => import('./grant-form.tsx').then(({ GrantForm: form }) => ({ default: form })))
 
 type Approval = NonNullable<ToolCall['approval']>
 
@@ -148,7 +150,12 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
     </Button>
   )
   if (url !== null) return <Connect url={url} decide={decide} />
-  if (mode === 'GRANT') return <GrantForm call={call} onBack={back} />
+  if (mode === 'GRANT')
+    return (
+      <Suspense fallback={<Loading what="the form" />}>
+        <GrantForm call={call} onBack={back} />
+      </Suspense>
+    )
   if (mode === 'ALL') return <DecideAlike calls={alike} onBack={back} />
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
