@@ -93,8 +93,8 @@ export function ModelsPage() {
               <section className="block card" aria-label="Not ready">
                 <h2>Not ready</h2>
                 <p className="hint">
-                  Runs with these models fail until the provider answers.
-                  {defaultModel !== null && ` New agents use ${defaultModel} unless you choose another model.`}
+                  Runs with these models fail until the provider answers.{' '}
+                  {defaultModel !== null && wordsOfDefault(defaultModel, failing)}
                 </p>
                 {failing.map(rowOf)}
               </section>
