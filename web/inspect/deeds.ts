@@ -100,7 +100,7 @@ export const ACTIONS: readonly string[] = [
 /** The sentences of actions whose details say more than their names. */
 const BY_DETAIL: Record<string, (detail: Record<string, unknown>, entry: Entry) => string | null> = {
   addMember: ({ entityId }, { actor }) => (entityId === actor?.id ? 'join {target:a space}' : null),
-  claimToolCall: ({ release }) => (release === true ? 'give up the charge of {target:a tool call}' : null),
+  claimToolCall: ({ release }) => (release === true ? 'release {target:a tool call}' : null),
   createHuman: ({ by }) => (by === 'oidc' ? 'sign in for the first time, through single sign-on' : null),
   decideStandingGrant: ({ approve }) => decision(approve, 'a standing grant'),
   decideToolCall: ({ approve }) => decision(approve, '{target:a tool call}'),
@@ -141,7 +141,6 @@ const DECISIVE = ['approve', 'asDraft', 'by', 'enabled', 'entityId', 'messages',
 
 const PAST: Record<string, string> = {
   forget: 'forgot',
-  give: 'gave',
   leave: 'left',
   make: 'made',
   read: 'read',
@@ -245,11 +244,11 @@ export function addressOf(id: string, named: Named | undefined): string | null {
   if ('space' in named) return `/spaces/${named.space.id}#${id}`
   if ('toolName' in named) return named.run === null ? null : `/runs/${named.run.id}`
   if (id.startsWith('pln_') && 'agent' in named && 'id' in named.agent) return `/agents/${named.agent.id}/plans`
-  if (id.startsWith('whk_')) return '/people'
+  if ('service' in named) return `/agents/${named.agent.id}/wake`
   return null
 }
 
-/** Whether `nameOf` says what the object is: “a call of order_fleece”, but “Garden”. */
+/** Whether `nameOf` says what the object is: “a call to order_fleece”, but “Garden”. */
 const saysItsKind = (named: Named) =>
   'space' in named || 'toolName' in named || 'service' in named || 'scope' in named || isRun(named)
 
