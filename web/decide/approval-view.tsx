@@ -1,5 +1,5 @@
 import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react'
-import { payloadOf, type ToolCall } from '../../client/index.ts'
+import { payloadOf, type ToolCall, type WaitingCall } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
@@ -7,13 +7,13 @@ import { Icon } from '../ui/icons.tsx'
 import { isSameJson } from '../ui/json-text.ts'
 import { Loading, Refused } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
-import { callsLike, DecideAlike } from './decide-alike.tsx'
 import { type Decision, Decisions } from './decisions.tsx'
 import { InputForm } from './input-form.tsx'
 import { OnlyInPerson } from './only-in-person.tsx'
 import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL, GRANTS } from './operations.ts'
 
-// Opened by a click, so the first load omits it.
+// Opened by a click, so the first load omits them.
+const DecideAlike = lazy(() => import('./decide-alike.tsx').then(({ DecideAlike: form }) => ({ default: form })))
 const GrantForm = lazy(() => import('./grant-form.tsx').then(({ GrantForm: form }) => ({ default: form })))
 
 type Approval = NonNullable<ToolCall['approval']>
@@ -150,13 +150,12 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
     </Button>
   )
   if (url !== null) return <Connect url={url} decide={decide} />
-  if (mode === 'GRANT')
+  if (mode !== 'ONE')
     return (
       <Suspense fallback={<Loading what="the form" />}>
-        <GrantForm call={call} onBack={back} />
+        {mode === 'GRANT' ? <GrantForm call={call} onBack={back} /> : <DecideAlike calls={alike} onBack={back} />}
       </Suspense>
     )
-  if (mode === 'ALL') return <DecideAlike calls={alike} onBack={back} />
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
       <Editing onBack={() => setEdited(null)}>
@@ -206,6 +205,17 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
       </p>
       <Refused error={decide.error} />
     </div>
+  )
+}
+
+/** Returns the waiting calls of the same tool of the same agent on which the viewer may decide. */
+function callsLike(
+  call: { id: string; toolName: string; agent: { id: string } },
+  waiting: readonly WaitingCall[],
+): WaitingCall[] {
+  return waiting.filter(
+    ({ toolName, agent, approval }) =>
+      toolName === call.toolName && agent.id === call.agent.id && approval?.mayDecide === true,
   )
 }
 

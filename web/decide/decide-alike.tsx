@@ -11,17 +11,6 @@ import { inputInWords } from './property-titles.ts'
 /** The maximum number of calls in one request. */
 const MOST_AT_ONCE = 100
 
-/** Returns the waiting calls of the same tool of the same agent on which the viewer may decide. */
-export function callsLike(
-  call: { id: string; toolName: string; agent: { id: string } },
-  waiting: readonly WaitingCall[],
-): WaitingCall[] {
-  return waiting.filter(
-    ({ toolName, agent, approval }) =>
-      toolName === call.toolName && agent.id === call.agent.id && approval?.mayDecide === true,
-  )
-}
-
 interface DecideAlikeProps {
   calls: readonly WaitingCall[]
   onBack(): void
