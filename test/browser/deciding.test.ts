@@ -129,6 +129,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     for (const state of await call(shown).locator('.status').allTextContents()) expect(state).toBe('waits for approval')
     await call(shown).first().getByRole('button', { name: 'Decide all 3 like this…' }).press('Enter', PATIENCE)
     const alike = shown.page.getByRole('region', { name: 'Waiting calls of order' })
+    await alike.getByRole('listitem').nth(2).waitFor(PATIENCE)
     expect(await alike.getByRole('listitem').count()).toBe(3)
     expect(await shown.violations()).toEqual([])
     await alike.getByLabel('Reason for all').fill('It is warm.')
