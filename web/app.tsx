@@ -2,7 +2,6 @@ import { lazy, Suspense, useCallback, useEffect, useState } from 'react'
 import { Redirect, Route, Switch, useLocation } from 'wouter'
 import { useLive } from '../client/react.ts'
 import { useNotifications } from './decide/notifications.ts'
-import { WaitingPage } from './decide/waiting-page.tsx'
 import { addressOf } from './location.ts'
 import { Notices } from './notify/notices.tsx'
 import { SessionProvider, signInWith, useCredential, useSession } from './session.tsx'
@@ -20,6 +19,7 @@ import { Empty, Loading } from './ui/notice.tsx'
 import { Time } from './ui/time.tsx'
 
 // Few people open these pages, and nobody opens them first, so the first load omits them.
+const WaitingPage = lazy(() => import('./decide/waiting-page.tsx').then(({ WaitingPage: page }) => ({ default: page })))
 const AuditPage = lazy(() => import('./inspect/audit-page.tsx').then(({ AuditPage: page }) => ({ default: page })))
 const RunPage = lazy(() => import('./inspect/run-page.tsx').then(({ RunPage: page }) => ({ default: page })))
 const RunsPage = lazy(() => import('./inspect/runs-page.tsx').then(({ RunsPage: page }) => ({ default: page })))

@@ -67,10 +67,14 @@ export function modelsIn({
 }
 
 /** Returns the settings of a new agent with defaults filled in. @throws BadInputError with the field at fault. */
-export function checkNewAgent(input: CreateAgentInput, config: Config, models: AgentModels): AgentSettings {
+export function checkNewAgent(
+  input: CreateAgentInput & { model: string },
+  config: Config,
+  models: AgentModels,
+): AgentSettings {
   const isPersistent = input.mind === 'PERSISTENT'
   if (!isPersistent && input.cycle != null) throw noCycle()
-  const model = checkModel(input.model ?? models.defaultModel(), 'input.model', models)
+  const model = checkModel(input.model, 'input.model', models)
   const tools = checkTools(input.tools ?? [], config.limits)
   const mcpServers = checkMcpServers(input.mcpServers ?? [], config.limits)
   const names = { toolNames: tools.map(({ name }) => name), mcpServerNames: mcpServers.map(({ name }) => name) }

@@ -243,8 +243,9 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
 
   return {
     getMany,
-    async create(viewer, input) {
+    async create(viewer, given) {
       requireAdmin(viewer, 'create agents')
+      const input = { ...given, model: given.model ?? (await models.defaultModel()) }
       await models.lookFor(modelsIn(input))
       const settings = checkNewAgent(input, config, models)
       await checkToolSchemas(input.tools)

@@ -35,7 +35,7 @@ async function announce(config: Config, app: Application, server: RunningServer)
     ...(config.publicUrl === null ? [] : [`  listens   ${server.url}`]),
     `  database  ${config.databaseUrl === null ? `embedded PostgreSQL (PGlite) in ${config.dataDirectory}` : wayTo(app.platform.db)}`,
     `  realtime  ${config.redisUrl === null ? 'in this process' : 'Redis (REDIS_URL)'}`,
-    `  model     ${app.models.defaultModel()}, for agents created without one`,
+    `  model     ${await app.models.defaultModel()}, for agents created without one`,
   ]
   process.stdout.write(`${lines.join('\n')}\n`)
 }

@@ -44,7 +44,7 @@ export interface TestModelProviderInput {
 export interface ModelProviders {
   list(): Promise<ModelProvider[]>
   /** Returns the model for agents that are created without one. */
-  defaultModel(): string
+  defaultModel(): Promise<string>
   /**
    * Adds or changes a provider.
    * @throws ForbiddenError; BadInputError with the invalid field; ConflictError for a provider from the environment

@@ -15,7 +15,7 @@ const ModelProvider = builder.objectRef<shapes.ModelProvider>('ModelProvider').i
     hasKey: t.exposeBoolean('hasKey', { description: 'Whether an API key is set. The key itself is never returned.' }),
     ready: t.boolean({
       description:
-        'Whether a model of this provider can be called now: the last request for its list of models succeeded.',
+        'Whether a model of this provider can be called now: the last request for its list of models succeeded, and the key was not refused in a test call since.',
       resolve: async (provider) => (await provider.status()).ready,
     }),
     notReadyReason: t.string({
@@ -49,7 +49,8 @@ builder.queryFields((t) => ({
   }),
   defaultModel: t.string({
     nullable: true,
-    description: 'The model of agents that are created without one. Null unless the viewer is an admin.',
+    description:
+      'The model of agents that are created without one. A provider that an admin added gives the default only after it has answered. Null unless the viewer is an admin.',
     resolve: (_, __, { domain, viewer }) => (isAdmin(viewer) ? domain.modelProviders.defaultModel() : null),
   }),
 }))

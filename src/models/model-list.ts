@@ -13,7 +13,7 @@ export type ModelList =
    * The key is refused, or the provider is down. `words`: a sentence, which is the provider's own message if it sent
    * one.
    */
-  | { type: 'failed'; words: string }
+  | { type: 'failed'; words: string; isKeyRefused: boolean }
 
 const MOST_MODELS = 1000
 /** The longest known list has about 1 MB. */
@@ -34,11 +34,12 @@ export async function listModels(provider: ProviderSettings, timeoutMs: number):
     if (!response.ok) return failureOf(response.status, text ?? '')
     return { type: 'reached', models: text === null ? [] : namesIn(text) }
   } catch (error) {
-    if (signal.aborted)
-      return { type: 'failed', words: `The provider did not answer within ${Math.round(timeoutMs / 1000)} s.` }
-    return { type: 'failed', words: `Could not connect to the provider: ${causeOf(error)}.` }
+    if (signal.aborted) return notReached(`The provider did not answer within ${Math.round(timeoutMs / 1000)} s.`)
+    return notReached(`Could not connect to the provider: ${causeOf(error)}.`)
   }
 }
+
+const notReached = (words: string): ModelList => ({ type: 'failed', words, isKeyRefused: false })
 
 const DEFAULT_URLS: Record<ModelApi, string> = {
   openai: 'https://api.openai.com/v1',
@@ -79,14 +80,15 @@ async function boundedText({ body }: Response): Promise<string | null> {
  * does not list its models, or not for this key, because some keys allow only generation.
  */
 function failureOf(status: number, text: string): ModelList {
-  if (status !== 401 && status < 500 && !isKeyRefusal(status, text)) return { type: 'reached', models: [] }
+  const isKeyRefused = isKeyRefusal(status, text)
+  if (status < 500 && !isKeyRefused) return { type: 'reached', models: [] }
   const words = wordsIn(text) ?? `The provider responded with HTTP status ${status}.`
-  return { type: 'failed', words: words.slice(0, LONGEST_WORDS) }
+  return { type: 'failed', words: words.slice(0, LONGEST_WORDS), isKeyRefused }
 }
 
 /** Whether the response means that the key is refused. Google refuses a wrong key with status 400. */
 function isKeyRefusal(status: number, text: string): boolean {
-  return status === 400 && /api[ _]key/i.test(text)
+  return status === 401 || (status === 400 && /api[ _]key/i.test(text))
 }
 
 function wordsIn(text: string): string | null {

@@ -49,8 +49,11 @@ export interface RunModels extends Pick<ModelRegistry, 'resolve' | 'takesFile' |
 export interface Models extends Pick<ModelRegistry, 'check' | 'isLocal' | 'takesFile' | 'redact'> {
   /** Returns the models for a run. A provider that is changed or deleted later does not affect the run. */
   forRun(): RunModels
-  /** The model of an agent that is created without one. */
-  defaultModel(): string
+  /**
+   * Returns the model of an agent that is created without one: the default of the settings, else a small model of the
+   * first added provider that has answered, else `demo`.
+   */
+  defaultModel(): Promise<string>
   /**
    * Loads the providers again if one of the models is unknown, because another process may just have added its
    * provider.
@@ -193,7 +196,12 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
         },
       }
     },
-    defaultModel: () => defaultModel ?? smallModelOf(added.filter(({ lacks }) => lacks === null)) ?? 'demo',
+    async defaultModel() {
+      if (defaultModel !== null) return defaultModel
+      const offered = added.filter((settings) => smallModelOf([settings]) !== null)
+      const hasAnswered = await Promise.all(offered.map(checks.hasAnswered))
+      return smallModelOf(offered.filter((_, index) => hasAnswered[index])) ?? 'demo'
+    },
     async lookFor(names) {
       if (names.some((name) => registry.check(name) !== null)) await tryToReload()
     },
@@ -218,12 +226,12 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
       const problem =
         settings === undefined && modelId !== 'demo' ? 'The only model of "demo" is "demo".' : registry.check(name)
       if (problem !== null) return { ok: false, text: redact(problem) }
-      if (settings !== undefined) checks.forget(settings)
-      const { ok, text } = await testModel(
+      const called = await testModel(
         async () => (await registry.resolve(name)) as LanguageModelV4,
         settings?.baseUrl ?? null,
       )
-      return { ok, text: cut(redact(text), LONGEST_TEXT) }
+      if (settings !== undefined) checks.tested(settings, called)
+      return { ok: called.ok, text: cut(redact(called.text), LONGEST_TEXT) }
     },
     async warnOfMissing() {
       const rows = await platform.db.prisma.$queryRaw<{ name: string }[]>`

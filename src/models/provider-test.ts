@@ -10,6 +10,11 @@ export interface ProviderTest {
   text: string
 }
 
+export interface CalledModel extends ProviderTest {
+  /** Whether the provider refused the key. */
+  isKeyRefused: boolean
+}
+
 const TIMEOUT_MS = 20_000
 /** How much of a text is read and redacted. */
 const LONGEST_READ = 20_000
@@ -21,17 +26,20 @@ const PROMPT = 'Answer with one short sentence: say hello, and which model you a
  * Calls a model once, as agents do, without retries. `baseUrl`: the provider's address; null for the default address.
  * Never throws.
  */
-export async function testModel(open: () => Promise<LanguageModelV4>, baseUrl: string | null): Promise<ProviderTest> {
+export async function testModel(open: () => Promise<LanguageModelV4>, baseUrl: string | null): Promise<CalledModel> {
   const signal = AbortSignal.timeout(TIMEOUT_MS)
   try {
     const text = await unlessAborted(signal, answerOf(open, signal))
-    return { ok: true, text: text.trim() === '' ? 'The model responded without text.' : text.trim() }
+    const answer = text.trim() === '' ? 'The model responded without text.' : text.trim()
+    return { ok: true, text: answer, isKeyRefused: false }
   } catch (error) {
-    if (signal.aborted) return { ok: false, text: `The provider did not answer within ${TIMEOUT_MS / 1000} s.` }
-    const { words, status } = readProviderError(error)
+    if (signal.aborted)
+      return { ok: false, text: `The provider did not answer within ${TIMEOUT_MS / 1000} s.`, isKeyRefused: false }
+    const { words, status, fault } = readProviderError(error)
     const isVersionless = baseUrl !== null && !/\/v\d\w*\/?$/.test(baseUrl)
     const question = status === 404 && isVersionless ? ' Does baseUrl end with a version, such as /v1?' : ''
-    return { ok: false, text: cut(words, LONGEST_READ) + question }
+    // With status 403, the key may be valid for other models.
+    return { ok: false, text: cut(words, LONGEST_READ) + question, isKeyRefused: fault === 'KEY' && status !== 403 }
   }
 }
 

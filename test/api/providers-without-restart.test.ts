@@ -127,6 +127,40 @@ describe('model providers without a restart', () => {
     expect(await defaultOf(await parley.clientOf(await parley.human('Bob')))).toEqual({ defaultModel: null })
   })
 
+  test('a provider whose key is refused, or that does not answer, is not the default, and becomes it with a key that works', async () => {
+    const wrong = { name: 'openai', api: 'openai', apiKey: 'sk-another-key-that-is-wrong' }
+    await mutate('setModelProvider', mine(wrong))
+    expect(await parley.app.models.defaultModel()).toBe('demo')
+    expect(await mutate('createAgent', { name: 'Ada', instructions: '' })).toMatchObject({ agent: { model: 'demo' } })
+    await mutate('setModelProvider', mine({ name: 'google', api: 'google', baseUrl: 'http://127.0.0.1:9/v1' }))
+    expect(await parley.app.models.defaultModel()).toBe('demo')
+    await mutate('setModelProvider', mine({ name: 'anthropic', api: 'anthropic' }))
+    expect(await parley.app.models.defaultModel()).toBe('anthropic:claude-haiku-4-5')
+    await mutate('setModelProvider', mine({ ...wrong, apiKey: KEY }))
+    expect(await parley.app.models.defaultModel()).toBe('openai:gpt-5-mini')
+  })
+
+  test('a provider that lists no models is the default after a test call that it answered', async () => {
+    provider.listed.models = null
+    provider.script(() => [{ text: 'Hello.' }])
+    await mutate('setModelProvider', mine({ name: 'groq' }))
+    expect(await parley.app.models.defaultModel()).toBe('demo')
+    expect(await mutate('testModelProvider', { name: 'groq', model: 'tiny' })).toMatchObject({ ok: true })
+    expect(await parley.app.models.defaultModel()).toBe('groq:openai/gpt-oss-20b')
+  })
+
+  test('a provider that lists its models for any key is not ready after a test call in which it refused the key', async () => {
+    provider.listed.needsNoKey = true
+    await mutate('setModelProvider', mine({ name: 'openrouter', apiKey: 'sk-another-key-that-is-wrong' }))
+    expect(await providerOf('openrouter')).toMatchObject({ ready: true })
+    expect(await mutate('testModelProvider', { name: 'openrouter', model: 'tiny' })).toMatchObject({ ok: false })
+    const reason = expect.stringContaining('Incorrect API key provided')
+    expect(await providerOf('openrouter')).toMatchObject({ ready: false, notReadyReason: reason })
+    expect(await parley.app.models.defaultModel()).toBe('demo')
+    await mutate('setModelProvider', mine({ name: 'openrouter' }))
+    expect(await providerOf('openrouter')).toMatchObject({ ready: true })
+  })
+
   test('a wrong key is not ready and fails the test with the provider’s message, without the key', async () => {
     const apiKey = 'sk-another-key-that-is-wrong'
     const { modelProvider } = await mutate('setModelProvider', mine({ apiKey }))
@@ -230,7 +264,7 @@ describe('model providers without a restart', () => {
     expect(await mutate('deleteModelProvider', { name: 'openai' })).toMatchObject({ __typename: 'NotFoundError' })
     await mutate('setModelProvider', mine({ name: 'openai', api: 'openai' }))
     expect(await providerOf('openai')).toMatchObject({ fromEnvironment: false, ready: true, hasKey: true })
-    expect(parley.app.models.defaultModel()).toBe('openai:gpt-5-mini')
+    expect(await parley.app.models.defaultModel()).toBe('openai:gpt-5-mini')
     const created = await mutate('createAgent', {
       name: 'Default',
       instructions: '',
@@ -240,7 +274,7 @@ describe('model providers without a restart', () => {
     expect(created.agent.model).toBe('openai:gpt-5-mini')
     await mutate('deleteModelProvider', { name: 'openai' })
     expect(await providerOf('openai')).toMatchObject({ ready: false, hasKey: false })
-    expect(parley.app.models.defaultModel()).toBe('demo')
+    expect(await parley.app.models.defaultModel()).toBe('demo')
   })
 
   test('only admins may see, change, delete or test providers', async () => {

@@ -14,6 +14,27 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     parley = started
   })
 
+  test('the explanation of a message says by which rule it woke each agent or not, also to people', async () => {
+    const human = await parley.human('Ada')
+    const [iris, tom] = [await parley.agent('Iris'), await parley.agent('Tom')]
+    parley.models.script(() => [{ text: 'ok' }])
+    const memberIds = [iris.id, tom.id]
+    const { spaces, sending } = parley.app.domain
+    const input = { name: 'Garden', routing: 'BROADCAST' as const, mentionNarrows: true, memberIds }
+    const space = await spaces.create(human, input)
+    const { message, runs } = await sending.send(human, { spaceId: space.id, text: 'Hi.', mentionedIds: [iris.id] })
+    await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
+    for (const viewer of [human, parley.admin]) {
+      const { page, violations } = await openAs(viewer, `/why/${message.id}`)
+      const agents = page.getByRole('region', { name: 'Agents' }).getByRole('listitem')
+      const of = (name: string) => agents.filter({ hasText: name })
+      await of('Iris').getByText('This agent was mentioned.').waitFor(PATIENCE)
+      await of('Tom').getByText('Tom was not woken').waitFor(PATIENCE)
+      await of('Tom').getByText('unless it mentions some: then it wakes only those.').waitFor(PATIENCE)
+      expect(await violations()).toEqual([])
+    }
+  }, 60_000)
+
   test('a message is explained by a path of links, which can be exported; its space is copied, and its run repeated', async () => {
     const { human, agent, space } = await parley.room('Iris')
     parley.models.script(forAgent(agent.name, steps([{ toolCall: 'send_message', input: { text: 'Good day.' } }])))

@@ -86,6 +86,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
       await call(shown).getByText('It will freeze.').waitFor(PATIENCE)
       await call(shown).getByText('two metres').waitFor(PATIENCE)
       await call(shown).locator('.status').getByText('done').waitFor(PATIENCE)
+      await call(shown).getByText('The call was executed.').waitFor(PATIENCE)
     }
     await parley.runWhen(runs[0]?.id ?? '', 'COMPLETED')
   }, 90_000)
@@ -128,6 +129,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     for (const state of await call(shown).locator('.status').allTextContents()) expect(state).toBe('waits for approval')
     await call(shown).first().getByRole('button', { name: 'Decide all 3 like this…' }).press('Enter', PATIENCE)
     const alike = shown.page.getByRole('region', { name: 'Waiting calls of order' })
+    await alike.getByRole('listitem').nth(2).waitFor(PATIENCE)
     expect(await alike.getByRole('listitem').count()).toBe(3)
     expect(await shown.violations()).toEqual([])
     await alike.getByLabel('Reason for all').fill('It is warm.')
@@ -137,6 +139,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
       .poll(() => call(shown).locator('.status').allTextContents(), PATIENCE)
       .toEqual(['denied', 'denied', 'denied'])
     expect(await call(shown).getByText('It is warm.').allTextContents()).toHaveLength(3)
+    expect(await call(shown).getByText('The call was not executed').count()).toBe(3)
     expect(await shown.page.getByText('failed').count()).toBe(0)
   }, 90_000)
 
@@ -192,6 +195,7 @@ describe.skipIf(!hasBrowser)('decisions in the console', () => {
     await ofAgent.getByText('item: only "Fleece"').waitFor(PATIENCE)
     expect(await shown.violations()).toEqual([])
     await ofAgent.getByRole('button', { name: 'Revoke' }).press('Enter')
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).press('Enter', PATIENCE)
     await ofAgent.getByText('1 ended').click(PATIENCE)
     await ofAgent.getByText(/revoked by/).waitFor(PATIENCE)
 

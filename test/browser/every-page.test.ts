@@ -70,7 +70,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
     ],
     '/agents': [{ address: '/agents', shows: anywhere(`${LONG} Agent`) }],
     '/agents/:id/:tab?': [
-      { address: `/agents/${agent.id}`, shows: anywhere('waits for an answer') },
+      { address: `/agents/${agent.id}`, shows: anywhere('waits for approval') },
       { address: `/agents/${agent.id}/settings`, shows: (page) => page.getByLabel('Instructions') },
       { address: `/agents/${agent.id}/tools`, shows: (page) => page.getByRole('button', { name: 'Remove order' }) },
       { address: `/agents/${agent.id}/versions`, shows: anywhere('Version 1') },
@@ -80,7 +80,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
       { address: `/agents/${agent.id}/wake`, shows: anywhere('Trigger the agent') },
       { address: '/agents/agt_unknown', shows: anywhere('Agent not found') },
     ],
-    '/runs': [{ address: '/runs', shows: anywhere('waits for an answer') }],
+    '/runs': [{ address: '/runs', shows: anywhere('waits for approval') }],
     '/runs/:id': [
       { address: `/runs/${runId}`, shows: anywhere('verbatim') },
       { address: '/runs/run_unknown', shows: anywhere('Run not found') },

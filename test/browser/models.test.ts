@@ -91,7 +91,7 @@ describe.skipIf(!hasBrowser)('models in the console', () => {
     await parley.agent('Una', { model: 'mistral:small' })
     await modelProviders.delete(parley.admin, 'mistral')
     const { page, violations } = await openAs(parley.admin, '/models', { width: 390, height: 800 })
-    await page.getByText(new RegExp(`^New agents use .*${modelProviders.defaultModel()}`)).waitFor(PATIENCE)
+    await page.getByText(new RegExp(`^New agents use .*${await modelProviders.defaultModel()}`)).waitFor(PATIENCE)
     const headings = page.getByRole('heading', { level: 2 })
     expect(await headings.allTextContents()).toEqual(['Ready', 'Not ready', 'Not set up'])
     const [good, wrong] = [page.getByRole('region', { name: 'good' }), page.getByRole('region', { name: 'wrong' })]

@@ -199,11 +199,16 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await goals.getByRole('button', { name: 'Mark abandoned' }).waitFor(PATIENCE)
     expect(await violations()).toEqual([])
 
+    const confirm = (title: string, button: string) =>
+      page.getByRole('dialog', { name: title }).getByRole('button', { name: button, exact: true }).click(PATIENCE)
     await goals.getByRole('button', { name: 'Remove this goal' }).click()
-    await inbox.getByRole('button', { name: 'Remove from the inbox' }).click()
-    await thoughts.getByRole('button', { name: 'Reset' }).click()
+    await confirm('Delete this goal?', 'Delete')
     await goals.getByText('No goals yet.').waitFor(PATIENCE)
+    await inbox.getByRole('button', { name: 'Remove from the inbox' }).click()
+    await confirm('Remove this event?', 'Remove')
     await inbox.getByText('Empty: every event was processed.').waitFor(PATIENCE)
+    await thoughts.getByRole('button', { name: 'Reset' }).click()
+    await confirm('Reset the consciousness?', 'Reset')
     await thoughts.getByText('0 cycles, about').waitFor(PATIENCE)
     expect(await thinking.runsOf(agent)).toHaveLength(1)
   }, 90_000)

@@ -50,7 +50,7 @@ describe.skipIf(!hasBrowser)('versions of an agent in the console', () => {
     await versions.nth(2).waitFor(PATIENCE)
 
     await page.getByRole('button', { name: 'Restore version 1' }).click()
-    await page.getByRole('button', { name: 'Yes, restore version 1' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Restore', exact: true }).click()
     await versions.first().getByText('Version 4').waitFor(PATIENCE)
     await versions.first().getByText('current').waitFor(PATIENCE)
     await page.evaluate(`history.pushState(null, '', '/runs/${runs[0]?.id}')`)

@@ -56,7 +56,12 @@ describe.skipIf(!hasPostgres || !canStartRedis())(`${SLOTS} one-second slots ove
       config: readConfig({}),
       clock: { now: () => Date.now() },
     } as unknown as Platform // the fields that agents and plans need
-    const models = { check: () => null, isLocal: () => false, defaultModel: () => 'demo', lookFor: async () => {} }
+    const models = {
+      check: () => null,
+      isLocal: () => false,
+      defaultModel: async () => 'demo',
+      lookFor: async () => {},
+    }
     const agent = await createAgents(platform, { models }).create(
       { scope: 'ADMIN', id: 'acc_test', tokenId: null, expiresAt: null },
       {

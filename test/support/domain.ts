@@ -115,7 +115,7 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
     members: { ...members, ...createJoining(platform, joint), ...createLeaving(platform, joint) },
     reading: createReading(platform, publisher),
     agents: createAgents(platform, {
-      models: { check: checkModel, isLocal: () => false, defaultModel: () => 'demo', lookFor: async () => {} },
+      models: { check: checkModel, isLocal: () => false, defaultModel: async () => 'demo', lookFor: async () => {} },
     }),
     humans: {
       ...createHumans(platform),

@@ -28,8 +28,11 @@ export interface ModelServer {
   request(condition: (request: ModelRequest) => boolean): Promise<ModelRequest>
   /** Clears scripts and requests for the next test. */
   reset(): void
-  /** The models that `GET …/models` lists; null makes it respond with 404. Initially null. */
-  listed: { models: string[] | null }
+  /**
+   * The models that `GET …/models` lists; null makes it respond with 404. Initially null. `needsNoKey`: it lists them for
+   * any key, as OpenRouter does.
+   */
+  listed: { models: string[] | null; needsNoKey: boolean }
   /** Cuts every connection and ends. */
   close(): Promise<void>
 }
@@ -45,7 +48,7 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
   let accepted = 0
   const refusals: string[] = []
   let scripts: ModelScript[] = []
-  const listed: { models: string[] | null } = { models: null }
+  const listed: ModelServer['listed'] = { models: null, needsNoKey: false }
   let watchers: (() => void)[] = []
 
   async function answer(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -76,7 +79,7 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
 
   function answerList({ url = '', headers }: IncomingMessage, response: ServerResponse): void {
     const key = keyIn(headers)
-    const isRefused = apiKey !== null && key !== apiKey
+    const isRefused = apiKey !== null && key !== apiKey && !listed.needsNoKey
     if (isRefused) sendError(response, 401, `Incorrect API key provided: ${key}.`, 'invalid_api_key')
     else if (listed.models === null || !/\/models(\?|$)/.test(url)) sendError(response, 404, `No route ${url}.`)
     else sendList(url, listed.models, response)
@@ -132,6 +135,7 @@ export async function startModelServer({ apiKey = null, port = 0 }: ModelServerO
     reset() {
       scripts = []
       listed.models = null
+      listed.needsNoKey = false
       requests.length = 0
       accepted = 0
       refusals.length = 0

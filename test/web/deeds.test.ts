@@ -1,36 +1,57 @@
+import { readFileSync } from 'node:fs'
+import { buildSchema } from 'graphql'
 import { describe, expect, test } from 'vitest'
-import { detailsOf, labelOf, wordsOfAction, wordsOfDeed, wordsOfField, wordsOfValue } from '../../web/inspect/deeds.ts'
+import {
+  ACTIONS,
+  detailsOf,
+  isNoise,
+  labelOf,
+  sentenceOf,
+  wordsOfAction,
+  wordsOfField,
+  wordsOfValue,
+} from '../../web/inspect/deeds.ts'
 
-const garden = { id: 'spc_1', named: { __typename: 'Space', id: 'spc_1', name: 'Garden' } } as const
-const iris = { id: 'agt_1', named: { __typename: 'Agent', id: 'agt_1', name: 'Iris' } } as const
-const call = {
-  id: 'tcl_1',
-  named: { __typename: 'ToolCall', id: 'tcl_1', toolName: 'order_fleece', run: null },
-} as const
+const id = (prefix: string, digit: number) => `${prefix}_${String(digit).repeat(32)}`
+const ADA = { id: id('hum', 1), name: 'Ada', kind: 'HUMAN' as const }
+const [BOB, GARDEN, IRIS, CALL] = [id('hum', 2), id('spc', 3), id('agt', 4), id('tcl', 5)]
+const NAMES: Record<string, string> = {
+  [ADA.id]: 'Ada',
+  [BOB]: 'Bob',
+  [GARDEN]: 'Garden',
+  [IRIS]: 'Iris',
+  [CALL]: 'a call',
+}
+
+/** The sentence about an action of Ada, with the names of objects. */
+function sentence(action: string, targetId: string | null, detail: object = {}, refused = false) {
+  const { parts } = sentenceOf({ action, actor: ADA, detail, refused, serviceName: null, targetId })
+  return parts.map((part) => (typeof part === 'string' ? part : (NAMES[part.id] ?? part.words))).join('')
+}
 
 describe('the words of the audit log', () => {
   test.each([
-    ['actAs', 'Acted as somebody'],
-    ['addMember', 'Added a member'],
-    ['confirmMcpTools', 'Confirmed MCP tools'],
-    ['connectMcpServer', 'Connected an MCP server'],
+    ['actAs', 'Acted as a person'],
+    ['addMember', 'Added a member to a space'],
+    ['confirmMcpTools', 'Confirmed new or changed MCP tools of an agent'],
+    ['connectMcpServer', 'Listed the tools of an MCP server for an agent'],
     ['createHuman', 'Added a person'],
-    ['decideToolCalls', 'Decided on tool calls'],
+    ['decideToolCalls', 'Decided on several tool calls'],
     ['editMessage', 'Edited a message'],
     ['endSession', 'Ended a session'],
-    ['forkSpace', 'Forked a space'],
+    ['forkSpace', 'Copied a space'],
     ['invite', 'Invited somebody by email'],
-    ['joinSpace', 'Joined a space'],
-    ['proposeStandingGrant', 'Proposed a standing grant'],
-    ['publishAgentDraft', 'Published an agent draft'],
+    ['joinSpace', 'Joined a space by a join link'],
+    ['proposeStandingGrant', 'Proposed a standing grant for a tool call'],
+    ['publishAgentDraft', 'Published the draft of an agent'],
     ['react', 'Reacted to a message'],
     ['readOpenApi', 'Read an OpenAPI document'],
-    ['rerunStep', 'Reran a step'],
-    ['resetConsciousness', 'Reset consciousness'],
-    ['restoreAgentVersion', 'Restored an agent version'],
+    ['rerunStep', 'Reran a run from one of its steps'],
+    ['resetConsciousness', 'Reset the consciousness of an agent'],
+    ['restoreAgentVersion', 'Restored an earlier version of an agent'],
     ['retryRun', 'Retried a run'],
     ['revokeInvitation', 'Revoked an invitation'],
-    ['setGoals', 'Set goals'],
+    ['setGoals', 'Changed goals of an agent'],
     ['stopRun', 'Stopped a run'],
     ['testModelProvider', 'Tested a model provider'],
     ['triggerAgent', 'Woke an agent'],
@@ -43,21 +64,36 @@ describe('the words of the audit log', () => {
   })
 
   test.each([
-    ['updateAgent', iris, 'changed agent'],
-    ['actAs', iris, 'acted as'],
-    ['addMember', garden, 'added a member to'],
-    ['setNotifyLevel', garden, 'set the notification level of'],
-    ['publishAgentDraft', iris, 'published the agent draft of'],
-    ['decideToolCall', call, 'decided on'],
-    ['proposeStandingGrant', call, 'proposed a standing grant for'],
-    ['tool:stop_run', iris, 'used the tool “stop run” on'],
-  ] as const)('of %s before the name of its target', (action, target, words) => {
-    expect(wordsOfDeed({ action, refused: false }, target)).toBe(words)
+    ['updateAgent', IRIS, {}, 'changed Iris'],
+    ['updateAgent', IRIS, { paused: true, fields: ['id', 'paused'] }, 'paused Iris'],
+    ['updateAgent', IRIS, { asDraft: true, fields: ['id', 'name', 'asDraft'] }, 'saved a draft of Iris'],
+    ['addMember', GARDEN, { entityId: BOB, spaceId: GARDEN }, 'added Bob to Garden'],
+    ['removeMember', GARDEN, { entityId: BOB, spaceId: GARDEN }, 'removed Bob from Garden'],
+    ['removeMember', GARDEN, { entityId: ADA.id, spaceId: GARDEN }, 'left Garden'],
+    ['removeMember', GARDEN, { entityId: id('hum', 9) }, 'removed a member from Garden'],
+    ['createWebhook', id('whk', 6), { agentId: IRIS }, 'created a webhook for Iris'],
+    ['decideToolCall', CALL, { approve: true }, 'approved a call'],
+    ['decideToolCall', CALL, { approve: false }, 'denied a call'],
+    ['proposeStandingGrant', CALL, {}, 'proposed a standing grant for a call'],
+    ['setModelProvider', null, { name: 'openai' }, 'set up the model provider openai'],
+    ['updateHuman', ADA.id, {}, 'changed their own profile'],
+    ['updateHuman', BOB, {}, 'changed Bob'],
+    ['tool:stop_run', id('run', 7), {}, 'used the tool “stop run” on something'],
+  ] as const)('make %s a sentence with who, whom and where', (action, target, detail, words) => {
+    expect(sentence(action, target, detail)).toBe(words)
   })
 
   test('say that a refused action was only tried', () => {
-    expect(wordsOfDeed({ action: 'updateAgent', refused: true }, iris)).toBe('tried to change agent')
-    expect(wordsOfDeed({ action: 'tool:stop_run', refused: true }, null)).toBe('tried to use the tool “stop run”')
+    expect(sentence('removeMember', GARDEN, { entityId: BOB }, true)).toBe('tried to remove Bob from Garden')
+    expect(sentence('tool:stop_run', null, {}, true)).toBe('tried to use the tool “stop run”')
+  })
+
+  test('exist for every mutation, so that no name of the API is shown', () => {
+    const mutations = Object.keys(
+      buildSchema(readFileSync('schema.graphql', 'utf8')).getMutationType()?.getFields() ?? {},
+    )
+    const unworded = mutations.filter((action) => !isNoise(action) && !ACTIONS.includes(action))
+    expect(unworded).toEqual([])
   })
 
   test('omit absent values and lists of objects, and name the fields plainly', () => {
@@ -81,7 +117,7 @@ describe('the words of the audit log', () => {
       ['grant person:', 'hum_1'],
       ['routing:', 'mention chain'],
       ['confidential:', 'yes'],
-      ['acting admin:', 'the operator'],
+      ['done in this name by:', 'the operator'],
     ])
     expect(texts.map(wordsOfField)).toEqual(['name', 'grant note'])
     expect(wordsOfValue('timeoutSeconds', 90)).toBe('90 seconds')

@@ -10,6 +10,7 @@ test.each([
     'Ada in "Garden": "Plan now: see the list"',
   ],
   ['Ada in "Garden": "- one - two > three"', 'Ada in "Garden": "one - two > three"'],
+  ['Noor in "Garden": "[order: done → {"item":"Fle…"', 'Noor in "Garden": called order'],
   ['my_agent__x in "a|b": "either | or"', 'my_agent__x in "a|b": "either | or"'],
 ])('%s is shown as plain text', (line, shown) => {
   expect(plainLine(line)).toBe(shown)

@@ -6,6 +6,11 @@ const ended = { status: 'COMPLETED', stopReason: 'FINISHED', toolCalls: [] }
 
 test.each([
   ['a run that failed', { ...ended, status: 'FAILED' }, { state: 'FAILED', words: null }],
+  [
+    'an approval that is missing',
+    { ...ended, status: 'WAITING_TOOL', toolCalls: [{ toolName: 'order', status: 'WAITING', waitsFor: 'DECISION' }] },
+    { state: 'NEEDS_APPROVAL', words: null },
+  ],
   ['silence', { ...ended, stopReason: 'SKIPPED', toolCalls: [done('skip')] }, { state: 'SAID_NOTHING', words: null }],
   ['delegation', { ...ended, stopReason: 'HANDED_ON' }, { state: 'DELEGATED', words: null }],
   ['an answer', { ...ended, toolCalls: [done('send_message'), done('order')] }, { state: 'ANSWERED', words: null }],

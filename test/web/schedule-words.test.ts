@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { cronOf, partsOf, wordsOfCron } from '../../web/operate/schedule-words.ts'
+import { cronOf, instantOf, localTimeOf, partsOf, wordsOfCron } from '../../web/operate/schedule-words.ts'
 
 describe('a schedule in words', () => {
   test.each([
@@ -54,5 +54,21 @@ describe('a schedule in words', () => {
       }),
     )
     expect(partsOf('0 0 13 * 5').repetition).toBe('CRON')
+  })
+
+  test.each([
+    ['2026-11-28T08:00', 'Europe/Berlin', '2026-11-28T07:00:00.000Z'],
+    ['2026-07-01T08:00', 'Europe/Berlin', '2026-07-01T06:00:00.000Z'],
+    ['2026-07-01T08:00', 'America/New_York', '2026-07-01T12:00:00.000Z'],
+    ['2026-03-29T03:30', 'Europe/Berlin', '2026-03-29T01:30:00.000Z'],
+    ['2026-11-28T00:15', 'Asia/Kathmandu', '2026-11-27T18:30:00.000Z'],
+    ['2026-11-28T08:00', 'UTC', '2026-11-28T08:00:00.000Z'],
+  ])('%s in %s is %s, and back', (local, zone, at) => {
+    expect(instantOf(local, zone)).toBe(at)
+    expect(localTimeOf(at, zone)).toBe(local)
+  })
+
+  test('a time that is not entered is none', () => {
+    expect(instantOf('', 'UTC')).toBeNull()
   })
 })

@@ -1,17 +1,20 @@
-import { type ReactNode, useEffect, useRef, useState } from 'react'
-import { payloadOf, type ToolCall } from '../../client/index.ts'
+import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react'
+import { payloadOf, type ToolCall, type WaitingCall } from '../../client/index.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
+import { Icon } from '../ui/icons.tsx'
 import { isSameJson } from '../ui/json-text.ts'
-import { Refused } from '../ui/notice.tsx'
+import { Loading, Refused } from '../ui/notice.tsx'
 import { Moment } from '../ui/time.tsx'
-import { callsLike, DecideAlike } from './decide-alike.tsx'
 import { type Decision, Decisions } from './decisions.tsx'
-import { GrantForm } from './grant-form.tsx'
 import { InputForm } from './input-form.tsx'
 import { OnlyInPerson } from './only-in-person.tsx'
 import { CLAIM_TOOL_CALL, DECIDE_TOOL_CALL, GRANTS } from './operations.ts'
+
+// Opened by a click, so the first load omits them.
+const DecideAlike = lazy(() => import('./decide-alike.tsx').then(({ DecideAlike: form }) => ({ default: form })))
+const GrantForm = lazy(() => import('./grant-form.tsx').then(({ GrantForm: form }) => ({ default: form })))
 
 type Approval = NonNullable<ToolCall['approval']>
 
@@ -31,12 +34,47 @@ export function ApprovalView({ call }: { call: ToolCall }) {
   const isDeciding = state === 'PENDING' && mayDecide
   return (
     <div className="approval">
-      {authorization !== null && <p className="note">{authorization.text}</p>}
+      {state === 'PENDING' && authorization !== null && <p className="note">{authorization.text}</p>}
       {state === 'PENDING' && authorization === null && progress !== '' && <p className="note">{progress}</p>}
       <Decisions decisions={decisions} addition={(decision) => <Allowed call={call} decision={decision} />} />
+      <Consequence call={call} />
       {isDeciding && actingUntil !== null && <OnlyInPerson verb="decide" />}
       {isDeciding && actingUntil === null && <DecideForm call={call} approval={approval} />}
     </div>
+  )
+}
+
+const NOT_EXECUTED: Record<string, string> = {
+  DENIED: 'The call was not executed, and the agent knows why.',
+  EXPIRED: 'Nobody decided in time, so the call was not executed.',
+  CANCELED: 'The run ended before a decision, so the call was not executed.',
+}
+
+const AFTER_APPROVAL: Record<string, string> = {
+  RUNNING: 'The call is being executed.',
+  WAITING: 'The call was started and waits for its result.',
+  DONE: 'The call was executed.',
+  FAILED: 'The call was executed and failed.',
+  TIMED_OUT: 'The call was executed, and no result came in time.',
+  CANCELED: 'The call was canceled before it was done.',
+}
+
+/** The effect of the decision. */
+function Consequence({ call: { approval, status, settledAt } }: { call: ToolCall }) {
+  if (approval === null || approval.state === 'PENDING') return null
+  const isApproved = approval.state === 'APPROVED'
+  const words = isApproved ? AFTER_APPROVAL[status] : NOT_EXECUTED[approval.state]
+  if (words === undefined) return null
+  const isActive = isApproved && (status === 'RUNNING' || status === 'WAITING')
+  const look = isActive ? '' : status === 'DONE' ? 'good' : 'bad'
+  return (
+    <p className="consequence">
+      <span className={look}>
+        <Icon name={isActive ? 'clock' : status === 'DONE' ? 'check' : 'cross'} size={14} />
+      </span>
+      <span className="grow">{words}</span>
+      {settledAt !== null && !isActive && <Moment at={settledAt} />}
+    </p>
   )
 }
 
@@ -112,8 +150,12 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
     </Button>
   )
   if (url !== null) return <Connect url={url} decide={decide} />
-  if (mode === 'GRANT') return <GrantForm call={call} onBack={back} />
-  if (mode === 'ALL') return <DecideAlike calls={alike} onBack={back} />
+  if (mode !== 'ONE')
+    return (
+      <Suspense fallback={<Loading what="the form" />}>
+        {mode === 'GRANT' ? <GrantForm call={call} onBack={back} /> : <DecideAlike calls={alike} onBack={back} />}
+      </Suspense>
+    )
   if (edited !== null && typeof schema === 'object' && schema !== null) {
     return (
       <Editing onBack={() => setEdited(null)}>
@@ -158,8 +200,22 @@ function DecideForm({ call, approval }: { call: ToolCall; approval: Approval }) 
         )}
         <Claim call={call} />
       </div>
+      <p className="note">
+        If you approve, the call is executed. If you deny, it is not, and the agent continues without it.
+      </p>
       <Refused error={decide.error} />
     </div>
+  )
+}
+
+/** Returns the waiting calls of the same tool of the same agent on which the viewer may decide. */
+function callsLike(
+  call: { id: string; toolName: string; agent: { id: string } },
+  waiting: readonly WaitingCall[],
+): WaitingCall[] {
+  return waiting.filter(
+    ({ toolName, agent, approval }) =>
+      toolName === call.toolName && agent.id === call.agent.id && approval?.mayDecide === true,
   )
 }
 
@@ -190,7 +246,7 @@ function ReasonField({ reason, onReason }: { reason: string; onReason(reason: st
     <input
       className="reason"
       aria-label="Reason"
-      placeholder="Reason (optional)"
+      placeholder="Reason for the agent (optional)"
       value={reason}
       onChange={(event) => onReason(event.target.value)}
     />

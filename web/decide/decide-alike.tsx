@@ -6,20 +6,10 @@ import { Button } from '../ui/button.tsx'
 import { inBrief } from '../ui/json.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { DECIDE_TOOL_CALLS } from './operations.ts'
+import { inputInWords } from './property-titles.ts'
 
 /** The maximum number of calls in one request. */
 const MOST_AT_ONCE = 100
-
-/** Returns the waiting calls of the same tool of the same agent on which the viewer may decide. */
-export function callsLike(
-  call: { id: string; toolName: string; agent: { id: string } },
-  waiting: readonly WaitingCall[],
-): WaitingCall[] {
-  return waiting.filter(
-    ({ toolName, agent, approval }) =>
-      toolName === call.toolName && agent.id === call.agent.id && approval?.mayDecide === true,
-  )
-}
 
 interface DecideAlikeProps {
   calls: readonly WaitingCall[]
@@ -44,9 +34,9 @@ export function DecideAlike({ calls: current, onBack }: DecideAlikeProps) {
   return (
     <section className="decide-alike" aria-label={`Waiting calls of ${first?.toolName}`}>
       <ol>
-        {calls.map(({ id, input, message }) => (
+        {calls.map(({ id, input, inputSchema, message }) => (
           <li key={id}>
-            <span className="grow">{inBrief(input, 300)}</span>
+            <span className="grow">{inBrief(inputInWords(input, inputSchema) ?? input, 300)}</span>
             {message !== null && <span className="note">{message.space.name}</span>}
           </li>
         ))}

@@ -8,7 +8,7 @@ import { inBrief } from '../ui/json.tsx'
 import { Moment } from '../ui/time.tsx'
 import { type Bounds, type Limit, letThrough, schemaOf, wordsOfLimit } from './grant-bounds.ts'
 import { PAST_CALLS, PLACE_OF_CALL, PROPOSE_GRANT } from './operations.ts'
-import { entriesInOrder, titleOf, wordsOfName } from './property-titles.ts'
+import { entriesInOrder, inputInWords, titleOf, wordsOfName } from './property-titles.ts'
 
 const TIMES = [
   ['3600', '1 hour'],
@@ -102,6 +102,7 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
           <SelectField
             label="Sum of"
             value={amountProperty}
+            hint="Also limits all later calls together, for example the price of all orders."
             options={[['', 'nothing'], ...numeric.map((name) => [name, titleOf(name, schema)] as const)]}
             onChange={(event) => setAmountProperty(event.target.value)}
           />
@@ -117,7 +118,12 @@ export function GrantForm({ call, onBack }: GrantFormProps) {
             onChange={(event) => setAmount(event.target.value)}
           />
         )}
-        <SelectField label="For" value={seconds} options={TIMES} onChange={(event) => setSeconds(event.target.value)} />
+        <SelectField
+          label="Valid for"
+          value={seconds}
+          options={TIMES}
+          onChange={(event) => setSeconds(event.target.value)}
+        />
         <PastInputs call={call} spaceId={space?.id ?? null} bounds={bounds} />
         <Summary call={call} bounds={bounds} seconds={Number(seconds)} />
       </Form>
@@ -219,7 +225,7 @@ function PastInputs({ call, spaceId, bounds }: { call: ToolCall; spaceId: string
               <Icon name={within[at] ? 'check' : 'cross'} size={14} />
               <span className="sr-only">{within[at] ? 'let through' : 'asked about'}</span>
             </span>
-            <span className="grow one-line">{inBrief(input, 160)}</span>
+            <span className="grow one-line">{inBrief(inputInWords(input, call.inputSchema) ?? input, 160)}</span>
             <Moment at={createdAt} />
           </li>
         ))}

@@ -5,6 +5,7 @@ import type { ConsoleGrantFragment } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
+import { AskFirst } from '../ui/confirm.tsx'
 import { Json } from '../ui/json.tsx'
 import { Refused, Unanswered } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
@@ -13,6 +14,7 @@ import { Decisions } from './decisions.tsx'
 import { wordsOfSchema } from './grant-bounds.ts'
 import { OnlyInPerson } from './only-in-person.tsx'
 import { DECIDE_GRANT, GRANT_OF_CALL, REVOKE_GRANT } from './operations.ts'
+import { wordsOfName } from './property-titles.ts'
 import { useGrants } from './use-grants.ts'
 
 const isLive = ({ state }: ConsoleGrantFragment) => state === 'ACTIVE' || state === 'PENDING'
@@ -35,7 +37,8 @@ export function Grants({ spaceId = null, agentId = null, heading: Heading = 'h3'
       {ask.data === undefined && <Unanswered what="the standing grants" ask={ask} />}
       {ask.data !== undefined && grants.every((grant) => !isLive(grant)) && (
         <p className="hint">
-          None. To allow calls without approval, choose “Allow calls like this…” on a call that waits for approval.
+          None. A standing grant lets later calls of a tool through without asking, within limits for input, number and
+          time. To propose one, choose “Allow calls like this…” on a call that waits for approval.
         </p>
       )}
       <ul className="grants">
@@ -182,17 +185,30 @@ function DecideGrant({ grant: { id } }: { grant: ConsoleGrantFragment }) {
   )
 }
 
-function Revoke({ grant: { id } }: { grant: ConsoleGrantFragment }) {
+function Revoke({ grant: { id, agent, toolName, state } }: { grant: ConsoleGrantFragment }) {
   const { connection } = useSession()
   const revoke = useDo(async (_: null) => {
     payloadOf((await connection.ask(REVOKE_GRANT, { id })).revokeStandingGrant, 'RevokeStandingGrantPayload')
   })
   return (
     <div className="decide">
-      <Button look="danger" isBusy={revoke.isBusy} onClick={() => revoke.start(null)}>
-        Revoke
-      </Button>
-      <Refused error={revoke.error} />
+      <AskFirst
+        title={state === 'ACTIVE' ? 'Revoke this grant?' : 'Withdraw this proposal?'}
+        submit="Revoke"
+        isBusy={revoke.isBusy}
+        error={revoke.error}
+        onConfirm={(close) => revoke.start(null, close)}
+        button={(ask) => (
+          <Button look="danger" onClick={ask}>
+            Revoke
+          </Button>
+        )}
+      >
+        <p>
+          From now on, each call to “{wordsOfName(toolName)}” by {agent.name} needs approval again. A revoked grant
+          cannot be restored, but you can propose a new one from the next call that waits.
+        </p>
+      </AskFirst>
     </div>
   )
 }

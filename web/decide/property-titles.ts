@@ -12,6 +12,14 @@ export function titleOf(name: string, schema: unknown): string {
   return typeof title === 'string' && title.trim() !== '' ? title : wordsOfName(name)
 }
 
+/** Describes an input in one line: `Item: Fleece, Rolls: 3`. Null if it is not an object of short values. */
+export function inputInWords(input: unknown, schema: unknown): string | null {
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) return null
+  const entries = entriesInOrder(input, schema)
+  if (entries.length === 0 || entries.some(([, value]) => typeof value === 'object')) return null
+  return entries.map(([name, value]) => `${titleOf(name, schema)}: ${value}`).join(', ')
+}
+
 /** Returns the entries of a value, required properties first: the database does not keep the order of properties. */
 export function entriesInOrder(value: object, schema: unknown): [string, unknown][] {
   const { required } = (schema ?? {}) as { required?: unknown }

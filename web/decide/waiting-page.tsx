@@ -23,7 +23,9 @@ export function WaitingPage() {
       <PageHead
         title="Waiting for you"
         note={
-          calls.length === 0 ? null : `${calls.length} ${calls.length === 1 ? 'request' : 'requests'}, oldest first`
+          calls.length === 0
+            ? null
+            : `${calls.length} ${calls.length === 1 ? 'request' : 'requests'}, oldest first. Agents continue after you have decided.`
         }
       >
         <NotifyButton />
@@ -58,14 +60,14 @@ function Waiting({ call }: { call: WaitingCall }) {
       <header>
         <Avatar entity={{ ...agent, kind: 'AGENT' }} size={32} />
         <div className="grow">
-          <strong>{agent.name}</strong> asks
+          <strong>{agent.name}</strong> {call.waitsFor === 'DECISION' ? 'asks for your approval' : 'asks you'}
           {message !== null && (
             <>
               {' '}
               in <Link href={`/spaces/${message.space.id}#${message.id}`}>{message.space.name}</Link>
             </>
           )}
-          {run !== null && <p className="why">{plainLine(run.triggerSummary)}</p>}
+          {run !== null && <p className="why">Started by: {plainLine(run.triggerSummary)}</p>}
         </div>
         <Moment at={createdAt} />
       </header>

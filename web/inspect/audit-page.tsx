@@ -12,8 +12,9 @@ import { Json } from '../ui/json.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { More, type PageOfList, Pages } from '../ui/pages.tsx'
 import { Status } from '../ui/status.tsx'
-import { Moment } from '../ui/time.tsx'
+import { DayAndTime } from '../ui/time.tsx'
 import {
+  ACTIONS,
   type AuditEntry,
   addressOf,
   detailsOf,
@@ -24,24 +25,16 @@ import {
   labelOf,
   type Named,
   nameOf,
+  sentenceOf,
+  wordsBefore,
   wordsOfAction,
-  wordsOfDeed,
   wordsOfField,
   wordsOfValue,
 } from './deeds.ts'
 import { FailedJobs } from './failed-jobs.tsx'
-import { AUDIT_LOG, MUTATIONS, NAMES } from './operations.ts'
+import { AUDIT_LOG, NAMES } from './operations.ts'
 
 const EVERY_MS = 5000
-/** Audited actions that are not mutations. */
-const OTHER_ACTIONS = [
-  'redeemInvitation',
-  'redeemStartLink',
-  'tool:stop_run',
-  'tool:send_message',
-  'tool:set_memories',
-  'tool:set_goals',
-]
 
 interface Filter {
   action: string | null
@@ -63,7 +56,10 @@ export function AuditPage() {
     })
   return (
     <>
-      <PageHead title="Audit log" note="Who changed what, and what was refused, newest first" />
+      <PageHead
+        title="Audit log"
+        note="Who changed what, and what was refused, newest first. Texts and keys are not recorded."
+      />
       <div className="page-scroll">
         <MailStatus onlyTrouble />
         <FailedJobs />
@@ -82,15 +78,11 @@ export function AuditPage() {
 }
 
 function ActionField({ action, onAction }: { action: string | null; onAction(action: string): void }) {
-  const { data } = useAsk(MUTATIONS, {})
-  const mutations = (data?.__schema.mutationType?.fields ?? []).map(({ name }) => name)
-  const known = new Set([...mutations, ...OTHER_ACTIONS, ...(action === null ? [] : [action])])
-  const options = [...known]
-    .filter((name) => !isNoise(name))
+  const options = [...new Set([...ACTIONS, ...(action === null ? [] : [action])])]
     .map((name) => [name, wordsOfAction(name)] as const)
     .sort(([, one], [, other]) => one.localeCompare(other))
   return (
-    <Field label="Action">
+    <Field label="Action" hint="To see what one person did, click the name at the beginning of an entry.">
       {(given) => (
         <select {...given} value={action ?? ''} onChange={(event) => onAction(event.target.value)}>
           <option value="">Any action</option>
@@ -140,9 +132,8 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
 type Names = ReadonlyMap<string, Named>
 
 function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
-  const { at, actor, serviceName, targetId, refused } = entry
-  const known = targetId === null ? undefined : named.get(targetId)
-  const target = targetId === null || known === undefined || !hasName(known) ? null : { id: targetId, named: known }
+  const { at, actor, serviceName, refused } = entry
+  const { parts, usedPaths } = sentenceOf(entry)
   const who = actor ?? { id: 'operator', name: serviceName ?? 'operator', kind: 'HUMAN' }
   return (
     <li className={`deed ${refused ? 'refused-deed' : ''}`}>
@@ -160,13 +151,31 @@ function EntryRow({ entry, named }: { entry: AuditEntry; named: Names }) {
           ) : (
             <Link href={`/audit?actor=${actor.id}`}>{actor.name}</Link>
           )}{' '}
-          {wordsOfDeed(entry, target)} {target !== null && <Target id={target.id} named={named} />}
+          {parts.map((part, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: what was done does not change
+            <Fragment key={at}>
+              {typeof part === 'string' ? part : <Mentioned {...part} named={named.get(part.id)} />}
+            </Fragment>
+          ))}
         </p>
-        <Details entry={entry} named={named} />
+        <Details entry={entry} usedPaths={usedPaths} named={named} />
       </div>
       {refused && <Status of="REFUSED" />}
-      <Moment at={at} />
+      <DayAndTime at={at} />
     </li>
+  )
+}
+
+/** An object in a sentence: “the space Garden” with a link to its page; “a space” if it no longer exists. */
+function Mentioned({ id, words, named }: { id: string; words: string; named: Named | undefined }) {
+  if (named === undefined || !hasName(named)) return <span title={id}>{words}</span>
+  const address = addressOf(id, named)
+  const name = nameOf(id, named)
+  return (
+    <>
+      {wordsBefore(id, named)}
+      {address === null ? <b title={id}>{name}</b> : <Link href={address}>{name}</Link>}
+    </>
   )
 }
 
@@ -179,13 +188,14 @@ function Target({ id, named }: { id: string; named: Names }) {
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 
-/** Text values are not recorded, only the names of their fields. */
-function Details({ entry, named }: { entry: AuditEntry; named: Names }) {
+/** The details that the sentence omits. Text values are not recorded, only the names of their fields. */
+function Details({ entry, usedPaths, named }: { entry: AuditEntry; usedPaths: readonly string[]; named: Names }) {
   const { action, targetId, detail } = entry
   const { shown, texts } = detailsOf(entry)
+  const rest = shown.filter(({ path }) => !usedPaths.includes(path))
   return (
     <div className="deed-details">
-      {shown.map(({ path, values }) => (
+      {rest.map(({ path, values }) => (
         <span key={path}>
           {labelOf(path)}{' '}
           {values.map((value, at) => (
@@ -197,7 +207,7 @@ function Details({ entry, named }: { entry: AuditEntry; named: Names }) {
           ))}
         </span>
       ))}
-      {texts.length > 0 && <span>text fields: {texts.map(wordsOfField).join(', ')}</span>}
+      {texts.length > 0 && <span>texts, not recorded: {texts.map(wordsOfField).join(', ')}</span>}
       <Json label="Details" value={{ action, targetId, detail }} isFolded />
     </div>
   )

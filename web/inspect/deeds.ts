@@ -9,30 +9,140 @@ const TOOL = 'tool:'
 /** Whether the page omits an action: earlier versions recorded it every few seconds. */
 export const isNoise = (action: string) => action === 'setTyping'
 
-/** Actions whose names are not a verb and its object. */
-const ACTIONS: Record<string, readonly [verb: string, object: string]> = {
-  actAs: ['act as', ''],
-  createHuman: ['add', 'person'],
-  invite: ['invite', 'somebody by email'],
-  markRead: ['read', 'messages'],
-  react: ['react to', 'message'],
-  readOpenApi: ['read', 'OpenAPI document'],
-  runPlanNow: ['run', 'plan'],
-  setModelProvider: ['set up', 'model provider'],
-  setNotificationSettings: ['change', 'notification settings'],
-  setNotifyLevel: ['set', 'notification level'],
+/**
+ * The actions as sentences without their actors. `{target:a space}` stands for the target of the entry, and
+ * `{entityId:a member}` for a field of its details: the words after the colon are used if the object is not known.
+ */
+const DEEDS: Record<string, string> = {
+  acceptInvitation: 'accept an invitation by email',
+  actAs: 'act as {target:a person}',
+  addMember: 'add {entityId:a member} to {target:a space}',
+  addPushSubscription: 'turn on push messages in a browser',
+  authorizeMcpServer: 'authorize an MCP server for {target:an agent}',
+  claimToolCall: 'take charge of {target:a tool call}',
+  confirmAgentCard: 'confirm the changed card of {target:an agent}',
+  confirmEmail: 'confirm an email address',
+  confirmMcpTools: 'confirm new or changed MCP tools of {target:an agent}',
+  connectMcpServer: 'list the tools of an MCP server for {target:an agent}',
+  createAccessToken: 'create {target:an access token}',
+  createAgent: 'create {target:an agent}',
+  createHuman: 'add {target:a person}',
+  createInvitation: 'invite {humanId:a person} by a link',
+  createJoinLink: 'create a join link for {spaceId:a space}',
+  createPlan: 'create {target:a plan} for {agentId:an agent}',
+  createSpace: 'create {target:a space}',
+  createWebhook: 'create {target:a webhook} for {agentId:an agent}',
+  decideStandingGrant: 'decide on a standing grant',
+  decideToolCall: 'decide on {target:a tool call}',
+  decideToolCalls: 'decide on several tool calls',
+  deleteAgent: 'delete {target:an agent}',
+  deleteGoals: 'delete goals of {target:an agent}',
+  deleteJob: 'delete a failed job',
+  deleteMemories: 'delete memories of {target:an agent}',
+  deleteMessage: 'delete {target:a message}',
+  deleteModelProvider: 'delete {name:a model provider}',
+  deletePlan: 'delete {target:a plan}',
+  deleteSpace: 'delete {target:a space}',
+  deleteWebhook: 'delete {target:a webhook}',
+  editMessage: 'edit {target:a message}',
+  endSession: 'end a session',
+  eraseHuman: 'erase {target:a person}',
+  forgetCycle: 'delete a think cycle of an agent',
+  forgetSpace: 'make {agentId:an agent} forget {target:a space}',
+  forkSpace: 'copy {target:a space}',
+  invite: 'invite somebody by email',
+  joinSpace: 'join {target:a space} by a join link',
+  markRead: 'read messages in {target:a space}',
+  proposeStandingGrant: 'propose a standing grant for {target:a tool call}',
+  publishAgentDraft: 'publish the draft of {target:an agent}',
+  react: 'react to {target:a message}',
+  readOpenApi: 'read an OpenAPI document',
+  redeemInvitation: 'sign in with an invitation',
+  redeemStartLink: 'sign in with the link that the server printed',
+  removeInboxEvent: 'remove an event from the inbox of an agent',
+  removeMember: 'remove {entityId:a member} from {target:a space}',
+  removePushSubscription: 'turn off push messages in a browser',
+  rerunStep: 'rerun {target:a run} from one of its steps',
+  resetConsciousness: 'reset the consciousness of {target:an agent}',
+  restoreAgentVersion: 'restore an earlier version of {target:an agent}',
+  retryJob: 'retry a failed job',
+  retryRun: 'retry {target:a run}',
+  revokeAccessToken: 'revoke {target:an access token}',
+  revokeInvitation: 'revoke an invitation',
+  revokeJoinLink: 'revoke a join link',
+  revokeStandingGrant: 'revoke a standing grant',
+  rotateWebhookSecret: 'replace the secret of {target:a webhook}',
+  runPlanNow: 'run {target:a plan} at once',
+  sendMessage: 'post a message in {target:a space}',
+  setGoals: 'change goals of {target:an agent}',
+  setMemories: 'write memories of {target:an agent}',
+  setModelProvider: 'set up {name:a model provider}',
+  setNotificationSettings: 'change their own notification settings',
+  setNotifyLevel: 'change their own notification level for {target:a space}',
+  signIn: 'sign in',
+  stopRun: 'stop {target:a run}',
+  submitToolResult: 'answer {target:a tool call}',
+  testModelProvider: 'test {name:a model provider}',
+  triggerAgent: 'wake {target:an agent}',
+  tryTool: 'try out a tool',
+  updateAgent: 'change {target:an agent}',
+  updateHuman: 'change {target:a person}',
+  updatePlan: 'change {target:a plan}',
+  updateSpace: 'change {target:a space}',
 }
 
-/** Verbs for which people use other words. */
-const VERBS: Record<string, string> = {
-  decide: 'decide on',
-  trigger: 'wake',
-  try: 'try out',
-  update: 'change',
+/** The actions to choose from. */
+export const ACTIONS: readonly string[] = [
+  ...Object.keys(DEEDS),
+  ...['stop_run', 'send_message', 'set_memories', 'set_goals'].map((tool) => TOOL + tool),
+]
+
+/** The sentences of actions whose details say more than their names. */
+const BY_DETAIL: Record<string, (detail: Record<string, unknown>, entry: Entry) => string | null> = {
+  addMember: ({ entityId }, { actor }) => (entityId === actor?.id ? 'join {target:a space}' : null),
+  claimToolCall: ({ release }) => (release === true ? 'release {target:a tool call}' : null),
+  createHuman: ({ by }) => (by === 'oidc' ? 'sign in for the first time, through single sign-on' : null),
+  decideStandingGrant: ({ approve }) => decision(approve, 'a standing grant'),
+  decideToolCall: ({ approve }) => decision(approve, '{target:a tool call}'),
+  decideToolCalls: ({ approve, toolCallIds }) =>
+    Array.isArray(toolCallIds) ? decision(approve, `${toolCallIds.length} tool calls`) : null,
+  endSession: ({ by }, { actor }) => {
+    if (by === 'oidc') return 'end a session because the person signed out there'
+    return actor === null ? null : 'sign out of a session'
+  },
+  eraseHuman: ({ messages }) => (messages === true ? 'erase {target:a person} and all messages of this person' : null),
+  react: ({ on }) => (on === false ? 'take back a reaction to {target:a message}' : null),
+  removeMember: ({ entityId }, { actor }) => (entityId === actor?.id ? 'leave {target:a space}' : null),
+  signIn: (_, { serviceName, refused }) => (serviceName !== null && refused ? 'sign somebody in' : null),
+  updateAgent: ({ asDraft, paused, fields }) => {
+    if (asDraft === true) return 'save a draft of {target:an agent}'
+    if (typeof paused !== 'boolean' || !isOnly(fields, 'paused')) return null
+    return paused ? 'pause {target:an agent}' : 'resume {target:an agent}'
+  },
+  updateHuman: ({ by }, { actor, targetId }) => {
+    if (by === 'oidc') return 'take over profile data from single sign-on'
+    return actor !== null && actor.id === targetId ? 'change their own profile' : null
+  },
+  updatePlan: ({ enabled, fields }) => {
+    if (typeof enabled !== 'boolean' || !isOnly(fields, 'enabled')) return null
+    return enabled ? 'turn on {target:a plan}' : 'turn off {target:a plan}'
+  },
 }
+
+const decision = (approve: unknown, object: string) =>
+  typeof approve === 'boolean' ? `${approve ? 'approve' : 'deny'} ${object}` : null
+
+/** Whether an input had no other field than this one and the id. */
+const isOnly = (fields: unknown, name: string) =>
+  Array.isArray(fields) && fields.every((field) => field === 'id' || field === name)
+
+/** The details that a phrase of `BY_DETAIL` says. */
+const DECISIVE = ['approve', 'asDraft', 'by', 'enabled', 'entityId', 'messages', 'on', 'paused', 'release']
 
 const PAST: Record<string, string> = {
   forget: 'forgot',
+  leave: 'left',
+  make: 'made',
   read: 'read',
   rerun: 'reran',
   reset: 'reset',
@@ -41,7 +151,9 @@ const PAST: Record<string, string> = {
   set: 'set',
   stop: 'stopped',
   submit: 'submitted',
+  take: 'took',
   wake: 'woke',
+  write: 'wrote',
 }
 
 /** `act as` as “acted as”, `retry` as “retried”. */
@@ -58,63 +170,67 @@ const spaced = (name: string) =>
     .map((word) => NOUNS[word.toLowerCase()] ?? word.toLowerCase())
     .join(' ')
 
-function partsOf(action: string): readonly [verb: string, object: string] {
-  const [verb = '', ...object] = action.split(/(?=[A-Z])/)
-  return ACTIONS[action] ?? [VERBS[verb] ?? verb, spaced(object.join(''))]
-}
-
 /** “an agent”, “a person”; “goals”. */
 function withArticle(object: string): string {
-  if (object === '' || /s$|^somebody/.test(object)) return object
+  if (object === '' || object.endsWith('s')) return object
   return `${/^(?:[aeiou]|MCP)/i.test(object) ? 'an' : 'a'} ${object}`
 }
 
-/** The kinds of objects, by the prefix of their ids. */
-const KINDS: Record<string, string> = {
-  acc: 'access token',
-  agt: 'agent',
-  gol: 'goal',
-  grt: 'standing grant',
-  hum: 'person',
-  msg: 'message',
-  pln: 'plan',
-  run: 'run',
-  spc: 'space',
-  tcl: 'tool call',
-  whk: 'webhook',
+/** An action of another version of the server: `denyEntry` as “deny an entry”. */
+function phraseOf(action: string): string {
+  const [verb = '', ...object] = action.split(/(?=[A-Z])/)
+  return `${verb} ${withArticle(spaced(object.join('')))}`.trim()
 }
 
-/** How the object of an action belongs to another object, which is its target. Others are “the draft of Iris”. */
-const BELONGS: Record<string, string> = { add: 'to', connect: 'to', create: 'for', propose: 'for', remove: 'from' }
+function phraseOfTool(action: string): string {
+  return `use the tool “${action.slice(TOOL.length).replaceAll('_', ' ')}”`
+}
 
-/**
- * Describes an action before the name of its target: `updateAgent` as “changed agent”, `addMember` as “added a member to”, or without
- * a target as “changed an agent”. `refused`: “tried to change agent”.
- */
-export function wordsOfDeed(
-  { action, refused }: Pick<AuditEntry, 'action' | 'refused'>,
-  target: { id: string; named: Named } | null,
-): string {
-  if (action.startsWith(TOOL)) {
-    const tool = action.slice(TOOL.length).replaceAll('_', ' ')
-    return `${refused ? 'tried to use' : 'used'} the tool “${tool}”${target === null ? '' : ' on'}`
+type Entry = Pick<AuditEntry, 'action' | 'actor' | 'detail' | 'refused' | 'serviceName' | 'targetId'>
+
+/** A part of a sentence: words, or an object by its id, with words for it in case that it is not known. */
+export type DeedPart = string | { id: string; words: string }
+
+/** Describes an action after the name of its actor: “added ‹Ada› to ‹Garden›”, or “tried to add …” if it was refused. */
+export function sentenceOf(entry: Entry): { parts: DeedPart[]; usedPaths: string[] } {
+  const { action, targetId, refused } = entry
+  const detail = isObject(entry.detail) ? (entry.detail as Record<string, unknown>) : {}
+  const special = BY_DETAIL[action]?.(detail, entry) ?? null
+  const phrase = action.startsWith(TOOL)
+    ? `${phraseOfTool(action)}${targetId === null ? '' : ' on {target:something}'}`
+    : (special ?? DEEDS[action] ?? phraseOf(action))
+  const usedPaths = special === null ? [] : [...DECISIVE]
+  const partOf = (piece: string): DeedPart => {
+    const [, path = '', words = ''] = HOLE.exec(piece) ?? []
+    if (path === '') return piece
+    const value = path === 'target' ? targetId : detail[path]
+    usedPaths.push(path)
+    if (isId(value)) return { id: value, words }
+    return typeof value === 'string' && value !== '' && path !== 'target'
+      ? `${words.replace(/^an? /, 'the ')} ${value}`
+      : words
   }
-  const [verb, object] = partsOf(action)
-  return [refused ? `tried to ${verb}` : pastOf(verb), objectOf(verb, object, target)].filter(Boolean).join(' ')
+  const inTense = refused ? `tried to ${phrase}` : pastOf(phrase)
+  const parts = inTense.split(/(\{[^}]*\})/).filter((piece) => piece !== '')
+  return { parts: parts.map(partOf), usedPaths }
 }
 
-function objectOf(verb: string, object: string, target: { id: string; named: Named } | null): string {
-  if (target === null) return object === '' ? 'somebody' : withArticle(object)
-  const isTarget = object === '' || object.endsWith(KINDS[target.id.slice(0, 3)] ?? object)
-  if (isTarget) return saysItsKind(target.named) ? '' : object
-  const preposition = BELONGS[verb]
-  return preposition === undefined ? `the ${object} of` : `${withArticle(object)} ${preposition}`
-}
+const HOLE = /^\{(\w+):([^}]*)\}$/
 
-/** Describes an action without its actor and target, for lists. */
+/** Describes an action without its actor and objects, for lists: “Added a member to a space”. */
 export function wordsOfAction(action: string): string {
-  const words = wordsOfDeed({ action, refused: false }, null)
+  const phrase = action.startsWith(TOOL) ? phraseOfTool(action) : (DEEDS[action] ?? phraseOf(action))
+  const words = pastOf(phrase.replace(/\{\w+:([^}]*)\}/g, '$1'))
   return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+/** The kinds of objects whose names need them, by the prefix of their ids: “the space Garden”, but “Ada”. */
+const KINDS: Record<string, string> = { agt: 'agent', gol: 'goal', pln: 'plan', spc: 'space' }
+
+/** Returns the words before the name of an object. */
+export function wordsBefore(id: string, named: Named): string {
+  const kind = saysItsKind(named) ? undefined : KINDS[id.slice(0, 3)]
+  return kind === undefined ? '' : `the ${kind} `
 }
 
 /** Returns the console's URL for an object; null if it has no page. */
@@ -128,11 +244,11 @@ export function addressOf(id: string, named: Named | undefined): string | null {
   if ('space' in named) return `/spaces/${named.space.id}#${id}`
   if ('toolName' in named) return named.run === null ? null : `/runs/${named.run.id}`
   if (id.startsWith('pln_') && 'agent' in named && 'id' in named.agent) return `/agents/${named.agent.id}/plans`
-  if (id.startsWith('whk_')) return '/people'
+  if ('service' in named) return `/agents/${named.agent.id}/wake`
   return null
 }
 
-/** Whether `nameOf` says what the object is: “a call of order_fleece”, but “Garden”. */
+/** Whether `nameOf` says what the object is: “a call to order_fleece”, but “Garden”. */
 const saysItsKind = (named: Named) =>
   'space' in named || 'toolName' in named || 'service' in named || 'scope' in named || isRun(named)
 
@@ -144,7 +260,7 @@ export const hasName = (named: Named) => nameOf(named.id, named) !== named.id
 /** Returns a readable name for an object. */
 export function nameOf(id: string, named: Named): string {
   if ('space' in named) return `a message of ${named.sender.name} in ${named.space.name}`
-  if ('toolName' in named) return `a call of ${named.toolName}`
+  if ('toolName' in named) return `a call to ${named.toolName}`
   if ('service' in named) return `the webhook of ${named.service}`
   if ('scope' in named) return `a token of ${named.human?.name ?? named.serviceName ?? 'an operator'}`
   if ('description' in named) return named.description
@@ -194,6 +310,7 @@ const ACTING = 'actingAdminId'
 
 /** Returns a field for people, before its value: `expiresInSeconds` as “valid for”, `grant.agentIds` as “grant agents:”. */
 export function labelOf(path: string): string {
+  if (path === ACTING) return 'done in this name by:'
   return path.endsWith('expiresInSeconds') ? 'valid for' : `${wordsOfField(path)}:`
 }
 

@@ -68,7 +68,7 @@ export const RUN_TIMES = graphql(`
 export const RUNS = graphql(`
   query ConsoleRuns($filter: RunFilter, $after: String) {
     runs(first: 50, after: $after, filter: $filter) {
-      edges { node { ...ConsoleRun toolCalls { toolName status } } }
+      edges { node { ...ConsoleRun toolCalls { toolName status waitsFor } } }
       pageInfo { hasNextPage endCursor }
     }
   }
@@ -128,12 +128,6 @@ export const AUDIT_LOG = graphql(`
       edges { node { id at action refused targetId detail serviceName actor { id name kind } } }
       pageInfo { hasNextPage endCursor }
     }
-  }
-`)
-
-export const MUTATIONS = graphql(`
-  query ConsoleMutations {
-    __schema { mutationType { fields { name } } }
   }
 `)
 
@@ -220,6 +214,21 @@ export const WHY_PLACE = graphql(`
       id
       ... on Message { space { id } }
       ... on ToolCall { run { id } }
+    }
+  }
+`)
+
+export const MESSAGE_OUTCOMES = graphql(`
+  query ConsoleMessageOutcomes($id: ID!) {
+    node(id: $id) {
+      __typename
+      id
+      ... on Message {
+        sender { id kind }
+        mentions { id }
+        space { id name routing mentionNarrows }
+        outcomes { kind reason error agent { id name } run { id status } }
+      }
     }
   }
 `)

@@ -30,7 +30,15 @@ export function RunConfidence({ runId, isOver }: { runId: string; isOver: boolea
     <section className="block" aria-label="Confidentiality">
       <h2>Confidentiality</h2>
       <p>
-        The run works for {askers === null ? 'nobody in particular' : <b>{namesOf(askers)}</b>}, and{' '}
+        The run{' '}
+        {askers === null ? (
+          'does not act on behalf of a person'
+        ) : (
+          <>
+            acts on behalf of <b>{namesOf(askers)}</b>
+          </>
+        )}
+        , and{' '}
         {confidentialTo.length === 0 ? (
           'has read nothing from confidential spaces.'
         ) : (

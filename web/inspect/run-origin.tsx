@@ -1,7 +1,7 @@
 import { Link } from 'wouter'
 import type { ConsoleRunQuery } from '../../generated/graphql.ts'
 import { useSession } from '../session.tsx'
-import { ROUTING_WORDS, wordsOfReason } from '../talk/routing-words.ts'
+import { ruleFor, wordsOfReason } from '../talk/routing-words.ts'
 import { Markdown } from '../ui/markdown.tsx'
 import { plainLine } from '../ui/plain-line.ts'
 import { Time } from '../ui/time.tsx'
@@ -52,14 +52,9 @@ export function RunOrigin({ run }: { run: Run }) {
 /** The recorded reason; for viewers who do not get it, the rule of the space. */
 function ruleOf({ agent, triggerMessage, triggerSpace }: Run, reason: string | null): string {
   if (reason !== null) return wordsOfReason(reason)
-  if (triggerMessage?.mentions.some(({ id }) => id === agent.id)) return 'The message mentions it.'
-  if (triggerSpace === null) return 'Another agent involved it.'
-  return triggerSpace.routing === 'BROADCAST' && triggerSpace.mentionNarrows
-    ? NARROWED
-    : ROUTING_WORDS[triggerSpace.routing]
+  if (triggerSpace === null || triggerMessage === null) return 'Another agent involved it.'
+  return ruleFor(agent.id, triggerMessage, triggerSpace)
 }
-
-const NARROWED = 'In this space, every message wakes every agent, unless it mentions some: then it wakes only those.'
 
 function Started({ parent, depth }: Pick<Run, 'parent' | 'depth'>) {
   if (depth === 0) return null
@@ -97,9 +92,9 @@ export function RunFailure({ run, error, stopReason }: { run: Run; error: string
           {stopReason === 'OVER_BUDGET' && <Link href={`/agents/${run.agent.id}/settings`}>The agent’s budget</Link>}
           {stopReason === 'MODEL_FAILED' && (
             <>
-              <Link href="/models">Models and keys</Link> ·{' '}
-              <Link href={`/agents/${run.agent.id}/settings`}>The agent’s model</Link>. People who see this run see what
-              they can do, not the provider’s message.
+              Correct the provider under <Link href="/models">Models and keys</Link>, or choose another model in{' '}
+              <Link href={`/agents/${run.agent.id}/settings`}>the agent’s settings</Link>, then click Retry. Other
+              people see what they can do, not the provider’s message.
             </>
           )}
         </p>

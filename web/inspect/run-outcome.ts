@@ -10,7 +10,7 @@ interface RunOutcome {
 interface EndedRun {
   status: string
   stopReason: string | null
-  toolCalls: readonly { toolName: string; status: string }[]
+  toolCalls: readonly { toolName: string; status: string; waitsFor?: string | null }[]
 }
 
 const SENDING = ['send_message', 'sendSpaceMessage']
@@ -19,8 +19,13 @@ const SENDING = ['send_message', 'sendSpaceMessage']
 export const isSending = ({ toolName, status }: EndedRun['toolCalls'][number]) =>
   SENDING.includes(toolName) && status === 'DONE'
 
+/** Whether a call waits for people to decide on it. */
+export const isAwaitedDecision = ({ status, waitsFor = null }: EndedRun['toolCalls'][number]) =>
+  status === 'WAITING' && waitsFor === 'DECISION'
+
 /** Returns what a run did, as far as its calls say so: it answered, said nothing, or used a tool. */
 export function outcomeOf({ status, stopReason, toolCalls }: EndedRun): RunOutcome {
+  if (status === 'WAITING_TOOL' && toolCalls.some(isAwaitedDecision)) return { state: 'NEEDS_APPROVAL', words: null }
   if (status !== 'COMPLETED') return { state: status, words: null }
   if (stopReason === 'SKIPPED') return { state: 'SAID_NOTHING', words: null }
   if (stopReason === 'HANDED_ON') return { state: 'DELEGATED', words: null }

@@ -22,7 +22,7 @@ import { RerunStep } from './rerun-step.tsx'
 import { RunAsTest } from './run-as-test.tsx'
 import { RunConfidence } from './run-confidence.tsx'
 import { RunFailure, RunOrigin } from './run-origin.tsx'
-import { isSending } from './run-outcome.ts'
+import { isAwaitedDecision, isSending } from './run-outcome.ts'
 import { RunResult, useAnswers } from './run-result.tsx'
 import { RunTree } from './run-tree.tsx'
 import { SentSteps } from './sent-steps.tsx'
@@ -110,7 +110,7 @@ function RunView({ run, live, onRetry }: RunViewProps) {
       <div className="page-scroll">
         <Refused error={verbs.retry.error ?? verbs.stop.error} />
         <Boundary what="summary" version={now}>
-          <Facts run={run} now={now} />
+          <Facts run={run} now={now} isAwaitingDecision={steps.some(({ calls }) => calls.some(isAwaitedDecision))} />
         </Boundary>
         {now.error !== null && <RunFailure run={run} error={now.error} stopReason={now.stopReason} />}
         <Boundary what="part of the page" version={run}>
@@ -163,21 +163,28 @@ function RunView({ run, live, onRetry }: RunViewProps) {
         <Boundary what="part of the page">
           {isAdmin && <RunConfidence key={String(isOver)} runId={run.id} isOver={isOver} />}
         </Boundary>
-        <Boundary what="part of the page">{isAdmin && <SentSteps runId={run.id} stepCount={now.stepCount} />}</Boundary>
+        <Boundary what="part of the page">
+          {isAdmin && now.stepCount > 0 && <SentSteps runId={run.id} stepCount={now.stepCount} />}
+        </Boundary>
         {isAdmin && run.triggerSpace !== null && <RunAsTest spaceId={run.triggerSpace.id} agentName={run.agent.name} />}
       </div>
     </>
   )
 }
 
-function Facts({ run, now }: { run: Run; now: Now }) {
+function stateOf({ status, stopReason }: Now, isAwaitingDecision: boolean): string {
+  if (stopReason === 'SKIPPED') return 'SAID_NOTHING'
+  return status === 'WAITING_TOOL' && isAwaitingDecision ? 'NEEDS_APPROVAL' : status
+}
+
+function Facts({ run, now, isAwaitingDecision }: { run: Run; now: Now; isAwaitingDecision: boolean }) {
   const { usage } = now
   const tookMs =
     now.startedAt === null ? null : Date.parse(now.finishedAt ?? new Date().toISOString()) - Date.parse(now.startedAt)
   return (
     <dl className="facts">
       <Fact name="Status">
-        <Status of={now.stopReason === 'SKIPPED' ? 'SAID_NOTHING' : now.status} />
+        <Status of={stateOf(now, isAwaitingDecision)} />
         {now.stopReason !== null && STOPPED[now.stopReason]}
         {run.stoppedBy !== null && ` by ${run.stoppedBy.name}`}
       </Fact>

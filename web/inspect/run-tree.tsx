@@ -25,6 +25,7 @@ export function RunTree({ rootId, currentId, isOver }: RunTreeProps) {
   return (
     <section className="block">
       <h2>Runs of the same trigger</h2>
+      <p className="hint">Each run stands below the run whose message started it.</p>
       <ul className="tree">
         {tops.map((run) => (
           <Branch key={run.id} run={run} runs={runs} currentId={currentId} />

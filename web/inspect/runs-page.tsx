@@ -29,7 +29,10 @@ export function RunsPage() {
   const statuses = CHOICES[choice]?.[1] ?? []
   return (
     <>
-      <PageHead title="Runs" note="All runs of agents, newest first" />
+      <PageHead
+        title="Runs"
+        note="The work of agents, newest first. Open a run to see why it started and what it did."
+      />
       <div className="page-scroll">
         <fieldset className="chips" aria-label="Filter runs">
           {CHOICES.map(([words], at) => (

@@ -34,7 +34,7 @@ export const StepView = memo(function StepView({ step, isLast, messageHrefs }: S
         <h3>Step {index + 1}</h3>
         {usage !== null && (
           <span className="note">
-            {usage.inputTokens.toLocaleString()} in, {usage.outputTokens.toLocaleString()} out
+            {usage.inputTokens.toLocaleString()} tokens in, {usage.outputTokens.toLocaleString()} out
           </span>
         )}
         {isLast && usage === null && <Status of="RUNNING" />}

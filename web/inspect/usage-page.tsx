@@ -17,6 +17,13 @@ const DIMENSIONS: readonly (readonly [UsageDimension, string])[] = [
   ['MODEL', 'Models'],
   ['HUMAN', 'People'],
 ]
+const TITLES: Record<UsageDimension, string> = {
+  AGENT: 'Agent',
+  SPACE: 'Space',
+  MODEL: 'Model',
+  HUMAN: 'Person',
+  DAY: 'Day',
+}
 const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
 /** Tokens and cost by day, and by agent, space, model or person. */
@@ -31,7 +38,7 @@ export function UsagePage() {
   }
   return (
     <>
-      <PageHead title="Usage" note="Tokens and cost of every generation, by UTC day" />
+      <PageHead title="Usage" note="Tokens and cost of all model calls" />
       <div className="page-scroll">
         <fieldset className="chips" aria-label="Period">
           {SPANS.map((span) => (
@@ -40,6 +47,10 @@ export function UsagePage() {
             </Button>
           ))}
         </fieldset>
+        <p className="hint">
+          {SHORT_DAY.format(new Date(span.from))} to {SHORT_DAY.format(today)}, today included. Days begin at midnight
+          UTC.
+        </p>
         <ByDay span={span} days={days} />
         <fieldset className="chips" aria-label="Group by">
           {DIMENSIONS.map(([value, words]) => (
@@ -64,10 +75,8 @@ function ByDay({ span, days }: { span: Span; days: number }) {
   const all = Array.from({ length: days }, (_, at) => new Date(Date.parse(span.from) + at * DAY_MS).toISOString())
   const most = Math.max(1, ...rows.map(tokensOf))
   const total = rows.reduce((sum, row) => sum + tokensOf(row), 0)
-  const cost = rows.reduce<number | null>(
-    (sum, { costUsd }) => (sum === null || costUsd === null ? null : sum + costUsd),
-    0,
-  )
+  const cost = rows.reduce((sum, { costUsd }) => sum + (costUsd ?? 0), 0)
+  const isCostKnown = rows.every(({ costUsd }) => costUsd !== null)
   if (total === 0) {
     return (
       <Empty icon="chart" title="No usage in this period">
@@ -78,7 +87,13 @@ function ByDay({ span, days }: { span: Span; days: number }) {
   return (
     <section className="block">
       <p className="usage-total">
-        <b>{total.toLocaleString()}</b> tokens{cost !== null && `, ${wordsOfCost(cost)}`}
+        <b>{total.toLocaleString()}</b> tokens in {days} days{isCostKnown && `, ${wordsOfCost(cost)}`}
+        {!isCostKnown && (
+          <span className="note">
+            {cost > 0 ? `, at least ${wordsOfCost(cost)}: ` : ', at unknown cost: '}
+            some models have no price
+          </span>
+        )}
       </p>
       <ol className="bars" aria-label="Tokens by day">
         {all.map((day) => {
@@ -102,40 +117,80 @@ function ByDay({ span, days }: { span: Span; days: number }) {
 
 function ByThing({ span, dimension }: { span: Span; dimension: UsageDimension }) {
   const ask = useAsk(USAGE, { ...span, by: [dimension] })
+  const [whole] = useAsk(USAGE, { ...span, by: [] }).data?.usage ?? []
   if (ask.data === undefined) return <Unanswered what="usage" ask={ask} />
   const rows = (ask.data.usage ?? []).toSorted((one, other) => tokensOf(other) - tokensOf(one))
   const most = Math.max(1, ...rows.map(tokensOf))
+  if (rows.length === 0) return null
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard
-    <section className="table-scroller" tabIndex={0} aria-label="Usage">
-      <table className="figures">
-        <thead>
-          <tr>
-            <th scope="col">{dimension === 'HUMAN' ? 'person' : dimension.toLowerCase()}</th>
-            <th scope="col">runs</th>
-            <th scope="col">cost</th>
-            <th scope="col">tokens in</th>
-            <th scope="col">cached</th>
-            <th scope="col">tokens out</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.human?.id ?? nameOf(row, dimension)}>
-              <th scope="row">
-                {nameOf(row, dimension)}
-                <span className="share" aria-hidden="true" style={{ inlineSize: `${(tokensOf(row) / most) * 100}%` }} />
-              </th>
-              <td>{row.runs.toLocaleString()}</td>
-              <td>{row.costUsd === null ? 'no price' : wordsOfCost(row.costUsd)}</td>
-              <td>{row.inputTokens.toLocaleString()}</td>
-              <td>{row.cachedInputTokens.toLocaleString()}</td>
-              <td>{row.outputTokens.toLocaleString()}</td>
+    <>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by the keyboard */}
+      <section className="table-scroller" tabIndex={0} aria-label="Usage">
+        <table className="figures">
+          <thead>
+            <tr>
+              <th scope="col">{TITLES[dimension]}</th>
+              <th scope="col">Runs</th>
+              <th scope="col">Cost</th>
+              <th scope="col">Tokens in</th>
+              <th scope="col">Cached</th>
+              <th scope="col">Tokens out</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr key={row.human?.id ?? nameOf(row, dimension)}>
+                <th scope="row">
+                  {nameOf(row, dimension)}
+                  <span
+                    className="share"
+                    aria-hidden="true"
+                    style={{ inlineSize: `${(tokensOf(row) / most) * 100}%` }}
+                  />
+                </th>
+                <Figures row={row} />
+              </tr>
+            ))}
+          </tbody>
+          {whole !== undefined && (
+            <tfoot>
+              <tr>
+                <th scope="row">Total</th>
+                <Figures row={whole} />
+              </tr>
+            </tfoot>
+          )}
+        </table>
+      </section>
+      <dl className="legend">
+        {COLUMNS.map(([name, meaning]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  )
+}
+
+const COLUMNS = [
+  ['Runs', 'How often agents ran. A think cycle that only skipped is not counted, but its tokens and cost are.'],
+  ['Cost', 'US dollars, by the price of the model on the day of the call. No price: set one with PARLEY_PRICES.'],
+  ['Tokens in', 'Text that the models read: instructions, messages and results of tools.'],
+  ['Cached', 'The part of the tokens in that the provider had cached, which costs less.'],
+  ['Tokens out', 'Text that the models wrote, including their reasoning.'],
+] as const
+
+function Figures({ row: { runs, costUsd, inputTokens, cachedInputTokens, outputTokens } }: { row: Row }) {
+  return (
+    <>
+      <td>{runs.toLocaleString()}</td>
+      <td>{costUsd === null ? 'no price' : wordsOfCost(costUsd)}</td>
+      <td>{inputTokens.toLocaleString()}</td>
+      <td>{cachedInputTokens.toLocaleString()}</td>
+      <td>{outputTokens.toLocaleString()}</td>
+    </>
   )
 }
 

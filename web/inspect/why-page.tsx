@@ -2,12 +2,13 @@ import { useState } from 'react'
 import { Link } from 'wouter'
 import { useAsk } from '../ask.ts'
 import { PageHead } from '../shell/page-head.tsx'
+import { OutcomeList } from '../talk/outcomes.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { plainLine } from '../ui/plain-line.ts'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Moment } from '../ui/time.tsx'
-import { WHY, WHY_PLACE } from './operations.ts'
+import { MESSAGE_OUTCOMES, WHY, WHY_PLACE } from './operations.ts'
 import { provJsonOf, type WhySteps } from './prov-json.ts'
 
 type Step = WhySteps[number]
@@ -27,6 +28,7 @@ export function WhyPage({ id }: { id: string }) {
       </PageHead>
       {steps !== undefined && (
         <div className="page-scroll">
+          {steps[0]?.kind === 'MESSAGE' && <MessageOutcomes id={id} />}
           <Path steps={steps} />
         </div>
       )}
@@ -44,12 +46,32 @@ export function WhyPage({ id }: { id: string }) {
   )
 }
 
+/** Which agents the message woke and which not, each with the rule. */
+function MessageOutcomes({ id }: { id: string }) {
+  const ask = useAsk(MESSAGE_OUTCOMES, { id })
+  const message = ask.data?.node?.__typename === 'Message' ? ask.data.node : null
+  return (
+    <section className="block" aria-label="Agents">
+      <h2>Which agents it woke, and why</h2>
+      {ask.data === undefined && <Unanswered what="the agents" ask={ask} />}
+      {message !== null &&
+        (message.outcomes.length === 0 ? (
+          <p className="hint">None: no other agent was a member of the space when it was posted.</p>
+        ) : (
+          <OutcomeList message={message} space={message.space} withRule />
+        ))}
+    </section>
+  )
+}
+
 function Path({ steps }: { steps: WhySteps }) {
   const [path, setPath] = useState([0])
   const last = path.at(-1) ?? 0
   const causes = causesOf(steps, steps[last])
   return (
-    <>
+    <section className="block">
+      <h2>Where it comes from</h2>
+      <p className="hint">Follow the causes step by step, back to the person, the plan or the service that began it.</p>
       <ol className="steps" aria-label="Path">
         {path.map((index, at) => {
           const step = steps[index]
@@ -67,30 +89,27 @@ function Path({ steps }: { steps: WhySteps }) {
           )
         })}
       </ol>
-      <section className="block">
-        <h2>Came from</h2>
-        {causes.length === 0 && <p className="hint">The path ends here.</p>}
-        <ul className="rows" aria-label="Causes">
-          {causes.map((cause) => {
-            const index = steps.indexOf(cause)
-            const text = plainLine(cause.text)
-            return (
-              <li key={index} className="tool-row">
-                <span className="grow">
-                  <span className="kind">{wordOf(cause)}</span> {text}
-                </span>
-                {path.includes(index) && <span className="note">on the path already</span>}
-                {!path.includes(index) && cause.kind !== 'HIDDEN' && (
-                  <Button icon="chevron" aria-label={`Follow ${text}`} onClick={() => setPath([...path, index])}>
-                    Follow
-                  </Button>
-                )}
-              </li>
-            )
-          })}
-        </ul>
-      </section>
-    </>
+      {causes.length === 0 ? <p className="hint">The path ends here.</p> : <h3>Caused by</h3>}
+      <ul className="rows" aria-label="Causes">
+        {causes.map((cause) => {
+          const index = steps.indexOf(cause)
+          const text = plainLine(cause.text)
+          return (
+            <li key={index} className="tool-row">
+              <span className="grow">
+                <span className="kind">{wordOf(cause)}</span> {text}
+              </span>
+              {path.includes(index) && <span className="note">on the path already</span>}
+              {!path.includes(index) && cause.kind !== 'HIDDEN' && (
+                <Button icon="chevron" aria-label={`Follow ${text}`} onClick={() => setPath([...path, index])}>
+                  Follow
+                </Button>
+              )}
+            </li>
+          )
+        })}
+      </ul>
+    </section>
   )
 }
 
@@ -101,7 +120,7 @@ function causesOf(steps: WhySteps, step: Step | undefined): Step[] {
   return [...new Set([...causes, ...behind])].filter((cause) => cause !== step)
 }
 
-const wordOf = ({ kind }: Step) => kind.toLowerCase().replaceAll('_', ' ')
+const wordOf = ({ kind }: Step) => (kind === 'HUMAN' ? 'person' : kind.toLowerCase().replaceAll('_', ' '))
 
 function StepHead({ step, children }: { step: Step; children: React.ReactNode }) {
   return (

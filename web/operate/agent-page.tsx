@@ -1,5 +1,5 @@
 import { Tabs } from '@base-ui/react/tabs'
-import { Fragment, useState } from 'react'
+import { Fragment } from 'react'
 import { Link, useLocation } from 'wouter'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentSettingsFragment } from '../../generated/graphql.ts'
@@ -10,7 +10,8 @@ import { useSession } from '../session.tsx'
 import { PageHead } from '../shell/page-head.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
-import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
+import { AskFirst } from '../ui/confirm.tsx'
+import { Empty, Unanswered } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
 import { AgentSettings } from './agent-settings.tsx'
 import { AgentTools } from './agent-tools.tsx'
@@ -62,6 +63,12 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
       </PageHead>
       <div className="page-scroll wide-page">
         <SpacesOfAgent agentId={agentId} />
+        {agent.paused && (
+          <p className="over-budget" role="status">
+            Paused: messages, plans and services do not wake {agent.name} until an admin clicks Resume. Runs that have
+            begun continue.
+          </p>
+        )}
         <Tabs.Root className="tabbed" value={tab ?? 'runs'} onValueChange={(next) => go(`/agents/${agentId}/${next}`)}>
           <Tabs.List className="tabs">
             <Tabs.Tab value="runs">Runs</Tabs.Tab>
@@ -126,7 +133,6 @@ function PauseButton({ agent: { id, paused } }: { agent: ConsoleAgentSettingsFra
 function DeleteAgent({ agent: { id, name } }: { agent: ConsoleAgentSettingsFragment }) {
   const { connection } = useSession()
   const [, go] = useLocation()
-  const [isAsked, setAsked] = useState(false)
   const remove = useDo(async (_: null) => {
     payloadOf((await connection.ask(DELETE_AGENT, { id })).deleteAgent, 'DeleteAgentPayload')
     go('/agents')
@@ -137,10 +143,20 @@ function DeleteAgent({ agent: { id, name } }: { agent: ConsoleAgentSettingsFragm
       <p className="hint">
         The agent’s messages stay, under its name. Its runs end, and its memory, tools, webhooks and plans are deleted.
       </p>
-      <Button look="danger" isBusy={remove.isBusy} onClick={() => (isAsked ? remove.start(null) : setAsked(true))}>
-        <span className="one-line">{isAsked ? `Yes, delete ${name}` : 'Delete this agent…'}</span>
-      </Button>
-      <Refused error={remove.error} />
+      <AskFirst
+        title={`Delete ${name}?`}
+        submit={`Delete ${name}`}
+        isBusy={remove.isBusy}
+        error={remove.error}
+        onConfirm={() => remove.start(null)}
+        button={(ask) => (
+          <Button look="danger" onClick={ask}>
+            Delete this agent…
+          </Button>
+        )}
+      >
+        <p>A deleted agent cannot be restored. To stop the agent for a while, pause it instead.</p>
+      </AskFirst>
     </section>
   )
 }

@@ -31,7 +31,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
     const input = { id: agent.id, ...changes, asDraft, versionNote: textIn(values, 'versionNote') }
     payloadOf((await connection.ask(UPDATE_AGENT, { input })).updateAgent, 'UpdateAgentPayload')
     if (!asDraft) loaded.current = settings
-    setStatus(asDraft ? 'Saved as a draft. Publish it under Versions.' : 'Saved.')
+    setStatus(asDraft ? 'Saved as a draft. Publish it under Versions.' : 'Saved. Runs that start from now on use it.')
   })
   if (internals === null) return null
   const phases = internals.phases.map(({ fromStep, toolChoice, activeTools, model, modelSettings }) => ({
@@ -48,8 +48,20 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
           <TextField label="Name" name="name" defaultValue={agent.name} required maxLength={200} />
           <ModelField label="Model" name="model" defaultValue={agent.model} required />
         </div>
-        <TextField label="Description" name="description" defaultValue={agent.description ?? ''} />
-        <AreaField label="Instructions" name="instructions" defaultValue={internals.instructions} rows={6} required />
+        <TextField
+          label="Description"
+          name="description"
+          defaultValue={agent.description ?? ''}
+          hint="One line for people, and for other agents, which decide by it whom to involve."
+        />
+        <AreaField
+          label="Instructions"
+          name="instructions"
+          defaultValue={internals.instructions}
+          rows={6}
+          required
+          hint="Say who the agent is, what it does and how. The model reads this before each answer."
+        />
         <details
           className="fold"
           // A field that the browser refuses must be visible.
@@ -72,6 +84,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
                 type="number"
                 min={1}
                 defaultValue={internals.maxSteps}
+                hint="Calls to the model. Then the run ends."
               />
               <TextField
                 label="Maximum tool calls per run"
@@ -86,6 +99,7 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
                 type="number"
                 min={1}
                 defaultValue={internals.maxConcurrentRuns}
+                hint="Further runs are queued."
               />
               <TextField
                 label="Token limit per run"
@@ -103,7 +117,13 @@ export function AgentSettings({ agent }: { agent: ConsoleAgentSettingsFragment }
               rows={3}
               spellCheck={false}
               defaultValue={phases.length === 0 ? '[]' : JSON.stringify(phases, null, 2)}
-              hint="JSON: which tools the model may or must use, from which step"
+              hint={
+                <>
+                  JSON: which tools the model may or must use, from which step. For example, to make it use a tool in
+                  its first step:{' '}
+                  <code>{'[{"fromStep": 0, "toolChoice": "REQUIRED"}, {"fromStep": 1, "toolChoice": "AUTO"}]'}</code>
+                </>
+              }
             />
             <p className="hint">
               To represent an agent on another server, enter <code>a2a:</code> and the URL of its card as the model.

@@ -9,8 +9,9 @@ import type {
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
+import { AskFirst } from '../ui/confirm.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { AreaField, Form, numberIn, SelectField, TextField, textIn } from '../ui/field.tsx'
+import { AreaField, CheckField, Form, numberIn, SelectField, TextField, textIn } from '../ui/field.tsx'
 import { Json } from '../ui/json.tsx'
 import { Empty, Refused } from '../ui/notice.tsx'
 import { HeaderFields, headersIn } from './header-fields.tsx'
@@ -35,6 +36,14 @@ const EXECUTIONS = [
   ['HTTP', 'The server calls a URL'],
   ['INTERNAL', 'Nothing is executed: the input is shown'],
 ] as const
+
+/** The effect of a call. */
+const EXECUTION_HINTS: Record<ToolExecution, string> = {
+  SPACE: 'The call appears in the space as a form. A member fills it in, and the agent continues with the answer.',
+  EXTERNAL: 'The call waits until a service with a token submits the result through the API (submitToolResult).',
+  HTTP: 'Parley sends the input to the URL below, and the agent continues with the response.',
+  INTERNAL: 'Nothing is called. Members see the input, e.g. a table, if you show calls in the space below.',
+}
 
 const FIRST_SCHEMA = { type: 'object', properties: { question: { type: 'string' } }, required: ['question'] }
 
@@ -88,6 +97,12 @@ export function AgentTools({ agent }: { agent: Agent }) {
             </Button>
           </div>
         </div>
+        {tools.length > 0 && (
+          <p className="hint">
+            What {agent.name} can do besides posting, reading and remembering. A change applies to runs that start after
+            it.
+          </p>
+        )}
         {tools.length === 0 && (
           <Empty icon="wrench" title="No custom tools">
             <p>
@@ -113,11 +128,21 @@ export function AgentTools({ agent }: { agent: Agent }) {
                 <InputOfTool schema={tool.inputSchema} />
               </div>
               <Button onClick={() => setEdited(tool)}>Edit</Button>
-              <IconButton
-                label={`Remove ${tool.name}`}
-                icon="cross"
-                onClick={() => keep(tools.filter((one) => one !== tool))}
-              />
+              <AskFirst
+                title={`Remove ${tool.name}?`}
+                submit="Remove"
+                isBusy={save.isBusy}
+                error={save.error}
+                onConfirm={() => keep(tools.filter((one) => one !== tool))}
+                button={(ask) => <IconButton label={`Remove ${tool.name}`} icon="cross" onClick={ask} />}
+              >
+                <p>
+                  {agent.name} can no longer call this tool, and its standing grants end.{' '}
+                  {tool.headerNames.length > 0
+                    ? 'Its headers are deleted: to get the tool back, create it again.'
+                    : 'To get the tool back, restore an earlier version of the agent under Versions.'}
+                </p>
+              </AskFirst>
             </li>
           ))}
         </ul>
@@ -229,13 +254,22 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
   return (
     <div ref={box}>
       <Form label="Tool" submit="Save" isBusy={isBusy} error={failure ?? error} onSubmit={submit}>
-        <ToolNameField defaultValue={tool?.name} />
+        <p className="hint">
+          A tool lets the agent do something that it cannot do by itself: ask a person, call a service, show a table.
+        </p>
+        <ToolNameField
+          defaultValue={tool?.name}
+          placeholder="check_stock"
+          hint="Letters, digits, _ and -. The model calls the tool by this name."
+        />
         <AreaField
           label="Description for the model"
           name="description"
           defaultValue={tool?.description}
           rows={2}
           required
+          placeholder="Returns how many pieces of an item are in stock."
+          hint="From this text the model decides when to call the tool."
         />
         <SelectField
           label="Execution"
@@ -243,6 +277,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           value={execution}
           onChange={(event) => setExecution(event.target.value as ToolExecution)}
           options={EXECUTIONS}
+          hint={EXECUTION_HINTS[execution]}
         />
         {execution === 'HTTP' && (
           <TextField
@@ -252,6 +287,7 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
             value={url}
             onChange={(event) => setUrl(event.target.value)}
             required
+            placeholder="https://stock.example.com/check"
             hint={
               isPrivateAddress(url)
                 ? 'A private address: the server calls it only with PARLEY_ALLOW_PRIVATE_TOOLS=true. “Try it” shows whether it does.'
@@ -274,55 +310,83 @@ function ToolForm({ tool, isBusy, error, onSave }: ToolFormProps) {
           name="inputSchema"
           required
           initial={tool?.inputSchema ?? FIRST_SCHEMA}
-          hint="The model fills these in for each call."
+          hint="The model fills these fields in for each call, e.g. item, a text. Without fields, it calls the tool with nothing."
         />
-        <TextField
-          label="Timeout in seconds"
-          name="timeoutSeconds"
-          type="number"
-          min={0.001}
-          step="any"
-          defaultValue={tool?.timeoutMs == null ? '' : tool.timeoutMs / 1000}
-          placeholder="server default"
-        />
+        {execution !== 'INTERNAL' && <TimeoutField execution={execution} timeoutMs={tool?.timeoutMs ?? null} />}
         {(execution === 'SPACE' || execution === 'EXTERNAL') && (
-          <SchemaFields
-            label="Answer"
-            name="resultSchema"
-            initial={tool?.resultSchema ?? null}
-            hint="The form that people fill in. Without fields, any answer is accepted."
-          />
+          <AnswerFields execution={execution} schema={tool?.resultSchema ?? null} />
         )}
-        <div className="columns">
-          <TextField
-            label="Approvals that each call needs"
-            name="quorum"
-            type="number"
-            min={0}
-            max={50}
-            defaultValue={tool?.approval?.quorum ?? ''}
-            placeholder="none"
-          />
-          <TextField
-            label="Hours to approve"
-            name="expiresInHours"
-            type="number"
-            min={0.0001}
-            step="any"
-            defaultValue={tool?.approval == null ? '' : hoursOf(tool.approval.expiresInSeconds)}
-            placeholder="server default"
-          />
-        </div>
+        <ApprovalFields approval={tool?.approval ?? null} />
         {execution !== 'SPACE' && (
-          <label className="choice">
-            <input type="checkbox" name="visible" defaultChecked={tool?.visible ?? false} />
-            <span>Show calls in the space</span>
-          </label>
+          <CheckField
+            label="Show calls in the space"
+            name="visible"
+            defaultChecked={tool?.visible ?? false}
+            hint="Members see each call with its input and result. Otherwise only admins do, on the page of the run."
+          />
         )}
+        <p className="hint">
+          Saving makes a new version of the agent. Runs that start from then on have the tool; runs that have begun do
+          not.
+        </p>
       </Form>
       {(execution === 'HTTP' || execution === 'INTERNAL') && (
         <ToolTrial tool={() => toolIn(new FormData(box.current?.querySelector('form') ?? undefined))} />
       )}
     </div>
+  )
+}
+
+function TimeoutField({ execution, timeoutMs }: { execution: ToolExecution; timeoutMs: number | null }) {
+  return (
+    <TextField
+      label="Timeout in seconds"
+      name="timeoutSeconds"
+      type="number"
+      min={0.001}
+      step="any"
+      defaultValue={timeoutMs === null ? '' : timeoutMs / 1000}
+      placeholder={execution === 'HTTP' ? '30' : 'server default'}
+      hint="How long the agent waits for the result. After that the call fails, and the agent continues without it."
+    />
+  )
+}
+
+function ApprovalFields({ approval }: { approval: Tool['approval'] }) {
+  return (
+    <div className="columns">
+      <TextField
+        label="Approvals that each call needs"
+        name="quorum"
+        type="number"
+        min={0}
+        max={50}
+        defaultValue={approval?.quorum ?? ''}
+        placeholder="none"
+        hint="1: a member of the space must approve each call before it is executed. 2: two members. Empty: none."
+      />
+      <TextField
+        label="Hours to approve"
+        name="expiresInHours"
+        type="number"
+        min={0.0001}
+        step="any"
+        defaultValue={approval === null ? '' : hoursOf(approval.expiresInSeconds)}
+        placeholder="server default"
+        hint="A call without enough approvals by then is not executed, and the agent continues without it."
+      />
+    </div>
+  )
+}
+
+function AnswerFields({ execution, schema }: { execution: ToolExecution; schema: unknown }) {
+  const what = execution === 'SPACE' ? 'The form that people fill in' : 'The fields that the service submits'
+  return (
+    <SchemaFields
+      label="Answer"
+      name="resultSchema"
+      initial={schema}
+      hint={`${what}, e.g. the field agreed, yes or no. Without fields, any answer is accepted.`}
+    />
   )
 }

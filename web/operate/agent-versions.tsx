@@ -1,9 +1,9 @@
-import { useState } from 'react'
 import { payloadOf } from '../../client/index.ts'
 import type { ConsoleAgentVersionFragment } from '../../generated/graphql.ts'
 import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
+import { AskFirst } from '../ui/confirm.tsx'
 import { Diff } from '../ui/diff.tsx'
 import { Form, TextField, textIn } from '../ui/field.tsx'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
@@ -21,7 +21,8 @@ export function AgentVersions({ agentId }: { agentId: string }) {
       <section className="block" aria-label="Versions">
         <h2>Versions</h2>
         <p className="hint">
-          Each change of the agent’s definition creates a version. A run keeps its version until it ends.
+          Each change of the agent’s settings or tools creates a version, which you can compare and restore. A run keeps
+          its version until it ends.
         </p>
         <Pages>{(page) => <VersionRows agentId={agentId} page={page} />}</Pages>
       </section>
@@ -93,11 +94,9 @@ function VersionRows({ agentId, page }: { agentId: string; page: PageOfList }) {
 function VersionRow({ version, isCurrent }: { version: ConsoleAgentVersionFragment; isCurrent: boolean }) {
   const { id, number, createdAt, author, note, diff } = version
   const { connection } = useSession()
-  const [isAsked, setAsked] = useState(false)
   const restore = useDo(async (_: null) => {
     const made = await connection.ask(RESTORE_VERSION, { input: { versionId: id } })
     payloadOf(made.restoreAgentVersion, 'RestoreAgentVersionPayload')
-    setAsked(false)
   })
   return (
     <li className="version">
@@ -110,16 +109,25 @@ function VersionRow({ version, isCurrent }: { version: ConsoleAgentVersionFragme
           </small>
         </span>
         {!isCurrent && (
-          <Button
+          <AskFirst
+            title={`Restore version ${number}?`}
+            submit="Restore"
             isBusy={restore.isBusy}
-            aria-label={isAsked ? undefined : `Restore version ${number}`}
-            onClick={() => (isAsked ? restore.start(null) : setAsked(true))}
+            error={restore.error}
+            onConfirm={(close) => restore.start(null, close)}
+            button={(ask) => (
+              <Button aria-label={`Restore version ${number}`} onClick={ask}>
+                Restore
+              </Button>
+            )}
           >
-            {isAsked ? `Yes, restore version ${number}` : 'Restore'}
-          </Button>
+            <p>
+              The agent gets the settings and tools of version {number} again, as a new version. The current version
+              stays in the list, and runs that have begun keep theirs.
+            </p>
+          </AskFirst>
         )}
       </div>
-      <Refused error={restore.error} />
       {number === 1 || diff === '' ? (
         <p className="hint">{number === 1 ? 'The first version.' : 'No difference from the previous version.'}</p>
       ) : (

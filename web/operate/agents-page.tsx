@@ -14,6 +14,7 @@ import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
 import { ModelField } from './model-field.tsx'
 import { AGENTS, CREATE_AGENT } from './operations.ts'
+import { useSpacesOfAgents } from './spaces-of-agents.ts'
 
 /** All agents, with search. */
 export function AgentsPage() {
@@ -24,7 +25,7 @@ export function AgentsPage() {
   const setMaking = (isMaking: boolean) => setAsked(isMaking ? { new: '' } : {}, { replace: true })
   return (
     <>
-      <PageHead title="Agents">
+      <PageHead title="Agents" note="Each with its model and the spaces that you see it in">
         {isAdmin && (
           <Button look="primary" icon="plus" onClick={() => setMaking(true)}>
             New agent
@@ -50,8 +51,10 @@ export function AgentsPage() {
 }
 
 function AgentRows({ search, page }: { search: string; page: PageOfList }) {
+  const { isAdmin } = useSession()
   const { after } = page
   const ask = useAsk(AGENTS, { search: search === '' ? null : search, after })
+  const spaces = useSpacesOfAgents()
   if (ask.data === undefined) return <Unanswered what="agents" ask={ask} />
   const { edges, pageInfo } = ask.data.agents
   if (edges.length === 0 && after === null) {
@@ -75,12 +78,13 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
               <span className="grow">
                 <b>{node.name}</b>
                 {node.description !== null && <small dir="auto">{node.description}</small>}
+                {spaces !== undefined && <small>{wordsOfSpaces(spaces.get(node.id), isAdmin)}</small>}
               </span>
               {node.active && <Status of="RUNNING" />}
               {node.paused && <span className="kind">paused</span>}
               {node.mind === 'PERSISTENT' && <span className="kind">persistent</span>}
               <span className="note">
-                {node.model} · since <Moment at={node.createdAt} />
+                {node.model} · created <Moment at={node.createdAt} />
               </span>
             </Link>
           </li>
@@ -91,6 +95,15 @@ function AgentRows({ search, page }: { search: string; page: PageOfList }) {
       </More>
     </>
   )
+}
+
+const MOST_NAMED = 3
+
+function wordsOfSpaces(spaces: readonly { name: string }[], isAdmin: boolean): string {
+  if (spaces.length === 0) return isAdmin ? 'in no space yet' : 'in none of your spaces'
+  const names = spaces.slice(0, MOST_NAMED).map(({ name }) => name)
+  const more = spaces.length - names.length
+  return `in ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
 function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: boolean): void }) {
@@ -111,17 +124,41 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
   return (
     <Dialog title="New agent" open={open} onOpenChange={onOpenChange}>
       <Form label="New agent" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
-        <TextField label="Name" name="name" required maxLength={200} autoFocus />
-        <TextField label="Description" name="description" placeholder="Shown in the directory, and to other agents" />
-        <AreaField label="Instructions" name="instructions" required rows={5} placeholder="You are …" />
+        <p className="hint">
+          An agent answers in the spaces that it is a member of. After you create it, add it to a space in the details
+          of that space, or try it out on its own page under Settings.
+        </p>
+        <TextField
+          label="Name"
+          name="name"
+          required
+          maxLength={200}
+          autoFocus
+          placeholder="Iris"
+          hint="People mention the agent by this name."
+        />
+        <TextField
+          label="Description"
+          name="description"
+          placeholder="Reports the weather"
+          hint="One line for people, and for other agents, which decide by it whom to involve."
+        />
+        <AreaField
+          label="Instructions"
+          name="instructions"
+          required
+          rows={5}
+          placeholder="You report the weather for the garden. Answer in one sentence, and stay silent otherwise."
+          hint="Say who the agent is, what it does and how. The model reads this before each answer."
+        />
         <ModelField label="Model" name="model" placeholder="the server’s default" />
         <SelectField
           label="Memory"
           name="mind"
           hint="Cannot be changed later. If in doubt: stateless."
           options={[
-            ['STATELESS', 'Stateless: every trigger starts a run with fresh context'],
-            ['PERSISTENT', 'Persistent: an inbox, think cycles, and lasting context'],
+            ['STATELESS', 'Stateless: each message starts a fresh run'],
+            ['PERSISTENT', 'Persistent: one train of thought over all its spaces, with an inbox'],
           ]}
         />
         <SelectField
@@ -129,8 +166,8 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
           name="toolset"
           hint="Cannot be changed later. If in doubt: active space."
           options={[
-            ['ACTIVE_SPACE', 'Active space: the agent enters one space at a time'],
-            ['SPACE_TOOLS', 'Space tools: every tool call names its space'],
+            ['ACTIVE_SPACE', 'Active space: the agent works in one space at a time'],
+            ['SPACE_TOOLS', 'Space tools: the agent names a space in each call'],
           ]}
         />
       </Form>

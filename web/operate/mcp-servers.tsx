@@ -41,7 +41,11 @@ export function McpServers({ agentId, servers, onSave }: McpServersProps) {
         </Button>
       </div>
       {servers.length === 0 && (
-        <p className="hint">None. An MCP server (Model Context Protocol) adds its tools to the agent.</p>
+        <p className="hint">
+          None yet. An MCP server (Model Context Protocol) offers ready-made tools, for example those of GitHub or of
+          your calendar. With <em>New server</em> you enter its URL, see its tools, and choose which of them the agent
+          gets.
+        </p>
       )}
       <ul className="rows">
         {servers.map((server) => (
@@ -164,12 +168,29 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           onSave({ ...(server === null ? {} : inputOf(server)), ...serverIn(values, server, tools) })
         }
       >
+        <p className="hint">
+          Enter the URL and, if the server wants one, a key. Then click <em>Connect</em> to see its tools, choose which
+          of them the agent gets, and save.
+        </p>
         <ToolNameField
           defaultValue={server?.name}
           readOnly={server !== null}
-          hint="The tools are named after the server: name__tool."
+          placeholder="github"
+          hint={
+            server === null
+              ? 'A short name of your choice. The names of the tools begin with it, as in github__create_issue. You cannot change it later.'
+              : 'The names of the tools begin with this name. You cannot change it.'
+          }
         />
-        <TextField label="URL" name="url" type="url" defaultValue={server?.url} required />
+        <TextField
+          label="URL"
+          name="url"
+          type="url"
+          defaultValue={server?.url}
+          required
+          placeholder="https://mcp.example.com/mcp"
+          hint="The address that the documentation of the server gives for HTTP. Servers that run as a local program (stdio) have none and cannot be used."
+        />
         <HeaderFields stored={server?.headerNames ?? []} />
         <SelectField
           label="Authorization"
@@ -178,15 +199,16 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           options={AUTHORIZATIONS}
           hint="With OAuth, save the server, edit it, and connect: you are sent to the server to authorize Parley."
         />
-        <div>
+        <div className="decide">
           <Button icon="link" isBusy={connect.isBusy} onClick={() => connect.start(undefined)}>
             Connect
           </Button>
+          <span className="hint">Lists the tools of the server. Nothing is saved yet.</span>
         </div>
         <Refused error={connect.error ?? confirm.error} />
         {connected !== null && connected.error !== null && (
           <p role="alert" className="refused">
-            {connected.error}
+            {connected.error} Check the URL and the headers, then connect again.
           </p>
         )}
         {connected?.authorizationUrl != null && (
@@ -215,6 +237,11 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           </div>
         )}
         {tools.length > 0 && <ToolSwitches tools={tools} server={server} />}
+        <p className="hint">
+          {tools.length === 0
+            ? 'If you save without connecting, the agent gets all tools that the server lists at its next run.'
+            : 'After saving, the agent has the chosen tools from its next run on. Tools that the server adds or changes later wait until an admin confirms them.'}
+        </p>
       </Form>
     </div>
   )
@@ -224,6 +251,7 @@ function ToolSwitches({ tools, server }: { tools: Listed; server: Server | null 
   return (
     <fieldset>
       <legend>Tools</legend>
+      <p className="hint">The agent gets the checked tools. “Needs approval”: a person must approve each call.</p>
       <ul className="rows">
         {tools.map(({ name, description, confirmed }) => (
           <li key={name} className="tool-row">

@@ -8,9 +8,10 @@ import { useSession } from '../session.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
+import { AskFirst } from '../ui/confirm.tsx'
 import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { Json } from '../ui/json.tsx'
-import { Refused, Unanswered } from '../ui/notice.tsx'
+import { Unanswered } from '../ui/notice.tsx'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Moment } from '../ui/time.tsx'
@@ -68,6 +69,7 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
   return (
     <section className="block card">
       <h2>Inbox</h2>
+      <p className="hint">Events that the agent has not read yet. It reads them in its next think cycle.</p>
       {inbox.edges.length === 0 && <p className="hint">Empty: every event was processed.</p>}
       <ul className="rows">
         {inbox.edges.map(({ node }) => (
@@ -80,25 +82,35 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
               </span>
               <InboxPayload payload={node.payload} />
             </div>
-            <IconButton label="Remove from the inbox" icon="cross" onClick={() => remove.start(node.id)} />
+            <AskFirst
+              title="Remove this event?"
+              submit="Remove"
+              isBusy={remove.isBusy}
+              error={remove.error}
+              onConfirm={(close) => remove.start(node.id, close)}
+              button={(ask) => <IconButton label="Remove from the inbox" icon="cross" onClick={ask} />}
+            >
+              <p>The agent never reads it. The message itself stays in its space.</p>
+            </AskFirst>
           </li>
         ))}
       </ul>
       {inbox.pageInfo.hasNextPage && <p className="hint">Showing the oldest {inbox.edges.length}.</p>}
-      <Refused error={remove.error} />
     </section>
   )
 }
 
-/** Returns the sender and space of a message event. */
+/** Returns the sender and space of a message event, or the name of the service or plan of another one. */
 function whenceOf(payload: unknown): string {
-  const { senderName, spaceName } = (payload ?? {}) as { senderName?: string; spaceName?: string }
-  return senderName !== undefined && spaceName !== undefined ? `${senderName} in ${spaceName}` : ''
+  const { senderName, spaceName, name } = (payload ?? {}) as Record<string, unknown>
+  if (typeof senderName === 'string' && typeof spaceName === 'string') return `${senderName} in ${spaceName}`
+  return typeof name === 'string' ? name : ''
 }
 
-/** A message event as its text, any other event as JSON. */
+/** A message event, or an event of the console, as its text; any other event as JSON. */
 function InboxPayload({ payload }: { payload: unknown }) {
-  const { content } = (payload ?? {}) as { content?: unknown }
+  const event = (payload ?? {}) as { content?: unknown; payload?: { text?: unknown } | null }
+  const content = event.content ?? event.payload?.text
   return typeof content === 'string' ? <PlainText text={content} /> : <Json label="Event" value={payload} />
 }
 
@@ -120,12 +132,27 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
     <section className="block card">
       <div className="block-head">
         <h2>Consciousness</h2>
-        <Button look="danger" onClick={() => reset.start(null)} isBusy={reset.isBusy} disabled={cycleCount === 0}>
-          Reset
-        </Button>
+        <AskFirst
+          title="Reset the consciousness?"
+          submit="Reset"
+          isBusy={reset.isBusy}
+          error={reset.error}
+          onConfirm={(close) => reset.start(null, close)}
+          button={(ask) => (
+            <Button look="danger" onClick={ask} disabled={cycleCount === 0}>
+              Reset
+            </Button>
+          )}
+        >
+          <p>
+            The agent continues without its earlier think cycles, which stay visible as runs. Its memories, goals, plans
+            and inbox stay. This cannot be undone.
+          </p>
+        </AskFirst>
       </div>
       <p className="hint">
-        {cycleCount} {cycleCount === 1 ? 'cycle' : 'cycles'}, about {tokenEstimate.toLocaleString()} tokens
+        What the agent thought and did in earlier think cycles. The next one continues from here. {cycleCount}{' '}
+        {cycleCount === 1 ? 'cycle' : 'cycles'}, about {tokenEstimate.toLocaleString()} tokens
         {lastCycleAt !== null && (
           <>
             , the last at <Moment at={lastCycleAt} />
@@ -140,7 +167,6 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
         ))}
       </ol>
       {cycles.pageInfo.hasPreviousPage && <p className="hint">Showing the newest {cycles.edges.length}.</p>}
-      <Refused error={reset.error} />
     </section>
   )
 }
@@ -179,6 +205,7 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
   return (
     <section className="block card">
       <h2>Memories</h2>
+      <p className="hint">Facts that the agent has stored. It sees them in each run.</p>
       {memories.length === 0 && (
         <p className="hint">No memories yet. Ask the agent to remember something, or add one below.</p>
       )}
@@ -186,15 +213,26 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
         {memories.map(({ id, key, value, updatedAt, confidentialTo }) => (
           <li key={id} className="tool-row">
             <div className="grow">
-              <b>{key}</b> <Moment at={updatedAt} /> <Confided to={confidentialTo} />{' '}
-              <Link href={`/why/${id}`}>Why</Link>
+              <b>{key}</b>{' '}
+              <span className="note">
+                written <Moment at={updatedAt} />
+              </span>{' '}
+              <Confided to={confidentialTo} /> <Link href={`/why/${id}`}>Why</Link>
               <PlainText text={value} />
             </div>
-            <IconButton label={`Forget ${key}`} icon="cross" onClick={() => remove.start(key)} />
+            <AskFirst
+              title={`Delete the memory ${key}?`}
+              submit="Delete"
+              isBusy={remove.isBusy}
+              error={remove.error}
+              onConfirm={(close) => remove.start(key, close)}
+              button={(ask) => <IconButton label={`Forget ${key}`} icon="cross" onClick={ask} />}
+            >
+              <p>The agent no longer knows it in later runs. This cannot be undone.</p>
+            </AskFirst>
           </li>
         ))}
       </ul>
-      <Refused error={remove.error} />
       <details>
         <summary>Write a memory</summary>
         <Form label="Write a memory" submit="Write" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
@@ -219,6 +257,9 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
   return (
     <section className="block card">
       <h2>Goals</h2>
+      <p className="hint">
+        Aims that the agent pursues over several runs. The agent sets them itself, or an admin does.
+      </p>
       {goals.length === 0 && <p className="hint">No goals yet.</p>}
       <ul className="rows">
         {goals.map(({ id, description, status, confidentialTo }) => (
@@ -231,11 +272,21 @@ function Goals({ agentId, goals }: { agentId: string; goals: Internals['goals'] 
             <Button look="quiet" onClick={() => save.start({ id, status: NEXT[status] })}>
               Mark {NEXT[status].toLowerCase()}
             </Button>
-            <IconButton label="Remove this goal" icon="cross" onClick={() => remove.start(id)} />
+            <AskFirst
+              title="Delete this goal?"
+              submit="Delete"
+              isBusy={remove.isBusy}
+              error={remove.error}
+              onConfirm={(close) => remove.start(id, close)}
+              button={(ask) => <IconButton label="Remove this goal" icon="cross" onClick={ask} />}
+            >
+              <p>
+                The agent no longer follows it. This cannot be undone; to keep it on record, mark it abandoned instead.
+              </p>
+            </AskFirst>
           </li>
         ))}
       </ul>
-      <Refused error={remove.error} />
       <details>
         <summary>Add a goal</summary>
         <Form

@@ -8,12 +8,17 @@ export function ModelField({ hint, ...props }: ComponentProps<typeof TextField>)
   const listId = useId()
   const { data } = useAsk(MODELS, {})
   const providers = data?.modelProviders ?? []
+  const whenEmpty = props.required || data?.defaultModel == null ? '' : `. Empty: ${data.defaultModel}, the default.`
   const names = providers.flatMap(({ name, models }) =>
     name === 'demo' ? ['demo'] : models.map((model) => `${name}:${model}`),
   )
   return (
     <>
-      <TextField {...props} hint={hint ?? 'provider:model, e.g. openai:gpt-5-mini, or demo'} list={listId} />
+      <TextField
+        {...props}
+        hint={hint ?? `provider:model, e.g. openai:gpt-5-mini, or demo${whenEmpty}`}
+        list={listId}
+      />
       <datalist id={listId}>
         {names.map((name) => (
           <option key={name} value={name} />

@@ -71,7 +71,7 @@ export function ModelsPage() {
   )
   return (
     <>
-      <PageHead title="Models">
+      <PageHead title="Models" note="Which models agents can use, and whether their providers answer">
         <Button look="primary" icon="plus" onClick={() => setTask({ type: 'add', known: null })}>
           Add provider
         </Button>
@@ -83,13 +83,7 @@ export function ModelsPage() {
           <>
             <section className="block card" aria-label="Ready">
               <h2>Ready</h2>
-              {defaultModel !== null && (
-                <p className="hint">
-                  {defaultModel === 'demo'
-                    ? 'New agents use the scripted model demo until you add a provider.'
-                    : `New agents use ${defaultModel} unless you choose another model.`}
-                </p>
-              )}
+              {defaultModel !== null && <p className="hint">{wordsOfDefault(defaultModel, failing)}</p>}
               {ready.map(rowOf)}
               {use.data?.agents.pageInfo.hasNextPage === true && (
                 <p className="hint">Shows the use by the newest {agents.length} agents only.</p>
@@ -98,6 +92,10 @@ export function ModelsPage() {
             {failing.length > 0 && (
               <section className="block card" aria-label="Not ready">
                 <h2>Not ready</h2>
+                <p className="hint">
+                  Runs with these models fail until the provider answers.{' '}
+                  {defaultModel !== null && wordsOfDefault(defaultModel, failing)}
+                </p>
                 {failing.map(rowOf)}
               </section>
             )}
@@ -181,7 +179,11 @@ function ProviderRow({ provider, uses, onTask }: ProviderRowProps) {
         </span>
       </div>
       <div className="provider-body">
-        {!ready && trial.result === null && <p className="bad">Cannot be called: {notReadyReason}</p>}
+        {!ready && trial.result === null && (
+          <p className="bad">
+            Cannot be called: {notReadyReason} {remedyOf(provider)}
+          </p>
+        )}
         {ready && name !== 'demo' && provider.models.length === 0 && (
           <p className="hint">{wordsOfNoModels(provider)}</p>
         )}
@@ -216,6 +218,18 @@ function factsOf(provider: Provider): string {
   const origin = fromEnvironment ? 'set by the environment' : null
   return [placeOf(provider), listed, key, origin].filter((fact) => fact !== null).join(' · ')
 }
+
+function wordsOfDefault(defaultModel: string, failing: readonly Provider[]): string {
+  if (failing.some(({ name }) => defaultModel.startsWith(`${name}:`)))
+    return `New agents use ${defaultModel}, whose provider cannot be called now: choose another model for them.`
+  if (defaultModel !== 'demo') return `New agents use ${defaultModel} unless you choose another model.`
+  return 'New agents use the scripted model demo until a well-known provider has answered with your key. You can choose any other model for each agent.'
+}
+
+const remedyOf = ({ fromEnvironment }: Provider) =>
+  fromEnvironment
+    ? 'The environment of the server sets the key and the address: correct them there, or test another model.'
+    : 'Correct the key or the address with the pen, or test another model.'
 
 function wordsOfNoModels({ baseUrl }: Provider): string {
   const isVersionless = baseUrl !== null && !/\/v\d\w*\/?$/.test(baseUrl)
@@ -263,7 +277,8 @@ interface TrialResult {
 }
 
 /** Calls one model of a provider, and describes what happened. */
-function useTrial({ name, fromEnvironment }: Provider) {
+function useTrial(provider: Provider) {
+  const { name } = provider
   const { connection } = useSession()
   const [model, setModel] = useState('')
   const [result, setResult] = useState<TrialResult | null>(null)
@@ -276,10 +291,8 @@ function useTrial({ name, fromEnvironment }: Provider) {
     const took = wordsOfDuration(performance.now() - since)
     setResult({ ok, words: ok ? `${tested} answered in ${took}: ${text}` : `${tested} did not answer: ${text}` })
   })
-  const remedy = fromEnvironment
-    ? 'The environment of the server sets the key and the address: correct them there, or test another model.'
-    : 'Correct the key or the address with the pen, or test another model.'
-  const called = result === null || result.ok || name === 'demo' ? result?.words : `${result.words} ${remedy}`
+  const called =
+    result === null || result.ok || name === 'demo' ? result?.words : `${result.words} ${remedyOf(provider)}`
   const words = called ?? (test.isBusy ? `Calling ${model}…` : '')
   return { start: test.start, isBusy: test.isBusy, error: test.error, result, words }
 }

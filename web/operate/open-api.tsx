@@ -34,6 +34,10 @@ export function OpenApi(props: OpenApiProps) {
   return (
     <>
       <Form label="OpenAPI document" submit="Read" isBusy={read.isBusy} error={read.error} onSubmit={read.start}>
+        <p className="hint">
+          An OpenAPI document describes the operations of a service. Read it, choose the operations that the agent may
+          call, and add them: each becomes a tool. Until then, nothing is saved.
+        </p>
         <TextField label="URL of the document" name="url" type="url" placeholder="https://…/openapi.json" />
         <AreaField label="Or the document itself" name="document" rows={3} spellCheck={false} hint="JSON or YAML" />
       </Form>

@@ -315,6 +315,15 @@ export const WEBHOOKS = graphql(`
   }
 `)
 
+export const AGENT_WEBHOOKS = graphql(`
+  query ConsoleAgentWebhooks($agentId: ID!, $after: String) {
+    webhooks(first: 50, after: $after, agentId: $agentId) {
+      edges { node { id url serviceName lastUsedAt } }
+      pageInfo { hasNextPage endCursor }
+    }
+  }
+`)
+
 export const DELETE_WEBHOOK = graphql(`
   mutation ConsoleDeleteWebhook($id: ID!) {
     deleteWebhook(input: { id: $id }) {

@@ -5,6 +5,7 @@ import { useAsk, useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { Confided } from '../ui/confided.tsx'
+import { AskFirst } from '../ui/confirm.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { AreaField, Form, TextField, textIn } from '../ui/field.tsx'
 import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
@@ -26,6 +27,7 @@ const EVERY_MS = 3000
 
 /** An agent's plans, with their last firings. */
 export function Plans({ agentId }: { agentId: string }) {
+  const own = useOwnTimeZone()
   const ask = useAsk(AGENT_PLANS, { id: agentId }, { everyMs: EVERY_MS })
   const plans = ask.data?.agent?.internals?.plans
   if (plans === undefined) return <Unanswered what="its plans" ask={ask} />
@@ -38,6 +40,11 @@ export function Plans({ agentId }: { agentId: string }) {
             space to remind you: agents create plans themselves.
           </p>
         </Empty>
+      )}
+      {plans.length > 0 && (
+        <p className="hint">
+          Plans wake the agent without a message. Their next times are shown in your time zone, {own}.
+        </p>
       )}
       <ul className="rows">
         {plans.map((plan) => (
@@ -72,10 +79,22 @@ function PlanRow({ plan }: { plan: Plan }) {
           <Button isBusy={verbs.enable.isBusy} onClick={() => verbs.enable.start(!enabled)}>
             {enabled ? 'Turn off' : 'Turn on'}
           </Button>
-          <IconButton label={`Remove the plan ${name}`} icon="cross" onClick={() => verbs.remove.start(null)} />
+          <AskFirst
+            title={`Delete the plan ${name}?`}
+            submit="Delete"
+            isBusy={verbs.remove.isBusy}
+            error={verbs.remove.error}
+            onConfirm={(close) => verbs.remove.start(null, close)}
+            button={(ask) => <IconButton label={`Remove the plan ${name}`} icon="cross" onClick={ask} />}
+          >
+            <p>
+              The plan never fires again. The runs that it started stay. To pause the plan, turn it off instead. This
+              cannot be undone.
+            </p>
+          </AskFirst>
         </div>
       </div>
-      <Refused error={verbs.runNow.error ?? verbs.enable.error ?? verbs.remove.error} />
+      <Refused error={verbs.runNow.error ?? verbs.enable.error} />
       <Dialog title={`Change ${name}`} open={isEditing} onOpenChange={setEditing}>
         <ChangePlan plan={plan} onDone={() => setEditing(false)} />
       </Dialog>
@@ -104,21 +123,22 @@ function Schedule({ plan: { cron, timeZone, nextRuns, scheduledAt } }: { plan: P
       {cron === null && scheduledAt === null && ', already fired'}
       {next !== undefined && (
         <>
-          {' · next '}
+          {cron === null ? ', on ' : ' · next '}
           <Slot at={next} timeZone={own} />
+          {(cron === null || own !== timeZone) && ` in your time zone, ${own}`}
         </>
       )}
       {cron === null && next === undefined && scheduledAt !== null && (
         <>
-          {', for '}
+          {', on '}
           <Slot at={scheduledAt} timeZone={own} />
-          {', while it is turned on'}
+          {` in your time zone, ${own}, if the plan is turned on again`}
         </>
       )}
       {later.length > 0 && (
         <details>
           <summary>
-            Next {nextRuns.length} times{own === timeZone ? '' : `, in your time zone (${own})`}
+            Next {nextRuns.length} times{own === timeZone ? '' : ', in your time zone'}
           </summary>
           <TimeList times={nextRuns} timeZone={own} />
         </details>
@@ -203,14 +223,25 @@ function NewPlan({ agentId }: { agentId: string }) {
   return (
     <section className="block card end-of-form">
       <h2>New plan</h2>
+      <p className="hint">
+        Wakes the agent at the times that you choose. Each firing, with its run, appears below the plan.
+      </p>
       <Form key={made} label="New plan" submit="Create" isBusy={make.isBusy} error={make.error} onSubmit={make.start}>
-        <TextField label="Name" name="name" required maxLength={200} placeholder="Morning report" />
+        <TextField
+          label="Name"
+          name="name"
+          required
+          maxLength={200}
+          placeholder="Morning report"
+          hint="For you and the audit log. It cannot be changed later."
+        />
         <AreaField
           label="Instruction"
           name="instruction"
           rows={2}
           required
           placeholder="Write in Garden whether there was frost."
+          hint="The agent follows this text each time. Name the space in which it posts, because a plan belongs to no space."
         />
         <ScheduleFields onChange={setChosen} />
       </Form>

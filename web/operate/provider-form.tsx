@@ -40,6 +40,10 @@ export function NewProvider({ known: given, taken, onDone }: NewProviderProps) {
   const [label, button] = given === null ? ['Add provider', 'Add'] : [`Set up ${given.words}`, 'Set up']
   return (
     <Form label={label} submit={button} isBusy={save.isBusy} error={save.error} onSubmit={submit}>
+      <p className="hint">
+        Parley then asks the provider for its models, and shows whether it answers. Agents can use the models at once,
+        without a restart.
+      </p>
       {given === null && (
         <SelectField
           label="Provider"
@@ -65,7 +69,7 @@ export function NewProvider({ known: given, taken, onDone }: NewProviderProps) {
         hint={
           known?.isLocal
             ? 'Usually none is needed.'
-            : `Stored encrypted and never shown again.${known === undefined ? ' Self-hosted servers may need none.' : ''}`
+            : `You create it on the website of the provider. Stored encrypted and never shown again.${known === undefined ? ' Self-hosted servers may need none.' : ''}`
         }
       />
       <AddressField required={known === undefined} />

@@ -10,6 +10,8 @@ import { NEXT_RUNS } from './mind-operations.ts'
 import {
   cronOf,
   DEFAULT_PARTS,
+  instantOf,
+  localTimeOf,
   partsOf,
   type Repetition,
   type ScheduleParts,
@@ -26,7 +28,7 @@ const REPETITIONS: readonly (readonly [Repetition, string])[] = [
   ['WEEKLY', 'Every week'],
   ['MONTHLY', 'Every month'],
   ['CRON', 'Another schedule (cron)'],
-  ['AFTER', 'Once, after some minutes'],
+  ['AFTER', 'Once, in a few minutes'],
   ['AT', 'Once, at a date and time'],
 ]
 
@@ -53,7 +55,7 @@ interface ScheduleFieldsProps {
 interface Fields extends ScheduleParts {
   cron: string
   afterMinutes: number
-  /** The value of a datetime-local field, in the time zone of the browser. */
+  /** The value of a datetime-local field, in the time zone of the plan. */
   at: string
   timeZone: string
 }
@@ -67,22 +69,22 @@ export function ScheduleFields({ cron = null, once = null, timeZone, onChange }:
     ...(once === null ? {} : { repetition: 'AT' }),
     cron: cron ?? '',
     afterMinutes: 60,
-    at: once === null || once === '' ? '' : localOf(once),
+    at: once === null || once === '' ? '' : localTimeOf(once, timeZone ?? own),
     timeZone: timeZone ?? '',
   })
   const zone = fields.timeZone === '' ? own : fields.timeZone
-  const chosen = { schedule: scheduleOf(fields), timeZone: zone }
+  const chosen = { schedule: scheduleOf(fields, zone), timeZone: zone }
   const change = (changed: Partial<Fields>) => {
     const next = { ...fields, ...changed }
     // A different kind of schedule starts from the one that the fields describe.
     if (changed.repetition === 'CRON') next.cron = cronOf(fields) ?? fields.cron
     setFields(next)
-    onChange({ schedule: scheduleOf(next), timeZone: next.timeZone === '' ? own : next.timeZone })
+    const nextZone = next.timeZone === '' ? own : next.timeZone
+    onChange({ schedule: scheduleOf(next, nextZone), timeZone: nextZone })
   }
   const { repetition } = fields
   const hasTime =
     repetition === 'DAILY' || repetition === 'WEEKDAYS' || repetition === 'WEEKLY' || repetition === 'MONTHLY'
-  const isOnce = repetition === 'AFTER' || repetition === 'AT'
   return (
     <>
       <div className="columns">
@@ -162,26 +164,19 @@ export function ScheduleFields({ cron = null, once = null, timeZone, onChange }:
             required
             value={fields.at}
             onChange={(event) => change({ at: event.target.value })}
-            hint={`In the time zone of this browser, ${HERE}`}
           />
         )}
-        {!isOnce && <ZoneField zone={zone} onZone={(next) => change({ timeZone: next })} />}
+        {repetition !== 'AFTER' && <ZoneField zone={zone} onZone={(next) => change({ timeZone: next })} />}
       </div>
       <NextTimes {...chosen} />
     </>
   )
 }
 
-/** Returns a time as the value of a datetime-local field. */
-function localOf(at: string): string {
-  const date = new Date(at)
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
-}
-
 function ZoneField({ zone, onZone }: { zone: string; onZone(zone: string): void }) {
   const zones = [...new Set([zone, HERE, 'UTC', ...Intl.supportedValuesOf('timeZone')])]
   return (
-    <Field label="Time zone">
+    <Field label="Time zone" hint="The times of this plan are in this zone.">
       {(given) => (
         <select {...given} value={zone} onChange={(event) => onZone(event.target.value)}>
           {zones.map((name) => (
@@ -193,26 +188,26 @@ function ZoneField({ zone, onZone }: { zone: string; onZone(zone: string): void 
   )
 }
 
-function scheduleOf(fields: Fields): PlanScheduleInput {
+function scheduleOf(fields: Fields, timeZone: string): PlanScheduleInput {
   if (fields.repetition === 'AFTER') return { afterSeconds: Math.round(fields.afterMinutes * 60) }
-  if (fields.repetition === 'AT') {
-    const at = new Date(fields.at)
-    return { at: Number.isNaN(at.getTime()) ? new Date(0).toISOString() : at.toISOString() }
-  }
+  if (fields.repetition === 'AT') return { at: instantOf(fields.at, timeZone) ?? NO_TIME }
   return { cron: cronOf(fields) ?? fields.cron }
 }
+
+/** Stands for a time that is not entered yet. */
+const NO_TIME = new Date(0).toISOString()
 
 /** The meaning of the schedule: in words, and its next five times. */
 function NextTimes(chosen: ChosenSchedule) {
   const { schedule, timeZone } = useChosen(chosen)
   const cron = schedule.cron ?? null
-  const isEmpty = cron === '' || schedule.at === new Date(0).toISOString()
+  const isEmpty = cron === '' || schedule.at === NO_TIME
   const { data, error } = useAsk(NEXT_RUNS, { schedule, timeZone }, { enabled: !isEmpty })
-  const words = cron === null ? null : wordsOfCron(cron)
+  const words = cron === null ? 'once' : (wordsOfCron(cron) ?? cron)
   if (isEmpty) return <p className="hint">Enter when the plan fires: its next times appear here.</p>
   return (
     <div className="next-times" role="status" aria-label="Next times">
-      {words !== null && <p>{sentence(`${words}, in ${timeZone}.`)}</p>}
+      <p>{sentence(`${words}, in ${timeZone}:`)}</p>
       {error === null ? (
         <TimeList times={data?.nextRuns ?? []} timeZone={timeZone} />
       ) : (

@@ -135,3 +135,35 @@ function rangeOf(field: string, most: number): [number, number] | null {
 function inWords(list: readonly string[]): string {
   return list.length < 2 ? list.join('') : `${list.slice(0, -1).join(', ')} and ${list.at(-1)}`
 }
+
+/** `2026-11-28T08:00`, the value of a datetime-local field, for a time in a time zone. */
+export function localTimeOf(at: string, timeZone: string): string {
+  const ms = Date.parse(at)
+  return new Date(ms + offsetMs(ms, timeZone)).toISOString().slice(0, 16)
+}
+
+/** Returns the time that a datetime-local field means in a time zone; null if the field is empty. */
+export function instantOf(local: string, timeZone: string): string | null {
+  const asUtc = Date.parse(`${local}Z`)
+  if (Number.isNaN(asUtc)) return null
+  // The offset at the first guess may be that before or after a change of the clocks.
+  const guess = asUtc - offsetMs(asUtc, timeZone)
+  return new Date(asUtc - offsetMs(guess, timeZone)).toISOString()
+}
+
+/** How much a time zone is ahead of UTC at a time. */
+function offsetMs(ms: number, timeZone: string): number {
+  const parts = new Intl.DateTimeFormat('en-US', {
+    timeZone,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric',
+  }).formatToParts(ms)
+  const of = (type: Intl.DateTimeFormatPartTypes) => Number(parts.find((part) => part.type === type)?.value)
+  const local = Date.UTC(of('year'), of('month') - 1, of('day'), of('hour'), of('minute'), of('second'))
+  return local - Math.floor(ms / 1000) * 1000
+}

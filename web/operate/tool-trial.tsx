@@ -39,7 +39,8 @@ export function ToolTrial({ tool: read }: ToolTrialProps) {
       {tool !== null && (
         <>
           <p className="hint">
-            The request is actually sent, with the headers entered here. Stored headers are not sent.
+            Fill in what the model would, then click <em>Call</em>. The request is actually sent, with the headers
+            entered here. Stored headers are not sent.
           </p>
           <InputForm
             label="Input of the trial call"
@@ -59,7 +60,11 @@ export function ToolTrial({ tool: read }: ToolTrialProps) {
 function Result({ tried: { ok, output, error, durationMs } }: { tried: Tried }) {
   return (
     <div role="status">
-      <p className={ok ? 'hint' : 'refused'}>{ok ? `Worked, in ${durationMs} ms.` : `Failed: ${error}`}</p>
+      <p className={ok ? 'hint' : 'refused'}>
+        {ok
+          ? `Worked, in ${durationMs} ms.`
+          : `Failed: ${error} Correct the URL, the headers or the input, then call again.`}
+      </p>
       {output !== null && <Json label="Output" value={output} />}
     </div>
   )

@@ -36,8 +36,8 @@ function Card({ call }: { call: ToolCall }) {
   const isAsking = status === 'WAITING'
   const isUndecided = isAsking || call.approval?.state === 'PENDING'
   const verdict = verdictOf(call)
-  // The result of a denied call tells the model what the decision below tells people.
-  const isDenied = call.approval?.state === 'DENIED'
+  // The result of a call that was not approved tells the model what the lines below tell people.
+  const isUnapproved = call.approval?.state === 'DENIED' || call.approval?.state === 'EXPIRED'
   return (
     <section
       className={`call ${isAsking ? 'asking' : ''}`}
@@ -52,8 +52,8 @@ function Card({ call }: { call: ToolCall }) {
         {isAsking && expiresAt !== null && <Countdown until={expiresAt} />}
       </header>
       <CallValue label="Input" value={input} schema={call.inputSchema} />
-      {error !== null && !isDenied && <PlainText className="why bad" text={error} />}
-      {verdict === null && !isDenied && !isSameJson(output, input) && (
+      {error !== null && !isUnapproved && <PlainText className="why bad" text={error} />}
+      {verdict === null && !isUnapproved && !isSameJson(output, input) && (
         <CallValue label="Result" value={output} schema={call.resultSchema} />
       )}
       <CallFiles call={call} />

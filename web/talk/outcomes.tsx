@@ -1,6 +1,6 @@
 import { Popover } from '@base-ui/react/popover'
 import { Link } from 'wouter'
-import { type Message, payloadOf, type Space } from '../../client/index.ts'
+import { type Message, payloadOf } from '../../client/index.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
 import { Avatar } from '../ui/avatar.tsx'
@@ -9,7 +9,7 @@ import { Icon } from '../ui/icons.tsx'
 import { Refused } from '../ui/notice.tsx'
 import { useMessageVerbs } from './message-verbs.tsx'
 import { RETRY_RUN } from './operations.ts'
-import { ROUTING_WORDS, wordsOfReason } from './routing-words.ts'
+import { ruleFor, type SpaceRule, wordsOfReason } from './routing-words.ts'
 
 type Outcome = Message['outcomes'][number]
 
@@ -50,7 +50,7 @@ const EXPLAINED: Record<string, string> = {
 /** The outcomes of a message: a summary line with details on request. Failures are always shown. */
 export function Outcomes({ message }: { message: Message }) {
   const { outcomes } = message
-  const routing = useMessageVerbs()?.routing ?? null
+  const space = useMessageVerbs()
   const failed = outcomes.filter(({ kind }) => kind === 'FAILED')
   if (outcomes.length === 0) return null
   return (
@@ -69,16 +69,41 @@ export function Outcomes({ message }: { message: Message }) {
           <Popover.Positioner sideOffset={4} align="start" className="positioner">
             <Popover.Popup className="popover">
               <Popover.Title className="popover-title">Which agents woke, and why</Popover.Title>
-              <ul className="outcome-list">
-                {groupsOf(message, routing).map((group) => (
-                  <OutcomeLine key={group.outcomes[0].agent.id} {...group} />
-                ))}
-              </ul>
+              <OutcomeList message={message} space={space} />
             </Popover.Popup>
           </Popover.Positioner>
         </Popover.Portal>
       </Popover.Root>
     </div>
+  )
+}
+
+interface OutcomeListProps {
+  message: RoutedMessage
+  /** Null if the rule of the space is not known. */
+  space: SpaceRule | null
+  /** Also shows why an agent was woken whose reason is about what it did. */
+  withRule?: boolean
+}
+
+type RoutedMessage = Pick<Message, 'outcomes'> & Parameters<typeof ruleFor>[1]
+
+/** The outcomes of a message for all agents, each with its reason. */
+export function OutcomeList({ message, space, withRule = false }: OutcomeListProps) {
+  return (
+    <ul className="outcome-list">
+      {groupsOf(message, space).map((group) => (
+        <OutcomeLine
+          key={group.outcomes[0].agent.id}
+          {...group}
+          rule={
+            withRule && space !== null && READ.includes(group.outcomes[0].kind)
+              ? ruleFor(group.outcomes[0].agent.id, message, space)
+              : null
+          }
+        />
+      ))}
+    </ul>
   )
 }
 
@@ -88,12 +113,17 @@ interface Group {
   why: string | undefined
 }
 
+/** The outcomes that follow from the rule of the space alone. */
+const RULED: readonly Outcome['kind'][] = ['RUN', 'NOT_ROUTED']
+/** The outcomes of agents that the rule has woken, whose reason is about something else. */
+const READ: readonly Outcome['kind'][] = ['SKIPPED', 'FAILED']
+
 /** Up to three agents have a line each; more with the same outcome share one. */
-function groupsOf({ outcomes, mentions }: Message, routing: Space['routing'] | null): Group[] {
+function groupsOf(message: RoutedMessage, space: SpaceRule | null): Group[] {
+  const { outcomes } = message
   const whyOf = ({ agent, kind, reason }: Outcome) => {
-    if (reason !== null) return wordsOfReason(reason)
-    if (kind === 'RUN' && mentions.some(({ id }) => id === agent.id)) return 'This agent was mentioned.'
-    return kind === 'RUN' && routing !== null ? ROUTING_WORDS[routing] : EXPLAINED[kind]
+    if (reason !== null) return kind === 'SKIPPED' ? `Its reason: ${reason}` : wordsOfReason(reason)
+    return RULED.includes(kind) && space !== null ? ruleFor(agent.id, message, space) : EXPLAINED[kind]
   }
   const alike = Map.groupBy(outcomes, (outcome) => `${wordsOf(outcome)} ${whyOf(outcome)} ${outcome.error}`)
   return [...alike.values()].flatMap((of) =>
@@ -104,7 +134,7 @@ function groupsOf({ outcomes, mentions }: Message, routing: Space['routing'] | n
   )
 }
 
-function OutcomeLine({ outcomes, why }: Group) {
+function OutcomeLine({ outcomes, why, rule }: Group & { rule: string | null }) {
   const [outcome] = outcomes
   const { agent, error } = outcome
   const run = outcomes.length === 1 ? outcome.run : null
@@ -122,6 +152,7 @@ function OutcomeLine({ outcomes, why }: Group) {
             <strong>{outcomes.length} agents</strong> {plural(words)}
           </p>
         )}
+        {rule !== null && rule !== why && <p className="why">Why it woke: {rule}</p>}
         {why && <p className="why">{why}</p>}
         {error !== null && <p className="why bad">{error}</p>}
         {run !== null && <Link href={`/runs/${run.id}`}>Open its run</Link>}

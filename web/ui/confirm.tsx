@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react'
+import { type ReactNode, useState } from 'react'
 import type { ParleyError } from '../../client/index.ts'
 import { Dialog } from './dialog.tsx'
 import { Form } from './field.tsx'
@@ -33,5 +33,23 @@ export function Confirm({ title, open, onOpenChange, submit, isBusy, error, onCo
         {children}
       </Form>
     </Dialog>
+  )
+}
+
+interface AskFirstProps extends Omit<ConfirmProps, 'open' | 'onOpenChange' | 'onConfirm'> {
+  /** The button that opens the question. */
+  button(ask: () => void): ReactNode
+  /** `close`: to be called when the action has succeeded. */
+  onConfirm(close: () => void): void
+}
+
+/** A button whose action asks first. */
+export function AskFirst({ button, onConfirm, ...question }: AskFirstProps) {
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <>
+      {button(() => setOpen(true))}
+      <Confirm {...question} open={isOpen} onOpenChange={setOpen} onConfirm={() => onConfirm(() => setOpen(false))} />
+    </>
   )
 }

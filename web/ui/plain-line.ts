@@ -7,11 +7,16 @@ const REPLACED: readonly (readonly [RegExp, string])[] = [
   [/(^|")(?:>|[-*])\s+(?=\S)/g, '$1'],
 ]
 
+/** The quote of a message that is only a call: `Noor in "Garden": "[order: done → {…}]"`. */
+const CALL = /^([^"]*(?:"[^"]*")?: )"\[([\w.-]+): [a-z_ ]+(?: → .*)?$/is
+
 /**
  * Returns a line that quotes Markdown as plain text: without marks, and without a table, which is only readable in its own
  * lines. A quote that ends in the middle of a table keeps its closing quotation mark.
  */
 export function plainLine(line: string): string {
+  const call = CALL.exec(line)
+  if (call !== null) return `${call[1]}called ${call[2]}`
   const isQuote = line.endsWith('"')
   const table = /\|\s*:?-{2,}/.test(line) ? line.replace(TABLE, `…${isQuote ? '"' : ''}`) : line
   return REPLACED.reduce((text, [mark, by]) => text.replace(mark, by), table)

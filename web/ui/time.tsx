@@ -4,6 +4,12 @@ const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: 'long', day: 'numeric', month: 'long' })
 const DAY_AND_YEAR = new Intl.DateTimeFormat(undefined, { dateStyle: 'long' })
+const DAY_AND_TIME = new Intl.DateTimeFormat(undefined, {
+  day: 'numeric',
+  month: 'short',
+  hour: 'numeric',
+  minute: '2-digit',
+})
 const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' })
 
 /** The time of day; the tooltip shows the full date. */
@@ -23,6 +29,16 @@ export function Moment({ at }: { at: string }) {
   return (
     <time dateTime={at} title={FULL.format(date)}>
       {isToday ? CLOCK.format(date) : SHORT_DAY.format(date)}
+    </time>
+  )
+}
+
+/** The day and the time of day, for records. */
+export function DayAndTime({ at }: { at: string }) {
+  const date = new Date(at)
+  return (
+    <time dateTime={at} title={FULL.format(date)}>
+      {DAY_AND_TIME.format(date)}
     </time>
   )
 }
