@@ -103,7 +103,10 @@ const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
 
 const DecideToolCallsInput = builder.inputType('DecideToolCallsInput', {
   fields: (t) => ({
-    toolCallIds: t.idList({ required: true, description: '1 to 100. The mutation decides each call as `decideToolCall` does.' }),
+    toolCallIds: t.idList({
+      required: true,
+      description: '1 to 100. The mutation decides each call as `decideToolCall` does.',
+    }),
     approve: t.boolean({ required: true }),
     reason: t.string(),
   }),
