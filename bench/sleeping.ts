@@ -20,7 +20,7 @@ interface Resting {
 async function putToBed(url: string, count: number): Promise<void> {
   const db = await openDatabase({ url, dataDirectory: '', poolSize: 3 })
   const platform = { db, config: readConfig({}), clock: { now: () => Date.now() } } as unknown as Platform
-  const models = { check: () => null, isLocal: () => false, defaultModel: () => 'demo', lookFor: async () => {} }
+  const models = { check: () => null, isLocal: () => false, defaultModel: async () => 'demo', lookFor: async () => {} }
   const agents = createAgents(platform, { models })
   const admin = { scope: 'ADMIN' as const, id: 'acc_bench', tokenId: null, expiresAt: null }
   const input = { instructions: 'Sleep.', mind: 'PERSISTENT' as const, toolset: 'ACTIVE_SPACE' as const, model: 'demo' }

@@ -45,7 +45,7 @@ export interface Config {
   defaultModel: string
   /** Whether PARLEY_DEFAULT_MODEL is set, or a provider configured by the environment has a key. */
   hasDefaultModel: boolean
-  /** PARLEY_EMBEDDINGS: the model with which texts are searched by meaning; null: by words only. */
+  /** PARLEY_EMBEDDINGS: the embedding model for search by meaning; null if searches match words only. */
   embeddingModel: string | null
   /** Prices of models. The cost of a missing model is unknown. */
   prices: ModelPrices

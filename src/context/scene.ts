@@ -57,11 +57,11 @@ export function belongsTo({ spaces }: Pick<Scene, 'spaces'>, spaceId: string | n
 }
 
 export interface SceneLoader {
-  /** Also returns the run's label, with the labels of the scene. */
+  /** Also returns the union of the run's label and the scene's labels. */
   load(claim: Claim): Promise<{ scene: Scene; label: string[] }>
   /**
-   * Reads again everything that may have changed: the agent's spaces, its notes and its other runs. Updates `scene`; returns
-   * the run's label, with the labels of the scene.
+   * Reads again everything that may have changed: the agent's spaces, its notes and its other runs. Updates `scene`,
+   * and returns the union of the run's label and the scene's labels.
    */
   refresh(claim: Claim, scene: Scene): Promise<{ label: string[] }>
   /**

@@ -31,7 +31,7 @@ const FIRST_PAUSE_MS = 500
 
 /**
  * Makes one generation and journals it. Calls the first model whose provider is not in cooldown, and streams its output
- * to viewers. If that model fails before any output was shown, calls the next model at once. If a model is cut off that
+ * to viewers. If that model fails before any output is shown, calls the next model at once. If a model is cut off that
  * is the last one or has already shown output, calls the same model again, which continues the message that it had
  * begun. Publishes the calls that failed validation.
  */

@@ -105,7 +105,7 @@ export function createSendingPush(platform: Platform, { http, pushKeys, tokens }
       if (result !== 'later') return
       const afterSeconds = retrySecondsOf(push.refusals)
       if (afterSeconds === null)
-        return logger.warn(about, 'a push service refused a message too often; dropping the message')
+        return logger.warn(about, 'a push service has refused a message too many times; dropping the message')
       const again = { ...push, refusals: push.refusals + 1 }
       const at = new Date(clock.now() + afterSeconds * 1000)
       const key = `${push.noticeId}:${push.subscriptionId}`

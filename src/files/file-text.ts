@@ -30,7 +30,8 @@ const waiting: (() => void)[] = []
 
 /**
  * Returns the beginning of the text of a plain-text or PDF file. Null if it has none, cannot be parsed in time,
- * or too many files wait. With a signal, in the background: uploads go first, and an abort ends the parsing.
+ * or too many files wait. If `background` is given, uploads are parsed first, and aborting that signal ends the
+ * parsing.
  */
 export async function textOfFile(at: string, mediaType: string, background?: AbortSignal): Promise<string | null> {
   const text = mediaType === 'text/plain' ? await plainText(at) : await pdfText(at, mediaType, background)

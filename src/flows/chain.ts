@@ -308,8 +308,8 @@ async function noteLimit(
 }
 
 /**
- * Returns the last finished message of a run in a space. With a thread, considers only that thread; with null, only
- * messages outside of threads.
+ * Returns the last finished message of a run in a space. If `threadRootId` is given, considers only that thread; if it
+ * is null, only messages outside of threads.
  */
 function lastWordOf(
   tx: Tx,

@@ -91,7 +91,7 @@ AgentInternals.implement({
   fields: (t) => ({
     instructions: t.string({ resolve: async (parent, _, context) => (await agentOf(parent, context)).instructions }),
     fallbackModels: t.stringList({
-      description: "Models to try, in order, when a model's provider fails before any output was shown.",
+      description: "Models to try, in order, when a model's provider fails before any output is shown.",
       resolve: async (parent, _, context) => (await agentOf(parent, context)).fallbackModels,
     }),
     modelSettings: t.field({

@@ -86,7 +86,7 @@ builder.mutationFields((t) => ({
   }),
   deleteGoals: t.field({
     type: changedAgentPayload('DeleteGoalsPayload'),
-    description: 'For admins. Deletes goals of an agent.',
+    description: "For admins. Deletes some of an agent's goals.",
     errors: DELETING,
     args: { input: t.arg({ type: DeleteGoalsInput, required: true }) },
     async resolve(_, { input }, context) {

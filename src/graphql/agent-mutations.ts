@@ -138,7 +138,7 @@ type InputFields = Parameters<Parameters<typeof builder.inputType>[1]['fields']>
 
 const fallbackModels = (t: InputFields) =>
   t.stringList({
-    description: "Models to try, in order, when a model's provider fails before any output was shown.",
+    description: "Models to try, in order, when a model's provider fails before any output is shown.",
   })
 
 const modelSettings = (t: InputFields) =>

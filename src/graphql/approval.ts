@@ -103,7 +103,10 @@ const DecideToolCallInput = builder.inputType('DecideToolCallInput', {
 
 const DecideToolCallsInput = builder.inputType('DecideToolCallsInput', {
   fields: (t) => ({
-    toolCallIds: t.idList({ required: true, description: '1 to 100. Each call is decided as with `decideToolCall`.' }),
+    toolCallIds: t.idList({
+      required: true,
+      description: '1 to 100. The mutation decides each call as `decideToolCall` does.',
+    }),
     approve: t.boolean({ required: true }),
     reason: t.string(),
   }),
@@ -223,7 +226,7 @@ builder.mutationFields((t) => ({
       types: [ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: somebody else has claimed the call, or the call no longer waits. LimitExceededError: the call was claimed and released too often; it can still be answered.',
+          'ConflictError: somebody else has claimed the call, or the call no longer waits. LimitExceededError: the call has been claimed and released too many times; answer it without claiming it.',
       },
     },
     args: { input: t.arg({ type: ClaimToolCallInput, required: true }) },

@@ -63,7 +63,7 @@ builder.mutationField('rerunStep', (t) =>
       types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
       union: {
         description:
-          'For admins. BadInputError: the run has no such step. ConflictError: the run has not ended or is a think cycle, its journal has passed its retention, its agent was deleted or has left the space.',
+          'For admins. BadInputError: the run has no such step. ConflictError: the run has not ended or is a think cycle, its journal was deleted by retention, or its agent was deleted or has left the space.',
       },
     },
     args: { input: t.arg({ type: RerunStepInput, required: true }) },

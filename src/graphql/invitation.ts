@@ -8,7 +8,7 @@ import { Human, Invitation, Node, Space } from './refs.ts'
 
 Invitation.implement({
   description:
-    'An invitation that nobody has used yet, and that has not expired: by `createInvitation`, whose link an admin passes on, or by `invite`, whose link is emailed. The link itself cannot be read again.',
+    'An invitation that has not been used and has not expired. It was created by `createInvitation`, which returns a link for an admin to pass on, or by `invite`, which emails the link. The link itself cannot be read again.',
   interfaces: [Node],
   fields: (t) => ({
     human: t.field({
@@ -19,7 +19,7 @@ Invitation.implement({
     }),
     email: t.exposeString('email', {
       nullable: true,
-      description: 'The address to which the link is emailed. Null for a link of `createInvitation`.',
+      description: 'The address to which the link is emailed. Null for a link that `createInvitation` returned.',
     }),
     spaces: t.field({
       type: [Space],

@@ -48,7 +48,7 @@ builder.objectFields(Message, (t) => ({
   deletedAt: t.expose('deletedAt', {
     type: 'DateTime',
     nullable: true,
-    description: 'When the message was deleted. Since then it has no content.',
+    description: 'When the message was deleted, and its content with it.',
   }),
   versions: t.field({
     type: [MessageVersion],
@@ -59,7 +59,7 @@ builder.objectFields(Message, (t) => ({
   }),
   staleRuns: t.field({
     type: [Run],
-    description: 'Runs that read an older version than the current one and that the viewer may see; at most 100.',
+    description: 'Runs that read an earlier version, as far as the viewer may see them; at most 100.',
     complexity: { field: 10, multiplier: 3 },
     async resolve({ id, editedAt }, _, { loaders }) {
       const runs = editedAt === null ? [] : await loaders.staleRuns.load(id)

@@ -8,7 +8,7 @@ import type * as shapes from './shapes.ts'
 
 const NotifyLevelType = builder.enumType('NotifyLevel', {
   description:
-    'Which messages of a space a member is notified of. Every member is notified of decisions that wait for them.',
+    'Which messages in a space a member is notified of. Every member is notified of decisions that wait for them.',
   values: {
     ALL: { description: 'Every message.' },
     MENTIONS: { description: 'Messages that mention the member, and failed runs that worked on behalf of the member.' },

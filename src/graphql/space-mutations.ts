@@ -86,7 +86,7 @@ builder.mutationFields((t) => ({
       types: [ForbiddenError, NotFoundError],
       union: {
         description:
-          'Allowed for admins and for the last human in the space. Subscriptions to the space end with NOT_FOUND, and every agent forgets the space as with `forgetSpace`.',
+          'Allowed for admins and for the last human in the space. Subscriptions to the space end with NOT_FOUND, and every agent forgets the space (see `forgetSpace`).',
       },
     },
     args: { input: t.arg({ type: DeleteSpaceInput, required: true }) },

@@ -109,7 +109,7 @@ ToolCall.implement({
       type: [File],
       complexity: { field: 1, multiplier: 1 },
       description:
-        'The files that the tool has returned, at most 20: images and other binary content of MCP and HTTP tools. Empty for viewers who may not read `output`.',
+        'The files that the tool has returned, at most 20: images and other binary content from MCP and HTTP tools. Empty for viewers who may not read `output`.',
       resolve: async (call, _, context) =>
         (await outOf(call, () => context.loaders.visible.filesOfCalls.load(call.id), context)) ?? [],
     }),

@@ -51,7 +51,7 @@ const OpenApiTool = builder.objectRef<shapes.OpenApiTool>('OpenApiTool').impleme
     description: t.exposeString('description'),
     url: t.exposeString('url', {
       description:
-        'The URL of the operation. The URL may name inputs: `{id}` in the path, `{?limit,tags*}` in the query.',
+        'The URL of the operation. The URL may contain placeholders for inputs: `{id}` in the path, `{?limit,tags*}` in the query.',
     }),
     method: t.exposeString('method', {
       description:
@@ -89,7 +89,7 @@ builder.mutationFields((t) => ({
   connectMcpServer: t.field({
     type: ConnectMcpServerPayload,
     description:
-      'For admins. Lists the tools of an MCP server, without changing an agent. If the agent already has the server at this URL, the list is stored as after a run.',
+      'For admins. Lists the tools of an MCP server, without changing an agent. If the agent already has the server at this URL, the list is stored, as it is when a run lists the tools.',
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ConnectMcpServerInput, required: true }) },
     resolve(_, { input }, context) {
@@ -102,7 +102,7 @@ builder.mutationFields((t) => ({
   }),
   readOpenApi: t.field({
     type: ReadOpenApiPayload,
-    description: 'For admins. Reads the operations of an OpenAPI document as HTTP tools.',
+    description: 'For admins. Converts the operations of an OpenAPI document to HTTP tools.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: ReadOpenApiInput, required: true }) },
     async resolve(_, { input }, { domain, viewer }) {

@@ -41,7 +41,8 @@ const UsageRow = builder.objectRef<shapes.UsageRow>('UsageRow').implement({
     }),
     runs: t.exposeInt('runs'),
     skippedCycles: t.exposeInt('skippedCycles', {
-      description: 'Think cycles that only skipped. Their tokens and cost are included; `runs` does not count them.',
+      description:
+        'Think cycles that skipped and did nothing else. Their tokens and cost are included; `runs` does not count them.',
     }),
     inputTokens: t.exposeFloat('inputTokens'),
     cachedInputTokens: t.exposeFloat('cachedInputTokens'),

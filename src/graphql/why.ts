@@ -13,7 +13,7 @@ function descriptionOf(kind: (typeof WHY_KINDS)[number]): { description?: string
     return {
       description: 'Something the viewer may not see: no id and no `at`. Adjacent hidden steps are combined into one.',
     }
-  return kind === 'ERASED' ? { description: 'Something that was erased or has passed its retention.' } : {}
+  return kind === 'ERASED' ? { description: 'Something that was erased, or deleted by retention.' } : {}
 }
 
 const WhyStep = builder.objectRef<Step>('WhyStep').implement({

@@ -35,8 +35,8 @@ const SENTINEL_PARAMETERS = ['name', 'sentinel_username', 'sentinel_password']
  * - `redis://user:password@a:7000,b:7001` for a cluster
  * - `redis+sentinel://user:password@a:26379,b:26379/0?name=mymaster&sentinel_username=…&sentinel_password=…`
  *
- * `rediss` (`rediss+sentinel`) stands for TLS, and `valkey` for `redis`. @throws Error with advice on what to write,
- * without a secret
+ * `rediss` and `rediss+sentinel` use TLS; `valkey` is an alias for `redis`.
+ * @throws Error that shows the supported forms and contains no secrets
  */
 export function parseRedisUrl(url: string): RedisTarget {
   const { scheme = '', user, hosts = '', path = '', query = '' } = SHAPE.exec(url)?.groups ?? {}

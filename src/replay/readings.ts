@@ -118,7 +118,7 @@ export function wasStreamed(
   return isFirst || Date.parse(createdAt) < Date.parse(call.createdAt)
 }
 
-/** The calls that have posted, or show in, a message. */
+/** Returns the calls that posted the message or appear in it. */
 export function callsIn({ calls }: Recording, { id, runId, runPostKey }: Recorded<Message>): Recorded<ToolCall>[] {
   return calls.filter(
     (call) =>

@@ -1,7 +1,7 @@
 /** The kinds of notices. */
 export type NoticeKind = 'DECISION_WAITING' | 'MENTION' | 'MESSAGE' | 'RUN_FAILED'
 
-/** The messages of a space of which a member is notified. */
+/** Which messages in a space a member is notified of. */
 export type NotifyLevel = 'ALL' | 'MENTIONS' | 'NOTHING'
 
 /** An event of which people may be notified. */

@@ -21,7 +21,7 @@ export interface QueryVector {
   distanceSql(vector: Prisma.Sql): Prisma.Sql
 }
 
-/** The maximum time that a search waits for the provider. After this time, the search finds texts by words only. */
+/** The maximum time that a search waits for the provider. After this time, the search matches words only. */
 const TIMEOUT_MS = 3000
 /** After a failure of the provider, searches do not call the provider for this time. */
 const REST_MS = 5000

@@ -7,7 +7,7 @@ import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from 
 /** Parameters of waiting for the first message in a space that matches one of the conditions. */
 export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions'> {
   /**
-   * The message for which the agent awaits a reply; absent if that message is not in a thread and does not start
+   * The message to which the agent awaits a reply; absent if that message is not in a thread and does not start
    * one.
    */
   asking?: SearchedWait['asking']

@@ -31,7 +31,7 @@ export type UnderWay = Map<string, number>
 export interface SearchedWait {
   spaceId: string
   /**
-   * The message for which the agent awaits a reply. Replies are expected in its thread, or in the thread that it
+   * The message to which the agent awaits a reply. Replies are expected in its thread, or in the thread that it
    * starts.
    */
   asking: AskingMessage

@@ -94,10 +94,7 @@ const FUSION = 60
 const MOST_OF_FILE = 100_000
 /** The time limit of one statement, on PostgreSQL. */
 const TIMEOUT_MS = 5_000
-/**
- * The time limit of a statement that also compares by meaning. After this time, the search finds texts by words
- * only.
- */
+/** The time limit of a statement that also compares vectors. After this time, the search matches words only. */
 const NEAR_TIMEOUT_MS = 2_500
 /** The maximum number of concurrent searches in one process, because other work needs database connections too. */
 const AT_ONCE = 2
@@ -127,9 +124,9 @@ export function createSearch(
   const turns = createFairTurns({ places: () => Math.max(1, Math.min(AT_ONCE, config.databaseConnections - 1)) })
 
   /**
-   * Executes the statement for the query's terms. Returns no hits if the query has no words. If a first page takes
-   * too long, repeats the search by words only.
-   * @throws BadInputError if the search by words takes too long as well
+   * Executes the statement for the query's terms. Returns no hits if the query has no words. If comparing vectors
+   * for a first page takes too long, repeats the search and matches words only.
+   * @throws BadInputError if the search for words takes too long as well
    */
   async function execute<Found extends object>(
     pieces: readonly QueryPiece[],
@@ -162,7 +159,7 @@ export function createSearch(
   }
 
   /**
-   * Returns the vector for a page; null if the search is by words only.
+   * Returns the vector for a page; null if the search matches words only.
    * @throws BadInputError if the first page used a vector that is not available now
    */
   async function vectorForPage(filter: SearchFilter, pieces: readonly QueryPiece[], place: Place | null) {
@@ -277,7 +274,7 @@ interface Reach {
 
 interface PageOf {
   isBest: boolean
-  /** The vector of the query; null for a search by words only. `upTo`: as in `Place`; null for the first page. */
+  /** The vector of the query; null for a search that matches words only. `upTo`: as in `Place`; null for the first page. */
   near: { vector: QueryVector; upTo: string | null } | null
   place: Place | null
   size: number

@@ -160,14 +160,14 @@ export interface RemoteCall {
   model: string
   /** The URL of the agent. */
   url: string
-  /**
-   * The space and thread whose messages belong to the same conversation with the agent; null if the message belongs
-   * to none.
-   */
+  /** The space and thread of the conversation with the remote agent; null if the call is not part of a conversation. */
   place: string | null
   messageId: string
   contextId: string | null
-  /** The task whose question the message answers; null if it answers none; absent in calls of earlier versions. */
+  /**
+   * The task whose question the message answers; null if it does not answer a question; absent in calls of earlier
+   * versions.
+   */
   continues?: string | null
   /** The task that was started or continued; null until the other server has returned its id. */
   taskId: string | null

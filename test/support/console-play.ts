@@ -19,8 +19,8 @@ export interface ConsolePlay {
 }
 
 /**
- * Starts a server and a browser for the tests of a `describe`, and ends them. After each test no page may have
- * errors or requests to other hosts, except pages that `mayComplain` because a refusal is expected.
+ * Starts a server and a browser for the tests of a `describe`, and ends them. After each test, fails if a page logged
+ * errors or sent requests to other hosts, unless it was opened with `mayComplain` because the test expects a refusal.
  */
 export function playConsole(take: (parley: TestServer) => void): ConsolePlay {
   let parley: TestServer

@@ -47,7 +47,7 @@ export const TOOLS = {
   read_messages: {
     title: 'Read messages',
     description:
-      'Reads messages of a space, oldest first: the newest ones, or those before or after a message. `streamCursor` is the position up to which the answer contains everything; every other interface of the server continues from it.',
+      'Reads a page of messages in a space: the newest ones, or those before or after a given message. The page is sorted oldest first. `streamCursor` is the position up to which the result is complete; you can resume from it through any other interface of the server.',
     input: z.strictObject({
       spaceId: id('The id of a space from `list_spaces`.'),
       limit: page(100, 50),

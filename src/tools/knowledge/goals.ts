@@ -9,7 +9,7 @@ export const setGoals = defineTool({
   names: { snake: 'set_goals', camel: 'setGoals' },
   create: ({ parts: { goals } }) => ({
     description:
-      'Set goals that you pursue over many runs: each of your runs sees the active ones under YOUR GOALS. Without an id a goal is added; with the id of one of yours, what you give of it is changed, for instance its status when you are done.',
+      'Set goals that you pursue over many runs: each of your runs sees the active ones under YOUR GOALS. Without an id, a goal is added. With the id of one of your goals, only the fields that you give are changed, for instance the status when you are done.',
     inputSchema: {
       type: 'object',
       properties: {
@@ -19,7 +19,7 @@ export const setGoals = defineTool({
           items: {
             type: 'object',
             properties: {
-              id: { type: 'string', description: 'Id of a goal of yours to change. Omit to add one.' },
+              id: { type: 'string', description: 'Id of the goal to change, one of YOUR GOALS. Omit to add a goal.' },
               description: { type: 'string', description: 'The goal to reach. Required for a new goal.' },
               status: {
                 type: 'string',
@@ -57,7 +57,7 @@ export const deleteGoals = defineTool({
   names: { snake: 'delete_goals', camel: 'deleteGoals' },
   create: ({ parts: { goals } }) => ({
     description:
-      'Remove goals of yours, by their ids, that were created by mistake. Keep goals that you reached or gave up: set their status instead.',
+      'Remove goals that you set by mistake, by id. Keep goals that you reached or gave up: set their status instead.',
     inputSchema: {
       type: 'object',
       properties: { ids: { type: 'array', minItems: 1, items: { type: 'string' }, description: 'Ids of YOUR GOALS.' } },

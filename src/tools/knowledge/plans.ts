@@ -49,7 +49,7 @@ export const getPlans = defineTool({
 export const deletePlans = defineTool({
   names: { snake: 'delete_plans', camel: 'deletePlans' },
   create: ({ parts: { plans } }) => ({
-    description: 'Remove plans of yours, by their names or ids: they will not wake you again.',
+    description: 'Remove some of your plans, by name or id. They will not wake you again.',
     inputSchema: {
       type: 'object',
       properties: {

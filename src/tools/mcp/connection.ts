@@ -19,7 +19,7 @@ export interface McpCallOptions {
   callId: string
   timeoutMs: number
   signal: AbortSignal
-  /** Called with the last access token if the server accepted none. */
+  /** Called if the server rejects the request as unauthorized, with the last access token that it rejected. */
   refused?(accessToken: string): void
 }
 

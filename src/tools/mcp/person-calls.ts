@@ -84,8 +84,8 @@ export function createPersonCalls(
       const key = keyOf(server, humanId)
       const token = await oauth.accessTokenOf(key)
       if (token === null) throw notConnected(server)
-      // The token to discard if the server accepts none. The call may have refreshed the tokens, so it may differ from
-      // `token`.
+      // The token to discard if the server rejects the call as unauthorized. The call may have refreshed the tokens, so it
+      // may differ from `token`.
       let refused = token
       const outcome = await mcp.call(accessTo(server, { secretBox, oauth, humanId }), toolName, input, {
         ...use,

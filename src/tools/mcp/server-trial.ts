@@ -40,8 +40,8 @@ export interface ConnectedMcpServer {
 /** Tests the connection to an MCP server before or after it is given to an agent. */
 export interface ServerTrial {
   /**
-   * Admins only: lists all tools of a server, including those that the agent may not use. Stores the list of a stored
-   * server, as after a run has listed it.
+   * Admins only: lists all tools of a server, including those that the agent may not use. If the agent already has the
+   * server, stores the list, as a run does.
    * @throws ForbiddenError, BadInputError with the field at fault, NotFoundError
    */
   connectMcpServer(viewer: Viewer, input: ConnectMcpServerInput): Promise<ConnectedMcpServer>

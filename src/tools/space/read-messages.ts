@@ -39,8 +39,8 @@ export function learnedFrom(
 }
 
 /**
- * Reads messages of a space, oldest first. In the active space it pages backwards, and offsets count from the newest
- * message at entry, so that new messages do not shift them. In a named space it reads the last messages.
+ * Reads messages in a space, oldest first. In the active space it pages backwards, and offsets count from the newest
+ * message at entry, so that new messages do not shift them. In a named space it reads the latest messages.
  */
 export const readMessages = defineTool({
   names: { snake: 'read_messages', camel: 'readSpaceMessages' },
@@ -117,7 +117,7 @@ const IN_ACTIVE_SPACE = {
 
 const IN_NAMED_SPACE = {
   description:
-    'Read the last messages of a space that you belong to, oldest first. Do this before you post there, so that you know the current topic.',
+    'Read the latest messages in a space that you belong to, oldest first. Do this before you post there, so that you know the current topic.',
   inputSchema: {
     type: 'object',
     properties: {

@@ -8,8 +8,8 @@ const RESPONSIVE_WITHIN_MS = 10_000
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 /**
- * Opens the shared space in the console as the honest member and checks that it renders. With a marker, posts that
- * text and waits until it appears. Returns the faults.
+ * Opens the shared space in the console as the honest member and checks that it renders. If `marker` is given, posts
+ * that text and waits until it appears. Returns the faults.
  */
 export async function checkConsole({ origin, honest, spaces }: AttackWorld, marker: string | null): Promise<string[]> {
   // A separate browser: a page that hangs would keep running during the next check and use a core.
