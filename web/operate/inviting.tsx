@@ -48,7 +48,7 @@ export function GivenInvitation({ given }: { given: Given | null }) {
     return <Secret label={`Link for ${given.name}: signs in once`} value={given.url} isOnce until={given.expiresAt} />
   return (
     <p role="status">
-      {given !== null && `The invitation is being sent to ${given.email}. Its link works once, for 7 days.`}
+      {given !== null && `The invitation is being sent to ${given.email}. Its link can be used once, within 7 days.`}
     </p>
   )
 }

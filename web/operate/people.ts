@@ -28,7 +28,7 @@ const ORDER_TOOL = {
         type: 'number',
         minimum: 0,
         title: 'Price in euros',
-        description: 'The sum in euros. A roll of 10 m × 2 m costs 11.90.',
+        description: 'The total price in euros. A roll of 10 m × 2 m costs 11.90.',
       },
     },
     required: ['item', 'quantity', 'price'],

@@ -131,7 +131,7 @@ function Question({ described, isSignedIn, isBusy, onUse }: QuestionProps) {
   if (purpose === 'CONFIRM')
     return (
       <>
-        <p>You can sign in with this address and get notifications there.</p>
+        <p>After you confirm, you can sign in with this address, and notifications are sent to it.</p>
         <Answer isBusy={isBusy} onUse={onUse}>
           Confirm the address
         </Answer>

@@ -91,8 +91,8 @@ function NewSpaceForm({ person = null, onDone, onMade }: FormProps) {
       onToggle={toggle}
       none={
         mayInvite
-          ? 'You cannot see any other people yet. Create the space, and invite them by email from its details.'
-          : 'You cannot see any other people yet. Create the space, and send a join link from its details to people who have an account.'
+          ? 'There is nobody to choose yet. Create the space, then invite people by email from its details.'
+          : 'There is nobody to choose yet. Create the space, then send a join link from its details to people who already have an account.'
       }
     />
   )
