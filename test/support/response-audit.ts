@@ -129,6 +129,8 @@ const TEXTS: Record<string, TextLimit> = {
   'Invitation.email': ['src/lib/email.ts', 'LONGEST_ADDRESS'],
   'InvitePayload.email': ['src/lib/email.ts', 'LONGEST_ADDRESS'],
   'JoinLink.url': 'counted',
+  'JoinableSpace.inviterName': NAME,
+  'JoinableSpace.name': NAME,
   'Session.device': 100,
   'Run.error': 'counted',
   'RunInternals.hint': 600,
