@@ -78,7 +78,7 @@ describe.skipIf(!hasBrowser)('a team moves in', () => {
     await admin.getByLabel('Token').fill(await parley.tokenOf(parley.admin))
     await admin.getByRole('button', { name: 'Sign in', exact: true }).click()
     await admin.getByRole('button', { name: 'New space' }).click(PATIENCE)
-    await admin.getByText('Create the space, and invite them by email from its details.').waitFor(PATIENCE)
+    await admin.getByText('Create the space, then invite people by email from its details.').waitFor(PATIENCE)
     await admin.keyboard.press('Escape')
     await admin.getByRole('button', { name: 'Add person' }).click(PATIENCE)
     const dialog = admin.getByRole('dialog', { name: 'Add person' })
