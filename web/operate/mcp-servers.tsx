@@ -1,5 +1,5 @@
 import { useRef, useState } from 'react'
-import { payloadOf } from '../../client/index.ts'
+import { ParleyError, payloadOf } from '../../client/index.ts'
 import type { ConsoleConnectMcpServerMutation, ConsoleMcpServerFragment } from '../../generated/graphql.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
@@ -7,7 +7,6 @@ import { Button, IconButton } from '../ui/button.tsx'
 import { Confirm } from '../ui/confirm.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
-import { Refused } from '../ui/notice.tsx'
 import { HeaderFields, headersIn } from './header-fields.tsx'
 import { policyInputOf } from './policy-input.ts'
 import { ToolNameField } from './tool-name-field.tsx'
@@ -163,7 +162,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
         label="MCP server"
         submit="Save"
         isBusy={false}
-        error={null}
+        error={connect.error ?? confirm.error ?? refusalOf(connected)}
         onSubmit={(values) =>
           onSave({ ...(server === null ? {} : inputOf(server)), ...serverIn(values, server, tools) })
         }
@@ -205,12 +204,6 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           </Button>
           <span className="hint">Lists the tools of the server. Nothing is saved yet.</span>
         </div>
-        <Refused error={connect.error ?? confirm.error} />
-        {connected !== null && connected.error !== null && (
-          <p role="alert" className="refused">
-            {connected.error} Check the URL and the headers, then connect again.
-          </p>
-        )}
         {connected?.authorizationUrl != null && (
           <p role="status">
             The server requires authorization.{' '}
@@ -285,6 +278,12 @@ function ToolSwitches({ tools, server }: { tools: Listed; server: Server | null 
     </fieldset>
   )
 }
+
+/** Why the server could not be connected, from its answer. */
+const refusalOf = (connected: Connected | null) =>
+  connected?.error == null
+    ? null
+    : new ParleyError(`${connected.error} Check the URL and the headers, then connect again.`, 'NETWORK')
 
 const asksFor = (server: Server | null, tool: string) =>
   server !== null && server.approval !== null && (server.approvalTools?.includes(tool) ?? true)
