@@ -161,15 +161,20 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
             ['PERSISTENT', 'Persistent: one train of thought over all its spaces, with an inbox'],
           ]}
         />
-        <SelectField
-          label="Toolset"
-          name="toolset"
-          hint="Cannot be changed later. If in doubt: active space."
-          options={[
-            ['ACTIVE_SPACE', 'Active space: the agent works in one space at a time'],
-            ['SPACE_TOOLS', 'Space tools: the agent names a space in each call'],
-          ]}
-        />
+        <details className="fold">
+          <summary>Advanced</summary>
+          <div className="form">
+            <SelectField
+              label="Toolset"
+              name="toolset"
+              hint="Cannot be changed later. If in doubt: active space."
+              options={[
+                ['ACTIVE_SPACE', 'Active space: the agent works in one space at a time'],
+                ['SPACE_TOOLS', 'Space tools: the agent names a space in each call'],
+              ]}
+            />
+          </div>
+        </details>
       </Form>
     </Dialog>
   )
