@@ -125,8 +125,8 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
     <Dialog title="New agent" open={open} onOpenChange={onOpenChange}>
       <Form label="New agent" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
         <p className="hint">
-          An agent answers in the spaces that it is a member of. After you create it, add it to a space in the details
-          of that space, or try it out on its own page under Settings.
+          An agent answers in the spaces that it is a member of. After you create it, add it to a space on its own page,
+          or try it out there under Settings.
         </p>
         <TextField
           label="Name"
