@@ -185,9 +185,9 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const { page, violations } = await openAs(parley.admin, `/agents/${agent.id}/mind`)
     const part = (name: string) =>
       page.locator('section').filter({ has: page.getByRole('heading', { name, exact: true }) })
-    const [inbox, thoughts, goals] = [part('Inbox'), part('Consciousness'), part('Goals')]
+    const [inbox, thoughts, goals] = [part('Inbox'), part('Earlier thoughts'), part('Goals')]
     await inbox.getByText('Rain tomorrow.').waitFor(PATIENCE)
-    await thoughts.getByText('1 cycle, about').waitFor(PATIENCE)
+    await thoughts.getByText('1 run, about').waitFor(PATIENCE)
     await thoughts
       .getByText('I have covered them.')
       .first()
@@ -208,8 +208,8 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await confirm('Remove this event?', 'Remove')
     await inbox.getByText('Empty: every event was processed.').waitFor(PATIENCE)
     await thoughts.getByRole('button', { name: 'Reset' }).click()
-    await confirm('Reset the consciousness?', 'Reset')
-    await thoughts.getByText('0 cycles, about').waitFor(PATIENCE)
+    await confirm('Reset the earlier thoughts?', 'Reset')
+    await thoughts.getByText('0 runs, about').waitFor(PATIENCE)
     expect(await thinking.runsOf(agent)).toHaveLength(1)
   }, 90_000)
 
