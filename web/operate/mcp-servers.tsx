@@ -17,15 +17,25 @@ type Server = ConsoleMcpServerFragment
 interface McpServersProps {
   agentId: string
   servers: readonly Server[]
-  onSave(servers: object[]): void
+  /** `onSaved` is called when the servers are saved. */
+  onSave(servers: object[], onSaved?: () => void): void
 }
 
 /** The agent's Model Context Protocol servers. */
 export function McpServers({ agentId, servers, onSave }: McpServersProps) {
+  const { connection } = useSession()
   const [isMaking, setMaking] = useState(false)
   /** The name of the server, because connecting refetches the servers. */
   const [editedName, setEditedName] = useState<string | null>(null)
   const edited = servers.find(({ name }) => name === editedName) ?? null
+  const [trial, setTrial] = useState<{ name: string | null; connected: Connected | null } | null>(null)
+  const connect = useDo(async ({ name, url, oauth }: Saved) => {
+    setTrial({ name, connected: null })
+    const made = await connection.ask(CONNECT_MCP_SERVER, {
+      input: { server: { name: name ?? '', url, oauth }, agentId },
+    })
+    setTrial({ name, connected: payloadOf(made.connectMcpServer, 'ConnectMcpServerPayload') })
+  })
   const othersThan = (name: string | null) => servers.filter((one) => one.name !== name).map(inputOf)
   const close = () => {
     setMaking(false)
@@ -51,7 +61,11 @@ export function McpServers({ agentId, servers, onSave }: McpServersProps) {
           <ServerRow
             key={server.name}
             server={server}
-            onEdit={() => setEditedName(server.name)}
+            trial={trial?.name === server.name ? { connected: trial.connected, error: connect.error } : null}
+            onEdit={() => {
+              setTrial(null)
+              setEditedName(server.name)
+            }}
             onRemove={() => onSave(othersThan(server.name))}
           />
         ))}
@@ -66,7 +80,8 @@ export function McpServers({ agentId, servers, onSave }: McpServersProps) {
           server={edited}
           onSave={(server) => {
             close()
-            onSave([...othersThan(editedName), server])
+            // With OAuth, an admin has to authorize Parley first.
+            onSave([...othersThan(editedName), server], () => server.oauth === 'NONE' && connect.start(server))
           }}
         />
       </Dialog>
@@ -74,16 +89,24 @@ export function McpServers({ agentId, servers, onSave }: McpServersProps) {
   )
 }
 
+/** The attempt to connect to a server after it was saved. */
+interface Trial {
+  connected: Connected | null
+  error: ParleyError | null
+}
+
 interface ServerRowProps {
   server: Server
+  trial: Trial | null
   onEdit(): void
   onRemove(): void
 }
 
-function ServerRow({ server, onEdit, onRemove }: ServerRowProps) {
+function ServerRow({ server, trial, onEdit, onRemove }: ServerRowProps) {
   const { name, url, allowedTools, tools, problems } = server
   const [isRemoving, setRemoving] = useState(false)
   const waiting = tools.filter(({ confirmed }) => !confirmed).length
+  const failure = trial?.error?.message ?? trial?.connected?.error ?? null
   return (
     <li className="tool-row">
       <div className="grow">
@@ -91,6 +114,11 @@ function ServerRow({ server, onEdit, onRemove }: ServerRowProps) {
         <p className="note">
           {allowedTools === null ? 'All tools' : allowedTools.length === 0 ? 'No tools' : allowedTools.join(', ')}
           {waiting > 0 && ` · ${waiting} new or changed: connect to look at ${waiting === 1 ? 'it' : 'them'}`}
+        </p>
+        <p role="status" className={failure === null ? 'note' : 'note bad'}>
+          {failure !== null
+            ? `Could not connect: ${failure}`
+            : trial !== null && (trial.connected === null ? 'Connecting…' : wordsOfTools(trial.connected.tools ?? []))}
         </p>
         {problems.map(({ toolName, reason }) => (
           <p key={toolName} className="note">
@@ -124,6 +152,8 @@ function inputOf({ approval, headerNames: _, tools: __, problems: ___, authorize
 type Connected = Extract<ConsoleConnectMcpServerMutation['connectMcpServer'], { __typename: 'ConnectMcpServerPayload' }>
 type Listed = NonNullable<Connected['tools']>
 
+const wordsOfTools = ({ length }: Listed) => `Connected: ${length} ${length === 1 ? 'tool' : 'tools'}.`
+
 const AUTHORIZATIONS = [
   ['NONE', 'With headers, or none'],
   ['SERVER', 'OAuth: one token for the server'],
@@ -133,7 +163,7 @@ const AUTHORIZATIONS = [
 interface ServerFormProps {
   agentId: string
   server: Server | null
-  onSave(server: object): void
+  onSave(server: Saved): void
 }
 
 function ServerForm({ agentId, server, onSave }: ServerFormProps) {
@@ -215,7 +245,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
         )}
         {connected?.tools != null && (
           <p role="status" className="hint">
-            Connected: {connected.tools.length} tools.
+            {wordsOfTools(connected.tools)}
           </p>
         )}
         {changed.length > 0 && server !== null && connected !== null && (
@@ -293,6 +323,8 @@ function addressIn(values: FormData) {
   const [oauth] = AUTHORIZATIONS.find(([value]) => value === values.get('oauth')) ?? AUTHORIZATIONS[0]
   return { url: textIn(values, 'url') ?? '', oauth, ...(headers === undefined ? {} : { headers }) }
 }
+
+type Saved = ReturnType<typeof serverIn>
 
 /** Returns the server of the form. While its tools are not known, the choices about its tools stay. */
 function serverIn(values: FormData, server: Server | null, tools: Listed) {
