@@ -74,7 +74,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
       { address: `/agents/${agent.id}/settings`, shows: (page) => page.getByLabel('Instructions') },
       { address: `/agents/${agent.id}/tools`, shows: (page) => page.getByRole('button', { name: 'Remove order' }) },
       { address: `/agents/${agent.id}/versions`, shows: anywhere('Version 1') },
-      { address: `/agents/${mind.id}/mind`, shows: anywhere('Consciousness') },
+      { address: `/agents/${mind.id}/mind`, shows: anywhere('Earlier thoughts') },
       { address: `/agents/${agent.id}/mind`, shows: anywhere('This agent is stateless') },
       { address: `/agents/${agent.id}/plans`, shows: anywhere('No plans yet') },
       { address: `/agents/${agent.id}/wake`, shows: anywhere('Trigger the agent') },

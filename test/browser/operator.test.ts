@@ -102,7 +102,8 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await operator.page.locator('#prompt-2').waitFor(PATIENCE)
   }, 90_000)
 
-  test('an agent is created, changed, given a tool and a memory, and triggered', async () => {
+  test('an agent is created, added to a space, changed, given a tool and a memory, and triggered', async () => {
+    const garden = await parley.space(await parley.human('Ada'), [], { name: 'Garden' })
     const { page, violations } = await openAs(parley.admin, '/agents')
     await page.getByRole('button', { name: 'New agent' }).click(PATIENCE)
     const fields = page.getByRole('form', { name: 'New agent' })
@@ -112,6 +113,13 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await fields.getByLabel('Memory').selectOption('PERSISTENT')
     await fields.getByRole('button', { name: 'Create' }).click()
     await page.getByRole('heading', { name: 'Noor' }).waitFor(PATIENCE)
+    await page.getByText('In none of your spaces.').waitFor(PATIENCE)
+    await page.getByRole('button', { name: 'Add to a space' }).click(PATIENCE)
+    const adding = page.getByRole('dialog', { name: 'Add Noor to a space' })
+    await adding.getByLabel('Space', { exact: true }).selectOption(garden.id)
+    expect(await violations()).toEqual([])
+    await adding.getByRole('button', { name: 'Add', exact: true }).click()
+    await page.locator('.agent-spaces').getByRole('link', { name: garden.name }).waitFor(PATIENCE)
 
     await page.getByRole('tab', { name: 'Settings' }).click()
     await page.getByLabel('Instructions').fill('You keep very short minutes.')
@@ -165,7 +173,8 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await page.getByRole('tab', { name: 'Trigger' }).click()
     await page.getByLabel('Event').fill('Frost tonight.')
     await page.getByRole('button', { name: 'Trigger', exact: true }).click()
-    await page.getByText('The event is in the agent’s inbox.').waitFor(PATIENCE)
+    const receipt = page.getByRole('status').filter({ hasText: 'The event is in the agent’s inbox.' })
+    await receipt.getByRole('link', { name: 'Runs' }).waitFor(PATIENCE)
     await page.reload()
     await page.getByRole('tab', { name: 'Settings' }).click(PATIENCE)
     expect(await page.getByLabel('Instructions').inputValue()).toBe('You keep very short minutes.')
@@ -185,9 +194,9 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     const { page, violations } = await openAs(parley.admin, `/agents/${agent.id}/mind`)
     const part = (name: string) =>
       page.locator('section').filter({ has: page.getByRole('heading', { name, exact: true }) })
-    const [inbox, thoughts, goals] = [part('Inbox'), part('Consciousness'), part('Goals')]
+    const [inbox, thoughts, goals] = [part('Inbox'), part('Earlier thoughts'), part('Goals')]
     await inbox.getByText('Rain tomorrow.').waitFor(PATIENCE)
-    await thoughts.getByText('1 cycle, about').waitFor(PATIENCE)
+    await thoughts.getByText('1 run, about').waitFor(PATIENCE)
     await thoughts
       .getByText('I have covered them.')
       .first()
@@ -208,8 +217,8 @@ describe.skipIf(!hasBrowser)("the operator's pages", () => {
     await confirm('Remove this event?', 'Remove')
     await inbox.getByText('Empty: every event was processed.').waitFor(PATIENCE)
     await thoughts.getByRole('button', { name: 'Reset' }).click()
-    await confirm('Reset the consciousness?', 'Reset')
-    await thoughts.getByText('0 cycles, about').waitFor(PATIENCE)
+    await confirm('Reset the earlier thoughts?', 'Reset')
+    await thoughts.getByText('0 runs, about').waitFor(PATIENCE)
     expect(await thinking.runsOf(agent)).toHaveLength(1)
   }, 90_000)
 

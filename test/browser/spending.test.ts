@@ -97,6 +97,7 @@ describe.skipIf(!hasBrowser)('budgets and plans in the console', () => {
     expect(await fields.getByLabel('Schedule (cron)').inputValue()).toBe('0 8 * * 1-5')
     await fields.getByLabel('Schedule (cron)').fill('0 8 30 2 *')
     await times.getByText('Invalid cron schedule').waitFor(PATIENCE)
+    expect(await times.getByText('in Europe/Berlin:').count()).toBe(0)
     await fields.getByLabel('Repeats').selectOption('WEEKLY')
     await fields.getByLabel('On', { exact: true }).selectOption('Friday')
     await times.getByText('Every Friday at 08:00, in Europe/Berlin:').waitFor(PATIENCE)

@@ -77,6 +77,8 @@ describe.skipIf(!hasBrowser)('tools are set up without JSON', () => {
     await form.getByRole('checkbox', { name: 'add needs approval' }).check()
     await form.getByRole('button', { name: 'Save' }).click()
     await page.getByRole('button', { name: 'Remove math' }).waitFor(PATIENCE)
+    await form.waitFor({ ...PATIENCE, state: 'hidden' })
+    await page.getByText('Connected: 2 tools.').waitFor(PATIENCE)
     const [saved] = await serversOf(agent.id)
     expect(saved).toMatchObject({
       allowedTools: ['add'],
@@ -97,7 +99,9 @@ describe.skipIf(!hasBrowser)('tools are set up without JSON', () => {
       (await serversOf(agent.id))[0]?.tools.every(({ confirmed }) => confirmed),
     )
 
-    await page.keyboard.press('Escape')
+    mcp.authorization = 'Bearer of-somebody-else'
+    await form.getByRole('button', { name: 'Save' }).click()
+    await page.getByText(/^Could not connect: .*requires credentials/).waitFor(PATIENCE)
     await page.getByRole('button', { name: 'Remove math' }).click(PATIENCE)
     const removing = page.getByRole('dialog', { name: 'Remove math?' })
     await removing.getByText('The agent loses the tools of this server').waitFor(PATIENCE)

@@ -13,6 +13,7 @@ import { Button } from '../ui/button.tsx'
 import { AskFirst } from '../ui/confirm.tsx'
 import { Empty, Unanswered } from '../ui/notice.tsx'
 import { Status } from '../ui/status.tsx'
+import { AddToSpace } from './add-to-space.tsx'
 import { AgentSettings } from './agent-settings.tsx'
 import { AgentTools } from './agent-tools.tsx'
 import { AgentVersions } from './agent-versions.tsx'
@@ -62,7 +63,7 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
         {isAdmin && <PauseButton agent={agent} />}
       </PageHead>
       <div className="page-scroll wide-page">
-        <SpacesOfAgent agentId={agentId} />
+        <SpacesOfAgent agent={agent} />
         {agent.paused && (
           <p className="over-budget" role="status">
             Paused: messages, plans and services do not wake {agent.name} until an admin clicks Resume. Runs that have
@@ -97,21 +98,26 @@ export function AgentPage({ agentId, tab }: { agentId: string; tab: string | und
   )
 }
 
-/** Links to the spaces of the agent that the viewer may see. */
-function SpacesOfAgent({ agentId }: { agentId: string }) {
-  const spaces = useSpacesOfAgents()?.get(agentId)
-  if (spaces === undefined) return null
+/** Links to the spaces of the agent that the viewer may see, and a way to add the agent to another one. */
+function SpacesOfAgent({ agent }: { agent: { id: string; name: string } }) {
+  const found = useSpacesOfAgents()
+  if (found === undefined) return null
+  const [spaces, others] = [found.get(agent.id), found.others(agent.id)]
   return (
-    <p className="hint agent-spaces">
-      {spaces.length === 0
-        ? 'In none of your spaces. Add the agent in the details of a space.'
-        : spaces.map(({ id, name }, at) => (
-            <Fragment key={id}>
-              {at === 0 ? 'In ' : ', '}
-              <Link href={`/spaces/${id}`}>{name}</Link>
-            </Fragment>
-          ))}
-    </p>
+    <div className="agent-spaces">
+      <p className="hint">
+        {spaces.length === 0
+          ? 'In none of your spaces.'
+          : spaces.map(({ id, name }, at) => (
+              <Fragment key={id}>
+                {at === 0 ? 'In ' : ', '}
+                <Link href={`/spaces/${id}`}>{name}</Link>
+              </Fragment>
+            ))}
+        {spaces.length + others.length === 0 && ' Create a space with “New space” in the sidebar.'}
+      </p>
+      {others.length > 0 && <AddToSpace agent={agent} spaces={others} />}
+    </div>
   )
 }
 

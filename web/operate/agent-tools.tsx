@@ -151,7 +151,7 @@ export function AgentTools({ agent }: { agent: Agent }) {
       <McpServers
         agentId={agent.id}
         servers={agent.internals?.mcpServers ?? []}
-        onSave={(mcpServers) => save.start({ mcpServers })}
+        onSave={(mcpServers, onSaved) => save.start({ mcpServers }, onSaved)}
       />
       <Dialog title="Tools from OpenAPI" open={isImporting} onOpenChange={setImporting}>
         <OpenApi

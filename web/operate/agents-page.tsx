@@ -125,8 +125,8 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
     <Dialog title="New agent" open={open} onOpenChange={onOpenChange}>
       <Form label="New agent" submit="Create" isBusy={create.isBusy} error={create.error} onSubmit={create.start}>
         <p className="hint">
-          An agent answers in the spaces that it is a member of. After you create it, add it to a space in the details
-          of that space, or try it out on its own page under Settings.
+          An agent answers in the spaces that it is a member of. After you create it, add it to a space on its own page,
+          or try it out there under Settings.
         </p>
         <TextField
           label="Name"
@@ -161,15 +161,20 @@ function NewAgent({ open, onOpenChange }: { open: boolean; onOpenChange(open: bo
             ['PERSISTENT', 'Persistent: one train of thought over all its spaces, with an inbox'],
           ]}
         />
-        <SelectField
-          label="Toolset"
-          name="toolset"
-          hint="Cannot be changed later. If in doubt: active space."
-          options={[
-            ['ACTIVE_SPACE', 'Active space: the agent works in one space at a time'],
-            ['SPACE_TOOLS', 'Space tools: the agent names a space in each call'],
-          ]}
-        />
+        <details className="fold">
+          <summary>Advanced</summary>
+          <div className="form">
+            <SelectField
+              label="Toolset"
+              name="toolset"
+              hint="Cannot be changed later. If in doubt: active space."
+              options={[
+                ['ACTIVE_SPACE', 'Active space: the agent works in one space at a time'],
+                ['SPACE_TOOLS', 'Space tools: the agent names a space in each call'],
+              ]}
+            />
+          </div>
+        </details>
       </Form>
     </Dialog>
   )

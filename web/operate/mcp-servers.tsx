@@ -1,5 +1,5 @@
 import { useRef, useState } from 'react'
-import { payloadOf } from '../../client/index.ts'
+import { ParleyError, payloadOf } from '../../client/index.ts'
 import type { ConsoleConnectMcpServerMutation, ConsoleMcpServerFragment } from '../../generated/graphql.ts'
 import { useDo } from '../ask.ts'
 import { useSession } from '../session.tsx'
@@ -7,7 +7,6 @@ import { Button, IconButton } from '../ui/button.tsx'
 import { Confirm } from '../ui/confirm.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Form, SelectField, TextField, textIn } from '../ui/field.tsx'
-import { Refused } from '../ui/notice.tsx'
 import { HeaderFields, headersIn } from './header-fields.tsx'
 import { policyInputOf } from './policy-input.ts'
 import { ToolNameField } from './tool-name-field.tsx'
@@ -18,15 +17,25 @@ type Server = ConsoleMcpServerFragment
 interface McpServersProps {
   agentId: string
   servers: readonly Server[]
-  onSave(servers: object[]): void
+  /** `onSaved` is called when the servers are saved. */
+  onSave(servers: object[], onSaved?: () => void): void
 }
 
 /** The agent's Model Context Protocol servers. */
 export function McpServers({ agentId, servers, onSave }: McpServersProps) {
+  const { connection } = useSession()
   const [isMaking, setMaking] = useState(false)
   /** The name of the server, because connecting refetches the servers. */
   const [editedName, setEditedName] = useState<string | null>(null)
   const edited = servers.find(({ name }) => name === editedName) ?? null
+  const [trial, setTrial] = useState<{ name: string | null; connected: Connected | null } | null>(null)
+  const connect = useDo(async ({ name, url, oauth }: Saved) => {
+    setTrial({ name, connected: null })
+    const made = await connection.ask(CONNECT_MCP_SERVER, {
+      input: { server: { name: name ?? '', url, oauth }, agentId },
+    })
+    setTrial({ name, connected: payloadOf(made.connectMcpServer, 'ConnectMcpServerPayload') })
+  })
   const othersThan = (name: string | null) => servers.filter((one) => one.name !== name).map(inputOf)
   const close = () => {
     setMaking(false)
@@ -52,7 +61,11 @@ export function McpServers({ agentId, servers, onSave }: McpServersProps) {
           <ServerRow
             key={server.name}
             server={server}
-            onEdit={() => setEditedName(server.name)}
+            trial={trial?.name === server.name ? { connected: trial.connected, error: connect.error } : null}
+            onEdit={() => {
+              setTrial(null)
+              setEditedName(server.name)
+            }}
             onRemove={() => onSave(othersThan(server.name))}
           />
         ))}
@@ -67,7 +80,8 @@ export function McpServers({ agentId, servers, onSave }: McpServersProps) {
           server={edited}
           onSave={(server) => {
             close()
-            onSave([...othersThan(editedName), server])
+            // With OAuth, an admin has to authorize Parley first.
+            onSave([...othersThan(editedName), server], () => server.oauth === 'NONE' && connect.start(server))
           }}
         />
       </Dialog>
@@ -75,16 +89,24 @@ export function McpServers({ agentId, servers, onSave }: McpServersProps) {
   )
 }
 
+/** The attempt to connect to a server after it was saved. */
+interface Trial {
+  connected: Connected | null
+  error: ParleyError | null
+}
+
 interface ServerRowProps {
   server: Server
+  trial: Trial | null
   onEdit(): void
   onRemove(): void
 }
 
-function ServerRow({ server, onEdit, onRemove }: ServerRowProps) {
+function ServerRow({ server, trial, onEdit, onRemove }: ServerRowProps) {
   const { name, url, allowedTools, tools, problems } = server
   const [isRemoving, setRemoving] = useState(false)
   const waiting = tools.filter(({ confirmed }) => !confirmed).length
+  const failure = trial?.error?.message ?? trial?.connected?.error ?? null
   return (
     <li className="tool-row">
       <div className="grow">
@@ -92,6 +114,11 @@ function ServerRow({ server, onEdit, onRemove }: ServerRowProps) {
         <p className="note">
           {allowedTools === null ? 'All tools' : allowedTools.length === 0 ? 'No tools' : allowedTools.join(', ')}
           {waiting > 0 && ` · ${waiting} new or changed: connect to look at ${waiting === 1 ? 'it' : 'them'}`}
+        </p>
+        <p role="status" className={failure === null ? 'note' : 'note bad'}>
+          {failure !== null
+            ? `Could not connect: ${failure}`
+            : trial !== null && (trial.connected === null ? 'Connecting…' : wordsOfTools(trial.connected.tools ?? []))}
         </p>
         {problems.map(({ toolName, reason }) => (
           <p key={toolName} className="note">
@@ -125,6 +152,8 @@ function inputOf({ approval, headerNames: _, tools: __, problems: ___, authorize
 type Connected = Extract<ConsoleConnectMcpServerMutation['connectMcpServer'], { __typename: 'ConnectMcpServerPayload' }>
 type Listed = NonNullable<Connected['tools']>
 
+const wordsOfTools = ({ length }: Listed) => `Connected: ${length} ${length === 1 ? 'tool' : 'tools'}.`
+
 const AUTHORIZATIONS = [
   ['NONE', 'With headers, or none'],
   ['SERVER', 'OAuth: one token for the server'],
@@ -134,7 +163,7 @@ const AUTHORIZATIONS = [
 interface ServerFormProps {
   agentId: string
   server: Server | null
-  onSave(server: object): void
+  onSave(server: Saved): void
 }
 
 function ServerForm({ agentId, server, onSave }: ServerFormProps) {
@@ -163,7 +192,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
         label="MCP server"
         submit="Save"
         isBusy={false}
-        error={null}
+        error={connect.error ?? confirm.error ?? refusalOf(connected)}
         onSubmit={(values) =>
           onSave({ ...(server === null ? {} : inputOf(server)), ...serverIn(values, server, tools) })
         }
@@ -205,12 +234,6 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
           </Button>
           <span className="hint">Lists the tools of the server. Nothing is saved yet.</span>
         </div>
-        <Refused error={connect.error ?? confirm.error} />
-        {connected !== null && connected.error !== null && (
-          <p role="alert" className="refused">
-            {connected.error} Check the URL and the headers, then connect again.
-          </p>
-        )}
         {connected?.authorizationUrl != null && (
           <p role="status">
             The server requires authorization.{' '}
@@ -222,7 +245,7 @@ function ServerForm({ agentId, server, onSave }: ServerFormProps) {
         )}
         {connected?.tools != null && (
           <p role="status" className="hint">
-            Connected: {connected.tools.length} tools.
+            {wordsOfTools(connected.tools)}
           </p>
         )}
         {changed.length > 0 && server !== null && connected !== null && (
@@ -286,6 +309,12 @@ function ToolSwitches({ tools, server }: { tools: Listed; server: Server | null 
   )
 }
 
+/** Why the server could not be connected, from its answer. */
+const refusalOf = (connected: Connected | null) =>
+  connected?.error == null
+    ? null
+    : new ParleyError(`${connected.error} Check the URL and the headers, then connect again.`, 'NETWORK')
+
 const asksFor = (server: Server | null, tool: string) =>
   server !== null && server.approval !== null && (server.approvalTools?.includes(tool) ?? true)
 
@@ -294,6 +323,8 @@ function addressIn(values: FormData) {
   const [oauth] = AUTHORIZATIONS.find(([value]) => value === values.get('oauth')) ?? AUTHORIZATIONS[0]
   return { url: textIn(values, 'url') ?? '', oauth, ...(headers === undefined ? {} : { headers }) }
 }
+
+type Saved = ReturnType<typeof serverIn>
 
 /** Returns the server of the form. While its tools are not known, the choices about its tools stay. */
 function serverIn(values: FormData, server: Server | null, tools: Listed) {

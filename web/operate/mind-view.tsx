@@ -28,7 +28,7 @@ import {
 type Internals = NonNullable<NonNullable<ConsoleAgentMindQuery['agent']>['internals']>
 const EVERY_MS = 3000
 
-/** An agent's stored state: inbox, consciousness, memories and goals. */
+/** An agent's stored state: memories, goals, inbox and consciousness (“Earlier thoughts”). */
 export function MindView({ agentId }: { agentId: string }) {
   const ask = useAsk(AGENT_MIND, { id: agentId }, { everyMs: EVERY_MS })
   const agent = ask.data?.agent
@@ -36,6 +36,12 @@ export function MindView({ agentId }: { agentId: string }) {
   if (!internals) return <Unanswered what="the agent’s memory" ask={ask} />
   return (
     <div className="mind">
+      <Boundary what="list of memories" version={internals.memories}>
+        <Memories agentId={agentId} memories={internals.memories} />
+      </Boundary>
+      <Boundary what="list of goals" version={internals.goals}>
+        <Goals agentId={agentId} goals={internals.goals} />
+      </Boundary>
       {agent?.mind === 'STATELESS' ? (
         <p className="block hint">
           This agent is stateless: every trigger starts a separate run, so there is no inbox, and no thoughts are kept
@@ -46,17 +52,11 @@ export function MindView({ agentId }: { agentId: string }) {
           <Boundary what="inbox" version={internals.inbox}>
             <Inbox inbox={internals.inbox} />
           </Boundary>
-          <Boundary what="list of think cycles" version={internals.consciousness}>
+          <Boundary what="list of earlier thoughts" version={internals.consciousness}>
             <Thoughts agentId={agentId} consciousness={internals.consciousness} />
           </Boundary>
         </>
       )}
-      <Boundary what="list of memories" version={internals.memories}>
-        <Memories agentId={agentId} memories={internals.memories} />
-      </Boundary>
-      <Boundary what="list of goals" version={internals.goals}>
-        <Goals agentId={agentId} goals={internals.goals} />
-      </Boundary>
     </div>
   )
 }
@@ -69,7 +69,7 @@ function Inbox({ inbox }: { inbox: Internals['inbox'] }) {
   return (
     <section className="block card">
       <h2>Inbox</h2>
-      <p className="hint">Events that the agent has not read yet. It reads them in its next think cycle.</p>
+      <p className="hint">Events that the agent has not read yet. It reads them in its next run.</p>
       {inbox.edges.length === 0 && <p className="hint">Empty: every event was processed.</p>}
       <ul className="rows">
         {inbox.edges.map(({ node }) => (
@@ -131,9 +131,9 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
   return (
     <section className="block card">
       <div className="block-head">
-        <h2>Consciousness</h2>
+        <h2>Earlier thoughts</h2>
         <AskFirst
-          title="Reset the consciousness?"
+          title="Reset the earlier thoughts?"
           submit="Reset"
           isBusy={reset.isBusy}
           error={reset.error}
@@ -145,14 +145,14 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
           )}
         >
           <p>
-            The agent continues without its earlier think cycles, which stay visible as runs. Its memories, goals, plans
-            and inbox stay. This cannot be undone.
+            The agent continues without what it thought in earlier runs. The runs stay visible, and its memories, goals,
+            plans and inbox stay. This cannot be undone.
           </p>
         </AskFirst>
       </div>
       <p className="hint">
-        What the agent thought and did in earlier think cycles. The next one continues from here. {cycleCount}{' '}
-        {cycleCount === 1 ? 'cycle' : 'cycles'}, about {tokenEstimate.toLocaleString()} tokens
+        What the agent thought and did in earlier runs. The next run continues from here. {cycleCount}{' '}
+        {cycleCount === 1 ? 'run' : 'runs'}, about {tokenEstimate.toLocaleString()} tokens
         {lastCycleAt !== null && (
           <>
             , the last at <Moment at={lastCycleAt} />
@@ -161,7 +161,7 @@ function Thoughts({ agentId, consciousness }: ThoughtsProps) {
       </p>
       <ol className="steps">
         {cycles.edges.toReversed().map(({ node }) => (
-          <Boundary key={node.id} what="think cycle" version={node} text={() => node.summary ?? ''}>
+          <Boundary key={node.id} what="run" version={node} text={() => node.summary ?? ''}>
             <CycleView cycle={node} />
           </Boundary>
         ))}
@@ -184,7 +184,7 @@ function CycleView({ cycle: { endedAt, summary, messages, run, confidentialTo } 
       </header>
       {summary !== null && summary !== '' && <PlainText text={summary} />}
       <details>
-        <summary>Messages of the cycle</summary>
+        <summary>Messages of the run</summary>
         <ModelMessages messages={listOf(messages)} />
       </details>
     </li>
@@ -236,8 +236,8 @@ function Memories({ agentId, memories }: { agentId: string; memories: Internals[
       <details>
         <summary>Write a memory</summary>
         <Form label="Write a memory" submit="Write" isBusy={save.isBusy} error={save.error} onSubmit={save.start}>
-          <TextField label="Key" name="key" required />
-          <AreaField label="Value" name="value" rows={2} required />
+          <TextField label="Key" name="key" required hint="A short name, such as gate code." />
+          <AreaField label="Value" name="value" rows={2} required hint="The fact, such as 4711." />
         </Form>
       </details>
     </section>

@@ -149,7 +149,8 @@ function NewService() {
     <section className="block card">
       <h2>Services</h2>
       <p className="hint">
-        A program signs in with a service token, triggers agents with it, and submits results of EXTERNAL tools.
+        A program signs in with a service token, triggers agents with it, and submits the results of tools that a
+        service executes.
       </p>
       <Form
         label="New service"

@@ -15,6 +15,7 @@ import { Empty, Refused, Unanswered } from '../ui/notice.tsx'
 import { TokensOf } from './access-lists.tsx'
 import { ROLES } from './add-person.tsx'
 import { HumanBudget } from './budget.tsx'
+import { useMayInvite } from './invite-by-mail.tsx'
 import { PERSON, UPDATE_PERSON } from './operations.ts'
 
 const ERASE_PERSON = graphql(`
@@ -99,6 +100,7 @@ function PersonRole({ person: { id, name, role } }: PersonProps) {
 
 function PersonAddress({ person: { id, name, email } }: PersonProps) {
   const { connection } = useSession()
+  const hasMail = useMayInvite()
   const [isSaved, setSaved] = useState(false)
   const save = useDo(async (values: FormData) => {
     setSaved(false)
@@ -122,7 +124,11 @@ function PersonAddress({ person: { id, name, email } }: PersonProps) {
           type="email"
           maxLength={254}
           defaultValue={email ?? ''}
-          hint={`${name} signs in with links that are sent to this address, and gets notifications there. Empty for none.`}
+          hint={
+            hasMail
+              ? `${name} signs in with links that are sent to this address, and gets notifications there. Empty for none.`
+              : 'Kept for later: this server sends no email. Empty for none.'
+          }
         />
         <p role="status" className="hint">
           {isSaved ? 'Saved.' : ''}

@@ -207,9 +207,13 @@ function NextTimes(chosen: ChosenSchedule) {
   if (isEmpty) return <p className="hint">Enter when the plan fires: its next times appear here.</p>
   return (
     <div className="next-times" role="status" aria-label="Next times">
-      <p>{sentence(`${words}, in ${timeZone}:`)}</p>
       {error === null ? (
-        <TimeList times={data?.nextRuns ?? []} timeZone={timeZone} />
+        data?.nextRuns && (
+          <>
+            <p>{sentence(`${words}, in ${timeZone}:`)}</p>
+            <TimeList times={data.nextRuns} timeZone={timeZone} />
+          </>
+        )
       ) : (
         <Refused error={errorOf(error)} />
       )}

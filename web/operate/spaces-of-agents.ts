@@ -3,15 +3,24 @@ import { SPACES_OF_AGENTS } from './operations.ts'
 
 type Named = { id: string; name: string }
 
+interface SpacesOfAgents {
+  get(agentId: string): readonly Named[]
+  others(agentId: string): readonly Named[]
+}
+
 /**
  * Looks up the viewer's spaces by agent, in the newest 100 spaces.
- * @returns a map whose `get` is never undefined; undefined while the spaces are loading
+ * @returns `get`, the spaces with the agent, and `others`, those without it; undefined while the spaces are loading
  */
-export function useSpacesOfAgents({ enabled = true } = {}): { get(agentId: string): readonly Named[] } | undefined {
+export function useSpacesOfAgents({ enabled = true } = {}): SpacesOfAgents | undefined {
   const { data } = useAsk(SPACES_OF_AGENTS, {}, { enabled })
   if (data === undefined) return undefined
   const spaces = data.spaces.edges.map(({ node }) => node)
-  return { get: (agentId) => spaces.filter(({ members }) => members.some(({ id }) => id === agentId)) }
+  const isIn = ({ members }: (typeof spaces)[number], agentId: string) => members.some(({ id }) => id === agentId)
+  return {
+    get: (agentId) => spaces.filter((space) => isIn(space, agentId)),
+    others: (agentId) => spaces.filter((space) => !isIn(space, agentId)),
+  }
 }
 
 /**

@@ -42,7 +42,7 @@ function TriggerNow({ agent }: { agent: Agent }) {
       <p className="hint">
         Sends an event to {agent.name}, as another system would do through a webhook.{' '}
         {agent.mind === 'PERSISTENT'
-          ? 'The event goes into the inbox of the agent, which reads it in its next think cycle.'
+          ? 'The event goes into the inbox of the agent, which reads it in its next run.'
           : 'A run starts at once.'}{' '}
         The agent is in no space then, so name the space in which it should answer, here or in its instructions.
       </p>
@@ -65,7 +65,11 @@ function TriggerNow({ agent }: { agent: Agent }) {
       <p role="status">
         {sent !== null &&
           (sent.runId === null ? (
-            'The event is in the agent’s inbox.'
+            <>
+              The event is in the agent’s inbox. The run that reads it appears under{' '}
+              <Link href={`/agents/${agent.id}/runs`}>Runs</Link>; until then, the event is under{' '}
+              <Link href={`/agents/${agent.id}/mind`}>Memory</Link>.
+            </>
           ) : (
             <Link href={`/runs/${sent.runId}`}>The agent woke. Open its run</Link>
           ))}

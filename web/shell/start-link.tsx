@@ -44,14 +44,15 @@ export function StartLink({ path, onToken }: StartLinkProps) {
       </p>
       <Refused error={error} />
       <div className="form-end">
-        {error !== null && (
-          <a className="button" href={addressOf('/')}>
-            Go to the console
+        {error?.code === 'NOT_FOUND' ? (
+          <a className="button primary" href={addressOf('/')}>
+            Sign in with the token
           </a>
+        ) : (
+          <Button look="primary" isBusy={isBusy} onClick={() => void accept()}>
+            Sign in
+          </Button>
         )}
-        <Button look="primary" isBusy={isBusy} onClick={() => void accept()}>
-          Sign in
-        </Button>
       </div>
     </EntryCard>
   )

@@ -112,8 +112,8 @@ export function Form(props: FormProps) {
   return (
     <form ref={ref} aria-label={label} className="form" onSubmit={send}>
       {children}
-      <Refused error={error} />
       <div className="form-end">
+        <Refused error={error} ref={scrollTo} />
         {button}
         {onBack && (
           <Button look="quiet" onClick={onBack}>
@@ -127,6 +127,9 @@ export function Form(props: FormProps) {
     </form>
   )
 }
+
+/** The end of a long form may be outside the window when the form is submitted with Enter. */
+const scrollTo = (element: Element | null) => element?.scrollIntoView({ block: 'nearest' })
 
 /** Returns the trimmed text of a field; null if it is empty. */
 export function textIn(values: FormData, name: string): string | null {

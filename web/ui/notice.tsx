@@ -1,15 +1,22 @@
-import type { ReactNode } from 'react'
+import type { ReactNode, Ref } from 'react'
 import { errorOf } from '../../client/errors.ts'
 import type { ParleyError } from '../../client/index.ts'
 import { Button } from './button.tsx'
 import { Icon, type IconName } from './icons.tsx'
 
+interface RefusedProps {
+  error: ParleyError | null
+  onRetry?: (() => void) | undefined
+  /** Receives the error when it appears. */
+  ref?: Ref<HTMLDivElement>
+}
+
 /** Shows why a request failed, if it did. Empty again with the next attempt. */
-export function Refused({ error, onRetry }: { error: ParleyError | null; onRetry?: (() => void) | undefined }) {
+export function Refused({ error, onRetry, ref }: RefusedProps) {
   return (
     <div role="alert" className="refused-place">
       {error !== null && (
-        <div className="refused">
+        <div className="refused" ref={ref}>
           <span>{error.message}</span>
           {onRetry && (
             <Button icon="retry" look="quiet" onClick={onRetry}>
