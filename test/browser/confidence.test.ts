@@ -103,11 +103,11 @@ describe.skipIf(!hasBrowser)('confidential spaces in the console', () => {
 
     const operator = await openAs(parley.admin, `/runs/${known.id}`)
     const section = operator.page.getByRole('region', { name: 'Confidentiality' })
-    await section.getByText(/The run works for Alice, and has read messages of .*Diary/).waitFor(PATIENCE)
+    await section.getByText(/The run acts on behalf of Alice, and has read messages of .*Diary/).waitFor(PATIENCE)
     await section.getByText('Steps 1 to 2').waitFor(PATIENCE)
     expect(await operator.violations()).toEqual([])
     await operator.page.goto(`${parley.origin}/runs/${open.id}`)
-    await section.getByText('The run works for Bob, and has read nothing').waitFor(PATIENCE)
+    await section.getByText('The run acts on behalf of Bob, and has read nothing').waitFor(PATIENCE)
     await section.getByText(/Not shown: 1 memory from .*Diary/).waitFor(PATIENCE)
     expect(await operator.violations()).toEqual([])
     await operator.page.goto(`${parley.origin}/agents/${agent.id}/mind`)
