@@ -146,7 +146,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
       'noopener noreferrer nofollow ugc',
     ])
     expect(await page.locator('a[href^="javascript"]').count()).toBe(0)
-    await page.getByLabel(/members, details/).click()
+    await page.getByRole('button', { name: /members, details/ }).click()
     await page.getByRole('dialog').getByText(attack).first().waitFor(PATIENCE)
   }, 90_000)
 

@@ -70,7 +70,7 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
 
     await page.evaluate(`history.pushState(null, '', '/spaces/${space.id}')`)
     await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
-    await page.getByRole('heading', { name: 'Copy', exact: true }).click(PATIENCE)
+    await page.getByRole('heading', { name: 'Copy this space' }).click(PATIENCE)
     const copying = page.getByRole('form', { name: 'Copy this space' })
     await copying.getByLabel('Name of the copy').fill('Sandbox', PATIENCE)
     await copying.getByRole('button', { name: 'Copy this space' }).click()

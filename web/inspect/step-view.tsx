@@ -7,6 +7,7 @@ import { CallFiles, CallValue, plainCall } from '../talk/call-card.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { CopyButton } from '../ui/copy-button.tsx'
 import { Icon } from '../ui/icons.tsx'
+import { isSameJson } from '../ui/json-text.ts'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
@@ -65,9 +66,11 @@ export const StepView = memo(function StepView({ step, isLast, messageHrefs }: S
               <Link href={`/why/${call.id}`}>Why</Link>
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>
-            <CallValue label="Input" value={call.input} schema={call.inputSchema} />
+            <CallValue label="Input" value={call.input} schema={call.inputSchema} isLabeled />
             {call.error !== null && <PlainText className="why bad" text={call.error} />}
-            <CallValue label="Result" value={call.output} schema={call.resultSchema} />
+            {!isSameJson(call.output, call.input) && (
+              <CallValue label="Result" value={call.output} schema={call.resultSchema} isLabeled />
+            )}
             <CallFiles call={call} />
             {call.input === null && call.error === null && (
               <HiddenInput toolName={call.toolName} messageHref={messageHrefs.get(call.id) ?? null} />

@@ -97,16 +97,9 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       quote={quote}
     >
       {isHuman && (
-        <a
-          className="skip"
-          href="#page"
-          onClick={(event) => {
-            event.preventDefault()
-            composer.current?.focus()
-          }}
-        >
+        <button type="button" className="skip button" onClick={() => composer.current?.focus()}>
           Skip to the message field
-        </a>
+        </button>
       )}
       <PageHead title={space.name} note={space.description}>
         <Link
