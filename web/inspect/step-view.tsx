@@ -66,10 +66,10 @@ export const StepView = memo(function StepView({ step, isLast, messageHrefs }: S
               <Link href={`/why/${call.id}`}>Why</Link>
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>
-            <CallValue label="Input" value={call.input} schema={call.inputSchema} isLabeled />
+            <LabeledValue label="Input" value={call.input} schema={call.inputSchema} />
             {call.error !== null && <PlainText className="why bad" text={call.error} />}
             {!isSameJson(call.output, call.input) && (
-              <CallValue label="Result" value={call.output} schema={call.resultSchema} isLabeled />
+              <LabeledValue label="Result" value={call.output} schema={call.resultSchema} />
             )}
             <CallFiles call={call} />
             {call.input === null && call.error === null && (
@@ -91,6 +91,16 @@ export const StepView = memo(function StepView({ step, isLast, messageHrefs }: S
     </li>
   )
 })
+
+function LabeledValue({ label, value, schema }: { label: string; value: unknown; schema: unknown }) {
+  if (value === null || value === undefined) return null
+  return (
+    <>
+      <b className="note">{label}</b>
+      <CallValue label="JSON" value={value} schema={schema} />
+    </>
+  )
+}
 
 /** Instead of the input of a call: its message, if the viewer sees that, or else why there is nothing to see. */
 function HiddenInput({ toolName, messageHref }: { toolName: string; messageHref: string | null }) {

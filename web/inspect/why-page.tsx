@@ -157,7 +157,7 @@ function Path({ steps }: { steps: WhySteps }) {
   )
 }
 
-/** What else caused a step of the path, in words. */
+/** Describes the hidden causes of a step of the path. */
 function HiddenCauses({ steps, step }: { steps: WhySteps; step: Step }) {
   const causes = causesOf(steps, step)
   if (!causes.some(({ kind }) => kind === 'HIDDEN')) return null

@@ -82,16 +82,14 @@ const isPlainName = (toolName: string) => toolName === wordsOfName(toolName).toL
 const MOST_ENTRIES = 40
 
 interface CallValueProps {
-  label: 'Input' | 'Result'
+  label: 'Input' | 'Result' | 'JSON'
   value: unknown
   /** Titles properties. Null: there is none, and names are shown as words; undefined: names are shown as they are. */
   schema?: unknown
-  /** Shows the label above a list. JSON shows its label in any case. */
-  isLabeled?: boolean
 }
 
 /** The input or result of a call: an object of short values as a list, anything else as JSON. */
-export function CallValue({ label, value, schema, isLabeled }: CallValueProps) {
+export function CallValue({ label, value, schema }: CallValueProps) {
   if (value === null || value === undefined) return null
   const entries = typeof value === 'object' && !Array.isArray(value) ? entriesInOrder(value, schema) : []
   const isPlain =
@@ -100,16 +98,13 @@ export function CallValue({ label, value, schema, isLabeled }: CallValueProps) {
     entries.every(([, value]) => typeof value !== 'object' && inBrief(value, 400).length < 400)
   if (!isPlain) return <Json label={label} value={value} />
   return (
-    <>
-      {isLabeled && <b className="note">{label}</b>}
-      <dl className={isLabeled ? 'call-value' : `call-value ${label.toLowerCase()}`}>
-        {entries.map(([name, value]) => (
-          <div key={name}>
-            <dt title={name}>{schema === undefined ? name : titleOf(name, schema)}</dt>
-            <dd dir="auto">{String(value)}</dd>
-          </div>
-        ))}
-      </dl>
-    </>
+    <dl className={`call-value ${label.toLowerCase()}`}>
+      {entries.map(([name, value]) => (
+        <div key={name}>
+          <dt title={name}>{schema === undefined ? name : titleOf(name, schema)}</dt>
+          <dd dir="auto">{String(value)}</dd>
+        </div>
+      ))}
+    </dl>
   )
 }
