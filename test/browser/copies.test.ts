@@ -49,9 +49,11 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     const path = page.getByRole('list', { name: 'Path' }).getByRole('listitem')
     await path.first().getByText('Good day.').waitFor(PATIENCE)
     await page.getByRole('heading', { name: 'Why Iris answered Husam’s message', level: 1 }).waitFor(PATIENCE)
-    // Call, step and run are the only causes of each other; the run was caused by a message and the agent's settings.
+    // The call has one cause. The step has two, because it also read the message, and so has the run.
+    await path.nth(2).getByText('Step 1').waitFor(PATIENCE)
+    for (const cause of ['Iris answered', 'Message 1'])
+      await page.getByRole('button', { name: `Follow ${cause}` }).click(PATIENCE)
     await path.nth(3).getByText('Iris answered Husam’s message').waitFor(PATIENCE)
-    await page.getByRole('button', { name: 'Follow Message 1' }).click()
     await path.nth(4).getByText('Hello?').waitFor(PATIENCE)
     await path.nth(5).getByText('Husam').waitFor(PATIENCE)
     expect(await violations()).toEqual([])
@@ -62,6 +64,11 @@ describe.skipIf(!hasBrowser)('why and copies in the console', () => {
     expect(Object.keys(exported.agent)).toEqual([`parley:${human.id}`])
     await path.first().getByRole('button', { name: 'Back to here' }).click()
     await path.nth(1).waitFor({ ...PATIENCE, state: 'detached' })
+    const person = await openAs(human, new URL(page.url()).pathname)
+    const seen = person.page.getByRole('list', { name: 'Path' }).getByRole('listitem')
+    await seen.filter({ hasText: 'The steps of the run, which only admins see.' }).waitFor(PATIENCE)
+    await seen.filter({ hasText: 'The settings of the agent, which only admins see.' }).waitFor(PATIENCE)
+    await seen.last().getByText('Husam', { exact: true }).waitFor(PATIENCE)
 
     await page.evaluate(`history.pushState(null, '', '/runs/${runId}')`)
     await page.getByRole('button', { name: 'Try again' }).click(PATIENCE)
