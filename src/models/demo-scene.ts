@@ -47,9 +47,9 @@ export function silenceOf(role: DemoRole): string {
 /** Returns the calls with which a role prepares its answer; null if the scene has none for the event. */
 export function sceneCalls({ role, tools }: DemoReading, { message }: MessageEvent) {
   if (role !== 'buyer' || !tools.has(ORDER_TOOL) || !ASKS_FOR_ORDER.test(message.text)) return null
-  const quantity = quantityIn(message.text)
-  const price = Math.round(quantity * PRICE_OF_A_ROLL * 100) / 100
-  return [{ toolName: ORDER_TOOL, input: { item: 'Garden fleece, 10 m × 2 m', quantity, price } }]
+  const rolls = rollsIn(message.text)
+  const priceInEuros = Math.round(rolls * PRICE_OF_A_ROLL * 100) / 100
+  return [{ toolName: ORDER_TOOL, input: { item: 'Garden fleece, 10 m × 2 m', rolls, price_in_euros: priceInEuros } }]
 }
 
 /** Returns a role's reply to a message; null if the scene has none. */
@@ -62,12 +62,12 @@ export function sceneText({ role, calls }: DemoReading, { message }: MessageEven
 
 function outcomeOf(order: DemoCall): string {
   if (isFailure(order)) return 'I ordered nothing.'
-  const { quantity } = order.input
-  const count = typeof quantity === 'number' ? quantity : 2
+  const { rolls } = order.input
+  const count = typeof rolls === 'number' ? rolls : 2
   return `Ordered: ${NUMBERS[count - 1] ?? count} ${count === 1 ? 'roll' : 'rolls'} of fleece, here before dusk.`
 }
 
-function quantityIn(text: string): number {
+function rollsIn(text: string): number {
   const [digits] = /\b[1-9]\d?\b/.exec(text) ?? []
   if (digits !== undefined) return Number(digits)
   const named = NUMBERS.findIndex((word) => new RegExp(`\\b${word}\\b`, 'i').test(text))

@@ -146,7 +146,7 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
       'noopener noreferrer nofollow ugc',
     ])
     expect(await page.locator('a[href^="javascript"]').count()).toBe(0)
-    await page.getByLabel(/members, details/).click()
+    await page.getByRole('button', { name: /members, details/ }).click()
     await page.getByRole('dialog').getByText(attack).first().waitFor(PATIENCE)
   }, 90_000)
 
@@ -287,6 +287,15 @@ describe.skipIf(!hasBrowser)('the console in a browser without internet', () => 
     const { page, message } = await openSpace(human, space)
     const field = page.getByRole('textbox', { name: 'Message' })
     const option = (name: string) => page.getByRole('option', { name })
+    await page.getByRole('button', { name: 'Skip to the message field' }).press('Enter', PATIENCE)
+    await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Message')
+    await page.getByRole('button', { name: 'Mention somebody' }).click()
+    await option('Iris').waitFor(PATIENCE)
+    expect((await page.getByRole('option').allTextContents()).map((text) => text.replace(/^\S+ /, ''))).toEqual([
+      'Irisagent',
+      'Nora',
+    ])
+    await field.press('Backspace')
     for (const [typed, name] of [
       ['@No', 'Nora'],
       ['@Ir', 'Iris'],

@@ -175,7 +175,7 @@ describe.skipIf(!hasBrowser)('every page of the console', () => {
       await call.getByRole('button', { name: 'Edit first…' }).click(PATIENCE)
       await call.getByRole('button', { name: 'Move up' }).first().waitFor(PATIENCE)
       await look(shown, 'the form of an approval')
-      await page.getByLabel(/members, details/).click()
+      await page.getByRole('button', { name: /members, details/ }).click()
       await page.getByRole('dialog').getByText('Settings').waitFor(PATIENCE)
       await look(shown, 'the details of a space')
       await page.keyboard.press('Escape')

@@ -107,6 +107,7 @@ describe.skipIf(!hasBrowserFor('the tests of signing in'))('signing in to the co
     const { page } = await openAs(ada, `/spaces/${space.id}`)
     await page.getByRole('button', { name: 'About this space' }).click(PATIENCE)
     await page.getByText('Everybody with an account on this server').waitFor(PATIENCE)
+    await page.getByRole('heading', { name: 'Create a join link' }).click()
     await page.getByLabel('Valid for').selectOption('1 day')
     await page.getByRole('button', { name: 'Create a join link' }).click(PATIENCE)
     const link = await page.getByText(`${parley.origin}/join/`).textContent(PATIENCE)

@@ -50,7 +50,7 @@ function createTools(called: Called[], names: string[], results: Record<string, 
     search_messages: { query: { type: 'string' }, limit: { type: 'integer' } },
     edit_message: { messageId: { type: 'string' }, text: { type: 'string' } },
     skip: { reason: { type: 'string' } },
-    order_fleece: { item: { type: 'string' }, quantity: { type: 'integer' }, price: { type: 'number' } },
+    order_fleece: { item: { type: 'string' }, rolls: { type: 'integer' }, price_in_euros: { type: 'number' } },
   }
   const required: Record<string, string[]> = { sendSpaceMessage: ['spaceId', 'text'], get_weather: ['city', 'days'] }
   return Object.fromEntries(

@@ -7,8 +7,8 @@ import {
   isNoise,
   labelOf,
   sentenceOf,
+  withoutRepeats,
   wordsOfAction,
-  wordsOfField,
   wordsOfValue,
 } from '../../web/inspect/deeds.ts'
 
@@ -65,6 +65,14 @@ describe('the words of the audit log', () => {
 
   test.each([
     ['updateAgent', IRIS, {}, 'changed Iris'],
+    [
+      'updateAgent',
+      IRIS,
+      { maxSteps: 3, fields: ['id', 'name', 'maxSteps'] },
+      'changed the name and max steps of Iris',
+    ],
+    ['updateAgent', IRIS, { fields: ['id', 'a', 'b', 'c', 'd', 'e'] }, 'changed the settings of Iris'],
+    ['updateAgent', IRIS, { paused: true, fields: ['id', 'paused', 'name'] }, 'changed the name of Iris'],
     ['updateAgent', IRIS, { paused: true, fields: ['id', 'paused'] }, 'paused Iris'],
     ['updateAgent', IRIS, { asDraft: true, fields: ['id', 'name', 'asDraft'] }, 'saved a draft of Iris'],
     ['addMember', GARDEN, { entityId: BOB, spaceId: GARDEN }, 'added Bob to Garden'],
@@ -104,23 +112,41 @@ describe('the words of the audit log', () => {
       grant: { humanId: 'hum_1', admin: null, fields: ['humanId', 'note'] },
       tools: [{ fields: ['name'] }],
       routing: 'MENTION_CHAIN',
+      server: { oauth: 'NONE', fields: ['oauth', 'url'] },
+      toolset: 'SPACE_TOOLS',
       confidential: true,
       spaceId: 'spc_1',
       actingAdminId: null,
       fields: ['name'],
     }
-    const { shown, texts } = detailsOf({ detail, targetId: 'spc_1' })
-    const words = shown.map(({ path, values }) => [labelOf(path), ...values.map((one) => wordsOfValue(path, one))])
+    const words = detailsOf({ detail, targetId: 'spc_1' }).map(({ path, values }) => [
+      labelOf(path),
+      ...values.map((one) => wordsOfValue(path, one)),
+    ])
     expect(words).toEqual([
       ['valid for', '1 day'],
       ['members:', 'agt_1', 'hum_1'],
       ['grant person:', 'hum_1'],
-      ['routing:', 'mention chain'],
+      ['which agents wake:', 'one agent in turn'],
+      ['toolset:', 'space tools'],
       ['confidential:', 'yes'],
       ['done in this name by:', 'the operator'],
     ])
-    expect(texts.map(wordsOfField)).toEqual(['name', 'grant note'])
     expect(wordsOfValue('timeoutSeconds', 90)).toBe('90 seconds')
     expect(wordsOfValue('expiresInSeconds', 7200)).toBe('2 hours')
+  })
+
+  test('are shown once for a sign-in by an invitation, which writes two entries', () => {
+    const entry = (action: string, at: string, by: string | null = null) => {
+      const common = { refused: false, serviceName: null, targetId: null, actor: ADA }
+      return { ...common, id: id('aud', 1), action, at, detail: by === null ? {} : { by } }
+    }
+    const entries = [
+      entry('signIn', '2026-11-28T12:00:01Z', 'invitation'),
+      entry('redeemInvitation', '2026-11-28T12:00:00Z'),
+      entry('signIn', '2026-11-28T11:00:00Z', 'invitation'),
+      entry('signIn', '2026-11-28T12:00:00Z', 'oidc'),
+    ]
+    expect(withoutRepeats(entries)).toEqual(entries.slice(1))
   })
 })

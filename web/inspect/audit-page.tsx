@@ -26,9 +26,9 @@ import {
   type Named,
   nameOf,
   sentenceOf,
+  withoutRepeats,
   wordsBefore,
   wordsOfAction,
-  wordsOfField,
   wordsOfValue,
 } from './deeds.ts'
 import { FailedJobs } from './failed-jobs.tsx'
@@ -101,7 +101,7 @@ function Entries({ filter, page }: { filter: Filter; page: PageOfList }) {
   const { after } = page
   const ask = useAsk(AUDIT_LOG, { ...filter, after }, after === null ? { everyMs: EVERY_MS } : {})
   const log = ask.data?.auditLog
-  const entries = (log?.edges ?? []).flatMap(({ node }) => (isNoise(node.action) ? [] : [node]))
+  const entries = withoutRepeats((log?.edges ?? []).flatMap(({ node }) => (isNoise(node.action) ? [] : [node])))
   const ids = idsIn(entries)
   const names = useAsk(NAMES, { ids }, { enabled: ids.length > 0 })
   if (!log) return <Unanswered what="the log" ask={ask} />
@@ -188,11 +188,10 @@ function Target({ id, named }: { id: string; named: Names }) {
   return address === null ? <b title={id}>{words}</b> : <Link href={address}>{words}</Link>
 }
 
-/** The details that the sentence omits. Text values are not recorded, only the names of their fields. */
+/** The details that the sentence omits. Text values are not recorded; the names of their fields are in the folded part. */
 function Details({ entry, usedPaths, named }: { entry: AuditEntry; usedPaths: readonly string[]; named: Names }) {
   const { action, targetId, detail } = entry
-  const { shown, texts } = detailsOf(entry)
-  const rest = shown.filter(({ path }) => !usedPaths.includes(path))
+  const rest = detailsOf(entry).filter(({ path }) => !usedPaths.includes(path))
   return (
     <div className="deed-details">
       {rest.map(({ path, values }) => (
@@ -207,7 +206,6 @@ function Details({ entry, usedPaths, named }: { entry: AuditEntry; usedPaths: re
           ))}
         </span>
       ))}
-      {texts.length > 0 && <span>texts, not recorded: {texts.map(wordsOfField).join(', ')}</span>}
       <Json label="Details" value={{ action, targetId, detail }} isFolded />
     </div>
   )

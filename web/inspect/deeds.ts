@@ -9,6 +9,24 @@ const TOOL = 'tool:'
 /** Whether the page omits an action: earlier versions recorded it every few seconds. */
 export const isNoise = (action: string) => action === 'setTyping'
 
+/** The entry that says how a person signed in, by the `by` of the entry about the session. */
+const WAYS_IN: Record<string, string> = { invitation: 'redeemInvitation', mail: 'acceptInvitation' }
+/** Both are written in one request. */
+const MOST_BETWEEN_MS = 10_000
+
+/** Omits entries about sessions that were opened by an invitation: another entry says so. */
+export function withoutRepeats(entries: readonly AuditEntry[]): AuditEntry[] {
+  return entries.filter(({ action, actor, at, detail }) => {
+    const by = action === 'signIn' && isObject(detail) ? String((detail as Record<string, unknown>)['by']) : ''
+    return !entries.some(
+      (other) =>
+        other.action === WAYS_IN[by] &&
+        other.actor?.id === actor?.id &&
+        Math.abs(Date.parse(other.at) - Date.parse(at)) < MOST_BETWEEN_MS,
+    )
+  })
+}
+
 /**
  * The actions as sentences without their actors. `{target:a space}` stands for the target of the entry, and
  * `{entityId:a member}` for a field of its details: the words after the colon are used if the object is not known.
@@ -136,6 +154,20 @@ const decision = (approve: unknown, object: string) =>
 const isOnly = (fields: unknown, name: string) =>
   Array.isArray(fields) && fields.every((field) => field === 'id' || field === name)
 
+/** Fields that do not say what was changed, or whose values do. */
+const BESIDE = ['id', 'asDraft', 'enabled', 'paused', 'versionNote']
+/** A form saves all its fields together, so a longer list does not say what was changed. */
+const MOST_CHANGED = 4
+const LIST = new Intl.ListFormat('en')
+
+/** Returns a phrase with the changed fields: `change the name and tools of {target:an agent}`; null if there are none. */
+function changeOf(action: string, { fields }: Record<string, unknown>): string | null {
+  const object = /^change (\{target:.*)$/.exec(DEEDS[action] ?? '')?.[1]
+  const names = Array.isArray(fields) ? fields.map(String).filter((name) => !BESIDE.includes(name)) : []
+  if (object === undefined || names.length === 0) return null
+  return `change the ${names.length > MOST_CHANGED ? 'settings' : LIST.format(names.map(wordsOfField))} of ${object}`
+}
+
 /** The details that a phrase of `BY_DETAIL` says. */
 const DECISIVE = ['approve', 'asDraft', 'by', 'enabled', 'entityId', 'messages', 'on', 'paused', 'release']
 
@@ -198,7 +230,7 @@ export function sentenceOf(entry: Entry): { parts: DeedPart[]; usedPaths: string
   const special = BY_DETAIL[action]?.(detail, entry) ?? null
   const phrase = action.startsWith(TOOL)
     ? `${phraseOfTool(action)}${targetId === null ? '' : ' on {target:something}'}`
-    : (special ?? DEEDS[action] ?? phraseOf(action))
+    : (special ?? changeOf(action, detail) ?? DEEDS[action] ?? phraseOf(action))
   const usedPaths = special === null ? [] : [...DECISIVE]
   const partOf = (piece: string): DeedPart => {
     const [, path = '', words = ''] = HOLE.exec(piece) ?? []
@@ -275,32 +307,26 @@ export interface Detail {
 }
 
 /**
- * Returns the input fields of an action that have a value, except its target, and the names of its text fields, whose values are
- * not recorded. Lists of objects are omitted.
+ * Returns the input fields of an action that have a value, except its target. Omits lists of objects, and text fields,
+ * whose values are not recorded.
  */
-export function detailsOf({ detail, targetId }: Pick<AuditEntry, 'detail' | 'targetId'>): {
-  shown: Detail[]
-  texts: string[]
-} {
+export function detailsOf({ detail, targetId }: Pick<AuditEntry, 'detail' | 'targetId'>): Detail[] {
   const shown: Detail[] = []
-  const texts: string[] = []
   const walk = (part: object, within: string) => {
-    const { fields, ...values } = part as Record<string, unknown>
-    const given = Array.isArray(fields) ? fields.map(String) : []
-    texts.push(...given.filter((name) => !(name in values)).map((name) => within + name))
+    const { fields: _, ...values } = part as Record<string, unknown>
     for (const [name, value] of Object.entries(values)) {
       if (isObject(value)) walk(value, `${within}${name}.`)
       else shown.push({ path: within + name, values: shownValues(name, value, targetId) })
     }
   }
   if (isObject(detail)) walk(detail, '')
-  return { shown: shown.filter(({ values }) => values.length > 0), texts }
+  return shown.filter(({ values }) => values.length > 0)
 }
 
-/** Returns nothing for a value that is absent, a list of objects, or the target. */
+/** Returns nothing for a value that is absent or `NONE`, a list of objects, or the target. */
 function shownValues(name: string, value: unknown, targetId: string | null): readonly unknown[] {
   if (name === ACTING) return [value ?? 'the operator']
-  if (value === null || value === targetId) return []
+  if (value === null || value === 'NONE' || value === targetId) return []
   const all = Array.isArray(value) ? value : [value]
   return all.some(isObject) ? [] : all
 }
@@ -311,19 +337,27 @@ const ACTING = 'actingAdminId'
 /** Returns a field for people, before its value: `expiresInSeconds` as “valid for”, `grant.agentIds` as “grant agents:”. */
 export function labelOf(path: string): string {
   if (path === ACTING) return 'done in this name by:'
+  if (path === 'routing') return 'which agents wake:'
   return path.endsWith('expiresInSeconds') ? 'valid for' : `${wordsOfField(path)}:`
 }
 
 /** Returns the name of a field in words. */
-export function wordsOfField(path: string): string {
+function wordsOfField(path: string): string {
   const name = path.replace(/(?<=.)Ids$/, 's').replace(/(?<=.)(?:Id|Seconds)$/, '')
   return name.split('.').map(spaced).join(' ')
+}
+
+const ROUTINGS: Record<string, string> = {
+  BROADCAST: 'every agent',
+  ADMIN: 'the admin agent',
+  MENTION_CHAIN: 'one agent in turn',
 }
 
 /** Returns a value that is not an id for people: `SPACE_TOOLS` as “space tools”, 86400 in a field of seconds as “1 day”. */
 export function wordsOfValue(path: string, value: unknown): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
   if (typeof value === 'number' && /Seconds$/.test(path)) return wordsOfSeconds(value)
+  if (path === 'routing') return ROUTINGS[String(value)] ?? String(value)
   if (typeof value === 'string' && /^[A-Z][A-Z_]+$/.test(value)) return value.replaceAll('_', ' ').toLowerCase()
   return String(value)
 }
@@ -349,7 +383,7 @@ const MOST_NAMED = 100
 /** Returns the ids in entries whose names must be loaded, targets first. */
 export function idsIn(entries: readonly AuditEntry[]): string[] {
   const targets = entries.flatMap(({ targetId }) => targetId ?? [])
-  const others = entries.flatMap((entry) => detailsOf(entry).shown.flatMap(({ values }) => values.filter(isId)))
+  const others = entries.flatMap((entry) => detailsOf(entry).flatMap(({ values }) => values.filter(isId)))
   return [...new Set([...targets, ...others])].slice(0, MOST_NAMED).sort()
 }
 

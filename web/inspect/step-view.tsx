@@ -7,6 +7,7 @@ import { CallFiles, CallValue, plainCall } from '../talk/call-card.tsx'
 import { Boundary } from '../ui/boundary.tsx'
 import { CopyButton } from '../ui/copy-button.tsx'
 import { Icon } from '../ui/icons.tsx'
+import { isSameJson } from '../ui/json-text.ts'
 import { PlainText } from '../ui/plain-text.tsx'
 import { Status } from '../ui/status.tsx'
 import { Countdown } from '../ui/time.tsx'
@@ -65,9 +66,11 @@ export const StepView = memo(function StepView({ step, isLast, messageHrefs }: S
               <Link href={`/why/${call.id}`}>Why</Link>
               {call.status === 'WAITING' && call.expiresAt !== null && <Countdown until={call.expiresAt} />}
             </header>
-            <CallValue label="Input" value={call.input} schema={call.inputSchema} />
+            <LabeledValue label="Input" value={call.input} schema={call.inputSchema} />
             {call.error !== null && <PlainText className="why bad" text={call.error} />}
-            <CallValue label="Result" value={call.output} schema={call.resultSchema} />
+            {!isSameJson(call.output, call.input) && (
+              <LabeledValue label="Result" value={call.output} schema={call.resultSchema} />
+            )}
             <CallFiles call={call} />
             {call.input === null && call.error === null && (
               <HiddenInput toolName={call.toolName} messageHref={messageHrefs.get(call.id) ?? null} />
@@ -88,6 +91,16 @@ export const StepView = memo(function StepView({ step, isLast, messageHrefs }: S
     </li>
   )
 })
+
+function LabeledValue({ label, value, schema }: { label: string; value: unknown; schema: unknown }) {
+  if (value === null || value === undefined) return null
+  return (
+    <>
+      <b className="note">{label}</b>
+      <CallValue label="JSON" value={value} schema={schema} />
+    </>
+  )
+}
 
 /** Instead of the input of a call: its message, if the viewer sees that, or else why there is nothing to see. */
 function HiddenInput({ toolName, messageHref }: { toolName: string; messageHref: string | null }) {

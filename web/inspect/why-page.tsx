@@ -19,7 +19,7 @@ export function WhyPage({ id }: { id: string }) {
   const steps = ask.data?.why?.steps
   return (
     <>
-      <PageHead title="Why" note={steps?.[0] && plainLine(steps[0].text)}>
+      <PageHead title={titleOf(steps ?? [])} note={steps?.[0] && plainLine(steps[0].text)}>
         {steps !== undefined && (
           <Button icon="down" onClick={() => save(`why-${id}.prov.json`, provJsonOf(steps))}>
             Download (PROV-JSON)
@@ -64,14 +64,52 @@ function MessageOutcomes({ id }: { id: string }) {
   )
 }
 
+/** “Why Noor answered Ada’s message”, if the run is known. */
+function titleOf(steps: WhySteps): string {
+  const [explained] = steps
+  if (explained === undefined) return 'Why'
+  if (explained.kind === 'TOOL_CALL') return 'Why this call was made'
+  if (explained.kind === 'MEMORY') return 'Why this memory exists'
+  const run = runOf(steps, explained, steps.length)
+  return run === undefined ? 'Why this message was posted' : `Why ${plainLine(run.text)}`
+}
+
+/** Finds the run of a step by its calls and steps, but not by other messages, which have runs of their own. */
+function runOf(steps: WhySteps, step: Step, mostSteps: number): Step | undefined {
+  if (step.kind === 'RUN') return step
+  if (mostSteps === 0) return undefined
+  const causes = causesOf(steps, step)
+  const next =
+    causes.find(({ kind }) => kind === 'RUN') ?? causes.find(({ kind }) => kind === 'TOOL_CALL' || kind === 'STEP')
+  return next && runOf(steps, next, mostSteps - 1)
+}
+
+/** Continues a path while its last step has exactly one cause that the viewer can follow. */
+function followed(steps: WhySteps, path: readonly number[]): number[] {
+  const [next, ...others] = causesOf(steps, steps[path.at(-1) ?? 0]).filter(({ kind }) => kind !== 'HIDDEN')
+  const index = next === undefined ? -1 : steps.indexOf(next)
+  return index === -1 || others.length > 0 || path.includes(index) ? [...path] : followed(steps, [...path, index])
+}
+
+/** Describes a hidden cause. Admins see all settings and steps, so both are hidden only from others. */
+function wordsOfHidden(step: Step, causes: readonly Step[]): string {
+  // The causes of a run are its trigger and the settings of its agent.
+  if (step.kind === 'RUN' && causes.some(({ kind }) => kind !== 'HIDDEN')) {
+    return 'The settings of the agent, which only admins see.'
+  }
+  return step.kind === 'TOOL_CALL' ? 'The steps of the run, which only admins see.' : 'Something that you may not see.'
+}
+
 function Path({ steps }: { steps: WhySteps }) {
-  const [path, setPath] = useState([0])
-  const last = path.at(-1) ?? 0
-  const causes = causesOf(steps, steps[last])
+  const [path, setPath] = useState(() => followed(steps, [0]))
+  const last = steps[path.at(-1) ?? 0]
+  const causes = causesOf(steps, last)
   return (
     <section className="block">
       <h2>Where it comes from</h2>
-      <p className="hint">Follow the causes step by step, back to the person, the plan or the service that began it.</p>
+      <p className="hint">
+        Each step is caused by the next, back to the person, the plan or the service that began it.
+      </p>
       <ol className="steps" aria-label="Path">
         {path.map((index, at) => {
           const step = steps[index]
@@ -85,6 +123,7 @@ function Path({ steps }: { steps: WhySteps }) {
                   </Button>
                 )}
               </StepHead>
+              {at < path.length - 1 && <HiddenCauses steps={steps} step={step} />}
             </li>
           )
         })}
@@ -93,15 +132,20 @@ function Path({ steps }: { steps: WhySteps }) {
       <ul className="rows" aria-label="Causes">
         {causes.map((cause) => {
           const index = steps.indexOf(cause)
-          const text = plainLine(cause.text)
+          const isHidden = cause.kind === 'HIDDEN'
+          const text = isHidden && last !== undefined ? wordsOfHidden(last, causes) : plainLine(cause.text)
           return (
             <li key={index} className="tool-row">
               <span className="grow">
                 <span className="kind">{wordOf(cause)}</span> {text}
               </span>
               {path.includes(index) && <span className="note">on the path already</span>}
-              {!path.includes(index) && cause.kind !== 'HIDDEN' && (
-                <Button icon="chevron" aria-label={`Follow ${text}`} onClick={() => setPath([...path, index])}>
+              {!path.includes(index) && !isHidden && (
+                <Button
+                  icon="chevron"
+                  aria-label={`Follow ${text}`}
+                  onClick={() => setPath(followed(steps, [...path, index]))}
+                >
                   Follow
                 </Button>
               )}
@@ -111,6 +155,13 @@ function Path({ steps }: { steps: WhySteps }) {
       </ul>
     </section>
   )
+}
+
+/** Describes the hidden causes of a step of the path. */
+function HiddenCauses({ steps, step }: { steps: WhySteps; step: Step }) {
+  const causes = causesOf(steps, step)
+  if (!causes.some(({ kind }) => kind === 'HIDDEN')) return null
+  return <p className="hint">Also caused by: {wordsOfHidden(step, causes)}</p>
 }
 
 /** The causes of a step. The viewer passes a hidden cause: what is known of its own causes is listed with it. */

@@ -16,6 +16,7 @@ export async function tokenFor(connection: Connection, humanId: string, lastsMs:
   return payloadOf(made.createAccessToken, 'CreateAccessTokenPayload').secret
 }
 
+// The names read like the titles, and the database sorts them by length: the card of a decided call has no schema.
 const ORDER_TOOL = {
   name: 'order_fleece',
   description: 'Orders rolls of garden fleece. People in the space approve each order first.',
@@ -23,15 +24,15 @@ const ORDER_TOOL = {
     type: 'object',
     properties: {
       item: { type: 'string', title: 'Item', description: 'The item to order, with its size.' },
-      quantity: { type: 'integer', minimum: 1, title: 'Rolls', description: 'The number of rolls.' },
-      price: {
+      rolls: { type: 'integer', minimum: 1, title: 'Rolls', description: 'The number of rolls.' },
+      price_in_euros: {
         type: 'number',
         minimum: 0,
         title: 'Price in euros',
         description: 'The total price in euros. A roll of 10 m × 2 m costs 11.90.',
       },
     },
-    required: ['item', 'quantity', 'price'],
+    required: ['item', 'rolls', 'price_in_euros'],
   },
   execution: 'INTERNAL' as const,
   approval: { quorum: 1 },

@@ -82,7 +82,7 @@ const isPlainName = (toolName: string) => toolName === wordsOfName(toolName).toL
 const MOST_ENTRIES = 40
 
 interface CallValueProps {
-  label: 'Input' | 'Result'
+  label: 'Input' | 'Result' | 'JSON'
   value: unknown
   /** Titles properties. Null: there is none, and names are shown as words; undefined: names are shown as they are. */
   schema?: unknown

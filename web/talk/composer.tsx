@@ -47,7 +47,10 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
   const [text, setText] = useState(() => keptAt(key) ?? '')
   const signalTyping = useTypingSignal(spaceId)
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
-  const mention = useMention(field, text, setText, space.members)
+  const mention = useMention(field, text, setText, [
+    ...agents,
+    ...space.members.filter(({ id, kind }) => kind === 'HUMAN' && id !== humanId),
+  ])
   const mentionedIds = mentionedIn(text, space).map(({ id }) => id)
   // Turns, pauses and waiting agents may change while a person writes.
   const { data: woken } = useAsk(
@@ -173,7 +176,7 @@ export const Composer = memo(function Composer({ space, send, replyToId, ref, on
           }}
         />
         <IconButton label="Attach files" icon="clip" onClick={() => picker.current?.click()} />
-        <IconButton label="Mention somebody" icon="agent" onClick={mention.begin} />
+        <IconButton label="Mention somebody" icon="at" onClick={mention.begin} />
         <Button look="primary" icon="send" type="submit" isBusy={sending.isBusy} disabled={isEmpty || uploads.isBusy}>
           Send
         </Button>
@@ -290,6 +293,7 @@ function useMention(
           onClick={() => take(member)}
         >
           <Avatar entity={member} size={24} /> {member.name}
+          {member.kind === 'AGENT' && <span className="kind">agent</span>}
         </div>
       ))}
     </div>

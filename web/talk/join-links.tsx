@@ -7,6 +7,7 @@ import { useSession } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm } from '../ui/confirm.tsx'
 import { Form, numberIn, SelectField } from '../ui/field.tsx'
+import { Folded } from '../ui/folded.tsx'
 import { QrCode } from '../ui/qr-code.tsx'
 import { Moment } from '../ui/time.tsx'
 
@@ -111,19 +112,21 @@ export function JoinLinks({ spaceId }: { spaceId: string }) {
       >
         <p>Nobody can join with it any longer. People who have joined stay members.</p>
       </Confirm>
-      <Form
-        label="Create a join link"
-        submit="Create a join link"
-        look="plain"
-        isBusy={create.isBusy}
-        error={create.error}
-        onSubmit={create.start}
-      >
-        <div className="columns">
-          <SelectField label="Valid for" name="duration" options={DURATIONS} defaultValue={WEEK} />
-          <SelectField label="People who can join" name="maxUses" options={USES} />
-        </div>
-      </Form>
+      <Folded title="Create a join link">
+        <Form
+          label="Create a join link"
+          submit="Create a join link"
+          look="plain"
+          isBusy={create.isBusy}
+          error={create.error}
+          onSubmit={create.start}
+        >
+          <div className="columns">
+            <SelectField label="Valid for" name="duration" options={DURATIONS} defaultValue={WEEK} />
+            <SelectField label="People who can join" name="maxUses" options={USES} />
+          </div>
+        </Form>
+      </Folded>
     </section>
   )
 }

@@ -175,7 +175,8 @@ function MessageHead({ message: { id, sender, actingAdmin, createdAt, mentions, 
           to <b>{mentions.map(({ name }) => `@${name}`).join(', ')}</b>
         </span>
       )}
-      <a className="permalink" href={`#${id}`} aria-label="Link to this message">
+      <a className="permalink" href={`#${id}`}>
+        <span className="sr-only">Link to this message, </span>
         <Time at={createdAt} />
       </a>
       {run !== null && (

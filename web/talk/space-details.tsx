@@ -39,7 +39,7 @@ interface SpaceDetailsProps {
   onOpenChange(open: boolean): void
 }
 
-/** Members, files and settings of a space: what people look up first, then what they change. */
+/** The members of a space and its settings, then what people look up or change less often. */
 export function SpaceDetails({ space, presence, activity, open, onOpenChange }: SpaceDetailsProps) {
   const agents = space.members.filter(({ kind }) => kind === 'AGENT')
   const people = space.members.filter(({ kind }) => kind === 'HUMAN')
@@ -57,9 +57,6 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         stateOf={({ id }) => <PresenceDot presence={presence.get(id)?.presence ?? 'OFFLINE'} />}
       />
       <AddPerson space={space} />
-      <Suspense>
-        <JoinLinks spaceId={space.id} />
-      </Suspense>
       <Members
         title="Agents"
         members={agents}
@@ -67,15 +64,18 @@ export function SpaceDetails({ space, presence, activity, open, onOpenChange }: 
         stateOf={({ id }) => <span className="note">{stateOfAgent(activity, id)}</span>}
       />
       <AddAgent space={space} />
+      <Folded title="Settings">
+        <EditSpace space={space} agents={agents} />
+      </Folded>
+      <Suspense>
+        <JoinLinks spaceId={space.id} />
+      </Suspense>
       <SpaceFiles spaceId={space.id} />
       <LevelField spaceId={space.id} />
       <Confidence space={space} />
       <Grants spaceId={space.id} />
-      <Folded title="Settings">
-        <EditSpace space={space} agents={agents} />
-      </Folded>
       <SpaceBudget spaceId={space.id} />
-      <Folded title="Copy">
+      <Folded title="Copy this space">
         <CopySpace space={space} onCopied={() => onOpenChange(false)} />
       </Folded>
     </Dialog>

@@ -96,6 +96,11 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
       edit={edit}
       quote={quote}
     >
+      {isHuman && (
+        <button type="button" className="skip button" onClick={() => composer.current?.focus()}>
+          Skip to the message field
+        </button>
+      )}
       <PageHead title={space.name} note={space.description}>
         <Link
           href={`/search?space=${spaceId}`}
@@ -105,16 +110,14 @@ function SpaceView({ spaceId, onRetry }: { spaceId: string; onRetry(): void }) {
         >
           <Icon name="search" />
         </Link>
-        <button
-          type="button"
-          className="members-button"
-          onClick={() => setOpen(true)}
-          aria-label={`${space.members.length} members, details`}
-        >
+        <button type="button" className="members-button" onClick={() => setOpen(true)}>
           {space.members.slice(0, 5).map((member) => (
             <Avatar key={member.id} entity={member} size={26} />
           ))}
-          <span className="members-count">{space.members.length}</span>
+          <span className="members-count">
+            {space.members.length}
+            <span className="sr-only"> members, details</span>
+          </span>
         </button>
         <IconButton label="About this space" icon="info" onClick={() => setOpen(true)} />
       </PageHead>
