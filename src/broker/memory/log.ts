@@ -131,7 +131,7 @@ export function createMemoryLog({ now = Date.now, mostBytes = MOST_BYTES }: Memo
 const sealOf = (topic: string, seal: string) => `${topic} ${seal}`
 
 const SWEEP_INTERVAL_MS = 60_000
-const MOST_BYTES = 16 * 1024 * 1024
+const MOST_BYTES = 64 * 1024 * 1024
 /** The share of its publications that a topic loses at a time, so that the largest topic is not looked for at each append. */
 const DROPPED_SHARE = 1 / 8
 
