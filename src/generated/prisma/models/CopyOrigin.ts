@@ -326,7 +326,7 @@ export type $CopyOriginPayload<ExtArgs extends runtime.Types.Extensions.Internal
      */
     fromId: string
     /**
-     * The first original.
+     * The agent, space or root from which all copies descend.
      */
     originId: string
     /**

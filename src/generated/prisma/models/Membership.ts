@@ -670,7 +670,7 @@ export type $MembershipPayload<ExtArgs extends runtime.Types.Extensions.Internal
     joinedAt: Date
     lastReadSeq: number
     /**
-     * The messages of the space of which a human is notified. The space's `version` covers this column.
+     * Which messages in the space a human is notified of. The space's `version` covers this column.
      */
     notifyLevel: $Enums.NotifyLevel
   }, ExtArgs["result"]["membership"]>
