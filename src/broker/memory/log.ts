@@ -20,7 +20,7 @@ import { MemoryDrafts } from './drafts.ts'
 export interface MemoryLogOptions {
   /** The time in ms; the system clock by default. */
   now?: () => number
-  /** The most bytes of publications, as JSON, that all topics keep together. On the heap they take about three times as much. */
+  /** The most bytes of publications, as JSON, that all topics keep together. */
   mostBytes?: number
 }
 
