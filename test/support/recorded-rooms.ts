@@ -273,7 +273,9 @@ export async function playRoom(
     // Agents do not answer one another, so that the room becomes idle.
     if (trigger?.text.includes('(agent') === true && !trigger.text.includes('(human')) return [{ text: 'Done.' }]
     const said = `${name} answers ${createHash('sha256').update(String(trigger?.text)).digest('hex').slice(0, 8)}.`
-    const isSaid = called.some(({ input }) => JSON.stringify(input).includes(said))
+    // A deletion removes the text from the agent's own calls too.
+    const isDeleted = called.some((one) => /^delete_?message$/i.test(one.name))
+    const isSaid = isDeleted || called.some(({ input }) => JSON.stringify(input).includes(said))
     const next = callsOf(name, request, isSaid).find(({ toolCall }) => called.every((one) => one.name !== toolCall))
     if (next !== undefined) return [next]
     if (name === ada.name && isToBeStopped) return waitToBeStopped()
