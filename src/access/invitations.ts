@@ -13,6 +13,7 @@ import { noteDeed } from '../stores/audit-store.ts'
 import { deleteMailCodes } from '../stores/mail-code-store.ts'
 import { deleteMailInvitation, deleteSignInInvitations } from '../stores/mail-invitation-store.ts'
 import { deleteInvitations, insertInvitation, redeemInvitation } from '../stores/token-store.ts'
+import type { OpenSessionInput, SessionCookie, Sessions } from './sessions.ts'
 import { issue } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
@@ -65,8 +66,8 @@ export interface Invitations {
    * invitations of the human end, except emailed ones that add the human to a space.
    */
   redeem(code: string): Promise<string | null>
-  /** Like `redeem`, but creates no token. Returns the id of the human, for whom the caller opens a session. */
-  accept(code: string): Promise<string | null>
+  /** Like `redeem`, but opens a session of the human instead of creating a token. */
+  accept(code: string, browser: OpenSessionInput): Promise<SessionCookie | null>
   /** Returns a page of the open invitations, newest first; null if the viewer is not an admin. */
   page(viewer: Viewer, request: PageRequest): Promise<Page<OpenInvitation> | null>
   /** Returns open invitations in the order of the ids; null for any other id, and for viewers who are not admins. */
@@ -95,7 +96,10 @@ const selectOpenSql = (now: Date) => Prisma.sql`
   FROM "MailInvitation" m LEFT JOIN "Entity" e ON lower(e.email) = lower(m.email) AND e."goneAt" IS NULL
   WHERE m."expiresAt" > ${now}`
 
-export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>): Invitations {
+export function createInvitations(
+  { db, clock }: Pick<Platform, 'db' | 'clock'>,
+  sessions: Pick<Sessions, 'insertForHuman' | 'publishEnded'>,
+): Invitations {
   async function getMany(viewer: Viewer, ids: readonly string[]): Promise<(OpenInvitation | null)[]> {
     if (!isAdmin(viewer)) return ids.map(() => null)
     const rows = await db.query<OpenInvitation>(Prisma.sql`
@@ -163,7 +167,15 @@ export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>)
         const { accessToken, secret } = await issue(tx, { scope: 'HUMAN', humanId, createdAt })
         return { granted: secret, targetId: accessToken.id }
       }),
-    accept: (code) => use(code, async (_, humanId) => ({ granted: humanId, targetId: humanId })),
+    async accept(code, browser) {
+      const opened = await use(code, async (tx, humanId) => {
+        const granted = await sessions.insertForHuman(tx, { humanId, by: 'invitation', ...browser })
+        return { granted, targetId: humanId }
+      })
+      if (opened === null) return null
+      await sessions.publishEnded(opened.endedIds)
+      return opened.cookie
+    },
     getMany,
     async page(viewer, request) {
       if (!isAdmin(viewer)) return null

@@ -35,6 +35,13 @@ export interface SessionCookie {
   maxAgeSeconds: number | null
 }
 
+/** A new session. */
+export interface OpenedSession {
+  cookie: SessionCookie
+  /** The ids of the sessions that the new one replaces. */
+  endedIds: string[]
+}
+
 /** An open session. */
 export interface Resumed {
   viewer: Viewer
@@ -81,6 +88,12 @@ export interface Sessions {
    * @throws ForbiddenError if the human was erased
    */
   openForHuman(signIn: HumanSignIn): Promise<SessionCookie>
+  /**
+   * Like `openForHuman`, in the caller's transaction. The caller passes `endedIds` to `publishEnded` after the commit.
+   */
+  insertForHuman(tx: Tx, signIn: HumanSignIn): Promise<OpenedSession>
+  /** Publishes that sessions have ended, so that every process closes their sockets. */
+  publishEnded(ids: readonly string[]): Promise<void>
   /**
    * Lets an admin act as another human for 30 minutes, in a session with a bearer token instead of a cookie. The
    * session ends when the admin loses the role, or when the admin's own session or token ends. At most 10 such
@@ -152,7 +165,7 @@ export function createSessions(
   const known = createKnownSessions(signals)
   const owners = createCredentialLookups((hashes) => selectOwners(db, hashes))
 
-  async function announce(ids: readonly string[]): Promise<void> {
+  async function publishEnded(ids: readonly string[]): Promise<void> {
     known.forget(ids)
     await publishEndedSessions(signals, ids)
   }
@@ -209,19 +222,20 @@ export function createSessions(
       if (isExpected && ended.length === 0) throw new NotFoundError(NO_SUCH_SESSION)
       return ended
     })
-    await announce(ids)
+    await publishEnded(ids)
     return ids
   }
 
   /**
-   * Opens a session. Ends the sessions that it replaces, and the least recently used sessions above the limit.
-   * @param begin called first in the transaction, with the id of the session
+   * Inserts a session. Deletes the sessions that it replaces, and the least recently used sessions above the limit.
+   * @param begin called first, with the id of the session
    */
   async function insert(
+    tx: Tx,
     opened: Pick<Row, 'scope' | 'viewerId' | 'tokenId' | 'oidcSid' | 'endsBy'>,
     { userAgent, replaced }: OpenSessionInput,
-    begin: (tx: Tx, id: string) => Promise<void>,
-  ): Promise<SessionCookie> {
+    begin: (id: string) => Promise<void>,
+  ): Promise<OpenedSession> {
     const secret = randomBytes(SECRET_BYTES).toString('base64url')
     const now = clock.now()
     const { scope, viewerId, endsBy } = opened
@@ -236,22 +250,37 @@ export function createSessions(
       lastUsedAt: new Date(now),
       expiresAt: new Date(endsBy === null ? until : Math.min(until, endsBy.getTime())),
     }
-    const ended = await db.transaction(async (tx) => {
-      await begin(tx, row.id)
-      await insertSession(tx, row)
-      await deleteExpiredSessions(tx, new Date(now), MOST_EXPIRED_AT_ONCE)
-      const surplus = await tx.session.findMany({
-        where: { viewerId, scope, acting: false },
-        orderBy: [{ lastUsedAt: 'desc' }, { id: 'desc' }],
-        skip: MOST_OF_VIEWER,
-        select: { id: true },
-      })
-      return deleteSessions(tx, {
-        OR: [{ id: { in: surplus.map(({ id }) => id) } }, { hash: { in: replaced.map(hashOf) } }],
-      })
+    await begin(row.id)
+    await insertSession(tx, row)
+    await deleteExpiredSessions(tx, new Date(now), MOST_EXPIRED_AT_ONCE)
+    const surplus = await tx.session.findMany({
+      where: { viewerId, scope, acting: false },
+      orderBy: [{ lastUsedAt: 'desc' }, { id: 'desc' }],
+      skip: MOST_OF_VIEWER,
+      select: { id: true },
     })
-    await announce(ended)
-    return cookieOf(row, secret, now)
+    const endedIds = await deleteSessions(tx, {
+      OR: [{ id: { in: surplus.map(({ id }) => id) } }, { hash: { in: replaced.map(hashOf) } }],
+    })
+    return { cookie: cookieOf(row, secret, now), endedIds }
+  }
+
+  /** Inserts a session in a transaction of its own, and publishes the end of the sessions that it replaces. */
+  async function commit(inserted: (tx: Tx) => Promise<OpenedSession>): Promise<SessionCookie> {
+    const { cookie, endedIds } = await db.transaction(inserted)
+    await publishEnded(endedIds)
+    return cookie
+  }
+
+  function insertForHuman(tx: Tx, { humanId, by, oidc, ...input }: HumanSignIn): Promise<OpenedSession> {
+    const tokenId = oidc === undefined ? null : keys.ofOidc(oidc.provider)
+    const opened = { scope: 'HUMAN' as const, viewerId: humanId, tokenId, oidcSid: oidc?.sid ?? null, endsBy: null }
+    return insert(tx, opened, input, async (id) => {
+      if (oidc !== undefined && (await isLoggedOut(tx, oidc, new Date(clock.now())))) throw new LoggedOutError()
+      await lockCredential(tx, { scope: 'HUMAN', id: humanId, tokenId: null })
+      const detail = { by, ...(oidc === undefined ? {} : { provider: oidc.provider }) }
+      await noteDeed(tx, { actorId: humanId, serviceName: null, action: 'signIn', targetId: id, detail })
+    })
   }
 
   /** Reads open sessions, most recently used first. */
@@ -301,7 +330,7 @@ export function createSessions(
         })
         return deleteSessions(tx, { id: { in: surplus.map(({ id }) => id) } })
       })
-      await announce(ended)
+      await publishEnded(ended)
       return { secret, expiresAt }
     },
     async open(viewer, input) {
@@ -310,18 +339,11 @@ export function createSessions(
       requireInPerson(viewer, 'open sessions')
       const { scope, id: viewerId, expiresAt: endsBy } = viewer
       const opened = { scope, viewerId, tokenId: credentialOf(viewer), oidcSid: null, endsBy }
-      return insert(opened, input, (tx) => lockCredential(tx, viewer))
+      return commit((tx) => insert(tx, opened, input, () => lockCredential(tx, viewer)))
     },
-    async openForHuman({ humanId, by, oidc, ...input }) {
-      const tokenId = oidc === undefined ? null : keys.ofOidc(oidc.provider)
-      const opened = { scope: 'HUMAN' as const, viewerId: humanId, tokenId, oidcSid: oidc?.sid ?? null, endsBy: null }
-      return insert(opened, input, async (tx, id) => {
-        if (oidc !== undefined && (await isLoggedOut(tx, oidc, new Date(clock.now())))) throw new LoggedOutError()
-        await lockCredential(tx, { scope: 'HUMAN', id: humanId, tokenId: null })
-        const detail = { by, ...(oidc === undefined ? {} : { provider: oidc.provider }) }
-        await noteDeed(tx, { actorId: humanId, serviceName: null, action: 'signIn', targetId: id, detail })
-      })
-    },
+    openForHuman: (signIn) => commit((tx) => insertForHuman(tx, signIn)),
+    insertForHuman,
+    publishEnded,
     async signOut(secrets) {
       await endWhere({ hash: { in: secrets.map(hashOf) } })
     },

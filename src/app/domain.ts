@@ -83,7 +83,7 @@ export function createDomain(
   const sessions = createSessions(platform, adminToken)
   const triggers = createTriggers(platform, { visibility })
   const tokens = createTokens(platform, adminToken)
-  const mailLinks = createMailLinks(platform, core)
+  const mailLinks = createMailLinks(platform, { ...core, sessions })
   const spaceCreation = createSpaceCreation(platform, core)
   const files = createFileReading(platform, { tokens })
   const reading = createReading(platform, publisher)
@@ -165,7 +165,7 @@ export function createDomain(
     ...{ record, auditLog: createAuditLog(platform), usage: core.usage },
     failedJobs: createFailedJobs(platform),
     mailStatus: createMailStatus(platform),
-    invitations: createInvitations(platform),
+    invitations: createInvitations(platform, sessions),
     deletion: createDeletion(platform, core),
     webhooks: { ...createWebhooks(platform), ...createWebhookDeliveries(platform, triggers) },
   }

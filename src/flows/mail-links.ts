@@ -1,3 +1,4 @@
+import type { OpenSessionInput, SessionCookie, Sessions } from '../access/sessions.ts'
 import type { Viewer } from '../access/viewer.ts'
 import { conflictOf } from '../agents/humans.ts'
 import type { MailInvitation } from '../generated/prisma/client.ts'
@@ -67,13 +68,32 @@ export interface DescribedLink {
 }
 
 /** A space that the human has joined. `change`: the key of the job that publishes it if this process dies first. */
-export interface Joined {
+interface Joined {
   spaceId: string
   change: string
 }
 
 /** The result of using a link. */
-export type UsedLink = { type: 'signed-in'; humanId: string; joined: Joined[] } | { type: 'confirmed'; email: string }
+export type UsedLink =
+  | { type: 'signed-in'; cookie: SessionCookie; spaceIds: string[] }
+  | { type: 'confirmed'; email: string }
+
+/** The human whom a link signs in. */
+interface Signed {
+  type: 'signed-in'
+  humanId: string
+  joined: Joined[]
+}
+
+type Redeemed = Signed | { type: 'confirmed'; email: string }
+
+interface UseLinkInput {
+  /** The name of a new person; null for a name from the address. */
+  name: string | null
+  /** The viewer of the request, if it has credentials. */
+  viewer: Viewer | null
+  browser: OpenSessionInput
+}
 
 /** Links in emails, each of which works once. */
 export interface MailLinks {
@@ -99,22 +119,24 @@ export interface MailLinks {
   /** Returns a description of a link without using it up; null if the code is unknown, used or expired. */
   describe(code: string): Promise<DescribedLink | null>
   /**
-   * Uses a link. `name`: the name of a new person. Returns null if the code is unknown, used or expired.
+   * Uses a link. A link that signs in opens a session in the same transaction. Returns null if the code is unknown,
+   * used or expired.
    * @throws BadInputError; ForbiddenError if another viewer than the human confirms an address; ConflictError if
    * somebody else has the address now
    */
-  use(code: string, input: { name: string | null; viewer: Viewer | null }): Promise<UsedLink | null>
+  use(code: string, input: UseLinkInput): Promise<UsedLink | null>
 }
 
 interface MailLinksParts {
   publisher: Pick<SpacePublisher, 'joined'>
   /** Called after a human joins, because the human may be able to decide on calls that wait in the space. */
   decideCall: Pick<DecideCall, 'recheck'>
+  sessions: Pick<Sessions, 'insertForHuman' | 'publishEnded'>
 }
 
 const ANOTHER_VIEWER = 'Sign in as the person who wants to use this address, and open the link again.'
 
-export function createMailLinks(platform: Platform, { publisher, decideCall }: MailLinksParts): MailLinks {
+export function createMailLinks(platform: Platform, { publisher, decideCall, sessions }: MailLinksParts): MailLinks {
   const { db, clock, jobs, signals, mailer, logger } = platform
   const now = () => new Date(clock.now())
 
@@ -191,8 +213,8 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
   async function redeem(
     tx: Tx,
     code: string,
-    { name, viewer }: { name: string | null; viewer: Viewer | null },
-  ): Promise<UsedLink | null> {
+    { name, viewer }: Pick<UseLinkInput, 'name' | 'viewer'>,
+  ): Promise<Redeemed | null> {
     const found = await findMailCode(tx, code, now())
     if (found === null) return null
     const isOwn = viewer?.scope === 'HUMAN' && viewer.id === found.humanId && viewer.acting === undefined
@@ -202,7 +224,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
     return found.purpose === 'CONFIRM' ? confirm(tx, found) : signIn(tx, found)
   }
 
-  async function confirm(tx: Tx, { humanId, email }: MailCode): Promise<UsedLink | null> {
+  async function confirm(tx: Tx, { humanId, email }: MailCode): Promise<Redeemed | null> {
     if (humanId === null || (await updateHuman(tx, humanId, { email })) === null) return null
     const deed = { actorId: humanId, serviceName: null, action: 'confirmEmail', detail: {} }
     await noteDeed(tx, { ...deed, targetId: humanId })
@@ -210,7 +232,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
   }
 
   /** Signs a human in. Returns null if the address belongs to somebody else now. */
-  async function signIn(tx: Tx, { humanId, email }: MailCode): Promise<UsedLink | null> {
+  async function signIn(tx: Tx, { humanId, email }: MailCode): Promise<Redeemed | null> {
     const owner = await findHumanByEmail(tx, email)
     return owner !== null && owner.id === humanId ? { type: 'signed-in', humanId: owner.id, joined: [] } : null
   }
@@ -286,20 +308,27 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         inviter: inviter?.name ?? null,
       }
     },
-    async use(code, { name, viewer }) {
+    async use(code, { browser, ...given }) {
       const used = await db
-        .transaction((tx) => redeem(tx, code, { name, viewer }))
+        .transaction(async (tx) => {
+          const redeemed = await redeem(tx, code, given)
+          if (redeemed?.type !== 'signed-in') return redeemed
+          const { humanId } = redeemed
+          return { ...redeemed, ...(await sessions.insertForHuman(tx, { humanId, by: 'mail', ...browser })) }
+        })
         .catch((error) => {
           const conflict = conflictOf(error)
           throw conflict instanceof ConflictError ? new ConflictError('Somebody else now has this address.') : conflict
         })
       if (used?.type !== 'signed-in') return used
-      for (const { spaceId, change } of used.joined) {
-        await publisher.joined(spaceId, used.humanId, change)
+      const { humanId, joined, cookie, endedIds } = used
+      await sessions.publishEnded(endedIds)
+      for (const { spaceId, change } of joined) {
+        await publisher.joined(spaceId, humanId, change)
         jobs.withdraw(PUBLISH_CHANGE, change)
         await decideCall.recheck({ spaceId })
       }
-      return used
+      return { type: 'signed-in', cookie, spaceIds: joined.map(({ spaceId }) => spaceId) }
     },
   }
 }

@@ -238,3 +238,50 @@ test('an invitation is not used up by a page on which the browser would drop the
     await parley.close()
   }
 })
+
+test('links are not used up, and nobody is created, if the session cannot be stored', async () => {
+  const smtp = await startMailServer()
+  const parley = await startTestServer({
+    isFresh: true,
+    settings: { PARLEY_SMTP_URL: smtp.url, PARLEY_MAIL_FROM: 'parley@example.org' },
+  })
+  try {
+    const { platform, domain } = parley.app
+    const { prisma } = platform.db
+    const [ada, bob] = [await parley.human('Ada'), await parley.human('Bob')]
+    await prisma.entity.update({ where: { id: bob.id }, data: { email: 'bob@example.com' } })
+    const { path } = await domain.invitations.create(parley.admin, { humanId: ada.id, expiresInSeconds: 60 })
+    await domain.inviting.invite(parley.admin, { email: 'new@example.com', spaceIds: [] } as never)
+    const post = (to: string, body: object = {}) =>
+      fetch(parley.origin + to, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-parley-csrf': '1' },
+        body: JSON.stringify(body),
+      })
+    await post('/auth/mail', { email: 'bob@example.com' })
+    const mailed = async (email: string) => new URL((await smtp.mailTo(email)).link).pathname
+    const links = [`/auth${path}`, await mailed('bob@example.com'), await mailed('new@example.com')]
+    const people = await prisma.entity.count()
+
+    await prisma.$executeRawUnsafe(
+      `CREATE FUNCTION refuse_session() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no room'; END $$`,
+    )
+    await prisma.$executeRawUnsafe(
+      'CREATE TRIGGER refuse_session BEFORE INSERT ON "Session" FOR EACH ROW EXECUTE FUNCTION refuse_session()',
+    )
+    for (const link of links) expect((await post(link)).status).toBe(500)
+    expect(await prisma.entity.count()).toBe(people)
+    await prisma.$executeRawUnsafe('DROP TRIGGER refuse_session ON "Session"')
+    for (const link of links) {
+      const accepted = await post(link)
+      expect([accepted.status, accepted.headers.get('set-cookie')]).toEqual([
+        200,
+        expect.stringContaining('parley_session='),
+      ])
+    }
+    expect(await prisma.entity.count()).toBe(people + 1)
+  } finally {
+    await parley.close()
+    await smtp.close()
+  }
+})

@@ -101,11 +101,12 @@ export async function openDomain(database: (typeof DATABASES)[number] = 'postgre
   const publisher = createSpacePublisher(platform)
   const members = createMembers(platform)
   const joint = { ...NO_RUNS, visibility, publisher }
-  const mailLinks = createMailLinks(platform, joint)
+  const sessions = createSessions(platform, ADMIN_TOKEN)
+  const mailLinks = createMailLinks(platform, { ...joint, sessions })
   const tokens = createTokens(platform, ADMIN_TOKEN)
   const parts = {
     tokens,
-    sessions: createSessions(platform, ADMIN_TOKEN),
+    sessions,
     spaces: {
       ...createSpaces(platform),
       ...createSpaceCreation(platform, { visibility, publisher }),

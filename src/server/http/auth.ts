@@ -16,7 +16,7 @@ import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
 import type { Authentication } from './authentication.ts'
 import { BodyRefusedError, createBodyReader } from './body.ts'
-import { checkPage, sessionCookiesOf, setSessionCookie, trustedCookiesOf } from './cookies.ts'
+import { browserOf, checkPage, setSessionCookie, trustedCookiesOf } from './cookies.ts'
 import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 
@@ -63,8 +63,7 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
     if (viewer === null)
       return sendJson(response, 401, { error: 'The token is unknown, revoked or expired. Sign in with another one.' })
     await rates.take('requests', viewer)
-    const input = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
-    setSessionCookie(request, response, await sessions.open(viewer, input), publicUrl)
+    setSessionCookie(request, response, await sessions.open(viewer, browserOf(request)), publicUrl)
     sendJson(response, 200, { scope: viewer.scope }, NO_STORE)
   }
 

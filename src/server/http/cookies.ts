@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { SessionCookie } from '../../access/sessions.ts'
-import { CrossSiteError } from '../../lib/errors.ts'
+import { ConflictError, CrossSiteError } from '../../lib/errors.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import type { Origins } from './origins.ts'
@@ -145,13 +145,25 @@ const isSecure = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pic
   [origin, headers.origin, askedOriginOf(headers)].some((one) => one?.startsWith('https:'))
 
 /**
- * Whether the browser keeps the session cookie that `setSessionCookie` sets. A page that was loaded over http drops a
- * `Secure` cookie.
+ * Checks that the browser keeps the session cookie that `setSessionCookie` sets, because a link that works once must
+ * not be used up without a session. A page that was loaded over http drops a `Secure` cookie.
+ * @throws ConflictError
  */
-export const isCookieKept = (
+export function requireKeptCookie(
   request: Pick<IncomingMessage, 'headers'>,
   publicUrl: Pick<PublicUrl, 'basePath' | 'origin'>,
-) => !(request.headers.origin?.startsWith('http:') && isSecure(request, publicUrl))
+): void {
+  if (request.headers.origin?.startsWith('http:') && isSecure(request, publicUrl))
+    throw new ConflictError(
+      `The browser would not stay signed in at this address. Open the link at ${publicUrl.origin} instead.`,
+    )
+}
+
+/** The browser of a request, for a new session. */
+export const browserOf = ({ headers }: Pick<IncomingMessage, 'headers'>) => ({
+  userAgent: headers['user-agent'],
+  replaced: sessionCookiesOf(headers),
+})
 
 /** Sets or deletes the session cookie of a browser. The caller has checked the Origin of the request. */
 export function setSessionCookie(

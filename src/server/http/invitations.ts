@@ -3,11 +3,11 @@ import { SIGN_IN } from '../../access/credential-lookups.ts'
 import type { SignIns } from '../../access/sign-ins.ts'
 import type { StartLink } from '../../access/start-link.ts'
 import type { Domain } from '../../graphql/domain.ts'
-import { ConflictError, RateLimitedError } from '../../lib/errors.ts'
+import { RateLimitedError } from '../../lib/errors.ts'
 import { forRequester } from '../../lib/requester-context.ts'
 import type { PublicUrl } from '../../platform/public-url.ts'
 import { answering, NO_STORE } from './auth.ts'
-import { checkPage, isCookieKept, sessionCookiesOf, setSessionCookie } from './cookies.ts'
+import { browserOf, checkPage, requireKeptCookie, setSessionCookie } from './cookies.ts'
 import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
@@ -19,7 +19,6 @@ export const INVITATION_SESSION_PATH = /^\/auth\/invitations\/([^/]+)$/
 
 export interface InvitationParts {
   invitations: Pick<Domain['invitations'], 'describe' | 'redeem' | 'accept'>
-  sessions: Pick<Domain['sessions'], 'openForHuman'>
   startLink: Pick<StartLink, 'redeem'>
   /**
    * The console's page, which asks for confirmation before signing in. Opening the page does not use up the
@@ -41,7 +40,7 @@ const USED_UP = 'The link does not exist, has expired or was already used. Ask f
  * session and creates no token, which would stay valid after a sign-out.
  */
 export function createInvitationHandlers(parts: InvitationParts): { link: Handler; session: Handler } {
-  const { invitations, sessions, startLink, page, origins, publicUrl, signIns } = parts
+  const { invitations, startLink, page, origins, publicUrl, signIns } = parts
 
   async function describe(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
     const described = await signIns.redeem(request.socket.remoteAddress, () => invitations.describe(code))
@@ -51,15 +50,10 @@ export function createInvitationHandlers(parts: InvitationParts): { link: Handle
 
   async function accept(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
     checkPage(request, origins)
-    // Otherwise the invitation would be used up without a session.
-    if (!isCookieKept(request, publicUrl))
-      throw new ConflictError(
-        `The browser would not stay signed in at this address. Open the link at ${publicUrl.origin} instead.`,
-      )
-    const humanId = await signIns.redeem(request.socket.remoteAddress, () => invitations.accept(code))
-    if (humanId === null) return refuse(response)
-    const browser = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
-    const cookie = await sessions.openForHuman({ humanId, by: 'invitation', ...browser })
+    requireKeptCookie(request, publicUrl)
+    const accept = () => invitations.accept(code, browserOf(request))
+    const cookie = await signIns.redeem(request.socket.remoteAddress, accept)
+    if (cookie === null) return refuse(response)
     setSessionCookie(request, response, cookie, publicUrl)
     sendJson(response, 200, { scope: 'HUMAN', spaceIds: [] }, NO_STORE)
   }

@@ -7,7 +7,7 @@ import type { PublicUrl } from '../../platform/public-url.ts'
 import { type AuthBodies, answering, NO_STORE } from './auth.ts'
 import type { Authentication } from './authentication.ts'
 import { addressBehindProxy } from './client-address.ts'
-import { checkPage, sessionCookiesOf, setSessionCookie } from './cookies.ts'
+import { browserOf, checkPage, requireKeptCookie, sessionCookiesOf, setSessionCookie } from './cookies.ts'
 import { type Handler, sendJson } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
@@ -17,7 +17,6 @@ export const MAIL_LINK_PATH = /^\/auth\/mail\/([^/]+)$/
 
 export interface MailLinkParts {
   mailLinks: Pick<Domain['mailLinks'], 'isConfigured' | 'requestSignIn' | 'describe' | 'use'>
-  sessions: Pick<Domain['sessions'], 'openForHuman'>
   /** The console's page, which asks for confirmation before it uses the link. */
   page: Handler
   signIns: Pick<SignIns, 'redeem' | 'countMail'>
@@ -35,7 +34,7 @@ const USED_UP = 'The link does not exist, has expired or was already used. Ask f
  * /auth/mail/:code` uses the link.
  */
 export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler; link: Handler } {
-  const { mailLinks, sessions, page, signIns, authentication, origins, publicUrl, bodies } = parts
+  const { mailLinks, page, signIns, authentication, origins, publicUrl, bodies } = parts
 
   async function request(request: IncomingMessage, response: ServerResponse): Promise<void> {
     checkPage(request, origins)
@@ -51,17 +50,18 @@ export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler
 
   async function use(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
     checkPage(request, origins)
+    requireKeptCookie(request, publicUrl)
     const { name } = await bodies.json(request)
-    const input = { name: typeof name === 'string' ? name : null, viewer: await viewerOf(request, response) }
+    const input = {
+      name: typeof name === 'string' ? name : null,
+      viewer: await viewerOf(request, response),
+      browser: browserOf(request),
+    }
     const used = await signIns.redeem(request.socket.remoteAddress, () => mailLinks.use(code, input))
     if (used === null) return sendJson(response, 404, { error: USED_UP })
     if (used.type === 'confirmed') return sendJson(response, 200, { email: used.email }, NO_STORE)
-    const { humanId, joined } = used
-    const spaceIds = joined.map(({ spaceId }) => spaceId)
-    const browser = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
-    const cookie = await sessions.openForHuman({ humanId, by: 'mail', ...browser })
-    setSessionCookie(request, response, cookie, publicUrl)
-    sendJson(response, 200, { scope: 'HUMAN', spaceIds }, NO_STORE)
+    setSessionCookie(request, response, used.cookie, publicUrl)
+    sendJson(response, 200, { scope: 'HUMAN', spaceIds: used.spaceIds }, NO_STORE)
   }
 
   /** Returns the viewer of the request; null if the request has no credentials, as is usual for a sign-in by email. */

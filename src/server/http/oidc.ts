@@ -12,7 +12,7 @@ import { ownPathOf } from '../../rules/own-path.ts'
 import { askedOriginOf } from './asked-origin.ts'
 import { type AuthBodies, NO_STORE } from './auth.ts'
 import { BodyRefusedError } from './body.ts'
-import { attemptCookiesOf, sessionCookiesOf, setAttemptCookie, setSessionCookie } from './cookies.ts'
+import { attemptCookiesOf, browserOf, setAttemptCookie, setSessionCookie } from './cookies.ts'
 import { type Handler, sendJson, sendTooMany } from './health.ts'
 import { sendNoticePage } from './notice-page.ts'
 import { parametersOf, pathOf } from './targets.ts'
@@ -83,8 +83,7 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: O
     const sealed = query.length > LONGEST_QUERY ? null : (attemptCookiesOf(request.headers).get(key) ?? null)
     // The provider's code works only once, so the attempt and its cookie end here.
     if (sealed !== null) setAttemptCookie(request, response, { key, sealed: null, maxAgeSeconds: 0 }, publicUrl)
-    const browser = { userAgent: request.headers['user-agent'], replaced: sessionCookiesOf(request.headers) }
-    const outcome = await oidc.finish(provider.name, { query, sealed, ...browser })
+    const outcome = await oidc.finish(provider.name, { query, sealed, ...browserOf(request) })
     if (outcome.type === 'failed') return fail(response, provider, outcome)
     setSessionCookie(request, response, outcome.cookie, publicUrl)
     redirect(response, basePath + outcome.to)
