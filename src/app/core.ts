@@ -45,9 +45,8 @@ export function createCore(platform: Platform, { meaning = null }: { meaning?: M
   const runProgress = createRunProgress(platform)
   const inbox = createInbox(platform)
   const said = createSaid(platform)
-  const lifecycle = createLifecycle(platform, {
-    recovery: createMessageRecovery(platform, said.announcer),
-  })
+  const recovery = createMessageRecovery(platform, said.announcer)
+  const lifecycle = createLifecycle(platform, { recovery })
   const calls = createCalls(platform, said.posting)
   const publisher = createSpacePublisher(platform)
   const leaving = createLeaving(platform, { ...calls, publisher, lifecycle })
@@ -74,6 +73,7 @@ export function createCore(platform: Platform, { meaning = null }: { meaning?: M
     journal,
     usage,
     recalling,
+    recovery,
     lifecycle,
     publisher,
     leaving,

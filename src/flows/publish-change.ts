@@ -4,18 +4,20 @@ import { type BoundJob, bindJob } from '../jobs/job.ts'
 import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import type { Platform } from '../platform/platform.ts'
 import { messageOfRow } from '../rules/message.ts'
-import { isFinalMessage, isSettledCall } from '../rules/statuses.ts'
+import { isEndedRun, isFinalMessage, isSettledCall } from '../rules/statuses.ts'
 import { audienceOf, createCallPublisher } from '../runs/call-publisher.ts'
 import { appending } from '../runs/run-events.ts'
 import { createMembers } from '../spaces/members.ts'
 import { createMessagePublisher } from '../spaces/message-publisher.ts'
 import type { SpacePublisher } from '../spaces/space-publisher.ts'
 import { lockSpaceRow } from '../stores/space-store.ts'
+import { endEventOf, type MessageRecovery } from './recover-messages.ts'
 import type { SettleCall } from './settle-call.ts'
 
 interface PublishingParts {
   publisher: Pick<SpacePublisher, 'changed' | 'joined' | 'left' | 'deleted'>
   settleCall: Pick<SettleCall, 'publishChanged'>
+  recovery: Pick<MessageRecovery, 'settle'>
 }
 
 /**
@@ -23,7 +25,10 @@ interface PublishingParts {
  * subscribers never return to an older one. An event that the process did publish has no effect, or makes subscribers
  * read the same state again.
  */
-export function createChangePublishing(platform: Platform, { publisher, settleCall }: PublishingParts): BoundJob {
+export function createChangePublishing(
+  platform: Platform,
+  { publisher, settleCall, recovery }: PublishingParts,
+): BoundJob {
   const { db, log } = platform
   const messages = createMessagePublisher(platform)
   const callPublisher = createCallPublisher(platform)
@@ -76,6 +81,11 @@ export function createChangePublishing(platform: Platform, { publisher, settleCa
     await log.append(runTopic(call.runId), event, appending(call.runId, event))
   }
 
+  async function publishRunEnd(runId: string): Promise<void> {
+    const run = await db.prisma.run.findUnique({ where: { id: runId } })
+    if (run !== null && isEndedRun(run.status)) await recovery.settle(run, endEventOf(run))
+  }
+
   return bindJob(PUBLISH_CHANGE, async (input) => {
     switch (input.type) {
       case 'member':
@@ -89,6 +99,8 @@ export function createChangePublishing(platform: Platform, { publisher, settleCa
         return publishMessage(input.messageId, false)
       case 'call':
         return publishCall(input.toolCallId)
+      case 'run':
+        return publishRunEnd(input.runId)
     }
   })
 }

@@ -1,6 +1,7 @@
 import { type RunLogEvent, runTopic, spaceTopic } from '../broker/topics.ts'
 import { marksTogether } from '../confidentiality/marks.ts'
 import type { Run, ToolCall } from '../generated/prisma/client.ts'
+import { PUBLISH_CHANGE } from '../jobs/queues.ts'
 import { messageOf } from '../lib/errors.ts'
 import { isForeignModel } from '../lib/foreign-model.ts'
 import { sweepRows } from '../lib/sweep-rows.ts'
@@ -75,18 +76,19 @@ export async function readPartsSoFar(
 }
 
 export function createMessageRecovery(platform: Platform, announcer: Announcer): MessageRecovery {
-  const { db, log, logger } = platform
+  const { db, log, jobs, logger } = platform
   const callPublisher = createCallPublisher(platform)
   const publisher = createMessagePublisher(platform)
   const partsSoFar = (row: MessageRow) => readPartsSoFar(log, messageOfRow(row))
 
-  async function interrupt(row: MessageRow, run: ClaimedRun): Promise<void> {
+  /** Returns the key of the job that publishes the end of the run if this process dies first. */
+  async function interrupt(row: MessageRow, run: ClaimedRun): Promise<string | null> {
     const parts = await partsSoFar(row)
     // A message of texts that was only waiting for a reply is complete.
     const isWhole = row.status === 'REQUIRES_ACTION' && parts.every(({ type }) => type === 'text')
     // The labels are merged, because the run may have read more after the row was written.
     const marks = marksTogether([row, run])
-    await finishOpen(db.prisma, row.id, { status: isWhole ? 'COMPLETE' : 'INTERRUPTED', parts, marks })
+    return finishOpen(db.prisma, row.id, { status: isWhole ? 'COMPLETE' : 'INTERRUPTED', parts, marks })
   }
 
   /**
@@ -167,29 +169,32 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     return new Set(calls.map(({ messageId }) => messageId))
   }
 
-  /** Cleans up after a run that was canceled or failed. */
-  async function tidyUp(run: ClaimedRun): Promise<void> {
+  /** Cleans up after a run that was canceled or failed. Returns the keys of the jobs that would publish its end. */
+  async function tidyUp(run: ClaimedRun): Promise<string[]> {
     const rows = await db.prisma.message.findMany({ where: { runId: run.id }, orderBy: { seq: 'asc' } })
     const topic = runTopic(run.id)
     // The run has ended, so it starts no more messages in these or other spaces.
     await log.seal(topic, [topic, ...new Set(rows.map(({ spaceId }) => spaceTopic(spaceId)))])
     const waited = await waitedFor(rows)
     const over = rows.filter(({ id }) => !waited.has(id))
-    for (const row of over) if (!isFinalMessage(row.status)) await interrupt(row, run)
+    const changes: (string | null)[] = []
+    for (const row of over) if (!isFinalMessage(row.status)) changes.push(await interrupt(row, run))
     await announceToolCalls(run.id, rows)
     await announceEnds(over)
+    return changes.filter((change) => change !== null)
   }
 
   async function settle(run: ClaimedRun, end: RunLogEvent): Promise<void> {
     const topic = runTopic(run.id)
     // The topic is sealed first: a suspended worker may still publish events of the run, and none may follow the end
     // event.
-    if (run.status !== 'COMPLETED') await tidyUp(run)
+    const changes = run.status === 'COMPLETED' ? [] : await tidyUp(run)
     await Promise.all([
       ...(run.status === 'COMPLETED' ? [log.seal(topic, [topic])] : []),
       log.append(topic, end, { once: 'end' }),
       log.expire(topic, KEPT_AFTER_END_SECONDS),
     ])
+    for (const change of changes) jobs.withdraw(PUBLISH_CHANGE, change)
   }
 
   async function takeOver(run: ClaimedRun): Promise<void> {

@@ -182,6 +182,7 @@ export const PUBLISH_CHANGE = defineJob({
     z.object({ type: z.literal('human'), change: z.string(), humanId: z.string() }),
     z.object({ type: z.literal('message'), change: z.string(), messageId: z.string() }),
     z.object({ type: z.literal('call'), change: z.string(), toolCallId: z.string() }),
+    z.object({ type: z.literal('run'), change: z.string(), runId: z.string() }),
   ]),
   subject(input) {
     switch (input.type) {
@@ -194,6 +195,8 @@ export const PUBLISH_CHANGE = defineJob({
         return input.messageId
       case 'call':
         return input.toolCallId
+      case 'run':
+        return input.runId
     }
   },
   isOrdered: true,

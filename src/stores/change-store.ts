@@ -15,10 +15,13 @@ export interface Unpublished {
 }
 
 /**
- * Returns the job of a change to a membership, a space, a human, a message or a call. `type` and the columns of `source`, such as `spaceId`, are the
- * input of the job; `id` is its subject.
+ * Returns the job of a change to a membership, a space, a human, a message or a call, or of the end of a run. `type` and
+ * the columns of `source`, such as `spaceId`, are the input of the job; `id` is its subject.
  */
-export function unpublished(type: 'member' | 'space' | 'human' | 'message' | 'call', source: Prisma.Sql): Unpublished {
+export function unpublished(
+  type: 'member' | 'space' | 'human' | 'message' | 'call' | 'run',
+  source: Prisma.Sql,
+): Unpublished {
   const change = randomUUID()
   const jobs = Prisma.sql`
     SELECT ${change}::text AS key, s.id AS subject,

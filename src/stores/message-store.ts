@@ -3,11 +3,12 @@ import { type MessageStatus, Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { type Message, type MessageOrigin, type MessagePart, messageOfRow } from '../rules/message.ts'
-import { type FinalMessageStatus, OPEN_MESSAGE_STATUSES } from '../rules/statuses.ts'
+import type { FinalMessageStatus } from '../rules/statuses.ts'
 import type { ReplyPlace } from '../rules/threads.ts'
 import { unpublished } from './change-store.ts'
 import { deleteFilesOfMessages } from './file-store.ts'
 import type { Fork } from './fork-store.ts'
+import { OPEN_MESSAGES_SQL } from './status-sql.ts'
 
 // The statements that write "Message", "MessageVersion" and "MessageReaction". Functions whose name ends in `Sql`
 // return parts of a WITH clause, so that callers can add other writes to the statement. Import, retention and
@@ -145,17 +146,23 @@ export async function finishAnswered(
   return row
 }
 
-/** Finishes an unfinished message of a run that has ended. The message counts as routed, so it wakes no agents. */
+/**
+ * Finishes an unfinished message of a run that has ended. The message counts as routed, so it wakes no agents. Returns
+ * the key of the job that publishes the end of the run; null if the message had finished.
+ */
 export async function finishOpen(
   tx: Tx,
   id: string,
   { status, parts, marks }: { status: FinalMessageStatus; parts: MessagePart[]; marks: Marks },
-): Promise<void> {
-  const sources = { places: [...marks.places], label: [...marks.label] }
-  await tx.message.updateMany({
-    where: { id, status: { in: [...OPEN_MESSAGE_STATUSES] } },
-    data: { status, routedAt: new Date(), ...sources, parts: parts as Prisma.InputJsonValue[] },
-  })
+): Promise<string | null> {
+  const job = unpublished('run', Prisma.sql`SELECT "runId" AS id, "runId" FROM changed`)
+  const finished = await tx.$queryRaw<unknown[]>`
+    WITH changed AS (
+      UPDATE "Message" SET status = ${status}::"MessageStatus", "routedAt" = now(), parts = ${jsonbText(parts)}::jsonb, ${setsOf(marks)}
+      WHERE id = ${id} AND status IN ${OPEN_MESSAGES_SQL} RETURNING "runId"
+    ), publication AS (${job.enqueueSql})
+    SELECT "runId" FROM changed`
+  return finished.length > 0 ? job.change : null
 }
 
 /** Sets the mention of a message that has none. */

@@ -172,14 +172,10 @@ const CHANGES: Play[] = [
     },
     false,
   ),
-  {
-    // Once the message is INTERRUPTED, the sweep after ended runs does not find it, and nothing publishes its end.
-    losesEvents: ['MessageFinished', 'MessagePartChanged'],
-    ...ofPerson('a waiting run is stopped', ['stop-run.ts', 'recover-messages.ts'], async (world, name) => {
-      const { runId, watches } = await waitingCall(world, name, { ...ASKING_TOOL, visible: true })
-      return { request: mutates(world, world.admin, 'stopRun', { runId }), watches }
-    }),
-  },
+  ofPerson('a waiting run is stopped', ['stop-run.ts', 'recover-messages.ts'], async (world, name) => {
+    const { runId, watches } = await waitingCall(world, name, { ...ASKING_TOOL, visible: true })
+    return { request: mutates(world, world.admin, 'stopRun', { runId }), watches }
+  }),
   ofPerson('a service triggers an agent', ['trigger-agent.ts'], async (world, name) => {
     const bot = await world.agent(name)
     const input = { agentId: bot.id, serviceName: 'CI', payload: { ok: true }, idempotencyKey: name }
