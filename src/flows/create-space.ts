@@ -74,7 +74,7 @@ export function createSpaceCreation(platform: Platform, { visibility, publisher 
         await also(tx, created)
         return created
       })
-      await publisher.created(space.id, memberIds)
+      await publisher.created(space, memberIds)
       return space
     },
   }

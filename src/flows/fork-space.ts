@@ -59,7 +59,7 @@ export function createForking(platform: Platform, { visibility, publisher }: For
       const { space, memberIds } = await db.transaction((tx) =>
         copySpace(tx, platform, viewer, { spaceId, atSeq: atSeq ?? null, name }),
       )
-      await publisher.created(space.id, memberIds)
+      await publisher.created(space, memberIds)
       return space
     },
   }

@@ -95,10 +95,10 @@ export function createRerunning(
         throw new ConflictError('A think cycle cannot be repeated: its consciousness is not part of the copy.')
       if (instructions !== null) checkText(instructions, LONGEST_INSTRUCTIONS, 'input.instructions')
       await checkModel(model)
-      const { again, spaceId, memberIds } = await db.transaction((tx) =>
+      const { again, space, memberIds } = await db.transaction((tx) =>
         repeat(tx, platform, viewer, { run, step, instructions, model }),
       )
-      await publisher.created(spaceId, memberIds)
+      await publisher.created(space, memberIds)
       await publishWoken(platform, { runs: [again], inboxes: [] })
       return again
     },
@@ -125,7 +125,7 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
     if (kept.length < message.parts.length) await keepParts(tx, message.id, kept)
   }
   if (step > 0) await insertBeginning(tx, fork, again.id, await copyOfJournal(tx, fork, { run, again, journal }))
-  return { again, spaceId: fork.intoId, memberIds }
+  return { again, space: { id: fork.intoId, lastSeq: fork.atSeq }, memberIds }
 }
 
 /**

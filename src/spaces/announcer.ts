@@ -23,8 +23,8 @@ export interface Announcer {
   close(): Promise<void>
 }
 
-/** A message id that no message has. */
-const NOTHING = `msg_${'0'.repeat(32)}`
+/** A message id that no message has: in the log, it takes the place of a message without an event. */
+export const NO_MESSAGE = `msg_${'0'.repeat(32)}`
 const CHECK_INTERVAL_MS = 5000
 /**
  * Retry delays while the committer of an earlier message may still announce it, in this process or
@@ -62,7 +62,7 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
     for (const { id, seq } of messages) {
       // A message that was deleted before its announcement would leave a gap. An id that no message has fills the
       // gap, because ordinals must be consecutive.
-      for (; next < seq; next++) await append(spaceId, NOTHING, next)
+      for (; next < seq; next++) await append(spaceId, NO_MESSAGE, next)
       await append(spaceId, id, seq)
       next = seq + 1
     }

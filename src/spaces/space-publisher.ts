@@ -1,6 +1,8 @@
+import type { AppendOptions } from '../broker/log.ts'
 import { entityChannel, type SpaceLogEvent, spaceChannel, spaceTopic } from '../broker/topics.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
+import { NO_MESSAGE } from './announcer.ts'
 
 /**
  * Publishes committed changes to a space and its members: to the space's event log, to subscribers of the space, and
@@ -8,7 +10,11 @@ import type { Platform } from '../platform/platform.ts'
  * database. An event with the key of its change is appended only once.
  */
 export interface SpacePublisher {
-  created(spaceId: string, memberIds: readonly string[]): Promise<void>
+  /**
+   * Publishes a new space to its members, and begins its topic after the messages that were copied into the space. In a
+   * topic that has begun, every process detects messages that were committed but never announced.
+   */
+  created(space: { id: string; lastSeq: number }, memberIds: readonly string[]): Promise<void>
   /** Publishes that the name, description, routing or admin agent changed. */
   changed(spaceId: string, change?: string): Promise<void>
   joined(spaceId: string, entityId: string, change: string): Promise<void>
@@ -24,9 +30,9 @@ export interface SpacePublisher {
 type PublishingPlatform = Pick<Platform, 'log' | 'signals' | 'logger'>
 
 export function createSpacePublisher({ log, signals, logger }: PublishingPlatform): SpacePublisher {
-  async function append(spaceId: string, event: SpaceLogEvent, once?: string): Promise<void> {
+  async function append(spaceId: string, event: SpaceLogEvent, options: AppendOptions = {}): Promise<void> {
     try {
-      await log.append(spaceTopic(spaceId), event, { once })
+      await log.append(spaceTopic(spaceId), event, options)
     } catch (error) {
       logger.warn({ spaceId, event: event.type, error: messageOf(error) }, 'could not publish a space event')
     }
@@ -34,25 +40,28 @@ export function createSpacePublisher({ log, signals, logger }: PublishingPlatfor
 
   /** Publishes a change to subscribers of the space, and of lists of spaces that contain it. */
   const tellChanged = (spaceId: string, event: SpaceLogEvent, once?: string) =>
-    Promise.all([append(spaceId, event, once), signals.publish(spaceChannel(spaceId), { type: 'changed' })])
+    Promise.all([append(spaceId, event, { once }), signals.publish(spaceChannel(spaceId), { type: 'changed' })])
 
   return {
-    async created(spaceId, memberIds) {
-      await Promise.all(memberIds.map((id) => signals.publish(entityChannel(id), { type: 'member-joined', spaceId })))
+    async created({ id: spaceId, lastSeq }, memberIds) {
+      await Promise.all([
+        append(spaceId, { type: 'MessagePosted', messageId: NO_MESSAGE }, { ordinal: lastSeq, isFirst: true }),
+        ...memberIds.map((id) => signals.publish(entityChannel(id), { type: 'member-joined', spaceId })),
+      ])
     },
     async changed(spaceId, change) {
       await tellChanged(spaceId, { type: 'SpaceUpdated' }, change)
     },
     async joined(spaceId, entityId, change) {
       await Promise.all([
-        append(spaceId, { type: 'MemberJoined', entityId }, change),
+        append(spaceId, { type: 'MemberJoined', entityId }, { once: change }),
         signals.publish(spaceChannel(spaceId), { type: 'member-joined', entityId }),
         signals.publish(entityChannel(entityId), { type: 'member-joined', spaceId }),
       ])
     },
     async left(spaceId, entityId, change) {
       await Promise.all([
-        append(spaceId, { type: 'MemberLeft', entityId }, change),
+        append(spaceId, { type: 'MemberLeft', entityId }, { once: change }),
         signals.publish(spaceChannel(spaceId), { type: 'member-left', entityId }),
         signals.publish(entityChannel(entityId), { type: 'member-left', spaceId }),
       ])

@@ -4,6 +4,7 @@ import { spaceTopic } from '../../src/broker/topics.ts'
 import { createAnnouncer } from '../../src/spaces/announcer.ts'
 import { type Domain, openDomain } from '../support/domain.ts'
 import { hasPostgres } from '../support/postgres.ts'
+import { until } from '../support/until.ts'
 import { countSent, type WireCounter } from '../support/wire-counter.ts'
 
 describe.skipIf(!hasPostgres)('announcing', () => {
@@ -24,12 +25,16 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     await domain.close()
   })
 
-  /** A space with messages from the first on, and the entries of its log since. */
-  async function spaceOf(count: number) {
+  /** A space with messages from the first on, and the entries of its log since. If `isLost`, its topic has expired. */
+  async function spaceOf(count: number, { isLost = false } = {}) {
     const { log } = domain.platform
     const { id } = await domain.space(ada)
     const messages = []
     for (let seq = 1; seq <= count; seq++) messages.push(await domain.message(id, ada.id, { seq }))
+    if (isLost) {
+      await log.expire(spaceTopic(id), 0)
+      await until('the topic has expired', async () => (await log.lastOrdinals([spaceTopic(id)]))[0] === null)
+    }
     const [head] = await log.heads([spaceTopic(id)])
     const told = async () => {
       const delivery = await log.read(spaceTopic(id), head ?? '', 100)
@@ -40,17 +45,29 @@ describe.skipIf(!hasPostgres)('announcing', () => {
     return { messages, told }
   }
 
-  test('the first messages of a space are all published, even if they are announced out of order', async () => {
-    const { messages, told } = await spaceOf(4)
+  test.each([
+    ['a new space', false],
+    ['a space whose topic has expired', true],
+  ])('the first messages of %s are all published, even if they are announced out of order', async (_, isLost) => {
+    const { messages, told } = await spaceOf(4, { isLost })
     const [first, second, third, fourth] = messages
     await Promise.all([third!, second!].map((message) => announcer.announce(message)))
-    expect(await told()).toEqual([first!, second!, third!].map(({ id }) => id))
+    expect((await told()).slice(0, 3)).toEqual([first!, second!, third!].map(({ id }) => id))
     await Promise.all([first!, fourth!].map((message) => announcer.announce(message)))
     expect(await told()).toEqual(messages.map(({ id }) => id))
   })
 
-  test('in a copy of a space, the copied messages are not published', async () => {
-    const { messages, told } = await spaceOf(3)
+  test('the first message of a space is published to its subscribers if its process dies before it announces the message', async () => {
+    const { messages, told } = await spaceOf(1)
+    const first = messages[0]!
+    await domain.platform.db.prisma.space.update({ where: { id: first.spaceId }, data: { lastSeq: 1 } })
+    const stop = announcer.watch(first.spaceId)
+    await until('the message is published', async () => (await told()).includes(first.id))
+    stop()
+  })
+
+  test('in a copy of a space whose topic was lost, the copied messages are not published', async () => {
+    const { messages, told } = await spaceOf(3, { isLost: true })
     const [first, second, third] = messages
     const { prisma } = domain.platform.db
     const space = await prisma.space.findUniqueOrThrow({ where: { id: first!.spaceId } })
@@ -61,7 +78,7 @@ describe.skipIf(!hasPostgres)('announcing', () => {
   })
 
   test('after the topic of a space was lost, messages from before are not published again', async () => {
-    const { messages, told } = await spaceOf(3)
+    const { messages, told } = await spaceOf(3, { isLost: true })
     const [first, second, third] = messages
     const { prisma } = domain.platform.db
     const anHourAgo = new Date(Date.now() - 3_600_000)
