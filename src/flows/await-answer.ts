@@ -6,7 +6,7 @@ import { waitNoticesSql } from '../stores/call-notices.ts'
 import { awaitAnswerSql, type NewWait } from '../stores/call-store.ts'
 import { notifyOfDecisionsSql } from '../stores/notice-store.ts'
 
-/** Pauses tool calls that have no message in a space until their answer arrives from outside the run. */
+/** Makes tool calls wait for an answer from outside their run. Used for calls that no message in a space shows. */
 export interface AwaitAnswer {
   /**
    * Makes a call wait for its result, or for the decision of named approvers, for at most `waitMs` milliseconds.

@@ -39,8 +39,8 @@ interface AfterCommit {
 }
 
 /**
- * The run of a turn. If an inbox event was removed before a cycle processed it, this object describes the event
- * instead.
+ * The run that holds a turn. For an inbox event that was removed before a cycle processed it, the same fields
+ * describe the event.
  */
 type ChainTurn = Pick<Run, 'id' | 'agentId' | 'chainId' | 'rootId' | 'depth' | keyof Provenance>
 
@@ -95,7 +95,7 @@ function turnOf({ id, agentId, chainId, rootId, depth, parentRunId, spaceId, pla
   return { ...turn, triggerSpaceId: spaceId }
 }
 
-/** Condition on a row of "Run": the run does not belong to a chain, and its end does not start one. */
+/** SQL condition on a row of "Run": the run does not belong to a chain, and its end does not start one. */
 export const HAS_NO_TURN_SQL = Prisma.sql`(
   "Run"."chainId" IS NULL
   AND NOT EXISTS (SELECT 1 FROM "ToolCall" c
@@ -193,8 +193,8 @@ async function give(tx: Tx, platform: ChainPlatform, giving: Giving, turn: NextT
 
 /**
  * Adds the thread to a mention: the thread of the run's last message in the space or, if the run posted none there,
- * the thread of the run. A called-back agent always continues in the thread of its own run, where its task is
- * unfinished, even if it asked its question elsewhere.
+ * the thread of the run. If the agent is called back later, it continues in the thread of its run, where its task is
+ * unfinished, even if it asked its question in another thread.
  */
 async function inItsThread(tx: Tx, { run, handingOn }: EndedTurn): Promise<EndedTurn['handingOn']> {
   if (handingOn?.type !== 'mention') return handingOn

@@ -23,7 +23,7 @@ export interface ConversationInput {
   name: string
   /** The audited action under which the creation of a space is recorded. */
   deed: Deed
-  /** Called before a space is created; can prevent the creation by throwing. */
+  /** Called before a space is created. This function can throw to prevent the creation. */
   onNew?(): void
 }
 

@@ -115,7 +115,7 @@ export interface DecideCall {
   /**
    * Returns the URL at which a person has to connect their account before a call can continue, and the name of the
    * call's agent.
-   * @throws NotFoundError unless the call waits for this person. An admin who acts as the person does not count.
+   * @throws NotFoundError unless the call waits for this person, and for an admin who acts as the person
    */
   awaitedConnection(viewer: Viewer, toolCallId: string): Promise<Connection & { agentName: string }>
   /**
@@ -410,7 +410,7 @@ export function createDecideCall(
     async decideToolCall(viewer, { toolCallId, approve, reason, input, inputDigest }) {
       const { call, humanId } = await decidable(viewer, toolCallId)
       const checkedReason = reason ? checkText(reason, LONGEST_REASON, 'input.reason') : (reason ?? null)
-      // Clients send null for an omitted input. A tool input is always an object, so null never is an edit.
+      // Clients send null for an omitted input. A tool input is always an object, so null is never an edit.
       const edit = input ?? undefined
       const given = { approve, reason: checkedReason, input: edit, inputDigest: inputDigest ?? null }
       if (edit !== undefined) await checkEdit(call, { humanId, given })

@@ -32,8 +32,8 @@ export interface DelegationChecks {
   refuseMention(question: DelegationQuestion & { expectReply: boolean }): Promise<Refusal | null>
   /**
    * Returns the reason why the run may not delegate its trigger to the agent, or null if it may. With `inChain`, the
-   * space must have MENTION_CHAIN routing. The target must also be a member of the trigger's space, because it could
-   * not read the trigger without being one.
+   * space must have MENTION_CHAIN routing. The target must also be a member of the trigger's space; otherwise it
+   * could not read the trigger.
    */
   refuseDelegation(question: DelegationQuestion & { inChain: boolean }): Promise<Refusal | null>
   /** Returns the reason why the run may no longer skip, or null if it may. */
@@ -107,7 +107,10 @@ async function refuseConfidential(
   return clearance.type === 'refused' ? clearance.refusal : null
 }
 
-/** Refuses if the limit of runs does not leave `count` runs, for the next turn and the call-backs. */
+/**
+ * Refuses if fewer than `count` runs are left within the limit of runs. The next turn and the call-backs need this
+ * many.
+ */
 function tooFew(allowed: Allowance, count: number): Refusal | null {
   if (allowed.count >= count) return null
   const why = allowed.count === 0 ? allowed.reason : NO_ROOM_FOR_REPLIES

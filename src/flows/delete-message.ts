@@ -35,7 +35,7 @@ export interface MessageDeletions {
    * @throws the same errors as `deleteMessage`
    */
   deleteOwn(tx: Tx, run: ChangingRun, message: ReachedMessage): Promise<{ afterCommit(): Promise<void> }>
-  /** A job that finishes the deletion of a deleted message's copy in one copied space. */
+  /** The job that finishes the deletion of a message's copy in a copied space. */
   copyDeletion: BoundJob
 }
 
@@ -91,8 +91,8 @@ export function createMessageDeletions(
 
   /**
    * Hides the message in all copies of its space, so that nobody sees it after the commit. Uses a few statements that
-   * do not read the content. One job per copy does the rest, and clears a copy whose text a repeated run has
-   * continued.
+   * do not read the content, except for copies whose text a repeated run has continued. One job per copy does the
+   * rest.
    * @param texts the texts recorded by the deletion of the message
    */
   async function hideCopies(tx: Tx, { id, spaceId, seq }: Message, texts: readonly string[]): Promise<void> {

@@ -40,8 +40,8 @@ export interface EditMessageInput {
 /** Edits messages. The earlier texts remain as versions. */
 export interface MessageEdits {
   /**
-   * Edits one of the viewer's messages. Writes nothing if the text is the same. Wakes no agents, except that
-   * `retryRuns` wakes those that had answered the message.
+   * Edits one of the viewer's messages. If the text is the same, the message stays unchanged. Wakes no agents, except
+   * that `retryRuns` wakes those that had answered the message.
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError; BadInputError if the text is invalid
    */
   edit(viewer: Viewer, input: EditMessageInput): Promise<{ message: Message; runs: Run[] }>
@@ -196,8 +196,8 @@ async function editedTrigger(tx: Tx, message: Message): Promise<MessageTrigger> 
 }
 
 /**
- * Returns the agents that answered the message: it triggered their runs or think cycles, and these posted in its
- * space.
+ * Returns the agents that answered the message. The message triggered a run or think cycle of such an agent, which
+ * posted in the message's space.
  */
 async function answeredBy(tx: Tx, { id, spaceId }: Message): Promise<Set<string>> {
   const rows = await tx.$queryRaw<{ agentId: string }[]>`

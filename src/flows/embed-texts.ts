@@ -13,7 +13,10 @@ import {
   type TextVector,
 } from '../stores/vector-store.ts'
 
-/** A text's vector is computed from this many characters at its beginning. Most models read about as many tokens. */
+/**
+ * The number of characters at the beginning of a text from which its vector is computed. Most models accept about
+ * this many tokens.
+ */
 export const EMBEDDED_CHARACTERS = 8000
 /**
  * The number of characters to embed after the provider has refused a text, which may have been too long for the

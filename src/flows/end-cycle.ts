@@ -23,8 +23,8 @@ import { rollBackCycleSql } from '../stores/usage-store.ts'
 
 /**
  * Sets the pause before the agent's next cycle. After a successful cycle, which shows that the model provider
- * responds, also makes events that wait for a retry due. Locks the agent's row until the transaction ends. Claims of
- * cycles use the same lock, so either this transaction or the next claim sees each new event.
+ * responds, also ends the delay of events that wait for a retry. Locks the agent's row until the transaction ends.
+ * Claims of cycles use the same lock, so either this transaction or the next claim sees each new event.
  */
 export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number): Promise<void> {
   await tx.$executeRaw`
@@ -34,7 +34,7 @@ export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number
     ${setRestSql(agentId, restMs)}`
 }
 
-/** Deletes the events of a cycle whose sources were deleted or must be forgotten by the agent. */
+/** Deletes a cycle's events from sources that were deleted or that the agent must forget. */
 export async function forgetEvents(tx: Tx, { id, forgets }: Run): Promise<void> {
   await deleteGoneEvents(tx, id, forgets)
 }

@@ -197,9 +197,9 @@ async function readEndFacts(tx: Tx, run: Run, { status }: RunEnding): Promise<Re
 const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MANY_CALLS', 'NO_ACTIVE_SPACE']
 
 /**
- * SQL for whether the cycle has posted nothing and made no call that may have an external effect. Such calls go to
- * another server, a person or a service, or change notes or plans. A call that failed while it was being sent may
- * have had an effect.
+ * SQL for whether the cycle has posted nothing and made no call that may have an external effect. A call has an
+ * external effect if it goes to another server, a person or a service, or if it changes notes or plans. A call that
+ * failed while it was being sent may have had an effect.
  */
 const hasDoneNothingSql = (runId: string): Prisma.Sql => Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "RunSpace" WHERE "runId" = ${runId}) AND NOT ${hasCalledSql(

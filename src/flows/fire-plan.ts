@@ -191,7 +191,7 @@ function resultOf(plan: PlanRow): PlanFiring['result'] {
   return wayToWake(plan)
 }
 
-/** Sets the plan's next slot after the current time. Several missed slots lead to only one firing. */
+/** Sets the plan's next slot after the current time. Several missed slots cause only one firing. */
 async function goOn(tx: Tx, platform: Platform, { id, cron, timeZone, nextRunAt, now }: ScheduledPlan): Promise<void> {
   const next = cron === null ? null : nextSlot({ cron, timeZone }, Math.max(now.getTime(), nextRunAt.getTime()))
   await setNextSlot(tx, id, next)

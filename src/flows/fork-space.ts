@@ -80,7 +80,7 @@ async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
   return after > 0
 }
 
-/** Which part of a space to copy, and what to change in the copy. */
+/** The part of a space to copy, and the changes to make in the copy. */
 export interface SpaceCopy {
   spaceId: string
   /** The `seq` of the last message to copy; null to copy all messages. */
@@ -94,9 +94,8 @@ export interface SpaceCopy {
 const MOST_MESSAGES = 100_000
 const LONGEST_KEPT_NAME = 190
 /**
- * The number of newest messages that the copying transaction indexes, so that search finds them immediately. Indexing
- * takes about four times as long as copying. A copy of 50,000 messages took 7 s on PostgreSQL with a complete index,
- * and 1.6 s without an index.
+ * The number of newest messages that the copying transaction indexes, so that search finds them immediately. A copy
+ * of 50,000 messages took 7 s on PostgreSQL if all messages were indexed, and 1.6 s if none were.
  */
 const INDEXED_IN_TRANSACTION = 1000
 

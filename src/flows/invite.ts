@@ -21,14 +21,14 @@ export interface InviteInput {
 
 /** Invites people by email. */
 export interface Inviting {
-  /** Whether the viewer may invite people, and email is set up. */
+  /** Whether email is set up and the viewer may invite people. */
   mayInvite(viewer: Viewer): boolean
   /**
    * Enqueues an email with an invitation. The response and its timing do not reveal whether the address belongs to
    * somebody, because only a worker looks it up. A person who already has an account signs in with the link and joins
    * the spaces.
-   * @throws ForbiddenError, also if email is not set up; BadInputError, NotFoundError; LimitExceededError above 20
-   * spaces; RateLimitedError above 50 invitations in an hour
+   * @throws ForbiddenError if the viewer may not invite people, or if email is not set up; BadInputError,
+   * NotFoundError; LimitExceededError above 20 spaces; RateLimitedError above 50 invitations in an hour
    */
   invite(viewer: Viewer, input: InviteInput): Promise<{ id: string; email: string; expiresAt: Date }>
 }

@@ -58,7 +58,7 @@ export interface JoinLinks {
    */
   describe(viewer: Viewer, input: { code: string }): Promise<JoinableSpace | null>
   /**
-   * Makes the viewer a member of the space. Earlier messages count as read.
+   * Makes the viewer a member of the space. Marks earlier messages as read.
    * @throws ForbiddenError unless the viewer is a human; NotFoundError; ConflictError if the viewer is already a
    * member; LimitExceededError above 500 members
    */

@@ -17,10 +17,10 @@ export const MOST_MEMBERS = 500
 /** Adds members to spaces. */
 export interface Joining {
   /**
-   * Adds a human or agent that the viewer can see to a space; for members and admins. Earlier messages count as read
+   * Adds a human or agent that the viewer can see to a space; for members and admins. Marks earlier messages as read
    * for a new or returning member.
-   * @throws NotFoundError; ConflictError if the entity is already a member; ForbiddenError if the agent's
-   * `addableBy` forbids it; LimitExceededError above 500 members, or above 1,000 spaces of an agent
+   * @throws NotFoundError; ConflictError if the entity is already a member; ForbiddenError if the agent's `addableBy`
+   * forbids it; LimitExceededError above 500 members, or above 1,000 spaces of an agent
    */
   add(viewer: Viewer, input: Member): Promise<Space>
 }
@@ -103,7 +103,7 @@ export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick
 }
 
 /**
- * Adds an entity to a space. All earlier messages count as read. `change` is the key of the job that publishes the
+ * Adds an entity to a space. Marks all earlier messages as read. `change` is the key of the job that publishes the
  * membership if this process dies before it can (change-store.ts).
  * @throws ConflictError, LimitExceededError, NotFoundError
  */

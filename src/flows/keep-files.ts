@@ -17,10 +17,10 @@ export interface Kept {
 /** Stores files that tools return. */
 export interface KeepFiles {
   /**
-   * Stores the bytes of a result's files. The caller writes the returned rows together with the call's result.
-   * Because the call has already taken effect, a failure does not fail it: a note replaces a file that is too large,
-   * exceeds the agent's daily limit, takes too long, or cannot be stored because storage or the database is
-   * unavailable.
+   * Stores the bytes of a result's files. The caller writes the returned rows together with the call's result. The
+   * call has already taken effect, so a problem with a file does not fail the call. Instead, a note replaces a file
+   * that is too large, exceeds the agent's daily limit, takes too long, or cannot be stored because storage or the
+   * database is unavailable.
    * @throws the reason of the signal
    */
   keepFiles(

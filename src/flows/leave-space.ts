@@ -87,8 +87,8 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
         await deleteJoinLinks(tx, isRemoved ? { spaceId } : { spaceId, createdById: entityId })
         return { space, change: ended.change }
       })
-      // This ends work of other people and agents, so it must not queue behind the statements of the viewer who
-      // removes the member.
+      // The rest of the removal ends work of other people and agents, so it must not queue behind other statements of
+      // the viewer.
       await asOwnWork(async () => {
         await publisher.left(spaceId, entityId, change)
         jobs.withdraw(PUBLISH_CHANGE, change)

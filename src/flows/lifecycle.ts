@@ -40,42 +40,42 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
    */
   announce(claim: Claim): Promise<void>
   /**
-   * RUNNING → WAITING_TOOL, if at least one of the run's calls is still waiting. Returns false if all calls have
-   * results; the run then continues.
+   * Pauses a run (RUNNING → WAITING_TOOL), if at least one of the run's calls is still waiting. Returns false if all
+   * calls have results; the run then continues.
    * @throws RunLostError
    */
   pause(claim: Claim, waitingIds: string[]): Promise<boolean>
   /** Ends a run that is RUNNING under this claim. Returns null if the run no longer belongs to this attempt. */
   end(claim: Claim, ending: RunEnding): Promise<EndedRun | null>
-  /** Active and beyond its time limit → FAILED. Also makes the run's worker abort. */
+  /** Fails an active run that is beyond its time limit, and makes the run's worker abort. */
   expire(runId: string): Promise<void>
   /**
-   * RUNNING with an expired lease: makes the run claimable again after a pause. The third consecutive expiry fails
-   * the run.
+   * Makes a RUNNING run with an expired lease claimable again after a pause. The third consecutive expiry fails the
+   * run.
    */
   lapse(runId: string): Promise<void>
   /**
-   * Any active status → CANCELED. The status is final when this function returns. With `cascade`, also stops the runs
-   * that the run has started, even if the run itself has already ended.
+   * Cancels a run that is active. The status CANCELED is final when this function returns. With `cascade`, also stops
+   * the runs that the run has started, even if the run itself has already ended.
    * @returns the stopped runs. The first is the run itself, if it was active.
    */
   stop(runId: string, options: StopOptions): Promise<Run[]>
   /**
-   * QUEUED → CANCELED, for runs whose agent has left the triggering space. `left` selects one agent and space; null
-   * selects all of them.
+   * Cancels QUEUED runs whose agent has left the triggering space. `left` selects one agent and space; null selects
+   * all of them.
    */
   leave(left: { agentId: string; spaceId: string } | null): Promise<void>
   /**
-   * Active → CANCELED with the reason GONE, for runs whose agent or triggering space was deleted, and for think
-   * cycles with an event from a deleted space.
+   * Cancels active runs whose agent or triggering space was deleted, and active think cycles with an event from a
+   * deleted space. Their reason is GONE.
    */
   endGone(): Promise<void>
   /** Finishes the cleanup of ended runs if it was interrupted by a crash. */
   sweep(): Promise<void>
   /**
    * Releases a run that this worker will not finish. With `handed-over`, the run can be claimed immediately; for
-   * other reasons, after a pause that doubles until the run makes progress. Only a fault counts as a crash. The third
-   * crash in a row fails the run.
+   * other reasons, after a pause that doubles until the run makes progress. Only the reason `fault` is treated as a
+   * crash. The third crash in a row fails the run.
    */
   handBack(claim: Claim, reason: HandBackReason): Promise<void>
   /** Finds due rows: runs beyond their time limit, and runs with an expired lease. */

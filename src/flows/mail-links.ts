@@ -52,7 +52,7 @@ export interface LinkMail {
   link: { path: string; label: string }
 }
 
-/** What the page of a link shows before the person presses the button. */
+/** The information on the page of a link before the person presses the button. */
 export interface DescribedLink {
   purpose: MailCode['purpose']
   email: string
@@ -81,7 +81,7 @@ export interface Joined {
 /** The result of using a link. */
 export type UsedLink = { type: 'signed-in'; humanId: string; joined: Joined[] } | { type: 'confirmed'; email: string }
 
-/** Links in emails, each of which works once. */
+/** Manages links that are sent by email. Each link works only once. */
 export interface MailLinks {
   /** Whether email is set up. */
   isConfigured: boolean
@@ -253,7 +253,8 @@ export function createMailLinks(platform: Platform, { publisher, decideCall }: M
         const others = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
         const isRepeated = (await tx.mail.count({ where: { key: job.id } })) > 0
         const isOver = others >= MOST_LINKS_OF_ADDRESS
-        // A limit alone would let strangers lock the person out by requesting links.
+        // Beyond the limit, the email is still sent if the person has no valid link. Otherwise strangers could lock
+        // the person out by requesting links.
         const lacksLink =
           isOver && purpose === 'SIGN_IN' && (await countMailCodes(tx, { purpose, email: to, now: now() })) === 0
         if (!isRepeated && isOver && !lacksLink) {

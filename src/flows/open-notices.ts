@@ -3,7 +3,7 @@ import type { Tx } from '../platform/db.ts'
 import { type NoticeCause, type NoticeIds, type NotifyLevel, noticeKindOf } from '../rules/notices.ts'
 import { readUndecided } from '../stores/decision-store.ts'
 
-/** What one human can currently see of the object of a notice. */
+/** The facts about the object of a notice that determine whether the notice is open for one human. */
 interface Facts {
   id: string
   cause: NoticeCause

@@ -5,11 +5,11 @@ import { type Message, mentionsOf } from '../rules/message.ts'
 import { isMet, type Reply, type WaitCondition } from '../spaces/reply-search.ts'
 import { storeReplies } from '../stores/call-store.ts'
 
-/** The fields of the state of a call that waits for a reply, as other modules use them. */
+/** The state of a call that waits for a reply. Contains only the fields that other modules use. */
 export interface WaitState {
   /**
-   * What the call waits for: a later message in the space, or a later part of a message that was unfinished when the
-   * wait began.
+   * Describes the wait. A reply is a later message in the space, or a later part of a message that was unfinished
+   * when the wait began.
    */
   wait: {
     messageId: string

@@ -31,7 +31,7 @@ export interface ResumableUploads {
    * @throws BadInputError, ForbiddenError, LimitExceededError, StorageUnavailableError
    */
   begin(viewer: Viewer, input: { id: string; name: string; size: number }): Promise<FileUpload>
-  /** @throws NotFoundError, also for an expired upload */
+  /** @throws NotFoundError if the upload does not exist or has expired */
   get(viewer: Viewer, id: string): Promise<FileUpload>
   /**
    * Stores the next bytes. If the body is interrupted, stores the bytes that have arrived. Returns the total number

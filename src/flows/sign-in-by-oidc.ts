@@ -344,5 +344,5 @@ async function decideRole(
   return { gaveAdmin: isAdmin && (hadGiven || roleChange !== null), roleChange }
 }
 
-/** Returns the audit entry's actor and target for a sign-in: the human acts on themselves. */
+/** Returns the actor and the target of a sign-in's audit entry. Both are the human who signs in. */
 const deedOf = (humanId: string) => ({ actorId: humanId, serviceName: null, targetId: humanId })

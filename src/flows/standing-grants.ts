@@ -43,8 +43,8 @@ export interface ProposeGrantInput extends GrantBoundsInput {
 /** Manages standing grants. A standing grant approves certain tool calls in advance. */
 export interface StandingGrants {
   /**
-   * Proposes a grant for calls similar to one that waits for approval. The proposer counts as its first approver. The
-   * grant becomes active when as many approvers have approved it as the tool's policy requires.
+   * Proposes a grant for calls similar to one that waits for approval. Also records the proposer's approval of the
+   * grant. The grant becomes active when as many approvers have approved it as the tool's policy requires.
    * @throws NotFoundError, ForbiddenError; ConflictError if the call is already decided, if every call to its tool
    * needs approval (`alwaysAsk`), or if the tool has changed; BadInputError; RateLimitedError if too many schemas of
    * this human are waiting for validation

@@ -49,9 +49,9 @@ export interface HumanUpdates {
    * Updates a human. Admins may change everything. Other people may change only their own name, picture, time zone
    * and sharing of presence. They can also request a new address, which takes effect when they open the link that is
    * sent to it. Makes either all changes or none.
-   * @throws ForbiddenError, also if a human revokes the role ADMIN of the last person who has it; NotFoundError for a
-   * human that is not visible; BadInputError; ConflictError if another human has the `externalId` or `email`;
-   * RateLimitedError for too many addresses
+   * @throws ForbiddenError if the viewer may not make the change, or if a human revokes the role ADMIN of the last
+   * person who has it; NotFoundError for a human that is not visible; BadInputError; ConflictError if another human
+   * has the `externalId` or `email`; RateLimitedError for too many addresses
    */
   update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
 }
@@ -73,8 +73,8 @@ export function createHumanUpdates(
    * @throws ForbiddenError, RateLimitedError
    */
   async function confirm(tx: Tx, humanId: string, { role }: Pick<Entity, 'role'>, email: string): Promise<void> {
-    // A person who signs in by email with the new address gets the role ADMIN. An access token does not have this
-    // role, so it must not set the address.
+    // Signing in by email with the new address gives the role ADMIN. An access token does not have this role, so it
+    // must not change the address.
     if (role === 'ADMIN')
       throw new ForbiddenError('An access token cannot change the address of an admin: sign in, or ask another admin.')
     await mailLinks.requestConfirmation(tx, humanId, email)

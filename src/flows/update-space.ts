@@ -116,7 +116,7 @@ async function changeSpace(
       select: { entityId: true },
     })
     const agentIds = agents.map(({ entityId }) => entityId)
-    // A configured admin agent that has left the space does not count as the space's admin agent.
+    // Ignores a configured admin agent that has left the space.
     const kept = before.adminAgentId !== null && agentIds.includes(before.adminAgentId) ? before.adminAgentId : null
     checkAdminAgent({ routing: before.routing, adminAgentId: kept, ...changes }, agentIds)
   }

@@ -184,8 +184,7 @@ export async function findWoken(
 }
 
 /**
- * Wakes the workers, and publishes the new runs and events to viewers of the agents. The caller calls this function
- * after the commit.
+ * Wakes the workers, and publishes the new runs and events to viewers of the agents. Call this after the commit.
  * @param beside a topic to which the caller publishes at the same time. The signals keep their order relative to the
  * events of this topic.
  */

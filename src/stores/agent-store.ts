@@ -3,7 +3,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { IS_GONE_SQL } from './inbox-store.ts'
 
-// Contains all statements that write the table "Agent", except `fork-store.ts`, which copies rows.
+// Contains the statements that write the table "Agent", except `fork-store.ts`, which copies rows.
 
 export async function insertAgent(tx: Tx, agent: Prisma.AgentUncheckedCreateInput): Promise<Agent> {
   return tx.agent.create({ data: agent })
@@ -35,7 +35,7 @@ export const keepCardSql = (
       || jsonb_build_object('trusted', coalesce("remoteCard"->>'trusted', ${card.fingerprint}::text)) END
   WHERE id = ${agent.id} AND model = ${agent.model} RETURNING "remoteCard" AS card`
 
-/** Marks the card of a remote agent that was read last as trusted. */
+/** Marks the most recently read card of a remote agent as trusted. */
 export async function trustCard(tx: Tx, id: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Agent" SET "remoteCard" = "remoteCard" || jsonb_build_object('trusted', "remoteCard"->>'fingerprint')

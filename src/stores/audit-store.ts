@@ -3,7 +3,7 @@ import { newId } from '../lib/ids.ts'
 import { type JsonObject, jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the table "AuditEntry".
+// Contains the statements that write the table "AuditEntry".
 
 /** An action to be recorded in the audit log: a request that changes something. */
 export interface Deed {
@@ -29,8 +29,8 @@ export async function noteDeed(tx: Tx, deed: Deed, { refused = false } = {}): Pr
 }
 
 /**
- * Returns SQL for a WITH clause that holds a run (the part `held`). Writes audit entries for the objects on this
- * server that a tool of the agent has changed.
+ * Returns SQL for a WITH clause that holds a run (the part `held`). The SQL writes audit entries for the objects on
+ * this server that a tool of the agent has changed.
  */
 export function insertToolEntriesSql(toolCallId: string, targetIds: readonly string[]): Prisma.Sql {
   return Prisma.sql`

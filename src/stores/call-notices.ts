@@ -48,8 +48,8 @@ export async function enqueueNotice(tx: Tx, toolCallId: string, type: CallNotice
 }
 
 /**
- * Returns SQL for a WITH clause. Enqueues a notification for each call that the part `changed` returns as CANCELED,
- * because nobody needs to approve the call any more.
+ * Returns SQL for a WITH clause that enqueues a notification for each call that the part `changed` returns as
+ * CANCELED. Nobody needs to approve these calls any more.
  */
 export function cancelNoticesSql(changed: string): Prisma.Sql {
   const calls = Prisma.sql`(SELECT * FROM ${Prisma.raw(`"${changed}"`)} WHERE "approvalState" = 'CANCELED')`
@@ -57,8 +57,8 @@ export function cancelNoticesSql(changed: string): Prisma.Sql {
 }
 
 /**
- * Returns SQL for a WITH clause. Enqueues a notification for each call that the part `changed` returns and that now
- * waits.
+ * Returns SQL for a WITH clause that enqueues a notification for each call that the part `changed` returns and that
+ * now waits.
  */
 export function waitNoticesSql(changed: string): Prisma.Sql {
   return Prisma.sql`${enqueueNoticesSql(Prisma.raw(`"${changed}"`), 'tool_call.waiting')} RETURNING id`

@@ -18,9 +18,9 @@ import { changeCallSql } from './change-store.ts'
 import { insertFilesOfCallSql, type NewFile } from './file-store.ts'
 import { ENDED_RUNS_SQL, OPEN_CALLS_SQL } from './status-sql.ts'
 
-// Writes ToolCall. Functions whose name ends in `Sql` return a part of a larger statement. If a run itself makes the write,
-// the part is a change for its hold (runs/hold.ts). Some parts read from `message`, the message that shows the call. All
-// other functions execute one statement in `tx`.
+// Writes the table "ToolCall". Functions whose name ends in `Sql` return a part of a larger statement. If a run makes the
+// write, the caller passes the part to `write` of the run's hold (runs/hold.ts). Some parts read the message that shows the
+// call from another part, `message`. All other functions execute one statement in `tx`.
 //
 //   showCallSql ▶ STREAMING ─ recordCallsSql ─▶ RUNNING ─ settleCall ──▶ DONE, FAILED, TIMED_OUT
 //   (while the input       recordCallsSql ─▶    │  │                           ▲
@@ -560,14 +560,17 @@ export async function forgetReadFiles(tx: Tx, fileIds: readonly string[]): Promi
     WHERE "toolName" IN ('read_file', 'readFile') AND input->>'fileId' = ANY(${[...fileIds]}::text[])`
 }
 
-/** Returns SQL for a WITH clause. Deletes the calls of deleted runs, except calls that a message shows. */
+/** Returns SQL for a WITH clause that deletes the calls of deleted runs, except calls that a message shows. */
 export function deleteCallsOfRunsSql(runIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     DELETE FROM "ToolCall" c WHERE c."runId" IN (${runIds})
       AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m.id = c."messageId")`
 }
 
-/** Returns SQL for a WITH clause. Deletes the calls in deleted messages if the runs of these calls no longer exist. */
+/**
+ * Returns SQL for a WITH clause that deletes the calls in deleted messages if the runs of these calls no longer
+ * exist.
+ */
 export function deleteCallsOfMessagesSql(messageIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     DELETE FROM "ToolCall" c WHERE c."messageId" IN (${messageIds})
@@ -596,8 +599,8 @@ export async function lockCall(tx: Tx, id: string): Promise<LockedCall | null> {
 export const LONGEST_OUTPUT = 2000
 
 /**
- * SQL condition on a call `c`: its output may be shown. If a message shows the call only because it needs approval,
- * only its run may see the output.
+ * SQL condition on a call `c`: its output may be shown. If people see the call only because it needs approval, only
+ * its run may see the output.
  */
 export const SHOWS_OUTPUT_SQL = Prisma.sql`(c.approval->>'hidesOutput')::boolean IS NOT TRUE`
 

@@ -4,7 +4,7 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Chain, Waiter } from '../rules/chain.ts'
 
-// Contains all statements that write the table "Chain".
+// Contains the statements that write the table "Chain".
 
 export interface Chains {
   getMany(ids: readonly string[]): Promise<(Chain | null)[]>
@@ -45,8 +45,8 @@ export async function unendedChains(tx: Tx, ids: readonly string[]): Promise<Set
 }
 
 /**
- * Returns SQL for a WITH clause. Starts a chain in the space of the part `message`. The first row of the part `runs`,
- * if any, gets the turn.
+ * Returns SQL for a WITH clause that starts a chain in the space of the part `message`. The first row of the part
+ * `runs`, if any, gets the turn.
  */
 export const insertChainSql = (chainId: string, holderId: string): Prisma.Sql => Prisma.sql`
   INSERT INTO "Chain" (id, "spaceId", depth, "holderId", "holderRunId")

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database, Tx } from '../platform/db.ts'
 
-// Contains all statements that read and write the table "Conversation".
+// Contains the statements that read and write the table "Conversation".
 
 interface Parties {
   humanId: string
@@ -73,7 +73,7 @@ const MOST_SPACES = 50
 const MOST_MESSAGES = 100
 
 /**
- * Searches the newest open conversations between only these two parties for the ones in which this text is the
+ * Searches the newest open conversations between only these two parties. Finds those in which this text is the
  * human's last or second-to-last message. For each, returns the messages from this one on, in order.
  */
 export async function conversationsAfter(

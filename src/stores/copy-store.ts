@@ -2,7 +2,7 @@ import { copiedId } from '../lib/copied-id.ts'
 import type { Tx } from '../platform/db.ts'
 import { TODAY } from './run-store.ts'
 
-// Contains all statements that write the table "CopyOrigin". The table records the originals of copied agents, of
+// Contains the statements that write the table "CopyOrigin". The table records the originals of copied agents, of
 // copied spaces, and of the roots of repeated runs. An original and its copies share budgets (see the SQL function
 // `budgetFamily`). A deletion in an original also applies to its copies; a deletion in a copy does not apply to the
 // original.

@@ -3,7 +3,7 @@ import type { Prisma } from '../generated/prisma/client.ts'
 import { toJson } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the table "Cycle". The table contains the think cycles that persistent agents
+// Contains the statements that write the table "Cycle". The table contains the think cycles that persistent agents
 // remember.
 
 export interface NewCycle {

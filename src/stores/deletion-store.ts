@@ -1,7 +1,7 @@
 import type { MessageDeletion, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the table "MessageDeletion". The table lists deleted messages whose text is
+// Contains the statements that write the table "MessageDeletion". The table lists deleted messages whose text is
 // still being removed from other rows.
 
 export type { MessageDeletion }

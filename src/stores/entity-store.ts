@@ -1,7 +1,7 @@
 import type { Entity, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the table "Entity". `human-store.ts` contains functions for humans, which use
+// Contains the statements that write the table "Entity". `human-store.ts` contains functions for humans, which use
 // these statements.
 
 export async function insertEntity(tx: Tx, entity: Prisma.EntityUncheckedCreateInput): Promise<Entity> {
@@ -43,7 +43,7 @@ export async function replaceErasureTask(
     UPDATE "Entity" SET formerly = ${task}::jsonb WHERE id = ${id} AND formerly = ${before}::jsonb`
 }
 
-/** Copies the entities of agents into the copy of a space. */
+/** Creates copies of agents' entities for the copy of a space. */
 export async function copyEntities(
   tx: Tx,
   { intoId, agentIds }: { intoId: string; agentIds: readonly string[] },

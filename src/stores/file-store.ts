@@ -3,7 +3,7 @@ import { jsonbText } from '../lib/json.ts'
 import { type Changes, partName } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the tables "File", "FileText", "FileObject", "UploadedBytes", "FileUpload" and
+// Contains the statements that write the tables "File", "FileText", "FileObject", "UploadedBytes", "FileUpload" and
 // "FileStorageUse". When a message is deleted, a foreign key also deletes its files.
 
 export type NewFile = Omit<File, 'createdAt' | 'messageId' | 'spaceId' | 'callId'> & {
@@ -51,7 +51,7 @@ export function insertSentFileSql({ text, ...file }: NewFile, message: string): 
 
 /**
  * Attaches files that the sender has uploaded to a message. Returns how many of the files could be attached. Files
- * that were already sent or deleted cannot.
+ * that were already sent or deleted are not attached.
  */
 export async function attachFiles(
   tx: Tx,

@@ -143,8 +143,8 @@ function copySql(fork: Fork, table: CopiedTable, rows: Prisma.Sql): Prisma.Sql {
 }
 
 /**
- * Which notes of agents are copied: notes that the human may read and whose sources are among the spaces that are
- * locked for the copy.
+ * Determines which notes of agents are copied. A note is copied if the human may read it and its sources are among
+ * the spaces that are locked for the copy.
  */
 export interface CopiedNotes {
   isReadable: Prisma.Sql

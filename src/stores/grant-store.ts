@@ -92,9 +92,9 @@ export interface CoveredCall {
 }
 
 /**
- * Returns SQL for a WITH clause that holds a run. Counts a call towards a grant if the grant still covers the call
- * once its row is locked. Enough of the people who approved the grant must also be allowed to decide on this call.
- * Adds amounts as decimals, so that ten times 0.1 is 1. Returns the id of the grant.
+ * Returns SQL for a WITH clause that holds a run. The SQL counts a call towards a grant if the grant still covers the
+ * call once its row is locked. Enough of the people who approved the grant must also be allowed to decide on this
+ * call. The SQL adds amounts as decimals, so that ten times 0.1 is 1, and returns the id of the grant.
  */
 export function useGrantSql(
   grantId: string,

@@ -19,7 +19,7 @@ export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
   return Prisma.sql`EXISTS (SELECT 1 FROM "ServerDefault" d WHERE d.name = 'directory' AND d.value = 'everyone')`
 }
 
-// Writes humans, and everything that depends on their roles. `operation/erasure.ts` erases humans.
+// Writes the rows of humans, and everything that depends on their roles. `operation/erasure.ts` erases humans.
 
 /** The consequences of a role change. After the commit, the caller publishes them with `publishRoleChange`. */
 export interface RoleChange {
@@ -28,8 +28,8 @@ export interface RoleChange {
   /** The sessions that were ended: those of the human, and those in which the human acted as somebody else. */
   endedSessionIds: string[]
   /**
-   * The access tokens that were revoked. If the human lost the role ADMIN, these are the tokens that the human had
-   * created with this role.
+   * The access tokens that were revoked. These are the tokens that the human had created as an admin, if the human
+   * lost this role.
    */
   revokedTokenIds: string[]
   /** Whether the change leaves nobody with the role ADMIN. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Identity } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** Contains all statements that write the tables "Identity" and "UsedLogoutToken". */
+/** Contains the statements that write the tables "Identity" and "UsedLogoutToken". */
 
 /**
  * Stores the account of a human, or replaces its row.

@@ -10,7 +10,7 @@ import { type ClaimableEvent, shareableEvents } from '../rules/cycle-events.ts'
 import { type EventFate, RETRY_MINUTES } from '../rules/run-end.ts'
 import { IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
 
-// Contains all statements that write the table "InboxEvent". An event first waits (it has no run and is not done). A
+// Contains the statements that write the table "InboxEvent". An event first waits (it has no run and is not done). A
 // think cycle then claims it (`runId`), and finally the event is done (`doneAt`). A waiting event can be postponed to
 // the next day (`waitsUntil`). If a cycle fails because of an outage, its events stay with that cycle until
 // `retryAt`, and then wait again.
@@ -326,8 +326,8 @@ export async function returnRetried(prisma: PrismaClient, ids: string[]): Promis
 }
 
 /**
- * Returns SQL for a WITH clause. If `condition` is true, immediately returns the agent's events that wait for a retry
- * to the inbox.
+ * Returns SQL for a WITH clause. If `condition` is true, the SQL ends the delay of the agent's events that wait for a
+ * retry.
  */
 export const retryNowSql = (agentId: string, condition: boolean): Prisma.Sql => Prisma.sql`
   UPDATE "InboxEvent" SET ${REQUEUED} WHERE "agentId" = ${agentId} AND "retryAt" IS NOT NULL AND ${condition}::boolean`
@@ -475,7 +475,7 @@ export async function dropEvent(tx: Tx, id: string): Promise<InboxEvent | null> 
   return event ?? null
 }
 
-/** An agent that was deleted or, with `spaceId`, an agent that has left this space. */
+/** An agent that has left the space `spaceId`. Without `spaceId`, an agent that was deleted or has left spaces. */
 export interface FormerMember {
   agentId: string
   spaceId?: string

@@ -1,7 +1,7 @@
 import { type JoinLink, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the table "JoinLink".
+// Contains the statements that write the table "JoinLink".
 
 export async function insertJoinLink(tx: Tx, link: JoinLink): Promise<void> {
   await tx.joinLink.create({ data: link })

@@ -3,7 +3,7 @@ import { type Goal, Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the tables "Memory" and "Goal", except `fork-store.ts`, which copies rows.
+// Contains the statements that write the tables "Memory" and "Goal", except `fork-store.ts`, which copies rows.
 
 /** Writes memories by key. A memory with the same key but another label is a different memory. */
 export async function upsertMemories(

@@ -3,7 +3,7 @@ import type { MailCode, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { LinkPurpose } from '../rules/mail-links.ts'
 
-// Contains all statements that write the table "MailCode".
+// Contains the statements that write the table "MailCode".
 
 export type { MailCode } from '../generated/prisma/client.ts'
 

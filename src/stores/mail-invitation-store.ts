@@ -2,7 +2,7 @@ import type { MailInvitation } from '../generated/prisma/client.ts'
 import { emailKeyOf } from '../lib/email.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the table "MailInvitation".
+// Contains the statements that write the table "MailInvitation".
 
 const MOST_DELETED_AT_ONCE = 200
 

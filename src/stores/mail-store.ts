@@ -6,7 +6,7 @@ import { emailKeyOf } from '../lib/email.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
-// Contains all statements that write the table "Mail".
+// Contains the statements that write the table "Mail".
 
 /** An email to a human. It is sent to the address that the human has at the time of sending. */
 export interface NewMail {

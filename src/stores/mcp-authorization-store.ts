@@ -3,7 +3,7 @@ import type { Tx } from '../platform/db.ts'
 import type { RunRequesters } from '../rules/person-of-run.ts'
 import { saveServerAuthorization } from './tool-store.ts'
 
-// Contains all statements that write the table "McpPersonAuthorization". `tool-store.ts` writes the authorizations of
+// Contains the statements that write the table "McpPersonAuthorization". `tool-store.ts` writes the authorizations of
 // the MCP servers themselves.
 
 /**

@@ -4,7 +4,7 @@ import type { NotifyLevel } from '../rules/notices.ts'
 import { unpublished } from './change-store.ts'
 import { forgetFailedRunsSql } from './notice-store.ts'
 
-// Contains all statements that write the tables "Membership" and "FormerMember", except imports, which write all
+// Contains the statements that write the tables "Membership" and "FormerMember", except imports, which write all
 // tables generically.
 
 export interface Member {

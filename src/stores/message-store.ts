@@ -9,7 +9,7 @@ import { unpublished } from './change-store.ts'
 import { deleteFilesOfMessages } from './file-store.ts'
 import type { Fork } from './fork-store.ts'
 
-// Contains all statements that write the tables "Message", "MessageVersion" and "MessageReaction". Functions whose
+// Contains the statements that write the tables "Message", "MessageVersion" and "MessageReaction". Functions whose
 // name ends in `Sql` return parts of a WITH clause, so that callers can add other writes to the statement. Import,
 // retention and redaction (in operation/) process many tables generically and do not use this file.
 
@@ -26,10 +26,7 @@ export interface NewMessage {
   mentionedIds?: string[]
   rootId: string
   depth: number
-  /**
-   * Must be unique for each sender, or each source of imported messages. A repeated key violates the unique
-   * constraint.
-   */
+  /** Must be unique among the messages of the sender in the space. A repeated key violates the unique constraint. */
   idempotencyKey?: string | null
   runId?: string
   runPostKey?: string
@@ -97,9 +94,9 @@ export interface MessageChange {
    */
   place?: ReplyPlace
   /**
-   * If absent, the message stays unfinished. If present, the message gets `status` and is finished, unless the
-   * condition `waits` holds. In that case it becomes REQUIRES_ACTION, and is routed once it is answered. If it
-   * mentions somebody or asks for a reply, it is routed immediately.
+   * If absent, the message stays unfinished. If present, the message is finished with `status`, unless the condition
+   * `waits` holds. In that case, it becomes REQUIRES_ACTION, and is routed once it is answered. A message that
+   * mentions somebody or asks for a reply is routed immediately.
    */
   end?: {
     status: 'COMPLETE' | 'REQUIRES_ACTION' | 'INTERRUPTED'

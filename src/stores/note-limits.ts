@@ -4,8 +4,8 @@ import { LimitExceededError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 
 /**
- * One run may have a certain number of memories, goals or plans. Over all confidentiality labels, an agent may have
- * this many times as many.
+ * The maximum number of memories, goals or plans of an agent over all confidentiality labels, as a multiple of the
+ * maximum for one run.
  */
 const MOST_LABELS = 20
 /**

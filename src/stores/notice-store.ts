@@ -5,7 +5,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { NoticeIds } from '../rules/notices.ts'
 
-// Contains all statements that write the table "Notice", and statements that enqueue the jobs which write notices.
+// Contains the statements that write the table "Notice", and statements that enqueue the jobs which write notices.
 
 /** A notice to be written. */
 export interface NewNotice extends NoticeIds {

@@ -1,7 +1,7 @@
 import type { NotificationSettings as Row } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the table "NotificationSettings".
+// Contains the statements that write the table "NotificationSettings".
 
 /** The settings that a human may change. */
 export type SettingsChange = Partial<Pick<Row, 'push' | 'mail' | 'notifyAfterMinutes'>>

@@ -5,7 +5,7 @@ import { ANSWERED, type Verdict } from '../rules/routing.ts'
 import type { Unpublished } from './change-store.ts'
 import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
-// Contains all statements that write the table "Outcome". An outcome is the result of a message for one agent of its
+// Contains the statements that write the table "Outcome". An outcome is the result of a message for one agent of its
 // space.
 
 /** A change, after routing, to the outcome of a message for an agent. */
@@ -33,7 +33,7 @@ const DUPLICATE = 'This message has already triggered the agent.'
 const SAYS_MORE = Prisma.sql`CASE WHEN "Outcome".kind IN ('RUN', 'INBOX') THEN excluded.kind = 'DUPLICATE'
   ELSE "Outcome".kind NOT IN ('SKIPPED', 'FAILED', 'DROPPED') AND excluded.kind <> 'NOT_ROUTED' END`
 
-/** What an upsert does if the outcome already exists. */
+/** The action of an upsert for an outcome that already exists. */
 const ON_CONFLICT = {
   overwrite: Prisma.sql`DO UPDATE SET kind = excluded.kind, reason = excluded.reason, error = excluded.error, "runId" = excluded."runId",
     label = excluded.label, "readingSince" = excluded."readingSince", "readAt" = excluded."readAt"`,

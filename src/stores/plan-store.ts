@@ -2,7 +2,7 @@ import type { Plan, Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the tables "Plan" and "PlanFiring", except code in operation/ that processes
+// Contains the statements that write the tables "Plan" and "PlanFiring", except code in operation/ that processes
 // many tables generically.
 
 /** Inserts a plan. By default, generates a new `id`; a replay passes the id from the recording. */

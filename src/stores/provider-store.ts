@@ -1,6 +1,6 @@
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the tables "ModelProvider" and "ModelProviderHealth".
+// Contains the statements that write the tables "ModelProvider" and "ModelProviderHealth".
 
 /** A stored provider. */
 export interface StoredProvider {

@@ -1,7 +1,7 @@
 import type { Prisma, PushKeys, PushSubscription } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the tables "PushSubscription" and "PushKeys".
+// Contains the statements that write the tables "PushSubscription" and "PushKeys".
 
 /** Stores a subscription. If the human already has this subscription, stores its new keys. Returns its id. */
 export async function savePushSubscription(tx: Tx, { id, ...given }: PushSubscription): Promise<string> {

@@ -41,7 +41,7 @@ export interface NewRun extends Provenance {
 
 /**
  * SQL for the requester of a new run `r`. It is the requester of the run that woke the new run. Without such a run,
- * it is the only human in `askers`, the service, or the agent.
+ * it is the first of these that exists: the only human in `askers`, the service, the agent.
  */
 const REQUESTER_OF_NEW = Prisma.sql`coalesce((SELECT nullif(p."requesterId", '') FROM "Run" p WHERE p.id = r."parentRunId"),
   CASE WHEN cardinality(r.askers) = 1 THEN r.askers[1] END, r."triggerServiceId", r."agentId")`
@@ -269,7 +269,7 @@ export interface Usage {
 /** The usage of one generation. */
 export interface Spending extends Usage {
   model: string
-  /** The cost in billionths of the currency unit; null if the model has no price. */
+  /** The cost in billionths of a US dollar; null if the model has no price. */
   costNanos: number | null
 }
 
@@ -324,7 +324,7 @@ export async function deleteRunSpaces(prisma: Pick<Tx, 'runSpace'>, spaceId: str
   await prisma.runSpace.deleteMany({ where: { spaceId } })
 }
 
-/** Writes the run of a think cycle. Its worker has claimed it in the same transaction. */
+/** Writes the run of a think cycle. The worker that writes the run also claims it in the same transaction. */
 export async function insertCycleRun(tx: Tx, run: Partial<Record<keyof Run, unknown>>): Promise<void> {
   await tx.$executeRaw(insertionOf('Run', [run], { computed: { requesterId: REQUESTER_OF_NEW } }))
 }

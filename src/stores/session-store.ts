@@ -2,7 +2,7 @@ import { Prisma, type Session } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { deletePushSubscriptions } from './push-store.ts'
 
-/** Contains all statements that write the table "Session". */
+/** Contains the statements that write the table "Session". */
 
 export async function insertSession(tx: Tx, session: Session): Promise<void> {
   await tx.session.create({ data: session })
@@ -32,7 +32,7 @@ export async function deleteExpiredSessions(tx: Tx, now: Date, limit: number): P
       SELECT id FROM "Session" WHERE "expiresAt" <= ${now} ORDER BY "expiresAt" LIMIT ${limit} FOR UPDATE SKIP LOCKED)`
 }
 
-/** What determines whether a session is open, apart from its row. */
+/** The state that determines, together with its row, whether a session is open. */
 export interface OpenSession {
   now: Date
   /** The values of `tokenId` that refer to settings of this server instead of access tokens. */

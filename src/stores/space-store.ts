@@ -4,7 +4,7 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import { unpublished } from './change-store.ts'
 
-// Contains all statements that write the tables "Space" and "SpaceCreator", except code in operation/ that processes
+// Contains the statements that write the tables "Space" and "SpaceCreator", except code in operation/ that processes
 // many tables generically.
 
 /** The error for a space that does not exist or is not visible to the viewer. */
@@ -57,10 +57,10 @@ export interface Turn {
 }
 
 /**
- * Returns the part `counter` for `insertMessageSql`. Increments the message number of the space, and records the
- * turn, if there is one. Locks the space, so that messages are numbered one at a time. Returns no row if the space's
- * row does not satisfy `condition`. A repeated message violates its unique key, so that it does not increment the
- * number.
+ * Returns the part `counter` for `insertMessageSql`. It increments the message number of the space, and records the
+ * turn, if there is one. It locks the space, so that messages are numbered one at a time. It returns no row if the
+ * space's row does not satisfy `condition`. A repeated message violates its unique key, so that it does not increment
+ * the number.
  */
 export function countMessageSql(spaceId: string, condition: Prisma.Sql, turn: Turn | null = null): Prisma.Sql {
   return Prisma.sql`
@@ -80,8 +80,8 @@ export async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: Turn):
 }
 
 /**
- * SQL for a WITH clause of a call that starts to wait for a reply to the part `message`. Increments the version of
- * the space, which invalidates routing decisions from the cache.
+ * SQL for a WITH clause that increments the version of the space when a call starts to wait for a reply to the part
+ * `message`. This invalidates routing decisions from the cache.
  */
 export const RAISE_VERSION_SQL = Prisma.sql`UPDATE "Space" SET version = version + 1 FROM message WHERE "Space".id = message."spaceId"`
 

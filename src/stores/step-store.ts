@@ -6,7 +6,7 @@ import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import type { Usage } from './run-store.ts'
 
-// Contains all statements that write the table "Step".
+// Contains the statements that write the table "Step".
 
 /** A generation to write to the journal. */
 export interface NewStep
@@ -31,8 +31,8 @@ export interface NewStep
 }
 
 /**
- * Returns SQL for a WITH clause that holds a run. Writes a generation to the run's journal. `costNanos` is null if
- * the model has no price. `enteredSeq` is the `seq` of the last message in the space that the run had read.
+ * Returns SQL for a WITH clause that holds a run. The SQL writes a generation to the run's journal. `costNanos` is
+ * null if the model has no price. `enteredSeq` is the `seq` of the last message in the space that the run had read.
  */
 export function insertStepSql(
   generation: NewStep,

@@ -1,7 +1,7 @@
 import type { Prisma, TaskPush } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the table "TaskPush".
+// Contains the statements that write the table "TaskPush".
 
 /**
  * Identifies one stored configuration. If another configuration replaces it under the same key, its `sealed` differs,

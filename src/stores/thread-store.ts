@@ -6,13 +6,13 @@ import { placeOfReply, type RepliedMessage, type ReplyPlace } from '../rules/thr
 import { isMemberSql } from './membership-store.ts'
 import type { Turn } from './space-store.ts'
 
-// Contains all statements that write the tables "ThreadReader" and "ThreadTurn", except imports, which write all
+// Contains the statements that write the tables "ThreadReader" and "ThreadTurn", except imports, which write all
 // tables generically. A thread has no row of its own. It consists of the messages that refer to its root. These
 // tables have no foreign keys, because the locks of foreign keys could cause deadlocks with deletions of messages.
 
 /**
- * SQL for a WITH clause that records for whom replies in the thread of the part `message` count as unread from now
- * on. These are the senders of this reply and of the thread's first message, and the mentioned people.
+ * SQL for a WITH clause that records for which people further replies in the thread of the part `message` are unread.
+ * They are the senders of this reply and of the thread's first message, and the mentioned people.
  */
 export const insertThreadReadersSql = Prisma.sql`
   INSERT INTO "ThreadReader" ("threadRootId", "humanId", "spaceId", "takesPart")
@@ -137,8 +137,8 @@ export function findReplyPlace(
 }
 
 /**
- * Returns the thread for a reply to a message. The caller, or `condition`, has checked that the sender may see the
- * space. Also works if retention has deleted the first message of a thread that still exists.
+ * Returns the thread for a reply to a message. Either the caller or `condition` must ensure that the sender may see
+ * the space. Also works if retention has deleted the first message of a thread that still exists.
  */
 export async function findReplied(
   db: Pick<Database, 'query'>,

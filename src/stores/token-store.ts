@@ -1,7 +1,7 @@
 import type { AccessToken, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the tables "AccessToken" and "Invitation".
+// Contains the statements that write the tables "AccessToken" and "Invitation".
 
 const OMIT_HASH = { hash: true } as const
 

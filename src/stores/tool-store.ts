@@ -2,7 +2,7 @@ import type { Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the tables "AgentTool" and "McpServer".
+// Contains the statements that write the tables "AgentTool" and "McpServer".
 
 export async function insertTools(tx: Tx, tools: Prisma.AgentToolCreateManyInput[]): Promise<void> {
   await tx.agentTool.createMany({ data: tools })
@@ -38,7 +38,7 @@ interface McpServerKey {
   name: string
 }
 
-/** Marks the tools that a server listed last as trusted. */
+/** Marks the tools that a server listed most recently as trusted. */
 export async function trustListing(tx: Tx, { agentId, name }: McpServerKey): Promise<void> {
   await tx.$executeRaw`
     UPDATE "McpServer" SET fingerprints = fingerprints || coalesce((

@@ -5,7 +5,7 @@ import type { Database } from '../platform/db.ts'
 import { addLostUsageSql, deleteRunSql, type Spending, TODAY } from './run-store.ts'
 import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
-// Contains all statements that write the usage tables: "DailyUsage", "HumanUsage" and "RootUsage".
+// Contains the statements that write the usage tables: "DailyUsage", "HumanUsage" and "RootUsage".
 
 /**
  * The maximum delay until a change in a message's usage is published. It is also the minimum interval between two
@@ -110,8 +110,8 @@ export interface ChangedRoot {
 export const CHANGED_ROOTS_SQL = Prisma.sql`SELECT "rootId" AS id, "tellAt" AS at FROM "RootUsage" WHERE "tellAt" IS NOT NULL`
 
 /**
- * Postpones the due times, so that the usage is published again later if this process dies before publishing it.
- * Returns `ChangedRoot`s.
+ * Postpones the due times, so that the usage is published later if this process dies before publishing it. Returns
+ * `ChangedRoot`s.
  */
 export function postponeChangedSql(rootIds: string[]): Prisma.Sql {
   return Prisma.sql`

@@ -1,7 +1,7 @@
 import { Prisma, type SearchModel } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the tables "SearchVector" and "SearchModel", except the trigger
+// Contains the statements that write the tables "SearchVector" and "SearchModel", except the trigger
 // `followSearchText` (migration `search_vectors`).
 
 /** A text without a vector. */

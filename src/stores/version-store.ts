@@ -2,7 +2,7 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** Contains all statements that write the tables "AgentVersion" and "AgentDraft". */
+/** Contains the statements that write the tables "AgentVersion" and "AgentDraft". */
 
 /** The author of a change, and the author's note about it. */
 export interface ChangeNote {

@@ -1,7 +1,7 @@
 import type { Prisma, Webhook } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// Contains all statements that write the table "Webhook".
+// Contains the statements that write the table "Webhook".
 
 export async function insertWebhook(tx: Tx, webhook: Prisma.WebhookUncheckedCreateInput): Promise<Webhook> {
   return tx.webhook.create({ data: webhook })
