@@ -71,8 +71,8 @@ export interface Expected {
   /** The agent that gets the turn through the message; null if no agent does. */
   turn: AgentMember | null
   /**
-   * Parts of the statement that writes the message; they read from the part `message`. The last one, `routed`,
-   * returns the message's row and, in the column `came`, its effects.
+   * CTEs for the statement that writes the message. They read from the CTE `message`. The last one, `routed`, returns
+   * the message's row and, in the column `came`, its effects.
    */
   effects: Changes
 }
@@ -317,7 +317,7 @@ function triggerOf({ message, content, sender, room }: Facts): MessageTrigger {
  */
 const LAST_SEQ = Prisma.sql`greatest(message.seq, (SELECT "lastSeq" FROM "Space" WHERE id = message."spaceId"))`
 
-/** Returns the runs, inbox events and outcomes of a message, as parts of a WITH clause that read from `message`. */
+/** Returns the CTEs that write the runs, inbox events and outcomes of a message. They read from the CTE `message`. */
 function effectsOf(facts: Facts, { wakes, verdicts }: Decision): Changes {
   const { message, room } = facts
   const [first] = wakes

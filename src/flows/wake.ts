@@ -201,16 +201,16 @@ export async function publishWoken(
   ])
 }
 
-// SQL for wake-ups that are part of a larger statement.
+// Wake-ups that are part of a larger SQL statement.
 
 /**
- * Parts of a WITH clause that wake agents for the part `message`, and an expression for the written rows. `wokenOf`
- * reads the expression's value.
+ * CTEs that wake agents for the CTE `message`, and an expression that returns the written rows. `wokenOf` reads the
+ * value of this expression.
  */
 export interface WakeSql {
-  /** The part that returns the new rows of "Run". */
+  /** The CTE that inserts the new rows of "Run". */
   runs: Prisma.Sql
-  /** The part that returns the new rows of "InboxEvent". */
+  /** The CTE that inserts the new rows of "InboxEvent". */
   arrived: Prisma.Sql
   woken: Prisma.Sql
 }

@@ -29,8 +29,8 @@ export async function noteDeed(tx: Tx, deed: Deed, { refused = false } = {}): Pr
 }
 
 /**
- * Returns SQL for a WITH clause that holds a run (the part `held`). The SQL writes audit entries for the objects on
- * this server that a tool of the agent has changed.
+ * Returns a CTE for a fenced write (runs/hold.ts). The CTE writes audit entries for the objects on this server that a
+ * tool of the agent has changed.
  */
 export function insertToolEntriesSql(toolCallId: string, targetIds: readonly string[]): Prisma.Sql {
   return Prisma.sql`

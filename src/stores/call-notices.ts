@@ -48,18 +48,15 @@ export async function enqueueNotice(tx: Tx, toolCallId: string, type: CallNotice
 }
 
 /**
- * Returns SQL for a WITH clause that enqueues a notification for each call that the part `changed` returns as
- * CANCELED. Nobody needs to approve these calls any more.
+ * Returns a CTE that enqueues a notification for each call that the CTE `changed` returns as CANCELED. Nobody needs
+ * to approve these calls any more.
  */
 export function cancelNoticesSql(changed: string): Prisma.Sql {
   const calls = Prisma.sql`(SELECT * FROM ${Prisma.raw(`"${changed}"`)} WHERE "approvalState" = 'CANCELED')`
   return enqueueNoticesSql(calls, 'tool_call.decided')
 }
 
-/**
- * Returns SQL for a WITH clause that enqueues a notification for each call that the part `changed` returns and that
- * now waits.
- */
+/** Returns a CTE that enqueues a notification for each call that the CTE `changed` returns and that now waits. */
 export function waitNoticesSql(changed: string): Prisma.Sql {
   return Prisma.sql`${enqueueNoticesSql(Prisma.raw(`"${changed}"`), 'tool_call.waiting')} RETURNING id`
 }

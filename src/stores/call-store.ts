@@ -18,9 +18,9 @@ import { changeCallSql } from './change-store.ts'
 import { insertFilesOfCallSql, type NewFile } from './file-store.ts'
 import { ENDED_RUNS_SQL, OPEN_CALLS_SQL } from './status-sql.ts'
 
-// Writes the table "ToolCall". Functions whose name ends in `Sql` return a part of a larger statement. If a run makes the
-// write, the caller passes the part to `write` of the run's hold (runs/hold.ts). Some parts read the message that shows the
-// call from another part, `message`. All other functions execute one statement in `tx`.
+// Writes the table "ToolCall". Functions whose name ends in `Sql` return a part of a larger statement, usually a CTE. For a
+// write by a run, the caller passes the CTE to the run's hold (runs/hold.ts), which fences the write. Some CTEs read
+// from the CTE `message`, which contains the message that shows the call. All other functions execute one statement in `tx`.
 //
 //   showCallSql ▶ STREAMING ─ recordCallsSql ─▶ RUNNING ─ settleCall ──▶ DONE, FAILED, TIMED_OUT
 //   (while the input       recordCallsSql ─▶    │  │                           ▲
@@ -121,10 +121,7 @@ const settlementSql = ({ status, output, error, files = [] }: Settlement): Prism
   status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, "outputKeyOrders" = ${keyOrdersText(output)}::jsonb,
   error = ${error}, files = ${files.length === 0 ? null : jsonbText(files)}::jsonb, "settledAt" = now()`
 
-/**
- * Settles a call in the part `result`, and inserts its files. `source`: the part of the WITH clause that must return
- * a row.
- */
+/** Settles a call in the CTE `result`, and inserts its files. `source`: the name of the CTE that must return a row. */
 export function settleCall(
   toolCallId: string,
   settlement: Settlement,
@@ -225,7 +222,7 @@ export interface AskingCall {
   waitMs: number
 }
 
-/** Makes a call wait for a reply to the message that the part `message` returns. */
+/** Makes a call wait for a reply to the message that the CTE `message` returns. */
 export function awaitReplySql({ toolCallId, state, waitMs }: AskingCall): Prisma.Sql {
   return Prisma.sql`
     UPDATE "ToolCall" SET state = ${jsonbText(state)}::jsonb, "messageId" = message.id, "spaceId" = message."spaceId",
@@ -241,7 +238,7 @@ export async function storeReplies(tx: Tx, found: { id: string; reply: object }[
 }
 
 /**
- * Shows a call in the message that the part `message` returns. If the call's input is still streaming, inserts the
+ * Shows a call in the message that the CTE `message` returns. If the call's input is still streaming, inserts the
  * call unless its row already exists. Sets the deadline of a waiting call.
  */
 export function showCallSql({ toolCallId, waitMs, approval, writing }: ShownCall): Prisma.Sql {
@@ -331,7 +328,7 @@ export function cancelStreamingCallsSql(runId: string): Prisma.Sql {
     FROM held WHERE "ToolCall"."runId" = ${runId} AND status = 'STREAMING' RETURNING "ToolCall".id`
 }
 
-/** Records that a standing grant has approved a call, so that no person is asked. The part `used` returns the grant. */
+/** Records that a standing grant has approved a call, so that no person is asked. The CTE `used` returns the grant. */
 export function letThroughSql(
   toolCallId: string,
   { hidesOutput, grantDigest = null }: Pick<NewApproval, 'hidesOutput' | 'grantDigest'>,
@@ -487,7 +484,7 @@ const BY_JOB_SQL = Prisma.sql`'9999-01-01Z'::timestamptz`
 /** SQL condition: people approved the call, and its job executes the call. */
 const IS_EXECUTED_BY_JOB_SQL = Prisma.sql`status = 'RUNNING' AND "carryAt" IS NOT NULL`
 
-/** Enqueues jobs that execute the approved calls that the part `changed` returns. */
+/** Enqueues jobs that execute the approved calls that the CTE `changed` returns. */
 const enqueueExecutionSql = enqueueSql(
   EXECUTE_CALL,
   Prisma.sql`SELECT id AS key, id AS subject, jsonb_build_object('toolCallId', id) AS data FROM changed WHERE "carryAt" IS NOT NULL`,
@@ -560,17 +557,14 @@ export async function forgetReadFiles(tx: Tx, fileIds: readonly string[]): Promi
     WHERE "toolName" IN ('read_file', 'readFile') AND input->>'fileId' = ANY(${[...fileIds]}::text[])`
 }
 
-/** Returns SQL for a WITH clause that deletes the calls of deleted runs, except calls that a message shows. */
+/** Returns a CTE that deletes the calls of deleted runs, except calls that a message shows. */
 export function deleteCallsOfRunsSql(runIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     DELETE FROM "ToolCall" c WHERE c."runId" IN (${runIds})
       AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m.id = c."messageId")`
 }
 
-/**
- * Returns SQL for a WITH clause that deletes the calls in deleted messages if the runs of these calls no longer
- * exist.
- */
+/** Returns a CTE that deletes the calls in deleted messages if the runs of these calls no longer exist. */
 export function deleteCallsOfMessagesSql(messageIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     DELETE FROM "ToolCall" c WHERE c."messageId" IN (${messageIds})

@@ -45,8 +45,8 @@ export async function unendedChains(tx: Tx, ids: readonly string[]): Promise<Set
 }
 
 /**
- * Returns SQL for a WITH clause that starts a chain in the space of the part `message`. The first row of the part
- * `runs`, if any, gets the turn.
+ * Returns a CTE that starts a chain in the space of the CTE `message`. The first row of the CTE `runs`, if any, gets
+ * the turn.
  */
 export const insertChainSql = (chainId: string, holderId: string): Prisma.Sql => Prisma.sql`
   INSERT INTO "Chain" (id, "spaceId", depth, "holderId", "holderRunId")

@@ -10,7 +10,7 @@ import { type Changes, namedParts } from '../platform/changes.ts'
 /** The job that publishes a change. `change` is the key of the job. */
 export interface Unpublished {
   change: string
-  /** SQL for a WITH clause that enqueues the job. */
+  /** A CTE that enqueues the job. */
   enqueueSql: Prisma.Sql
 }
 
@@ -30,7 +30,7 @@ export function unpublished(type: 'member' | 'space' | 'human' | 'message' | 'ca
 
 /**
  * Returns a statement that changes a call with `update`, enqueues the job for the change, and returns the row with
- * the key of the job. `parts` can read the row from `changed`.
+ * the key of the job. `parts` are further CTEs, which can read the row from the CTE `changed`.
  */
 export function changeCallSql(update: Prisma.Sql, parts: Changes = {}): Prisma.Sql {
   const job = unpublished('call', Prisma.sql`SELECT id, id AS "toolCallId" FROM changed`)

@@ -20,8 +20,8 @@ export async function insertFile(tx: Tx, { text, ...file }: NewFile): Promise<Fi
 }
 
 /**
- * Inserts the files that a call has returned, in the statement that settles the call. `call`: the part of the
- * statement that returns the id of the call. Files that an earlier attempt has stored have the same ids and are kept.
+ * Inserts the files that a call has returned, in the statement that settles the call. `call`: the name of the CTE
+ * that returns the id of the call. Files that an earlier attempt has stored have the same ids and are kept.
  */
 export function insertFilesOfCallSql(files: readonly NewFile[], call: string): Changes {
   return {
@@ -37,7 +37,7 @@ export function insertFilesOfCallSql(files: readonly NewFile[], call: string): C
   }
 }
 
-/** Inserts a file with its text, and attaches the file to the message that the part `message` returns. */
+/** Inserts a file with its text, and attaches the file to the message that the CTE `message` returns. */
 export function insertSentFileSql({ text, ...file }: NewFile, message: string): Changes {
   const { id, ownerId, name, mediaType, size, hash, width, height, thumbnailHash, createdAt } = file
   return {

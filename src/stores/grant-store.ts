@@ -92,9 +92,9 @@ export interface CoveredCall {
 }
 
 /**
- * Returns SQL for a WITH clause that holds a run. The SQL counts a call towards a grant if the grant still covers the
- * call once its row is locked. Enough of the people who approved the grant must also be allowed to decide on this
- * call. The SQL adds amounts as decimals, so that ten times 0.1 is 1, and returns the id of the grant.
+ * Returns a CTE for a fenced write (runs/hold.ts). The CTE counts a call towards a grant if the grant still covers
+ * the call once the grant's row is locked. Enough of the people who approved the grant must also be allowed to decide
+ * on this call. Amounts are added as decimals, so that ten times 0.1 is 1. The CTE returns the id of the grant.
  */
 export function useGrantSql(
   grantId: string,

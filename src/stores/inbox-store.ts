@@ -326,7 +326,7 @@ export async function returnRetried(prisma: PrismaClient, ids: string[]): Promis
 }
 
 /**
- * Returns SQL for a WITH clause. If `condition` is true, the SQL ends the delay of the agent's events that wait for a
+ * Returns a CTE. If `condition` is true, the CTE ends the delay of the agent's events that wait for a
  * retry.
  */
 export const retryNowSql = (agentId: string, condition: boolean): Prisma.Sql => Prisma.sql`
@@ -561,6 +561,6 @@ export async function deleteDoneEventsOfSpace(tx: Tx, agentIds: readonly string[
       AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = e."runId" AND ${IS_ACTIVE_CYCLE_SQL})`
 }
 
-/** Returns SQL for a WITH clause that deletes the events of deleted runs. */
+/** Returns a CTE that deletes the events of deleted runs. */
 export const deleteEventsOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "InboxEvent" WHERE "runId" IN (${runIds})`

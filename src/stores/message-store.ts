@@ -10,8 +10,8 @@ import { deleteFilesOfMessages } from './file-store.ts'
 import type { Fork } from './fork-store.ts'
 
 // Contains the statements that write the tables "Message", "MessageVersion" and "MessageReaction". Functions whose
-// name ends in `Sql` return parts of a WITH clause, so that callers can add other writes to the statement. Import,
-// retention and redaction (in operation/) process many tables generically and do not use this file.
+// name ends in `Sql` return CTEs, so that callers can add other writes to the statement. Import, retention and
+// redaction (in operation/) process many tables generically and do not use this file.
 
 export type MessageRow = Prisma.MessageGetPayload<object>
 
@@ -68,8 +68,8 @@ export function rowOf({
 }
 
 /**
- * Inserts the message with the number that the part `counter` (`countMessageSql`) has assigned. Returns the row, or
- * no row if `counter` returned none. A repeated message violates the unique key.
+ * Inserts the message with the number that the CTE `counter` (`countMessageSql`) has assigned. Returns the row, or no
+ * row if `counter` returned none. A repeated message violates the unique key.
  */
 export function insertMessageSql(given: NewMessage): Prisma.Sql {
   const row = rowOf(given)

@@ -105,7 +105,7 @@ export async function nextMailTime(tx: Tx, humanId: string): Promise<Date | null
   return next?.mailAt ?? null
 }
 
-/** Returns SQL for a WITH clause that deletes a human's notices about failed runs in a space. */
+/** Returns a CTE that deletes a human's notices about failed runs in a space. */
 export const forgetFailedRunsSql = (humanId: string, spaceId: string): Prisma.Sql => Prisma.sql`
   DELETE FROM "Notice" WHERE "humanId" = ${humanId} AND "spaceId" = ${spaceId} AND kind = 'RUN_FAILED'`
 
@@ -113,12 +113,12 @@ export async function deleteNotices(tx: Tx, where: Prisma.NoticeWhereInput): Pro
   await tx.notice.deleteMany({ where })
 }
 
-/** Returns SQL for a WITH clause that enqueues the job which notifies people of a message. */
+/** Returns a CTE that enqueues the job which notifies people of a message. */
 export const notifyOfMessageSql = (messageId: string): Prisma.Sql =>
   notifySql('message', Prisma.sql`(SELECT ${messageId} AS id)`)
 
 /**
- * Returns SQL for a WITH clause that enqueues the jobs which notify people of the calls in the part `changed` that
+ * Returns a CTE that enqueues the jobs which notify people of the calls in the CTE `changed` that
  * wait for a decision.
  */
 export const notifyOfDecisionsSql = (changed: string): Prisma.Sql =>

@@ -51,9 +51,9 @@ const upsertSql = (rows: Prisma.Sql, existing: keyof typeof ON_CONFLICT, columns
   ON CONFLICT ("messageId", "agentId") ${ON_CONFLICT[existing]}`
 
 /**
- * Returns SQL for a WITH clause that writes the outcomes of routing the part `message`. The parts `runs` and
- * `arrived` insert the runs and the inbox events. If an agent should be woken but has no row in these parts, the
- * message has already woken it, and the outcome is DUPLICATE.
+ * Returns a CTE that writes the outcomes of routing the message in the CTE `message`. The CTEs `runs` and `arrived`
+ * insert the runs and the inbox events. If an agent should be woken but neither of them has a row for it, the message
+ * has already woken the agent, and the outcome is DUPLICATE.
  */
 export function upsertOutcomesSql(verdicts: Verdict[]): Prisma.Sql {
   const isRepeated = Prisma.sql`(v.kind = 'RUN' AND runs.id IS NULL OR v.kind = 'INBOX' AND arrived.id IS NULL)`
@@ -149,6 +149,6 @@ export async function markOverBudget(tx: Tx, agentId: string, messageIds: string
   })
 }
 
-/** Returns SQL for a WITH clause that deletes the outcomes of deleted messages. */
+/** Returns a CTE that deletes the outcomes of deleted messages. */
 export const deleteOutcomesSql = (messageIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "Outcome" WHERE "messageId" IN (${messageIds})`

@@ -132,7 +132,7 @@ export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prism
     SELECT r.id FROM claims c JOIN "Run" r ON ${isMine}`
 }
 
-/** The changes to the row of a run in a statement that holds the run. */
+/** The changes to the row of a run in a fenced write. */
 export interface HeldChanges {
   sets?: Prisma.Sql
   /** Whether the write is durable progress, which resets the count of attempts without progress. */
@@ -151,7 +151,7 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
 }
 
 /**
- * The columns of a held run that other parts of the statement read: the budgets to which its usage counts
+ * The columns of a held run that other CTEs of the statement read: the budgets to which its usage counts
  * (usage-store.ts), and its marks. A think cycle has no fixed human, because its root changes with its events.
  */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
@@ -307,7 +307,7 @@ export const addLostUsageSql = (id: string, attempt: number, spent: Spending): P
 
 export const deleteRunSql = (id: string): Prisma.Sql => Prisma.sql`DELETE FROM "Run" WHERE id = ${id}`
 
-/** Records that a run has posted in a space. The part `from` returns the space's `id`. */
+/** Records that a run has posted in a space. The CTE `from` returns the space's `id`. */
 export const insertRunSpaceSql = (runId: string, from: string): Prisma.Sql =>
   Prisma.sql`INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, id FROM ${Prisma.raw(`"${from}"`)} ON CONFLICT DO NOTHING`
 
@@ -316,7 +316,7 @@ export async function insertRunSpace(tx: Tx, runId: string, spaceId: string): Pr
   await tx.runSpace.createMany({ data: { runId, spaceId }, skipDuplicates: true })
 }
 
-/** Returns SQL for a WITH clause that deletes the records of the spaces in which the runs have posted. */
+/** Returns a CTE that deletes the records of the spaces in which the runs have posted. */
 export const deleteSpacesOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`DELETE FROM "RunSpace" WHERE "runId" IN (${runIds})`
 
@@ -357,8 +357,8 @@ export async function endRunRow(tx: Tx, from: EndFrom, ending: RunEnding): Promi
 }
 
 /**
- * Returns assignments for a statement that holds a run. They complete the run if it satisfies the condition, and
- * otherwise change nothing. `OFFSET 0` makes PostgreSQL evaluate the condition once instead of once per column.
+ * Returns assignments for a fenced write. They complete the run if it satisfies the condition, and otherwise change
+ * nothing. `OFFSET 0` makes PostgreSQL evaluate the condition once instead of once per column.
  */
 export function completeIfSql({ status, stopReason, summary }: Completion, condition: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`

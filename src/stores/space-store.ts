@@ -57,7 +57,7 @@ export interface Turn {
 }
 
 /**
- * Returns the part `counter` for `insertMessageSql`. It increments the message number of the space, and records the
+ * Returns the CTE `counter` for `insertMessageSql`. It increments the message number of the space, and records the
  * turn, if there is one. It locks the space, so that messages are numbered one at a time. It returns no row if the
  * space's row does not satisfy `condition`. A repeated message violates its unique key, so that it does not increment
  * the number.
@@ -80,7 +80,7 @@ export async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: Turn):
 }
 
 /**
- * SQL for a WITH clause that increments the version of the space when a call starts to wait for a reply to the part
+ * A CTE that increments the version of the space when a call starts to wait for a reply to the message in the CTE
  * `message`. This invalidates routing decisions from the cache.
  */
 export const RAISE_VERSION_SQL = Prisma.sql`UPDATE "Space" SET version = version + 1 FROM message WHERE "Space".id = message."spaceId"`

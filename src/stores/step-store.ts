@@ -31,7 +31,7 @@ export interface NewStep
 }
 
 /**
- * Returns SQL for a WITH clause that holds a run. The SQL writes a generation to the run's journal. `costNanos` is
+ * Returns a CTE for a fenced write (runs/hold.ts). The CTE writes a generation to the run's journal. `costNanos` is
  * null if the model has no price. `enteredSeq` is the `seq` of the last message in the space that the run had read.
  */
 export function insertStepSql(

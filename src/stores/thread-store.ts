@@ -11,8 +11,8 @@ import type { Turn } from './space-store.ts'
 // tables have no foreign keys, because the locks of foreign keys could cause deadlocks with deletions of messages.
 
 /**
- * SQL for a WITH clause that records for which people further replies in the thread of the part `message` are unread.
- * They are the senders of this reply and of the thread's first message, and the mentioned people.
+ * A CTE that records the readers of a thread, for whom further replies are unread. For the reply in the CTE `message`,
+ * these are its sender, the sender of the thread's first message, and the mentioned people.
  */
 export const insertThreadReadersSql = Prisma.sql`
   INSERT INTO "ThreadReader" ("threadRootId", "humanId", "spaceId", "takesPart")
@@ -66,9 +66,8 @@ export async function takeTurnInThread(
 }
 
 /**
- * Returns parts of a WITH clause, for a statement that deletes the messages whose ids the subquery returns. The parts
- * delete the state of threads of which no message remains. A thread whose first message was deleted continues to
- * exist.
+ * Returns CTEs for a statement that deletes the messages whose ids the subquery returns. They delete the state of
+ * threads of which no message remains. A thread whose first message was deleted continues to exist.
  */
 export const deleteThreadsSql = (messageIds: Prisma.Sql): Prisma.Sql[] =>
   ['ThreadReader', 'ThreadTurn'].map((table) => {

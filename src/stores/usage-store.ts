@@ -16,9 +16,9 @@ const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 const PAYING_HUMAN = Prisma.sql`coalesce("payingHumanId", ${rootHuman(Prisma.sql`"payingRootId"`, Prisma.sql`"payingAskers"`)})`
 
 /**
- * Returns parts of a statement that holds a run (the part `held`). They add usage to the day, the human and the root.
- * Every statement locks the rows in this order, after the row of the run. The previous value of the run's `usageDay`
- * shows whether the run has already been counted for a day.
+ * Returns CTEs for a fenced write (runs/hold.ts). They add usage to the day, the human and the root. Every statement
+ * locks the rows in this order, after the row of the run. The previous value of the run's `usageDay` shows whether
+ * the run has already been counted for a day.
  */
 export function countInLedger(spent: Spending): Changes {
   const { model, inputTokens, cachedInputTokens, outputTokens, costNanos, estimated } = spent
@@ -135,11 +135,11 @@ export function clearPublishedSql(changed: readonly ChangedRoot[]): Prisma.Sql {
     FROM unnest(${ids}::text[], ${tokens}::float8[]) AS t("rootId", tokens) WHERE u."rootId" = t."rootId"`
 }
 
-/** Returns SQL for a WITH clause that deletes the usage of these roots. */
+/** Returns a CTE that deletes the usage of these roots. */
 export const deleteRootUsageSql = (rootIds: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`DELETE FROM "RootUsage" WHERE "rootId" IN (${rootIds})`
 
-/** Returns SQL for a WITH clause that deletes the usage of these roots, except roots that have an active run. */
+/** Returns a CTE that deletes the usage of these roots, except roots that have an active run. */
 export const deleteIdleRootUsageSql = (rootIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "RootUsage" u WHERE u."rootId" IN (${rootIds}) AND NOT EXISTS (
     SELECT 1 FROM "Run" r WHERE r."rootId" = u."rootId" AND r.status IN ${ACTIVE_RUNS_SQL})`
