@@ -115,7 +115,7 @@ export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
     WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN' ORDER BY m.id DESC LIMIT 1
   ))`
 
-/** The previous turn, as an agent that is called back learns about it. */
+/** The facts about the previous turn that a called-back agent receives. */
 interface Before {
   agentId: string
   /** Null if the run posted no message in the space where the agent waits. */
@@ -329,9 +329,9 @@ function lastWordOf(
 }
 
 /**
- * Returns the chain in which a run holds the turn, and locks its row. For a run without a chain that has mentioned or
- * delegated to an agent in a MENTION_CHAIN space, starts a new chain. Returns null if another run holds the turn, or
- * if the run has no chain and does not start one.
+ * Returns the chain in which a run holds the turn, and locks its row. If a run without a chain has mentioned an agent
+ * or delegated to one in a MENTION_CHAIN space, starts a new chain. Returns null if another run holds the turn, or if
+ * the run has no chain and does not start one.
  */
 async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | null> {
   if (run.chainId !== null) {

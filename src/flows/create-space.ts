@@ -30,8 +30,8 @@ export interface CreateSpaceInput {
 /** Creates spaces. */
 export interface SpaceCreation {
   /**
-   * Creates a space; for humans and admins. A human who creates a space becomes its first member. The other members
-   * join in the given order; duplicates are ignored.
+   * Creates a space. Humans and admins may do this. A human who creates a space becomes its first member. The other
+   * members join in the given order; duplicates are ignored.
    * @throws NotFoundError if the viewer cannot see a member or the admin agent; BadInputError if ADMIN routing lacks
    * an admin agent, or if the admin agent is not a member; ForbiddenError if an agent's `addableBy` forbids it;
    * LimitExceededError above 500 members, 1,000 spaces of an agent, or the number of spaces that a human may create

@@ -115,7 +115,8 @@ export interface DecideCall {
   /**
    * Returns the URL at which a person has to connect their account before a call can continue, and the name of the
    * call's agent.
-   * @throws NotFoundError unless the call waits for this person, and for an admin who acts as the person
+   * @throws NotFoundError if the call does not wait for this person, or if the viewer is an admin who acts as the
+   * person
    */
   awaitedConnection(viewer: Viewer, toolCallId: string): Promise<Connection & { agentName: string }>
   /**

@@ -23,7 +23,7 @@ import type { Lifecycle } from './lifecycle.ts'
 
 export interface AgentDeletion {
   /**
-   * Deletes an agent; for admins only. One transaction removes the agent from its spaces and deletes its
+   * Deletes an agent. Only admins may do this. One transaction removes the agent from its spaces and deletes its
    * consciousness, notes, tools, webhooks and plans. Its name and former settings remain, because readers of its
    * messages and runs still see them. After the commit, drops its inbox events and ends its active runs as CANCELED
    * (GONE). If this process dies first, a worker does this.

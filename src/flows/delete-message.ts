@@ -25,8 +25,8 @@ import { loadMessageTrigger } from './wake.ts'
 /** Deletes the content of messages. Their sequence numbers remain. */
 export interface MessageDeletions {
   /**
-   * Deletes a message; for the sender and admins. Returns once the text has also been removed from prompts and
-   * journals, or after a few seconds. If text remains then, a sweep removes it later.
+   * Deletes a message. Only its sender and admins may do this. Returns once the text has also been removed from
+   * prompts and journals, or after a few seconds. If text remains then, a sweep removes it later.
    * @throws NotFoundError, ForbiddenError, ConflictError
    */
   deleteMessage(viewer: Viewer, input: { messageId: string }): Promise<Message>

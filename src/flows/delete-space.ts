@@ -34,10 +34,10 @@ import type { Lifecycle } from './lifecycle.ts'
 
 export interface SpaceDeletion {
   /**
-   * Deletes a space; for admins, and for the last human member. One transaction hides the space from everybody,
-   * removes what agents learned in it, deletes copied agents that were in no other space, and ends everything that
-   * waits in it. After the commit, ends its active runs as CANCELED (GONE), and removes its rows in batches. If many
-   * rows remain, a worker removes them.
+   * Deletes a space. Only admins and the last human member may do this. One transaction hides the space from
+   * everybody, removes what agents learned in it, deletes copied agents that were in no other space, and ends
+   * everything that waits in it. After the commit, ends its active runs as CANCELED (GONE), and removes its rows in
+   * batches. If many rows remain, a worker removes them.
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>

@@ -25,7 +25,7 @@ export interface Firing {
    */
   fire(planId: string, job?: Pick<JobContext, 'complete'>): Promise<void>
   /**
-   * Fires the plan outside its slots; for admins only. Adds no event if an earlier event of the plan is still
+   * Fires the plan outside its slots. Only admins may do this. Adds no event if an earlier event of the plan is still
    * waiting.
    * @throws ForbiddenError, NotFoundError; ConflictError if the agent is paused
    */
@@ -124,7 +124,7 @@ async function fireDue(tx: Tx, platform: Platform, now: Prisma.Sql, planId: stri
   return { afterCommit }
 }
 
-/** Returns the plan if it has a next slot; null otherwise. */
+/** Returns the plan if it has a next slot, and null otherwise. */
 function scheduled(plan: PlanRow | null): ScheduledPlan | null {
   return plan?.enabled && plan.nextRunAt !== null ? (plan as ScheduledPlan) : null
 }
@@ -172,8 +172,8 @@ async function wakeOnce(tx: Tx, platform: Platform, plan: PlanRow, slot: Date) {
 }
 
 /**
- * Whether the plans of one origin have started as many runs within an hour as one root is allowed. A lock serializes
- * this check, so that the count is exact.
+ * Whether plans with the same `originId` have started as many runs within an hour as one root may have. A lock
+ * serializes this check, so that the count is exact.
  */
 async function hasHadItsFirings(tx: Tx, { config }: Platform, originId: string, now: Date): Promise<boolean> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${originId}, 0))`

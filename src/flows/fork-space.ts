@@ -30,8 +30,8 @@ import { checkAgentsAreAddable } from './join-space.ts'
 export interface Forking {
   /**
    * Copies a space in one transaction: the messages up to a given `seq`, and the agents. The viewer becomes the
-   * copy's only human member. The copying wakes no agent and sends nothing to other servers. For admins, and for
-   * human members who may add each of the agents to a space.
+   * copy's only human member. The copying wakes no agent and sends nothing to other servers. Only admins may do this,
+   * and human members who may add each of the agents to a space.
    * @throws NotFoundError, ForbiddenError, BadInputError, LimitExceededError; ConflictError while a human of the
    * space is being erased
    */

@@ -16,7 +16,7 @@ import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
 import { joinSpace, MOST_MEMBERS } from './join-space.ts'
 
-/** A join link, and its path, which contains the code. */
+/** A join link with its path. The path contains the code. */
 export type JoinLink = Omit<Row, 'hash' | 'codeSealed'> & { path: string }
 
 export interface CreateJoinLinkInput {
@@ -43,12 +43,13 @@ export interface JoinableSpace {
  */
 export interface JoinLinks {
   /**
-   * Creates a link; for human members and admins. The code is stored encrypted, so that the link can be shown again.
+   * Creates a link. Only human members and admins may do this. The code is stored encrypted, so that the link can be
+   * shown again.
    * @throws BadInputError, ForbiddenError, NotFoundError; LimitExceededError above 20 links in a space
    */
   create(viewer: Viewer, input: CreateJoinLinkInput): Promise<JoinLink>
   /**
-   * Revokes a link; for human members of its space and admins.
+   * Revokes a link. Only admins and human members of the link's space may do this.
    * @throws ForbiddenError, NotFoundError
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<{ revokedId: string }>

@@ -17,8 +17,8 @@ export const MOST_MEMBERS = 500
 /** Adds members to spaces. */
 export interface Joining {
   /**
-   * Adds a human or agent that the viewer can see to a space; for members and admins. Marks earlier messages as read
-   * for a new or returning member.
+   * Adds a human or agent that the viewer can see to a space. Only members and admins may do this. Marks earlier
+   * messages as read for a new or returning member.
    * @throws NotFoundError; ConflictError if the entity is already a member; ForbiddenError if the agent's `addableBy`
    * forbids it; LimitExceededError above 500 members, or above 1,000 spaces of an agent
    */

@@ -20,14 +20,14 @@ import type { Lifecycle } from './lifecycle.ts'
 /** Ends memberships. */
 export interface Leaving {
   /**
-   * Removes a member; for members and admins. `space` is null if the viewer has left the space by this call.
-   * An admin agent that leaves stays configured as the space's admin agent, and resumes this role if it returns.
-   * Until then the space has no admin agent.
-   * Drops the agent's waiting inbox events of the space (DROPPED), and thereby ends its turns in chains. Cancels
-   * queued runs that the space triggered (CANCELED, GONE), and the agent's pending approvals in the space. If this
-   * process dies first, a sweep does this; think cycles no longer claim the events in the meantime.
-   * When a human leaves, approvals that too few people can still decide are escalated or become EXPIRED. The human's
-   * own join links become invalid. If somebody else removes a human, all join links of the space become invalid.
+   * Removes a member. Only members and admins may do this. `space` is null if the viewer has left the space by this
+   * call. An admin agent that leaves stays configured as the space's admin agent, and resumes this role if it
+   * returns. Until then the space has no admin agent. Drops the agent's waiting inbox events of the space (DROPPED),
+   * and thereby ends its turns in chains. Cancels queued runs that the space triggered (CANCELED, GONE), and the
+   * agent's pending approvals in the space. If this process dies first, a sweep does this; think cycles no longer
+   * claim the events in the meantime. When a human leaves, approvals that too few people can still decide are
+   * escalated or become EXPIRED. The human's own join links become invalid. If somebody else removes a human, all
+   * join links of the space become invalid.
    *
    * @throws NotFoundError
    */
@@ -61,7 +61,10 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
   const { db, jobs, logger } = platform
   const { visibility, publisher, lifecycle, decideCall } = parts
 
-  /** Drops the waiting events of a former member, in transactions of 200 events. Sweeps drop any events beyond 1000. */
+  /**
+   * Drops the waiting events of a former member, in transactions of 200 events. If there are more than 1000 events,
+   * sweeps drop the rest.
+   */
   async function dropEvents(member: FormerMember): Promise<void> {
     for (let batch = 0; batch < MOST_BATCHES; batch++) {
       const { count, ended } = await db.transaction(async (tx) => {

@@ -95,7 +95,8 @@ const READ: Record<CauseType, (tx: Tx, id: string) => Promise<Found | null>> = {
       readerIds: deciderIds,
       allIn: null,
       spaceIds: call.spaceId === null ? [] : [call.spaceId],
-      // A named approver may not be a member of the space. In that case, the notice contains no ids of the space.
+      // A named approver may not be a member of the space. In that case, the notice contains neither the space's id
+      // nor the message's id.
       idsIn: (spaceId) => ({
         spaceId,
         messageId: spaceId === null ? null : call.messageId,

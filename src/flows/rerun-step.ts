@@ -37,7 +37,7 @@ import { publishWoken, startRun } from './wake.ts'
 export interface Rerunning {
   /**
    * Starts a run in a copy of the space. The new run continues an ended run from just before one of its steps, with
-   * other instructions or another model. The original stays unchanged. For admins.
+   * other instructions or another model. The original stays unchanged. Only admins may do this.
    * @throws NotFoundError, ForbiddenError; BadInputError if the run does not have the step; ConflictError if the run
    * is active or is a think cycle, or if its journal or its agent was deleted
    */
@@ -129,8 +129,8 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
 }
 
 /**
- * Returns the parts of an unfinished composite message that these calls had added. Each call either sends a text or a
- * file, or appears in the message itself.
+ * Returns the parts that these calls had added to an unfinished message, to which several calls contribute. Each call
+ * either sends a text or a file, or appears in the message itself.
  */
 function partsBefore({ originalId, parts }: AdoptedMessage, calls: readonly ToolCall[], intoId: string): MessagePart[] {
   const shown = new Set(calls.map(({ id }) => copiedId(id, intoId)))

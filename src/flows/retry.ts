@@ -18,8 +18,8 @@ import { publishWoken, type Woken, wakeAgain } from './wake.ts'
 export interface Retrying {
   /**
    * Retries a FAILED run as a new run with the same trigger, root and depth. For a failed think cycle, returns its
-   * events to the inbox instead, and returns null as `run`. For human members of the trigger's space, the service
-   * that triggered the run, and admins.
+   * events to the inbox instead, and returns null as `run`. Only admins, human members of the trigger's space, and
+   * the service that triggered the run may do this.
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
    */
   retryRun(viewer: Viewer, input: { runId: string }): Promise<{ run: Run | null }>

@@ -88,8 +88,8 @@ export function createReplyWaits(platform: Platform, { posting, lifecycle }: Rep
 }
 
 /**
- * Returns SQL for the confidential spaces from which the reply comes, including its own space. Uses the reply that is
- * stored with the call or, if there is none, the reply that was found.
+ * Returns SQL for the confidential spaces from which the reply comes, including the space in which the reply was
+ * posted. Uses the reply that is stored with the call or, if there is none, the reply that was found.
  */
 function labelOfReply({ spaceId }: WaitingCall, found: Reply | null): Prisma.Sql {
   const posted = Prisma.sql`ARRAY(SELECT jsonb_array_elements_text(coalesce(state#>'{reply,marks}', '[]')))`

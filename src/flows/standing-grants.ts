@@ -56,7 +56,8 @@ export interface StandingGrants {
    */
   decide(viewer: Viewer, input: { id: string; approve: boolean; reason?: string | null }): Promise<ReadGrant>
   /**
-   * Ends a grant immediately. The grant then approves no further calls. For the grant's approvers and admins.
+   * Ends a grant immediately. The grant then approves no further calls. Only the grant's approvers and admins may do
+   * this.
    * @throws NotFoundError, ForbiddenError, ConflictError
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<ReadGrant>

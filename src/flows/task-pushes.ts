@@ -88,7 +88,10 @@ export function createTaskPushes({
   secretBox,
   signals,
 }: Pick<Platform, 'db' | 'clock' | 'jobs' | 'secretBox' | 'signals'>): TaskPushes {
-  /** Returns the configuration as clients read it, in an array, or an empty array if its secret cannot be decrypted. */
+  /**
+   * Returns an array with the configuration as clients read it. The array is empty if the configuration's secret
+   * cannot be decrypted.
+   */
   function shown(push: TaskPush): ShownTaskPush[] {
     const address = addressOf(push, secretBox)
     if (address instanceof SealBrokenError) return []

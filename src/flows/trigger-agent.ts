@@ -41,8 +41,8 @@ export interface ServiceCall {
 /** Triggers agents on behalf of services. */
 export interface Triggers {
   /**
-   * Triggers an agent; for admins, and for services that may use the agent. `run` is null if a persistent agent
-   * received an inbox event. Repeating an idempotency key returns the same run and wakes no agent.
+   * Triggers an agent. Only admins, and services that have access to the agent, may do this. `run` is null if a
+   * persistent agent received an inbox event. Repeating an idempotency key returns the same run and wakes no agent.
    * @throws ForbiddenError for humans, NotFoundError, BadInputError; ConflictError if the agent is paused
    */
   trigger(viewer: Viewer, input: TriggerAgentInput): Promise<{ run: Run | null }>

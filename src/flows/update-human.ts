@@ -32,11 +32,11 @@ export interface UpdateHumanInput {
   timeZone?: string | null
   /** If false, other people see the human as OFFLINE and never see the human typing. */
   sharePresence?: boolean | null
-  /** For admins only. Null removes the budget. */
+  /** Null removes the budget. Only admins may set this field. */
   budget?: BudgetInput | null
   /**
-   * Null removes the address; for admins only. When humans change their own address, the old address stays until they
-   * open the link that is sent to the new one.
+   * Null removes the address; only admins may do this. When humans change their own address, the old address stays
+   * until they open the link that is sent to the new one.
    */
   email?: string | null
   /** An image that the viewer has uploaded. The server stores a small copy. Null removes the picture. */

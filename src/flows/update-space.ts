@@ -34,13 +34,16 @@ export interface UpdateSpaceInput {
   mentionNarrows?: boolean | null
   /** Members may only set this field to true; admins may also set it to false. */
   confidential?: boolean | null
-  /** For admins only. */
+  /** Only admins may set this field. */
   budget?: BudgetInput | null
 }
 
 /** Changes the settings of spaces. */
 export interface SpaceUpdates {
-  /** Updates a space; for members and admins. If the routing or the admin agent is given, validates the combination. */
+  /**
+   * Updates a space. Only members and admins may do this. If the routing or the admin agent is given, validates the
+   * combination.
+   */
   update(viewer: Viewer, input: UpdateSpaceInput): Promise<Space>
 }
 

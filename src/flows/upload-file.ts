@@ -39,7 +39,7 @@ export interface Uploads {
    * @throws the errors of `upload`; the reason of the signal
    */
   createBy(agentId: string, input: CreatedFile): Promise<NewFile>
-  /** Runs a function that receives a part of a file. Such functions share the limit of concurrent uploads. */
+  /** Runs a function that receives a part of a file. All these functions share the limit of concurrent uploads. */
   inPlace: FairPlaces['run']
 }
 

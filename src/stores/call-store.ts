@@ -116,7 +116,7 @@ const HIDE_UNREADABLE_OUTPUT_SQL = Prisma.sql`approval = CASE
   WHEN "spaceId" IS NULL OR execution = 'SPACE' OR ${isHeardIn(Prisma.sql`"ToolCall"."spaceId"`, Prisma.sql`places || label`)} THEN approval
   ELSE coalesce(approval, '{}') || '{"hidesOutput": true}' END`
 
-/** Assignments to the columns of a call that is being settled. */
+/** Assignments for the columns of a call that is being settled. */
 const settlementSql = ({ status, output, error, files = [] }: Settlement): Prisma.Sql => Prisma.sql`
   status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, "outputKeyOrders" = ${keyOrdersText(output)}::jsonb,
   error = ${error}, files = ${files.length === 0 ? null : jsonbText(files)}::jsonb, "settledAt" = now()`
@@ -426,7 +426,7 @@ export async function setClaimer(tx: Tx, toolCallId: string, humanId: string | n
   return call
 }
 
-/** Assignments to the columns of a call that is being canceled. */
+/** Assignments for the columns of a call that is being canceled. */
 const CANCELED_COLUMNS_SQL = Prisma.sql`status = 'CANCELED', "settledAt" = now(), "escalatesAt" = NULL, "carryAt" = NULL,
   "approvalState" = CASE "approvalState" WHEN 'PENDING' THEN 'CANCELED' ELSE "approvalState" END`
 

@@ -90,7 +90,7 @@ export interface MessageChange {
   marks: Marks
   /**
    * Set if the message belongs to another thread than the one in which it was started. This happens if the model
-   * generates `replyTo` after the text, part of which has already been streamed.
+   * generates `replyTo` after a part of the text has already been streamed.
    */
   place?: ReplyPlace
   /**
@@ -309,7 +309,7 @@ export async function adoptMessages(
     RETURNING m.id, o.id AS "originalId", m.composite, m.parts`
 }
 
-/** Shortens an adopted message to these parts. */
+/** Shortens a message to the given parts. */
 export async function keepParts(tx: Tx, id: string, parts: readonly MessagePart[]): Promise<void> {
   await tx.message.update({ where: { id }, data: { parts: parts as unknown as Prisma.InputJsonValue } })
 }

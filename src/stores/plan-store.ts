@@ -27,8 +27,8 @@ export async function setNextSlot(tx: Pick<Tx, 'plan'>, id: string, nextRunAt: D
 }
 
 /**
- * Deletes plans and their firings. Firings that still count towards the limit of an origin are deleted an hour later.
- * Returns the number of deleted plans.
+ * Deletes plans and their firings. Firings that still count towards the hourly limit of their `originId` are deleted
+ * an hour later. Returns the number of deleted plans.
  */
 export async function removePlans(tx: Tx, ids: string[]): Promise<number> {
   if (ids.length === 0) return 0

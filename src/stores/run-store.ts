@@ -276,14 +276,14 @@ export interface Spending extends Usage {
 /** SQL for the current day in UTC. Usage is counted per day. */
 export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 
-/** Returns assignments to the run's row that count the usage of a generation and release the run's reservation. */
+/** Returns assignments for the run's row that count the usage of a generation and release the run's reservation. */
 export const settleUsageSql = (spent: Spending): Prisma.Sql =>
   Prisma.sql`${addUsageSql(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
 
 const ROOT_HUMAN = rootHuman(Prisma.sql`"rootId"`, Prisma.sql`askers`)
 
 /**
- * Returns assignments to the run's row that add usage. Limits the sums to the maximum of the column, so that wrong
+ * Returns assignments for the run's row that add usage. Limits the sums to the maximum of the column, so that wrong
  * numbers from a provider cannot make a run fail.
  */
 function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
@@ -373,7 +373,7 @@ export async function setSummary(tx: Tx, id: string, summary: string | null): Pr
   await tx.run.update({ where: { id }, data: { summary } })
 }
 
-/** Adds a run to the chain that its end starts. */
+/** Adds a run to the chain that starts at the end of this run. */
 export async function setChain(tx: Tx, id: string, chainId: string): Promise<void> {
   await tx.run.update({ where: { id }, data: { chainId } })
 }

@@ -48,7 +48,7 @@ export async function deleteInvitations(tx: Tx, where: Prisma.InvitationWhereInp
 }
 
 /**
- * Deletes the invitation with the hash of a code. Also deletes all other invitations of the same human, so that no
+ * Deletes the invitation whose code has this hash. Also deletes all other invitations of the same human, so that no
  * other link can sign the human in. Returns the id of the human, or null if the invitation does not exist or has
  * expired.
  */
