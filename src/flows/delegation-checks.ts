@@ -44,7 +44,7 @@ interface DelegationCheckParts {
   discretion: Pick<Discretion, 'toSpeak'>
 }
 
-/** Creates the checks. The end of the run repeats them. */
+/** Creates the checks. They are repeated when the run ends. */
 export function createDelegationChecks(
   { db, config }: Platform,
   { discretion }: DelegationCheckParts,

@@ -207,7 +207,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
   }
 
   /**
-   * Removes the texts from rows.
+   * Removes the texts from the rows that meet the SQL condition.
    * @returns the values of the column `owner` of the rows in which a generated column has changed
    */
   async function fromRows(

@@ -196,7 +196,7 @@ async function editedTrigger(tx: Tx, message: Message): Promise<MessageTrigger> 
 }
 
 /**
- * Returns the agents that answered the message. The message triggered a run or think cycle of such an agent, which
+ * Returns the agents that answered the message, each in a run or think cycle that the message triggered and that
  * posted in the message's space.
  */
 async function answeredBy(tx: Tx, { id, spaceId }: Message): Promise<Set<string>> {

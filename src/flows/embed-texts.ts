@@ -14,8 +14,8 @@ import {
 } from '../stores/vector-store.ts'
 
 /**
- * The number of characters at the beginning of a text from which its vector is computed. Most models accept about
- * this many tokens.
+ * The vector of a text is computed from this number of characters at its beginning. Most models accept about this
+ * many tokens.
  */
 export const EMBEDDED_CHARACTERS = 8000
 /**

@@ -85,7 +85,7 @@ export interface SpaceCopy {
   spaceId: string
   /** The `seq` of the last message to copy; null to copy all messages. */
   atSeq: number | null
-  /** The name of the copy; null for the name of the original with a note. */
+  /** The name of the copy. If null, the copy gets the name of the original with a note. */
   name: string | null
   change?: CopyChange
 }

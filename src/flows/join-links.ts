@@ -21,7 +21,7 @@ export type JoinLink = Omit<Row, 'hash' | 'codeSealed'> & { path: string }
 
 export interface CreateJoinLinkInput {
   spaceId: string
-  /** The maximum number of uses; null for no limit until the link expires. */
+  /** The maximum number of uses. If null, the link can be used any number of times until it expires. */
   maxUses?: number | null
   /** The lifetime of the link in seconds: 7 days by default, 30 days at most. */
   expiresInSeconds?: number | null
@@ -101,8 +101,8 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
   const now = () => new Date(clock.now())
 
   /**
-   * Returns the link, or null if its code cannot be decrypted because the key was changed without a rotation. Nobody
-   * could display such a link.
+   * Returns the link, or null if its code cannot be decrypted because the key was changed without a rotation. A link
+   * without its code cannot be displayed.
    */
   function linkOf({ hash, codeSealed, ...link }: Row): JoinLink | null {
     try {

@@ -32,7 +32,7 @@ export interface KeepFiles {
 
 /** The maximum time for storing all files of one result. */
 const LONGEST_STORING_MS = 60_000
-/** The part of that time that may be spent on extracting texts from the files. */
+/** The part of LONGEST_STORING_MS that may be spent on extracting texts from the files. */
 const LONGEST_TEXTS_MS = 15_000
 
 export function createKeepFiles(

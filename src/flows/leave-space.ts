@@ -53,7 +53,7 @@ interface LeavingParts {
 
 /** The number of events that one transaction drops. */
 const EVENTS_AT_ONCE = 200
-/** The maximum number of such transactions in one call. Sweeps drop the remaining events. */
+/** The maximum number of transactions in one call. If more events remain, sweeps drop them. */
 const MOST_BATCHES = 5
 const NO_SUCH_MEMBER = 'There is no such member in this space.'
 

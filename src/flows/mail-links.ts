@@ -86,8 +86,8 @@ export interface MailLinks {
   /** Whether email is set up. */
   isConfigured: boolean
   /**
-   * Enqueues an email with a sign-in link, if the address belongs to a human or was invited. Does the same work for
-   * every address; only a worker checks to whom the address belongs.
+   * Enqueues an email with a sign-in link, if the address belongs to a human or has an invitation. Does the same work
+   * for every address; only a worker checks to whom the address belongs.
    * @throws BadInputError if the address is invalid
    */
   requestSignIn(email: string): Promise<void>

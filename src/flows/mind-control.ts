@@ -12,8 +12,8 @@ import { endEvents } from './end-events.ts'
 /** Lets admins change the inbox and consciousness of a persistent agent. */
 export interface MindControl {
   /**
-   * Removes an event from an inbox before a think cycle claims the event. The same event cannot arrive again. Its
-   * message gets the outcome DROPPED for the agent, and the agent's turn in a chain ends.
+   * Removes an event from an inbox before a think cycle claims the event. The same event cannot arrive again. The
+   * event's message gets the outcome DROPPED for the agent, and the agent's turn in a chain ends.
    * @throws ForbiddenError, NotFoundError; ConflictError if a cycle has already claimed the event
    */
   removeInboxEvent(viewer: Viewer, input: { id: string }): Promise<InboxEvent>

@@ -148,7 +148,7 @@ interface CheckedInput {
   apiKey: string | null | undefined
 }
 
-/** @throws BadInputError; its text never contains the key */
+/** @throws BadInputError with a text that never contains the key */
 function checkInput({ name, api, baseUrl, apiKey }: SetModelProviderInput): CheckedInput {
   if (!PROVIDER_NAME.test(name))
     throw new BadInputError(

@@ -16,8 +16,8 @@ export interface OutcomeChanges {
 interface OutcomeOptions {
   /**
    * Whether a job publishes the changes if this process dies first (change-store.ts). The job costs a row for each
-   * message, so it is not used for the changes that ordinary runs make. If those are lost, subscribers read the
-   * outcome with the message's next change.
+   * message, so it is not used for the changes that ordinary runs make. If such a change is not published,
+   * subscribers read the outcome with the message's next change.
    */
   withJob: boolean
 }

@@ -68,7 +68,7 @@ export interface Expected {
    */
   version: number
   isAsCached: Prisma.Sql
-  /** The agent that gets the turn through the message; null if no agent does. */
+  /** The agent to which the message gives the turn; null if there is none. */
   turn: AgentMember | null
   /**
    * CTEs for the statement that writes the message. They read from the CTE `message`. The last one, `routed`, returns
@@ -90,7 +90,7 @@ export interface Written {
 export interface MessageWriter {
   /**
    * Writes the message in one statement. With `expected`, also writes its effects, if the space is as expected. With
-   * `tx`, writes no effects. Returns null if the conditions for the write did not hold.
+   * `tx`, writes no effects. Returns null if the conditions for the write do not hold.
    */
   write(how: { expected: Expected } | { tx: Tx }): Promise<Written | null>
   /** Returns the error to throw if the write in the transaction fails too. */

@@ -1,5 +1,6 @@
 // The state of spaces that routing needs. Routing reads it in a transaction (`readRoom`) or from a cache
-// (`createRooms`). The cache is part of the optimization that post.ts describes, with its gain and how to remove it.
+// (`createRooms`). The cache is part of an optimization. post.ts describes the optimization, its gain, and how to
+// remove it.
 import { LRUCache } from 'lru-cache'
 import { type EntityKind, type Message, type Mind, Prisma, type Routing } from '../generated/prisma/client.ts'
 import type { OverBudget } from '../lib/budget.ts'

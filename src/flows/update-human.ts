@@ -43,7 +43,10 @@ export interface UpdateHumanInput {
   pictureFileId?: string | null
 }
 
-/** Changes humans. Publishes a new name in their spaces, and ends the sessions of humans whose role changes. */
+/**
+ * Changes the data of humans. Publishes a new name in their spaces, and ends the sessions of humans whose role
+ * changes.
+ */
 export interface HumanUpdates {
   /**
    * Updates a human. Admins may change everything. Other people may change only their own name, picture, time zone

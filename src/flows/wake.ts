@@ -458,8 +458,8 @@ export async function loadMessageTrigger(
 }
 
 /**
- * Returns the provenance of a new message. The requester of a human's message is this human; other requesters come
- * from the message's row.
+ * Returns the provenance of a new message. The requester of a human's message is this human. The requesters of an
+ * agent's message come from the message's row.
  */
 export function provenanceOfMessage(
   { spaceId, senderId, ...marks }: Provenance & { spaceId: string; senderId: string },

@@ -133,7 +133,7 @@ export function settleCall(
   return { result, ...filesOf(settlement) }
 }
 
-/** Settles a call in the same way, and also removes the call from its message. */
+/** Settles a call as `settleCall` does, and also removes the call from its message. */
 export function withdrawCall(toolCallId: string, settlement: Settlement): Changes & { result: Prisma.Sql } {
   const result = Prisma.sql`
     UPDATE "ToolCall" SET ${settlementSql(settlement)}, "messageId" = NULL, "spaceId" = NULL
@@ -152,7 +152,7 @@ export function saveCallStateSql(toolCallId: string, state: Json): Prisma.Sql {
 }
 
 /**
- * A message to an agent on another server, stored as `remote` in the state of its call. The row is written before the
+ * A message to an agent on another server, stored as `remote` in the state of its call. It is stored before the
  * message is sent. A call that is repeated after a crash therefore finds the task that it has started.
  */
 export interface RemoteCall {
@@ -431,10 +431,10 @@ const CANCELED_COLUMNS_SQL = Prisma.sql`status = 'CANCELED', "settledAt" = now()
   "approvalState" = CASE "approvalState" WHEN 'PENDING' THEN 'CANCELED' ELSE "approvalState" END`
 
 /**
- * Cancels the open calls of a run, in the transaction that ends the run as CANCELED or FAILED. In a think cycle whose
- * agent still exists, two kinds of calls stay open: calls that wait for an external result, which will be delivered
- * to the inbox, and approved calls, which are still executed. Pending approvals are canceled, and the agent's
- * `notifyUrl` is notified.
+ * Cancels the open calls of a run, in the transaction that ends the run as CANCELED or FAILED. If a think cycle ends
+ * for another reason than GONE, two kinds of calls stay open. Calls that wait for an external result later deliver it
+ * to the inbox, and approved calls are still executed. Pending approvals are canceled, and the agent's `notifyUrl` is
+ * notified.
  */
 export async function cancelCallsOfRun(
   tx: Tx,

@@ -354,7 +354,7 @@ export const claimedEventsSql = (runId: string, forgets: string[]): Prisma.Sql =
     'isGone', ${IS_GONE_SQL} OR coalesce(e."spaceId" = ANY(${forgets}::text[]), false)) ORDER BY e.id), '[]')
   FROM "InboxEvent" e WHERE e."runId" = ${runId} AND e."doneAt" IS NULL)`
 
-/** Applies to each event of an ending cycle what `rules/run-end.ts` has decided about it. */
+/** Applies the decisions of `rules/run-end.ts` to the events of an ending cycle. */
 export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: EventFate }[]): Promise<void> {
   if (fates.length === 0) return
   const is = (...names: EventFate[]) => Prisma.sql`f.fate = ANY(${names}::text[])`

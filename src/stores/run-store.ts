@@ -140,8 +140,8 @@ export interface HeldChanges {
 }
 
 /**
- * Returns one row if the run still belongs to the attempt. Locks the row, so that a concurrent stop waits for the
- * transaction.
+ * Returns SQL that selects the run's row if the run still belongs to the attempt. The SQL also locks the row, so that
+ * a concurrent stop waits for the transaction.
  */
 export function holdRunSql(runId: string, attempt: number, { sets, isProgress = false }: HeldChanges): Prisma.Sql {
   const isHeld = Prisma.sql`id = ${runId} AND status = 'RUNNING' AND attempt = ${attempt}`
@@ -152,7 +152,8 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
 
 /**
  * The columns of a held run that other CTEs of the statement read: the budgets to which its usage counts
- * (usage-store.ts), and its marks. A think cycle has no fixed human, because its root changes with its events.
+ * (usage-store.ts), and its marks. The human whose budget pays for a think cycle is not fixed, because the cycle's
+ * root changes with its events.
  */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
   coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", "askers" AS "payingAskers",

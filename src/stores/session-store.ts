@@ -43,14 +43,14 @@ export interface OpenSession {
 export interface SessionUse extends OpenSession {
   /** A use is recorded only if the previously recorded use was before this time. */
   notedBefore: Date
-  /** The new expiry of sessions with the scope ADMIN. The field below is the new expiry of all other sessions. */
+  /** The new expiry of sessions with the scope ADMIN. `until` is the new expiry of all other sessions. */
   adminUntil: Date
   until: Date
 }
 
 /**
  * SQL condition on a session `s`: it has not expired, its human exists, and the token, session or setting from which
- * it was opened, if any, is still valid. If an admin acts as the human, the admin still has the role ADMIN.
+ * it was opened, if any, is still valid. If an admin acts as the human, the admin must still have the role ADMIN.
  */
 const isOpenSql = ({ now, settingKeys }: OpenSession) => Prisma.sql`s."expiresAt" > ${now}
   AND (s."tokenId" IS NULL OR s."tokenId" = ANY(${[...settingKeys]}::text[]) OR EXISTS (

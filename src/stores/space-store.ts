@@ -59,8 +59,8 @@ export interface Turn {
 /**
  * Returns the CTE `counter` for `insertMessageSql`. It increments the message number of the space, and records the
  * turn, if there is one. It locks the space, so that messages are numbered one at a time. It returns no row if the
- * space's row does not satisfy `condition`. A repeated message violates its unique key, so that it does not increment
- * the number.
+ * space's row does not satisfy `condition`. A repeated message violates the unique key of messages, so the number is
+ * not incremented for it.
  */
 export function countMessageSql(spaceId: string, condition: Prisma.Sql, turn: Turn | null = null): Prisma.Sql {
   return Prisma.sql`
@@ -131,8 +131,8 @@ export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.S
 /**
  * Removes the row of a hidden space that has no messages left. For a confidential space, a row without a name
  * remains, so that content which agents took from the space stays confidential. For a space with copies, such a row
- * also remains, so that deletions of messages find copies of copies. `forgetForks` removes it after the last copy was
- * deleted.
+ * also remains, so that the deletion of a message can find copies of copies. `forgetForks` removes it after the last
+ * copy was deleted.
  */
 export async function removeSpace(prisma: Database['prisma'], id: string): Promise<void> {
   // Without the condition on messages, this statement would delete all remaining messages at once, while another

@@ -9,7 +9,7 @@ import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
 /**
  * The maximum delay until a change in a message's usage is published. It is also the minimum interval between two
- * such events.
+ * events about the same message.
  */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 
