@@ -40,7 +40,8 @@ export interface KnownTurn {
  */
 export interface Conversations {
   /**
-   * Returns the space for the viewer, the agent and the thread. If there is none, creates it with these two members.
+   * Returns the space of the viewer's conversation with the agent that has this thread id. If there is none, creates
+   * it with these two members.
    * @throws ForbiddenError unless the viewer is a human; NotFoundError; and the errors of SpaceCreation.create
    */
   open(viewer: Viewer, input: ConversationInput): Promise<{ spaceId: string; isNew: boolean }>

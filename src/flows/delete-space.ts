@@ -123,7 +123,7 @@ async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
 /** The agents and events that the deletion of a space affects. */
 interface Hidden {
   memberIds: string[]
-  /** The agents among the members and former members. */
+  /** The agents that are or were members of the space. */
   agentIds: string[]
   /** Events from other spaces that agents forget together with this space. */
   events: InboxEvent[]

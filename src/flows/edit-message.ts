@@ -59,7 +59,7 @@ export interface MessageEdits {
 /** The effects of `retryRuns`. */
 interface Retried {
   woken: Woken
-  /** The new runs, and the runs that an earlier request with the same text has started. */
+  /** The new runs, and the runs that an earlier request with the same text had started. */
   runs: Run[]
 }
 

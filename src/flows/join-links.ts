@@ -64,11 +64,9 @@ export interface JoinLinks {
    * member; LimitExceededError above 500 members
    */
   join(viewer: Viewer, input: { code: string }): Promise<Space>
-  /**
-   * Returns the valid links of these spaces, newest first; none for spaces in which the viewer may not create links.
-   */
+  /** Returns the valid links of these spaces, newest first. Omits spaces in which the viewer may not create links. */
   ofSpaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Map<string, JoinLink[]>>
-  /** Returns links in the order of the ids; null for links that `ofSpaces` does not return. */
+  /** Returns the links with these ids, in this order, with null for each link that `ofSpaces` would not return. */
   getMany(viewer: Viewer, ids: readonly string[]): Promise<(JoinLink | null)[]>
 }
 

@@ -47,7 +47,8 @@ export interface ModelProviders {
   defaultModel(): Promise<string>
   /**
    * Adds or changes a provider.
-   * @throws ForbiddenError; BadInputError with the invalid field; ConflictError for a provider from the environment
+   * @throws ForbiddenError; BadInputError for the first invalid field; ConflictError for a provider from the
+   * environment
    */
   save(viewer: Viewer, input: SetModelProviderInput): Promise<ModelProvider>
   /**

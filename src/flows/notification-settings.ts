@@ -15,7 +15,7 @@ import { changeNotificationSettings, lockNotificationSettings } from '../stores/
 import { deletePushSubscriptions, savePushSubscription } from '../stores/push-store.ts'
 import { NO_SUCH_SPACE } from '../stores/space-store.ts'
 
-/** How a human wants to be notified. */
+/** The ways in which a human wants to be notified. */
 export interface NotificationSettings {
   push: boolean
   mail: boolean

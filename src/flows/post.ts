@@ -82,7 +82,7 @@ export interface Written {
   message: Message
   /** The column `came` of an optimistic write: the effects of the message. */
   came?: unknown
-  /** The version of the space after an optimistic write that took a turn. */
+  /** The version of the space after an optimistic write that gave an agent the turn. */
   version?: number
 }
 
@@ -167,7 +167,7 @@ export function createPost(platform: Platform): Post {
     // Because of the loop limits, wake-ups by agents are counted one at a time, in a transaction.
     if (message.depth > 0 && decision.wakes.length > 0) return null
     const { turn } = decision
-    // The turns of threads are not cached.
+    // Turns in threads are not cached.
     if (message.threadRootId !== null && turn !== null) return null
     const expected = { version: room.version, isAsCached: isAsCached(facts), turn, effects: effectsOf(facts, decision) }
     const written = await writer.write({ expected })

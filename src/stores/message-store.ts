@@ -163,7 +163,7 @@ export async function addMention(tx: Tx, id: string, mentionedAgentId: string): 
   await tx.message.updateMany({ where: { id, mentionedAgentId: null }, data: { mentionedAgentId } })
 }
 
-/** Removes the content of messages, their files and their earlier texts. */
+/** Removes the content, the files and the earlier texts of messages. */
 export async function emptyMessages(tx: Tx, ids: string[]): Promise<void> {
   await deleteFilesOfMessages(tx, ids)
   await deleteVersions(tx, ids)
@@ -193,7 +193,7 @@ export async function rewriteMessage(
   return { ...messageOfRow(row), editedAt: row.editedAt, change: job.change }
 }
 
-/** Records that an admin who acted as the sender has posted this message of a human. */
+/** Records that an admin who acted as the sender has posted or edited this message of a human. */
 export async function markActed(tx: Tx, id: string): Promise<void> {
   await tx.$executeRaw`UPDATE "Message" SET acted = true WHERE id = ${id}`
 }

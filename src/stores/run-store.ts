@@ -82,7 +82,10 @@ export interface Taker {
   maxRunSeconds: number
 }
 
-/** Returns the assignments of a claim. A run's time limit starts with the first claim, and continues after a pause. */
+/**
+ * Returns the assignments of a claim. A run's time limit starts with the first claim. If the limit was suspended, it
+ * continues with the remaining time.
+ */
 const claimSql = ({ worker, maxRunSeconds }: Taker) => Prisma.sql`
   status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
   worker = ${worker}, "reservedTokens" = 0, "reservedNanos" = 0, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
@@ -165,7 +168,7 @@ const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus",
  */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'
 
-/** A run fails after this number of attempts in which nothing was written to its journal. */
+/** A run fails after this number of consecutive attempts in which nothing was written to its journal. */
 export const MOST_FRUITLESS_ATTEMPTS = 3
 
 /**
