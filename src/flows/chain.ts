@@ -311,8 +311,8 @@ async function noteLimit(
 }
 
 /**
- * Returns the last finished message of a run in a space. Considers only messages of the thread `threadRootId`, only
- * messages outside of threads if it is null, and all messages if it is undefined.
+ * Returns the last finished message of a run in a space. If `threadRootId` is undefined, considers all messages; if
+ * it is null, only messages outside of threads. For any other value, considers only messages of that thread.
  */
 function lastWordOf(
   tx: Tx,

@@ -23,9 +23,9 @@ import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
 /**
  * Removes the texts of deleted messages from everything that was derived from them: journals, recorded prompts,
- * results of tools, consciousness, notes, plans, inbox events, quotations in origins, and event logs of runs. Finds
- * quotations of a text or its beginning (rules/deleted-text.ts) in rows of agents that belong or belonged to the
- * space. Leaves all other text of people and agents unchanged.
+ * results of tools, consciousness, notes, plans, inbox events, quotations in the origins of messages, and event logs
+ * of runs. Finds quotations of a text or its beginning (rules/deleted-text.ts) in rows of agents that belong or
+ * belonged to the space. Leaves all other text of people and agents unchanged.
  */
 export interface DerivedTexts {
   /** Removes the text of a deleted message. Never throws, because a sweep repeats the parts that failed. */

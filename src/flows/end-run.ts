@@ -71,8 +71,8 @@ export function createRunEnds(platform: Platform, { recovery }: RunEndParts): Ru
         const run = await endRunRow(tx, from, ending)
         if (run === null) return null
         if (ending.status !== 'COMPLETED') await cancelCallsOfRun(tx, run)
-        // The cancellation of the run's calls must come first: it waits for a call that is just storing that it sends
-        // a message to another server's agent.
+        // The calls are canceled first. This waits for a call that is just recording a message to an agent on another
+        // server, so that the call's task is found here.
         const hasTasks = !hasAnswered(ending) && (await enqueueCancellations(tx, platform.jobs, run.id))
         const applied = await applyEffects(tx, platform, run, ending)
         await alongside?.(tx)

@@ -73,9 +73,9 @@ export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publish
   /** Finishes the cleanup of ended runs if it was interrupted by a crash. */
   sweep(): Promise<void>
   /**
-   * Releases a run that this worker will not finish. With `handed-over`, the run can be claimed immediately; for
-   * other reasons, after a pause that doubles until the run makes progress. Only the reason `fault` is treated as a
-   * crash. The third crash in a row fails the run.
+   * Releases a run that this worker will not finish. With `handed-over`, the run can be claimed immediately. For
+   * other reasons, it can be claimed after a pause, which doubles until the run makes progress. Only the reason
+   * `fault` is treated as a crash. The third crash in a row fails the run.
    */
   handBack(claim: Claim, reason: HandBackReason): Promise<void>
   /** Finds due rows: runs beyond their time limit, and runs with an expired lease. */
@@ -105,7 +105,8 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
       kind === 'resumed'
         ? log.append(topic, { type: 'RunResumed' }, { unlessSealed: topic })
         : log.append(topic, { type: 'RunStarted' }, { once: 'started', unlessSealed: topic })
-    // Not awaited, because the log keeps the order of the calls: later events of the run cannot overtake this one.
+    // This append is not awaited, because the log keeps the order of the calls: later events of the run cannot
+    // overtake this one.
     told.catch((error) =>
       logger.warn({ runId: run.id, error: messageOf(error) }, 'could not append a run event; dropping it'),
     )

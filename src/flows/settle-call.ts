@@ -178,7 +178,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
     if (fault !== null) throw new BadInputError(`The result does not match resultSchema: ${fault}`, 'input.result')
   }
 
-  /** Adds an answer that arrived after the call had timed out to the agent's inbox, at most once. */
+  /** Adds an answer to the agent's inbox if it arrived after the call had timed out. Adds it at most once. */
   async function deliverLate(toolCallId: string, result: Json): Promise<boolean> {
     const delivered = await db.transaction(async (tx) => {
       const call = await tx.toolCall.findUnique({ where: { id: toolCallId } })

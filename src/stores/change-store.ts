@@ -16,8 +16,8 @@ export interface Unpublished {
 
 /**
  * Returns the job that publishes a change to a membership, a space, a human, a message or a call. `source` selects
- * the changed row: its `id` becomes the subject of the job; `type` and its other columns, such as `spaceId`, become
- * the input.
+ * the changed row. Its `id` becomes the subject of the job. The input consists of `type` and the other columns, such
+ * as `spaceId`.
  */
 export function unpublished(type: 'member' | 'space' | 'human' | 'message' | 'call', source: Prisma.Sql): Unpublished {
   const change = randomUUID()

@@ -28,8 +28,8 @@ export interface RoleChange {
   /** The sessions that were ended: those of the human, and those in which the human acted as somebody else. */
   endedSessionIds: string[]
   /**
-   * The access tokens that were revoked. These are the tokens that the human had created as an admin, if the human
-   * lost this role.
+   * The access tokens that were revoked. If the human lost the role ADMIN, these are the tokens that the human had
+   * created as an admin; otherwise there are none.
    */
   revokedTokenIds: string[]
   /** Whether the change leaves nobody with the role ADMIN. */
@@ -38,8 +38,8 @@ export interface RoleChange {
 
 /**
  * Changes the role of a human. Ends the human's sessions, because their rights have changed. If the human loses the
- * role ADMIN, also ends the sessions in which the human acts as somebody else, revokes the tokens that the human
- * created as an admin, and deletes the invitations that the human created for other people.
+ * role ADMIN, also ends the sessions in which the human acts as somebody else, and revokes the tokens that the human
+ * created as an admin. In this case, also deletes the invitations that the human created for other people.
  *
  * @param by the human who makes the change; null for the operator, or for an identity provider that assigns roles
  * @returns null if the human already has this role or does not exist

@@ -164,8 +164,8 @@ const MOST_RECENT_RUNS = 100
 
 /**
  * Selects the next waiting events. `turn` is the position of an event among the events of its requester. `since` is
- * the time since which the event has waited for its turn, in the form that ids contain. This is the time of its
- * arrival or, if its requester has several waiting events, that of the requester's last run if that is later.
+ * the time from which the event has been waiting for its turn, encoded as in ids. Usually, it is the event's arrival.
+ * If the requester has several waiting events and had a run after this arrival, it is the time of the last such run.
  */
 const nextTurnsSql = (agentId: string) => Prisma.sql`
   SELECT w.id, w.turn, greatest(substr(w.id, 5), CASE WHEN w.count > 1 THEN substr(last."lastRunId", 5) END) AS since FROM (
@@ -388,8 +388,8 @@ export async function finishAnsweredEvent(
 // Edited and deleted messages.
 
 /**
- * Writes the new text of an edited message into its events, except events that a cycle is working on. `mention`: the
- * text that explains the mention, if there is one.
+ * Writes the new text of an edited message into the message's events, except events that a cycle is working on.
+ * `mention`: the text that explains the mention, if there is one.
  */
 export async function rewriteWaiting(
   tx: Tx,

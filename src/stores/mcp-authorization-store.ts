@@ -7,8 +7,8 @@ import { saveServerAuthorization } from './tool-store.ts'
 // the MCP servers themselves.
 
 /**
- * Identifies an authorization at an MCP server of an agent. With `humanId`, it is the authorization of this person;
- * without, it is the authorization of the server itself.
+ * Identifies an authorization at an MCP server of an agent. With `humanId`, it is the authorization of this person.
+ * Without `humanId`, it is the authorization of the server itself.
  */
 export interface AuthorizationKey extends Pick<McpServer, 'agentId' | 'name' | 'url'> {
   humanId?: string

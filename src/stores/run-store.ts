@@ -154,9 +154,9 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
 }
 
 /**
- * The columns of a held run that other CTEs of the statement read: the budgets to which its usage counts
- * (usage-store.ts), and its marks. The human whose budget pays for a think cycle is not fixed, because the cycle's
- * root changes with its events.
+ * The columns of a held run that other CTEs of the statement read: the budgets to which the run's usage counts
+ * (usage-store.ts), and the run's marks. The human whose budget pays for a think cycle is not fixed, because the
+ * cycle's root changes with its events.
  */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
   coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", "askers" AS "payingAskers",

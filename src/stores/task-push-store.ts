@@ -4,8 +4,8 @@ import type { Tx } from '../platform/db.ts'
 // Contains the statements that write the table "TaskPush".
 
 /**
- * Identifies one stored configuration. If another configuration replaces it under the same key, its `sealed` differs,
- * so that writes for the old one have no effect.
+ * Identifies one stored configuration. If another configuration replaces it under the same key, the new one has a
+ * different `sealed`, so that writes for the old one have no effect.
  */
 type StoredTaskPush = Pick<TaskPush, 'viewerId' | 'taskId' | 'id' | 'sealed'>
 
