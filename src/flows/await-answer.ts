@@ -6,10 +6,10 @@ import { waitNoticesSql } from '../stores/call-notices.ts'
 import { awaitAnswerSql, type NewWait } from '../stores/call-store.ts'
 import { notifyOfDecisionsSql } from '../stores/notice-store.ts'
 
-/** Makes calls that no message shows wait for an answer from outside their run. */
+/** Makes tool calls wait for an answer from outside their run. Used for calls that no message in a space shows. */
 export interface AwaitAnswer {
   /**
-   * Makes a call wait for its result, or for the decision of named approvers, for at most `waitMs`.
+   * Makes a call wait for its result, or for the decision of named approvers, for at most `waitMs` milliseconds.
    * @throws RunLostError
    */
   awaitAnswer(claim: Claim, toolCallId: string, wait: NewWait): Promise<void>

@@ -38,7 +38,10 @@ interface AfterCommit {
   afterCommit(): Promise<void>
 }
 
-/** The run of a turn, or an inbox event that was removed before a cycle processed it. */
+/**
+ * The run that holds a turn. For an inbox event that was removed before a cycle processed it, the same fields
+ * describe the event.
+ */
 type ChainTurn = Pick<Run, 'id' | 'agentId' | 'chainId' | 'rootId' | 'depth' | keyof Provenance>
 
 /** A turn that has ended. */
@@ -47,8 +50,8 @@ interface EndedTurn extends TurnEnd {
 }
 
 /**
- * Wakes the next agent of a chain, or ends the chain, in the transaction that ends a run. Holds the chain's row
- * lock. Returns null if the run does not hold a turn in a chain.
+ * Wakes the next agent of a chain, or ends the chain, in the transaction that ends a run. Locks the chain's row.
+ * Returns null if the run does not hold a turn in a chain.
  */
 export async function passTurn(
   tx: Tx,
@@ -61,7 +64,7 @@ export async function passTurn(
 }
 
 /**
- * Ends the turns that inbox events hold in chains, in the transaction that removes the events because no cycle will
+ * Ends the turns of inbox events in their chains. The same transaction removes the events, because no cycle will
  * process them.
  */
 export async function loseTurns(tx: Tx, platform: ChainPlatform, events: readonly InboxEvent[]): Promise<AfterCommit> {
@@ -86,13 +89,13 @@ export async function loseTurns(tx: Tx, platform: ChainPlatform, events: readonl
   }
 }
 
-/** Returns the turn of an event in its chain, in the form of the cycle that would have processed the event. */
+/** Returns the turn of an inbox event, as the cycle that processes the event would have it. */
 function turnOf({ id, agentId, chainId, rootId, depth, parentRunId, spaceId, places, label, askers }: InboxEvent) {
   const turn = { id: parentRunId ?? id, agentId, chainId, rootId, depth, places, label, askers } satisfies ChainTurn
   return { ...turn, triggerSpaceId: spaceId }
 }
 
-/** Condition on a row of "Run": the run does not belong to a chain, and its end does not start one. */
+/** SQL condition on a row of "Run": the run does not belong to a chain, and its end does not start one. */
 export const HAS_NO_TURN_SQL = Prisma.sql`(
   "Run"."chainId" IS NULL
   AND NOT EXISTS (SELECT 1 FROM "ToolCall" c
@@ -100,8 +103,8 @@ export const HAS_NO_TURN_SQL = Prisma.sql`(
   AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m."runId" = "Run".id AND m."mentionedAgentId" IS NOT NULL))`
 
 /**
- * SQL for the mention of a run: the request of mentionAgent in the journal, or otherwise the last mention in a
- * message of the run.
+ * Returns SQL for the mention that a run made: the call of mentionAgent in the journal or, if there is none, the last
+ * mention in a message of the run.
  */
 export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
     SELECT output FROM "ToolCall" WHERE "runId" = ${runId} AND "toolName" = 'mentionAgent' AND execution IS NULL AND status = 'DONE'
@@ -112,19 +115,16 @@ export const mentionSql = (runId: string): Prisma.Sql => Prisma.sql`coalesce((
     WHERE m."runId" = ${runId} AND m."mentionedAgentId" IS NOT NULL AND s.routing = 'MENTION_CHAIN' ORDER BY m.id DESC LIMIT 1
   ))`
 
-/** The facts about the previous turn for an agent that is called back. */
+/** The facts about the previous turn that a called-back agent receives. */
 interface Before {
   agentId: string
-  /** Null if no message was posted in the space where the agent waits. */
+  /** Null if the run posted no message in the space where the agent waits. */
   messageId: string | null
   ended: TurnOutcome
   reason: string | null
 }
 
-/**
- * A turn that is being passed on: the state of the chain, and the previous turn from the view of the agent that is
- * called back.
- */
+/** A turn that is being passed on: the state of the chain, and the previous turn as the next agent sees it. */
 interface Giving {
   chain: Chain
   end: EndedTurn
@@ -133,8 +133,8 @@ interface Giving {
 }
 
 /**
- * A mention or call-back, which wakes an agent in a space. The last message in that space, if any, becomes the
- * trigger.
+ * The wake-up of an agent in a space by a mention or a call-back. The last message of the previous run in that space,
+ * if any, becomes the trigger.
  */
 interface Call {
   type: 'mention' | 'callback'
@@ -143,7 +143,7 @@ interface Call {
   threadRootId: string | null
   messageId: string | null
   senderId: string
-  /** Returns how the agent was woken. `agentName`: the agent that passes the turn. */
+  /** Returns the cause of the wake-up. `agentName`: the name of the agent that passes the turn. */
   wokenBy(agentName: string): WokenBy
 }
 
@@ -192,9 +192,9 @@ async function give(tx: Tx, platform: ChainPlatform, giving: Giving, turn: NextT
 }
 
 /**
- * Adds the thread to a mention: that of the run's last message in the space, or otherwise that of the run. A
- * called-back agent continues in the thread of its run, even if it asked its question elsewhere, because its task in
- * that thread is not done.
+ * Adds the thread to a mention: the thread of the run's last message in the space or, if the run posted none there,
+ * the thread of the run. If the agent is called back later, it continues in the thread of its run, where its task is
+ * unfinished, even if it asked its question in another thread.
  */
 async function inItsThread(tx: Tx, { run, handingOn }: EndedTurn): Promise<EndedTurn['handingOn']> {
   if (handingOn?.type !== 'mention') return handingOn
@@ -209,7 +209,7 @@ async function inItsThread(tx: Tx, { run, handingOn }: EndedTurn): Promise<Ended
   }
 }
 
-/** Passes the turn to the first agent that can take it. Agents that cannot take it count as skipped. */
+/** Passes the turn to the first agent that can take it. Agents that cannot take it are skipped. */
 async function pass(
   tx: Tx,
   platform: ChainPlatform,
@@ -243,8 +243,8 @@ async function pass(
 }
 
 /**
- * Records, as the outcome of a message, why its mention does not wake the agent, because mentions in messages are not
- * checked when the messages are posted.
+ * Records, as an outcome of the run's last message, why the mention does not wake the agent. Mentions in messages are
+ * not checked earlier, when the messages are posted.
  */
 async function noteRefusal(
   tx: Tx,
@@ -268,7 +268,10 @@ async function turnBefore(tx: Tx, { run, silent, reason }: EndedTurn, next: Next
   return { agentId: run.agentId, messageId, ended: silent, reason }
 }
 
-/** Returns the run's last message for a waiting agent: in the agent's thread, or otherwise anywhere in its space. */
+/**
+ * Returns the run's last message for a waiting agent: in the agent's thread or, if there is none, anywhere in its
+ * space.
+ */
 async function answerOf(tx: Tx, runId: string, { spaceId, threadRootId = null }: Waiter): Promise<string | null> {
   const word = (await lastWordOf(tx, runId, spaceId, threadRootId)) ?? (await lastWordOf(tx, runId, spaceId))
   return word?.id ?? null
@@ -308,8 +311,8 @@ async function noteLimit(
 }
 
 /**
- * Returns the last finished message of a run in a space. If `threadRootId` is given, considers only that thread; if it
- * is null, only messages outside of threads.
+ * Returns the last finished message of a run in a space. If `threadRootId` is undefined, considers all messages; if
+ * it is null, only messages outside of threads. For any other value, considers only messages of that thread.
  */
 function lastWordOf(
   tx: Tx,
@@ -326,9 +329,9 @@ function lastWordOf(
 }
 
 /**
- * Returns the chain in which a run holds the turn, and locks its row. For a run without a chain, starts a new
- * chain after a mention, and after a delegation in a MENTION_CHAIN space. Returns null if another run holds the
- * turn, or if the run has no chain and does not start one.
+ * Returns the chain in which a run holds the turn, and locks its row. If a run without a chain has mentioned an agent
+ * or delegated to one in a MENTION_CHAIN space, starts a new chain. Returns null if another run holds the turn, or if
+ * the run has no chain and does not start one.
  */
 async function chainOf(tx: Tx, { run, handingOn }: EndedTurn): Promise<Chain | null> {
   if (run.chainId !== null) {

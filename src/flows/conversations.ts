@@ -19,22 +19,19 @@ export interface ConversationInput {
   agentId: string
   /** The client's id of the conversation; null for a new conversation. */
   thread: string | null
-  /** The name of the space if it is created. */
+  /** The name for a new space. */
   name: string
-  /** The audited action by which a space is created. */
+  /** The audited action under which the creation of a space is recorded. */
   deed: Deed
-  /** Called before a space is created. It prevents the creation by throwing. */
+  /** Called before a space is created. This function can throw to prevent the creation. */
   onNew?(): void
 }
 
-/**
- * The end of a history that the client stores itself: the last message of the human before the new one, and the
- * answer to it.
- */
+/** The end of a history that the client stores itself: the human's previous message, and the answer to it. */
 export interface KnownTurn {
   asked: string
   answered: string
-  /** The new message. If the client repeats a request, this message was already posted. */
+  /** The new message. It was already posted if the client is repeating a request. */
   next: string
 }
 
@@ -43,15 +40,16 @@ export interface KnownTurn {
  */
 export interface Conversations {
   /**
-   * Returns the space for the viewer, the agent and the thread. If there is none, creates it with these two members.
+   * Returns the space of the viewer's conversation with the agent that has this thread id. If there is none, creates
+   * it with these two members.
    * @throws ForbiddenError unless the viewer is a human; NotFoundError; and the errors of SpaceCreation.create
    */
   open(viewer: Viewer, input: ConversationInput): Promise<{ spaceId: string; isNew: boolean }>
   /** Like `open`, but returns null instead of creating a space. */
   find(viewer: Viewer, input: { agentId: string; thread: string }): Promise<string | null>
   /**
-   * Returns the newest conversation that has only these two members and ends with the turn. Also returns the message
-   * that repeats the new one, if it was posted there before. Returns null if there is no such conversation.
+   * Returns the newest conversation that has only these two members and ends with the turn. Also returns the earlier
+   * copy of the new message, if it was already posted there. Returns null if there is no such conversation.
    */
   continued(
     viewer: Viewer,
@@ -137,7 +135,7 @@ interface ConversationEnd {
   repeats: string | null
 }
 
-/** Returns null if the conversation has continued with another message. */
+/** Returns null if the conversation already continues with a different message. */
 function endOf([asked, ...later]: readonly Utterance[], humanId: string, next: string): ConversationEnd | null {
   if (asked === undefined) return null
   const { spaceId } = asked
@@ -151,7 +149,7 @@ function endOf([asked, ...later]: readonly Utterance[], humanId: string, next: s
 
 /**
  * Returns the newest conversation that ends with this answer. If there is none, returns the only conversation with a
- * similar answer; if several are similar, returns null, because any of them may be the wrong one.
+ * similar answer; if several are similar, returns null, because a guess could be wrong.
  */
 function matching(ends: readonly ConversationEnd[], known: string): ConversationEnd | null {
   const same = ends.filter(({ answer }) => answer === known)
@@ -169,7 +167,7 @@ const textOf = (answer: readonly { text: string }[]) =>
 
 /**
  * Whether the client's text may be this answer. A client that disconnected early has only the beginning of the
- * answer; a client that was informed of a pending decision has additional text.
+ * answer. A client that was shown a pending decision has additional text.
  */
 const isSimilar = (answer: string, known: string) =>
   answer !== '' && (answer.startsWith(known) || known.startsWith(answer))

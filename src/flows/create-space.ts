@@ -23,20 +23,20 @@ export interface CreateSpaceInput {
   mentionNarrows?: boolean | null
   /** If absent, PARLEY_CONFIDENTIAL_SPACES determines whether the space is confidential. */
   confidential?: boolean | null
-  /** The budget, which only admins may set. */
+  /** The budget. Only admins may set one. */
   budget?: BudgetInput | null
 }
 
 /** Creates spaces. */
 export interface SpaceCreation {
   /**
-   * Creates a space; for humans and admins. A human becomes its first member. Members join in the given order;
-   * duplicates are ignored.
-   * @throws NotFoundError for a member or admin agent that the viewer cannot see; BadInputError if ADMIN routing
-   * lacks an admin agent, or if the admin agent is not a member; ForbiddenError if an agent's `addableBy` forbids
-   * it; LimitExceededError above 500 members, 1,000 spaces of an agent, or the number of spaces that a human may
-   * create within a day
-   * @param also called in the same transaction, which it can roll back by throwing
+   * Creates a space. Humans and admins may do this. A human who creates a space becomes its first member. The other
+   * members join in the given order; duplicates are ignored.
+   * @throws NotFoundError if the viewer cannot see a member or the admin agent; BadInputError if ADMIN routing lacks
+   * an admin agent, or if the admin agent is not a member; ForbiddenError if an agent's `addableBy` forbids it;
+   * LimitExceededError above 500 members, 1,000 spaces of an agent, or the number of spaces that a human may create
+   * within a day
+   * @param also runs in the same transaction, and can roll it back by throwing
    */
   create(viewer: Viewer, input: CreateSpaceInput, also?: (tx: Tx, space: Space) => Promise<void>): Promise<Space>
 }
@@ -81,9 +81,10 @@ export function createSpaceCreation(platform: Platform, { visibility, publisher 
 }
 
 /**
- * Counts a space that a human creates, in the transaction that creates the space. Spaces created by admins do not
- * count.
- * @throws LimitExceededError if the human has already created `most` spaces within a day; 0: no limit
+ * Counts a space that a human is creating, in the transaction that creates the space. Spaces that admins create do
+ * not count.
+ * @throws LimitExceededError if the human has already created `most` spaces within a day. If `most` is 0, there is no
+ * limit.
  */
 export async function countNewSpace(tx: Tx, viewer: Viewer, now: number, most: number): Promise<void> {
   if (isAdmin(viewer) || most === 0) return
@@ -142,7 +143,7 @@ async function createSpace(
   const humans = memberIds.length - agentIds.length
   const confidential = confidentialAtFirst(asked, { humans, isDefault })
   const space = await insertSpace(tx, { id: newId('spc'), createdAt: new Date(now), confidential, ...data })
-  // Join times are one millisecond apart, in the given order. The last member joins now.
+  // Join times differ by one millisecond each, so that the members keep the given order. The last member joins now.
   const joinedAt = (index: number) => new Date(now - memberIds.length + 1 + index)
   await insertMembers(
     tx,

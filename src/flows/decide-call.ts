@@ -70,10 +70,11 @@ export interface DecideInput {
   inputDigest?: string | null
 }
 
-/** Lets people decide on calls and claim them. */
+/** Records what people decide about pending tool calls, and which person is working on a call. */
 export interface DecideCall {
   /**
-   * Records a decision. Only one decision ends the PENDING state of the call; later decisions get a ConflictError.
+   * Records a decision. The first decision that settles the call ends its PENDING state; later decisions get a
+   * ConflictError.
    *
    * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError, LimitExceededError; RateLimitedError if too
    * many edits of this human are waiting for validation
@@ -86,10 +87,10 @@ export interface DecideCall {
    */
   decidable(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }>
   /**
-   * Runs `also` in a transaction that has locked a pending call, after checking that `humanId` may approve the call.
-   * If `approveCall` is set, the same transaction approves the call.
+   * Checks that `humanId` may approve a pending call, locks the call, and runs `also` in the same transaction. If
+   * `approveCall` is set, the transaction also approves the call.
    *
-   * @throws ForbiddenError, ConflictError, LimitExceededError, and what `also` throws
+   * @throws ForbiddenError, ConflictError, LimitExceededError, and the errors of `also`
    */
   decideAnd<T>(
     decision: { call: ToolCall; humanId: string; approveCall: boolean },
@@ -101,21 +102,29 @@ export interface DecideCall {
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
    */
   claimToolCall(viewer: Viewer, input: { toolCallId: string; release: boolean }): Promise<ToolCall>
-  /** Returns, by call, the human who has claimed it, while the call waits and this human may answer it. */
+  /**
+   * Returns the human who has claimed each call. Omits calls that no longer wait, and humans who may no longer answer
+   * the call.
+   */
   claimersOf(calls: readonly ToolCall[]): Promise<Map<string, string>>
   /**
-   * Determines the next step of pending calls with `nextOf` of rules/approvals.ts, after a member has joined or
-   * left, or after approval was requested. Without `among`, does this for all pending calls.
+   * Recomputes the state of pending calls with `nextOf` of rules/approvals.ts, after a member has joined or left, or
+   * after approval was requested. Without `among`, does this for all pending calls.
    */
   recheck(among?: PendingCalls): Promise<void>
   /**
-   * Returns the URL at which a person has to connect so that a call can continue, and the name of the call's agent.
-   * @throws NotFoundError unless the call waits for this person; an admin who acts as the person does not count
+   * Returns the URL at which a person has to connect their account before a call can continue, and the name of the
+   * call's agent.
+   * @throws NotFoundError if the call does not wait for this person, or if the viewer is an admin who acts as the
+   * person
    */
   awaitedConnection(viewer: Viewer, toolCallId: string): Promise<Connection & { agentName: string }>
-  /** Continues the calls that were waiting for a person to connect: each call is executed, or waits for approval. */
+  /**
+   * Continues the calls that were waiting for a person to connect their account. Each call is then executed, or waits
+   * for approval.
+   */
   connected(connection: Connection): Promise<void>
-  /** Finds calls past their deadline, and calls that are due for escalation, by the clock of the database. */
+  /** Finds calls that are past their deadline or due for escalation, by the clock of the database. */
   timed: Timed[]
 }
 
@@ -125,7 +134,7 @@ export interface DecideCallParts {
   settleCall: Pick<SettleCall, 'applySettled' | 'publishSettled' | 'publishChanged' | 'expireResult'>
 }
 
-/** The connection of a person to an MCP server of an agent. */
+/** The account of a person at an MCP server that an agent uses. */
 export interface Connection {
   agentId: string
   serverName: string
@@ -138,7 +147,7 @@ interface Decided {
   /** Null if the decision does not settle the call. */
   settled: Settled | null
   delivered?: { afterCommit(): Promise<void> } | null
-  /** The keys of the jobs that publish the effect if this process dies first (change-store.ts). */
+  /** The keys of the jobs that publish the effect if this process dies before it can (change-store.ts). */
   changes: string[]
 }
 
@@ -148,7 +157,7 @@ interface Deciding {
   given: GivenDecision
 }
 
-/** The maximum number of claims and releases of one call, because each writes an audit entry. */
+/** The maximum number of times that one call can be claimed and released. Each writes an audit entry. */
 const MOST_CLAIM_CHANGES = 100
 const LONGEST_REASON = 2000
 const NO_SUCH_CALL = 'There is no such tool call.'
@@ -170,7 +179,7 @@ export function createDecideCall(
   /** Returns a call if the human may see it. */
   async function callFor(viewer: Viewer, toolCallId: string): Promise<{ call: ToolCall; humanId: string }> {
     const [call] = await toolCalls.getMany([toolCallId])
-    // A human who is too late gets a ConflictError instead of a NotFoundError.
+    // A human who was asked about the call but is too late gets a ConflictError instead of a NotFoundError.
     if (call == null || !(await visibility.toolCallsAskedAbout(viewer, [call])).has(call.id))
       throw new NotFoundError(NO_SUCH_CALL)
     if (viewer.scope !== 'HUMAN') throw new ForbiddenError(HUMANS_ONLY)
@@ -179,7 +188,8 @@ export function createDecideCall(
   }
 
   /**
-   * Checks that a human may decide, before anything is validated or locked. The check is repeated after locking.
+   * Checks that a human may decide, before the input is validated and the call is locked. The check is repeated under
+   * the lock.
    *
    * @throws ConflictError with the state of the call; ForbiddenError
    */
@@ -234,7 +244,7 @@ export function createDecideCall(
     return { call: approved, settled: null, delivered, changes: [approved.change] }
   }
 
-  /** Settles a locked pending call without executing it. */
+  /** Settles a locked pending call as refused, without executing it. */
   async function refuseIn(
     tx: Tx,
     { run, call, deciderIds }: { run: LockedRun; call: ToolCall; deciderIds?: string[] },
@@ -263,7 +273,7 @@ export function createDecideCall(
     })
   }
 
-  /** Publishes the effect of a decision; `also` publishes the rest of the change. */
+  /** Publishes the effect of a decision. `also` publishes the remaining changes. */
   async function publish(
     { call, settled, delivered, changes }: Decided,
     also?: () => Promise<unknown>,
@@ -333,7 +343,7 @@ export function createDecideCall(
     return { call, humanId }
   }
 
-  /** Continues a locked pending call after its person has connected. */
+  /** Continues a locked pending call after the person for whom it waits has connected their account. */
   async function connectedIn(tx: Tx, call: LockedCall, humanId: string): Promise<Decided | null> {
     const { connects } = termsOf(call) ?? {}
     if (connects === undefined || call.isLate) return null
@@ -401,12 +411,12 @@ export function createDecideCall(
     async decideToolCall(viewer, { toolCallId, approve, reason, input, inputDigest }) {
       const { call, humanId } = await decidable(viewer, toolCallId)
       const checkedReason = reason ? checkText(reason, LONGEST_REASON, 'input.reason') : (reason ?? null)
-      // Clients send null for an omitted input. Tools accept only objects, so null cannot be an input.
+      // Clients send null for an omitted input. A tool input is always an object, so null is never an edit.
       const edit = input ?? undefined
       const given = { approve, reason: checkedReason, input: edit, inputDigest: inputDigest ?? null }
       if (edit !== undefined) await checkEdit(call, { humanId, given })
-      // Decisions on calls of the same run are serialized here. Otherwise each decision that waits for the run's row
-      // lock would occupy a connection.
+      // Decisions on calls of the same run wait for each other here, in the process. If they waited for the run's row
+      // lock, each would occupy a database connection.
       const decided = await inLine(call.runId, async () => {
         await requireDecider(call.id, humanId)
         return db.transaction((tx) => decideIn(tx, { callId: call.id, humanId, given }))
@@ -451,7 +461,7 @@ export function createDecideCall(
   }
 }
 
-/** Validates an edited input before anything is locked, because validation against a user's schema may be slow. */
+/** Validates an edited input before any row is locked, because validation against a user's schema can be slow. */
 async function checkEdit(
   call: ToolCall,
   { humanId, given: { approve, input } }: Pick<Deciding, 'humanId' | 'given'>,
@@ -498,7 +508,9 @@ function requireClaimable(call: ToolCall): void {
 
 const NOTHING_TO_ANSWER = 'This call no longer waits for an answer.'
 
-/** Claims a call for a human who may answer it. Replaces an earlier claim by a human who may no longer answer it. */
+/**
+ * Claims a call for a human who may answer it. Replaces an earlier claim if its human may no longer answer the call.
+ */
 async function claimIn(
   tx: Tx,
   id: string,
@@ -522,13 +534,13 @@ async function claimIn(
   return { call: changed, claimed: { audience: audienceOf(call), change: changed.change } }
 }
 
-/** Whether a human may submit the result of a call, or decide on it. */
+/** Whether a human may submit the result of a call or decide on the call. */
 async function mayClaim(tx: Tx, call: ToolCall, humanId: string): Promise<boolean> {
   const mayAnswerIt = await readClaimants(tx, [{ ...call, claimedById: humanId }])
   return mayAnswerIt(call, humanId)
 }
 
-/** Reads, in two statements, whether the claimants of calls may submit their results, or decide on them. */
+/** Reads, in two statements, whether the humans who claimed the calls may submit the results or decide on the calls. */
 async function readClaimants(
   tx: Tx,
   calls: readonly ToolCall[],

@@ -13,20 +13,23 @@ export interface HandOn {
   /** The space of the delegation. The target must be a member of this space and of the trigger's space. */
   spaceId: string
   reason: string | null
-  /** The chain of the delegation; null if it is outside a chain, and the target then does not see who delegated. */
+  /**
+   * The chain of the delegation. Null for a delegation outside a chain, in which the target does not see who
+   * delegated.
+   */
   chainId: string | null
 }
 
-/** The result of waking an agent. */
+/** The result of a wake-up. */
 export type Woke =
   | { type: 'woken'; woken: Woken }
-  /** The agent is no longer a member of the space, is paused, or was already woken with the same key. */
+  /** The agent is no longer a member of the space, is paused, or was already woken under the same key. */
   | { type: 'gone' }
   /** A loop limit prevented the wake-up. */
   | { type: 'limit'; reason: string }
 
 /**
- * Delegates a run's trigger to another agent, as if the trigger had woken that agent itself. In the transaction that
+ * Passes a run's trigger to another agent, as if the trigger had woken that agent directly. In the transaction that
  * ends the delegating run, writes the target's run or inbox event, with the same trigger, root and depth, and the
  * outcomes of both agents. Returns `gone` if the trigger has already woken the target.
  */
@@ -78,7 +81,7 @@ async function wakeTarget(
 /** Returns the id of the trigger's message. A message wakes an agent at most once. */
 const messageIn = (trigger: Trigger): string | null => (trigger.type === 'SPACE_MESSAGE' ? trigger.messageId : null)
 
-/** Records the outcomes that a delegated message has for both agents. */
+/** Records the outcomes of a delegated message for both agents. */
 async function noteHandedOn(
   outcomes: OutcomeChanges,
   messageId: string,
@@ -111,8 +114,8 @@ async function mayKnow(tx: Tx, trigger: Trigger, entityId: string): Promise<bool
 }
 
 /**
- * Whether an agent has already received a run's trigger: the agent wrote the message or was woken by it, or, without
- * a message, is one of the delegators.
+ * Whether an agent has already received the trigger of a run. For a message, the agent wrote the message or was woken
+ * by it. For any other trigger, the agent is one of the delegators.
  */
 export async function hadTrigger(tx: Tx, run: ClaimedRun, agentId: string): Promise<boolean> {
   if (run.triggerMessageId === null) return handedBy(tx, run, agentId)
@@ -124,8 +127,8 @@ export async function hadTrigger(tx: Tx, run: ClaimedRun, agentId: string): Prom
 }
 
 /**
- * Whether the agent is one of the delegators: a delegating run ends as CANCELED and is the parent of the target's
- * run.
+ * Whether the agent is one of the delegators. A delegator's run ended as CANCELED, and is the parent of the run to
+ * which it delegated.
  */
 async function handedBy(tx: Tx, run: ClaimedRun, agentId: string): Promise<boolean> {
   const rows = await tx.$queryRaw<unknown[]>`

@@ -6,7 +6,7 @@ import type { ClaimedRun } from '../runs/claiming.ts'
 import { loadMessageTrigger, type Trigger } from './wake.ts'
 
 /**
- * Returns the trigger of a run or cycle; the trigger of a cycle is its only event. Returns null if there is nothing
+ * Returns the trigger of a run or think cycle. For a cycle, this is its only event. Returns null if there is nothing
  * to delegate.
  */
 export async function triggerOf(tx: Tx, run: ClaimedRun): Promise<Trigger | null> {
@@ -72,7 +72,7 @@ async function messageTrigger(
   return loadMessageTrigger(tx, { ...source, spaceId, senderId: senderId ?? '' })
 }
 
-/** Returns the provenance for a plan's instruction or a service's payload, which is that of the delegating run. */
+/** Returns the delegating run's provenance, which becomes that of a plan's instruction or a service's payload. */
 function provenanceFrom(delegator: ClaimedRun): Provenance {
   const { places, askers } = delegator
   return { places, label: marksOf(delegator), askers }

@@ -18,25 +18,25 @@ export interface DelegationQuestion {
   targetId: string
 }
 
-/** Checks whether a run may mention or delegate, so that tools can return a refusal to the model. */
+/** Checks whether a run may mention an agent, delegate or skip, so that tools can return a refusal to the model. */
 export interface DelegationChecks {
   /**
-   * Returns the space in which a run acts if the run names a space in each call: the space of its last message, or
-   * otherwise `activeSpaceId`.
+   * Returns the space of the run's last message or, if it has posted none, `activeSpaceId`. A run that names a space
+   * in each call mentions and delegates in this space.
    */
   placeOf(run: ClaimedRun, activeSpaceId: string | null): Promise<string | null>
   /**
-   * Returns why the run may not mention the agent in the space, which must have MENTION_CHAIN routing; null if it
-   * may.
+   * Returns the reason why the run may not mention the agent in the space, or null if it may. The space must have
+   * MENTION_CHAIN routing.
    */
   refuseMention(question: DelegationQuestion & { expectReply: boolean }): Promise<Refusal | null>
   /**
-   * Returns why the run may not delegate its trigger to the agent; null if it may. With `inChain`, the space must
-   * have MENTION_CHAIN routing. The target must also be a member of the trigger's space, because otherwise it could
-   * not read the trigger.
+   * Returns the reason why the run may not delegate its trigger to the agent, or null if it may. With `inChain`, the
+   * space must have MENTION_CHAIN routing. The target must also be a member of the trigger's space; otherwise it
+   * could not read the trigger.
    */
   refuseDelegation(question: DelegationQuestion & { inChain: boolean }): Promise<Refusal | null>
-  /** Returns why the run may no longer skip; null if it may. */
+  /** Returns the reason why the run may no longer skip, or null if it may. */
   refuseSkip(run: ClaimedRun): Promise<Refusal | null>
 }
 
@@ -96,7 +96,7 @@ export function createDelegationChecks(
   }
 }
 
-/** Refuses if the target may not receive the run's content, which includes the reason that the run gives. */
+/** Refuses if the target may not receive the run's content. The content includes the reason that the run gives. */
 async function refuseConfidential(
   discretion: Pick<Discretion, 'toSpeak'>,
   run: ClaimedRun,
@@ -107,7 +107,10 @@ async function refuseConfidential(
   return clearance.type === 'refused' ? clearance.refusal : null
 }
 
-/** Refuses if the limit of runs does not leave enough for the next turn and the call-backs. */
+/**
+ * Refuses if fewer than `count` runs are left within the limit of runs. The next turn and the call-backs need this
+ * many.
+ */
 function tooFew(allowed: Allowance, count: number): Refusal | null {
   if (allowed.count >= count) return null
   const why = allowed.count === 0 ? allowed.reason : NO_ROOM_FOR_REPLIES

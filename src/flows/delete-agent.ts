@@ -23,15 +23,15 @@ import type { Lifecycle } from './lifecycle.ts'
 
 export interface AgentDeletion {
   /**
-   * Deletes an agent; for admins only. One transaction removes the agent from its spaces and deletes its
-   * consciousness, notes, tools, webhooks and plans. Its name and former settings remain for readers of its messages
-   * and runs. Then drops its inbox events and ends its active runs as CANCELED (GONE); if this process dies before,
-   * a worker does this.
+   * Deletes an agent. Only admins may do this. One transaction removes the agent from its spaces and deletes its
+   * consciousness, notes, tools, webhooks and plans. Its name and former settings remain, because readers of its
+   * messages and runs still see them. After the commit, drops its inbox events and ends its active runs as CANCELED
+   * (GONE). If this process dies first, a worker does this.
    * @throws ForbiddenError, NotFoundError
    */
   deleteAgent(viewer: Viewer, input: { id: string }): Promise<{ deletedAgentId: string }>
   /**
-   * Deletes those of the agents that are copies and belong to no space, in the transaction that deletes their only
+   * Deletes the given agents that are copies and belong to no other space, in the transaction that deletes their only
    * space. `afterCommit` does not end their runs: the caller must call `Lifecycle.endGone`.
    */
   deleteLoneCopies(tx: Tx, ids: readonly string[]): Promise<AgentRemoval>
@@ -55,7 +55,7 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
   async function remove(tx: Tx, id: string): Promise<AgentRemoval> {
     await markGone(tx, id, new Date(clock.now()))
     const left = await leaving.leaveAll(tx, id)
-    // This cancels the pending approvals of ended runs and completes messages that wait for nothing else.
+    // This cancels the pending approvals of ended runs, and completes messages whose other calls are finished.
     const settled = await settleCall.applyAbandoned(tx, await cancelCallsOfAgent(tx, id))
     await deleteConversationsOf(tx, id)
     await eraseMind(tx, id)
@@ -94,7 +94,7 @@ export function createAgentDeletion(platform: Platform, parts: DeletionParts): A
   }
 }
 
-/** Locks those of the agents that are copies, and returns the ones that belong to no space. */
+/** Locks the given agents that are copies, and returns those that belong to no space. */
 async function lockLoneCopies(tx: Tx, ids: readonly string[]): Promise<string[]> {
   // The lock waits for transactions that are adding the agent to a space.
   const copies = await tx.$queryRaw<{ id: string }[]>`
@@ -107,7 +107,7 @@ async function lockLoneCopies(tx: Tx, ids: readonly string[]): Promise<string[]>
   return copies.flatMap(({ id }) => (members.some(({ entityId }) => entityId === id) ? [] : [id]))
 }
 
-/** Marks the agent as deleted. Locks its row, as every write to the agent's rows does. */
+/** Marks the agent as deleted. Locks its row, as does every write to the agent's rows. */
 async function markGone(tx: Tx, id: string, goneAt: Date): Promise<void> {
   const [agent] = await tx.$queryRaw<Prisma.JsonObject[]>`
     SELECT model, mind::text, toolset::text FROM "Agent" WHERE id = ${id} FOR UPDATE`

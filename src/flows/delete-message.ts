@@ -25,17 +25,17 @@ import { loadMessageTrigger } from './wake.ts'
 /** Deletes the content of messages. Their sequence numbers remain. */
 export interface MessageDeletions {
   /**
-   * Deletes a message; for the sender and admins. Returns once the text has also been removed from prompts and
-   * journals, or after a few seconds; then a sweep continues.
+   * Deletes a message. Only its sender and admins may do this. Returns once the text has also been removed from
+   * prompts and journals, or after a few seconds. If text remains then, a sweep removes it later.
    * @throws NotFoundError, ForbiddenError, ConflictError
    */
   deleteMessage(viewer: Viewer, input: { messageId: string }): Promise<Message>
   /**
-   * Deletes a message of a run's agent, in the transaction of the call.
+   * Deletes a message that a run's agent has posted, in the transaction of a tool call.
    * @throws the same errors as `deleteMessage`
    */
   deleteOwn(tx: Tx, run: ChangingRun, message: ReachedMessage): Promise<{ afterCommit(): Promise<void> }>
-  /** A job that completes the deletion of one copy of a deleted message. */
+  /** The job that finishes the deletion of a message's copy in a copied space. */
   copyDeletion: BoundJob
 }
 
@@ -66,7 +66,10 @@ export function createMessageDeletions(
     }
   }
 
-  /** Drops the deleted message from the inboxes in which it waits, and notifies persistent agents that have read it. */
+  /**
+   * Drops the deleted message from the inboxes in which it is waiting, and notifies persistent agents that have read
+   * it.
+   */
   async function tellAgents(tx: Tx, message: Message): Promise<AfterCommit> {
     const { id: messageId, spaceId } = message
     const [readerIds, payload] = [await readersOf(tx, messageId), await noticeOf(tx, message)]
@@ -87,10 +90,10 @@ export function createMessageDeletions(
   }
 
   /**
-   * Hides the message in all copies of its space, with a few statements that do not read the content, so that nobody
-   * sees the message after the commit. A job per copy does the rest, and clears a copy whose text a repeated run has
-   * continued.
-   * @param texts the texts that the deletion of the message has recorded
+   * Hides the message in all copies of its space, so that nobody sees it after the commit. Uses a few statements that
+   * do not read the content, except for copies whose text a repeated run has continued. One job per copy does the
+   * rest.
+   * @param texts the texts recorded by the deletion of the message
    */
   async function hideCopies(tx: Tx, { id, spaceId, seq }: Message, texts: readonly string[]): Promise<void> {
     const copies = await lockCopiesOfMessage(tx, { spaceId, seq })
@@ -146,8 +149,8 @@ export function createMessageDeletions(
 }
 
 /**
- * Removes the content of a message, and records that the returned texts must be removed from everything derived from
- * it.
+ * Removes the content of a message. Returns its texts, and records that they must also be removed from everything
+ * derived from the message.
  */
 async function clear(tx: Tx, message: Message): Promise<{ deleted: Message; texts: string[] }> {
   const { id: messageId, spaceId, createdAt: sentAt, runId } = message

@@ -34,15 +34,16 @@ import type { Lifecycle } from './lifecycle.ts'
 
 export interface SpaceDeletion {
   /**
-   * Deletes a space; for admins, and for the last human member. One transaction hides the space from everybody,
-   * removes the knowledge that agents got in it, deletes copied agents that were not in any other space, and ends
-   * everything that waits in it. Then ends its active runs as CANCELED (GONE), and removes its rows in batches. If
-   * many rows remain, a worker removes them.
+   * Deletes a space. Only admins and the last human member may do this. One transaction hides the space from
+   * everybody, removes what agents learned in it, deletes copied agents that were in no other space, and ends
+   * everything that waits in it. After the commit, ends its active runs as CANCELED (GONE), and removes its rows in
+   * batches. If many rows remain, a worker removes them.
    * @throws ForbiddenError, NotFoundError
    */
   deleteSpace(viewer: Viewer, input: { id: string }): Promise<{ deletedSpaceId: string }>
   /**
-   * Removes the rows of deleted spaces, including those whose deletion was interrupted. A failure in one does not stop the others.
+   * Removes the rows of deleted spaces, including those whose deletion was interrupted. If one space fails, the
+   * others continue.
    * @param signal ends the sweep after the current batch; the next sweep continues
    */
   sweep(signal?: AbortSignal): Promise<void>
@@ -111,7 +112,7 @@ export function createSpaceDeletion(
 const NOT_THE_LAST = 'Only an admin or the last human member can delete a space; to leave the space, use removeMember.'
 
 /**
- * Checks that the viewer is the last human member. Called before and after the space is locked.
+ * Checks that the viewer is the last human member. Called before the space is locked, and again afterwards.
  * @throws ForbiddenError
  */
 async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
@@ -122,11 +123,11 @@ async function checkIsLastHuman(tx: Tx, spaceId: string): Promise<void> {
 /** The agents and events that the deletion of a space affects. */
 interface Hidden {
   memberIds: string[]
-  /** The agents among the members and former members. */
+  /** The agents that are or were members of the space. */
   agentIds: string[]
-  /** Events of other spaces that agents forget together with this space. */
+  /** Events from other spaces that agents forget together with this space. */
   events: InboxEvent[]
-  /** The key of the job that publishes the deletion if this process dies first. */
+  /** The key of the job that publishes the deletion if this process dies before it can. */
   change: string
 }
 
@@ -153,7 +154,8 @@ async function hide(tx: Tx, viewer: Viewer, spaceId: string, deletedAt: Date): P
 }
 
 /**
- * Removes the rows of a space that nobody can see any more, in small statements, so that other statements do not wait long.
+ * Removes the rows of a space that nobody can see any more. Uses small statements, so that other statements do not
+ * wait long for locks.
  */
 async function remove(
   { prisma }: Database,

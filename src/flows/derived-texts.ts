@@ -23,34 +23,37 @@ import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
 /**
  * Removes the texts of deleted messages from everything that was derived from them: journals, recorded prompts,
- * results of tools, consciousness, notes, plans, inbox events, quotations in origins, and event logs of runs. Finds
- * quotations of a text or its beginning (rules/deleted-text.ts) in rows of agents that belong or belonged to the
- * space. Does not change other text by people and agents.
+ * results of tools, consciousness, notes, plans, inbox events, quotations in the origins of messages, and event logs
+ * of runs. Finds quotations of a text or its beginning (rules/deleted-text.ts) in rows of agents that belong or
+ * belonged to the space. Leaves all other text of people and agents unchanged.
  */
 export interface DerivedTexts {
   /** Removes the text of a deleted message. Never throws, because a sweep repeats the parts that failed. */
   forget(messageId: string): Promise<void>
   /**
-   * Removes the texts of messages that were deleted while a run was active from everything that the run has written
-   * since.
+   * Removes the texts of messages that were deleted during a run from everything that the run has written since the
+   * deletion.
    */
   forgetInRun(runId: string): Promise<void>
-  /** Continues deletions that wait for active runs, or were interrupted. If one fails, the others continue. */
+  /**
+   * Continues deletions that are waiting for active runs to end, or that were interrupted. If one fails, the others
+   * continue.
+   */
   sweep(signal?: AbortSignal): Promise<void>
 }
 
 const RUNS_AT_ONCE = 50
-/** The batch size. It is small because a row may have several megabytes. */
+/** The batch size, which is small because a row can have several megabytes. */
 const ROWS_AT_ONCE = 20
 const PAUSE_MS = 5
 const AT_ONCE_MS = 5000
 const A_SWEEP_MS = 30_000
-/** If a process dies during a deletion, another process may continue the deletion after this time. */
+/** The number of seconds after which another process may continue a deletion whose process has died. */
 const TAKEN_SECONDS = 60
 /** Tolerance for differences between the clocks of the processes that created the ids. */
 const CLOCK_SLACK_MS = 3_600_000
 
-/** A table that may quote a message, with the columns that contain text. */
+/** A table with columns whose text may quote a message. */
 interface Derived {
   table: Prisma.ModelName
   json?: readonly string[]
@@ -59,7 +62,7 @@ interface Derived {
   generated?: readonly string[]
 }
 
-/** Tables with rows of runs. `column` contains the id of the run. */
+/** Tables whose rows belong to runs. `column` contains the id of the run. */
 const OF_RUNS: readonly (Derived & { column: string })[] = [
   {
     table: 'Run',
@@ -78,7 +81,7 @@ const OF_RUNS: readonly (Derived & { column: string })[] = [
   { table: 'Message', column: 'runId', json: ['origin'] },
 ]
 
-/** Tables with rows of agents. */
+/** Tables whose rows belong to agents. */
 const OF_AGENTS: readonly Derived[] = [
   { table: 'Cycle', json: ['messages'], text: ['summary'] },
   { table: 'InboxEvent', json: ['payload', 'wokenBy'] },
@@ -92,7 +95,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
   const publisher = createMessagePublisher(platform)
   const { prisma } = db
 
-  /** @param isPublished whether the deletion was published; otherwise its process may have died before that */
+  /** @param isPublished whether the deletion was published; false if its process may have died before publishing */
   async function finish(
     messageId: string,
     { forMs, isPublished, signal }: { forMs: number; isPublished: boolean; signal?: AbortSignal | undefined },
@@ -119,7 +122,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
       if (!isPublished) await publisher.deleted({ id: messageId, spaceId })
       const before = await activeAmong(agentIds)
       await fromNotes(agentIds, deletion, removal)
-      // A run that has started in the meantime may have read the notes before they were changed.
+      // A run that started during `fromNotes` may have read notes that still contained the text.
       living = [...new Set([...before, ...(await activeAmong(agentIds))])].sort()
       afterId = runIdAt(sentAt.getTime() - CLOCK_SLACK_MS)
       await saveDeletion(prisma, messageId, { afterId, living })
@@ -132,15 +135,15 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
       await sleep(PAUSE_MS)
     }
     if (afterId !== END || (await areActive(living))) return
-    // These runs may have written text after the deletion that they had read before it.
+    // These runs may have read the text before the deletion, and written it afterwards.
     await fromRuns(living, removal)
     if (living.length > 0) await fromNotes(agentIds, deletion, removal)
     await endDeletion(prisma, messageId)
   }
 
   /**
-   * Returns the current and former agents of the space, the agents of the runs that the message started, and the
-   * copies of all these agents.
+   * Returns the current and former agents of the space, the agents whose runs the message started, and the copies of
+   * all these agents.
    */
   async function agentsOf({ spaceId, messageId, runId }: MessageDeletion): Promise<string[]> {
     const rows = await prisma.$queryRaw<{ id: string }[]>`
@@ -171,7 +174,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
     return row !== undefined
   }
 
-  /** Removes the texts from the rows of runs, after which active runs read their journals again. */
+  /** Removes the texts from the rows of runs, and makes active runs read their journals again. */
   async function fromRuns(runIds: string[], removal: TextRemoval): Promise<void> {
     if (runIds.length === 0) return
     const generated = new Set<string>()
@@ -196,7 +199,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
       await fromRows(derived, isDated ? Prisma.sql`${ofAgents} AND ${since}` : ofAgents, removal)
     }
     await fromRows({ table: 'Chain', json: ['replyStack'] }, Prisma.sql`t."spaceId" = ${spaceId} AND ${since}`, removal)
-    // The calls of a copied space have no runs.
+    // Calls in a copied space have no run rows, so they are found by the space.
     const ofCopy = Prisma.sql`t."spaceId" = ${spaceId} AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = t."runId")`
     await fromRows({ table: 'ToolCall', json: ['input', 'output'], text: ['error'] }, ofCopy, removal)
     const ofMessage = Prisma.sql`t."messageId" = ${messageId}`
@@ -204,8 +207,8 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
   }
 
   /**
-   * Removes the texts from rows.
-   * @returns the owners (column `owner`) of rows in which a generated column has changed
+   * Removes the texts from the rows that meet the SQL condition.
+   * @returns the values of the column `owner` of the rows in which a generated column has changed
    */
   async function fromRows(
     {
@@ -239,7 +242,7 @@ export function createDerivedTexts(platform: Platform): DerivedTexts {
         SELECT t.${name(key)} AS key, t.${name(owner)} AS owner FROM ${name(table)} t
         WHERE ${where} AND t.${name(key)} > ${after} AND (${mayQuote}) ORDER BY t.${name(key)} LIMIT ${ROWS_AT_ONCE}`
       for (const { key: id, owner: ofRow } of rows) {
-        // Reads the row again with a lock, because an agent may have changed it in the meantime.
+        // Reads the row again under a lock, because an agent may have changed the row in the meantime.
         const changed = await db.transaction(async (tx) => {
           const isRow = Prisma.sql`t.${name(key)} = ${id} AND ${where}`
           const [row] = await tx.$queryRaw<Record<string, Json>[]>`
@@ -287,7 +290,7 @@ const END = 'run_~'
 
 const name = (column: string) => Prisma.raw(`"${column}"`)
 
-/** Returns the assignments for those columns of a row that quote a text. */
+/** Returns SQL assignments for the columns of a row that quote a text. */
 function setsOf(
   row: Record<string, Json>,
   { json, text }: { json: readonly string[]; text: readonly string[] },

@@ -40,13 +40,13 @@ export interface EditMessageInput {
 /** Edits messages. The earlier texts remain as versions. */
 export interface MessageEdits {
   /**
-   * Edits one of the viewer's messages. The same text changes nothing. Wakes no agents except, with `retryRuns`,
-   * those that had answered the message.
+   * Edits one of the viewer's messages. If the text is the same, the message stays unchanged. Wakes no agents, except
+   * that `retryRuns` wakes those that had answered the message.
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError; BadInputError if the text is invalid
    */
   edit(viewer: Viewer, input: EditMessageInput): Promise<{ message: Message; runs: Run[] }>
   /**
-   * Edits a message of a run's agent, in the transaction of the call. The message gets the marks of the run.
+   * Edits a message of a run's agent, in the transaction of a tool call. The message gets the marks of the run.
    * @throws the same errors as `edit`
    */
   editOwn(
@@ -59,7 +59,7 @@ export interface MessageEdits {
 /** The effects of `retryRuns`. */
 interface Retried {
   woken: Woken
-  /** The new runs, and the runs that an earlier request with the same text has started. */
+  /** The new runs, and the runs that an earlier request with the same text had started. */
   runs: Run[]
 }
 
@@ -69,7 +69,7 @@ export function createMessageEdits(platform: Platform): MessageEdits {
   const { db, config, jobs } = platform
   const publisher = createMessagePublisher(platform)
 
-  /** Publishes an edit; a message without `change` has the text that it had. */
+  /** Publishes an edit. A message without `change` kept its text. */
   async function publish(message: Message & { change?: string }): Promise<void> {
     await publisher.updated(message)
     if (message.change !== undefined) jobs.withdraw(PUBLISH_CHANGE, message.change)
@@ -77,8 +77,8 @@ export function createMessageEdits(platform: Platform): MessageEdits {
 
   /**
    * Wakes the agents that had answered, by the same rules as for a new message, and records why other agents are not
-   * woken. Agents that an earlier request with the same text has woken keep their outcomes, and their runs are
-   * returned too.
+   * woken. Agents that were already woken by an earlier request with the same text keep their outcomes; their runs
+   * are returned too.
    */
   async function retry(tx: Tx, message: Message, number: number, answeredIds: ReadonlySet<string>): Promise<Retried> {
     const { id: messageId, spaceId, rootId, depth, runId: parentRunId } = message
@@ -152,8 +152,8 @@ function checkEditable(message: Message): void {
 }
 
 /**
- * Writes the new text of a locked message, and notifies the persistent agents that have read the old text, except
- * those in `but`.
+ * Writes the new text of a locked message. Notifies the persistent agents that have read the old text, except the
+ * agents in `but`.
  */
 async function write(
   tx: Tx,
@@ -176,7 +176,7 @@ async function write(
   return message
 }
 
-/** Notifies the persistent agents that have read a message of its new text. */
+/** Sends the new text of a message to the persistent agents that have read it. */
 async function tellReaders(
   tx: Tx,
   { message, number, agentIds }: { message: Message; number: number; agentIds: string[] },
@@ -195,7 +195,10 @@ async function editedTrigger(tx: Tx, message: Message): Promise<MessageTrigger> 
   return { ...trigger, edited: { messageId, sentAt: createdAt.toISOString() } }
 }
 
-/** Returns the agents whose runs or think cycles were triggered by the message and have posted in its space. */
+/**
+ * Returns the agents that answered the message, each in a run or think cycle that the message triggered and that
+ * posted in the message's space.
+ */
 async function answeredBy(tx: Tx, { id, spaceId }: Message): Promise<Set<string>> {
   const rows = await tx.$queryRaw<{ agentId: string }[]>`
     SELECT r."agentId" FROM "Run" r WHERE r."triggerMessageId" = ${id}

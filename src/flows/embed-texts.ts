@@ -14,27 +14,30 @@ import {
 } from '../stores/vector-store.ts'
 
 /**
- * The number of characters at the beginning of a text from which its vector is computed. Most models read about as
+ * The vector of a text is computed from this number of characters at its beginning. Most models accept about this
  * many tokens.
  */
 export const EMBEDDED_CHARACTERS = 8000
-/** The number of characters to use if the provider has refused a text, which may be too long for the model. */
+/**
+ * The number of characters to embed after the provider has refused a text, which may have been too long for the
+ * model.
+ */
 const SHORTENED_CHARACTERS = 1000
 const TEXTS_AT_ONCE = 64
 const BACKFILLED_MESSAGES = 500
 const REQUEST_TIMEOUT_MS = 60_000
 /**
- * The time after which a job starts no further batch; the next job continues. The last batch takes at most three
- * requests, and queues end jobs after 600 s.
+ * After this time a job starts no further batch; the next job continues. The limit leaves time for the last batch,
+ * which takes at most three requests, because queues end jobs after 600 s.
  */
 const LONGEST_JOB_MS = 300_000
 const PROBE = 'text'
 
 /**
- * Computes the vectors of new and changed texts, then of older ones. The rows without a vector are the remaining
- * work, and the vectors of each request are stored immediately, so an attempt that dies repeats at most one request.
- * After a refusal, the batches become smaller until a batch consists of only the refused text. An attempt fails
- * while the provider is unavailable; the queue delays the next attempt, which continues with the same batch size.
+ * Computes the vectors of new and changed texts, then of older ones. Rows without a vector are the remaining work.
+ * The vectors of each request are stored immediately, so a crash repeats at most one request. After a refusal, the
+ * batches become smaller, until one consists of only the refused text. While the provider is unavailable, attempts
+ * fail and the queue delays the next one, which uses the same batch size.
  */
 export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logger'>, embedder: Embedder): BoundJob {
   let textsAtOnce = TEXTS_AT_ONCE
@@ -43,9 +46,9 @@ export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logge
     embedder.embed(texts, AbortSignal.any([signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]))
 
   /**
-   * Returns the vector of the beginning of a refused text; an empty vector if the provider refuses the beginning
+   * Returns the vector of the beginning of a refused text, or an empty vector if the provider refuses the beginning
    * too.
-   * @throws Error if the provider refuses any text
+   * @throws Error if the provider currently refuses every text
    */
   async function vectorOfRefused(text: string, signal: AbortSignal): Promise<readonly number[]> {
     try {
@@ -86,7 +89,7 @@ export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logge
   const warned = new Set<string | null>()
 
   /**
-   * Whether this process's model is the current one. Sets the model again if a worker without the setting has
+   * Whether this process's model is the current one. Sets the model again if a worker without PARLEY_EMBEDDINGS has
    * removed it.
    */
   async function isCurrent(): Promise<boolean> {
@@ -106,7 +109,7 @@ export function createTextEmbedding({ db, logger }: Pick<Platform, 'db' | 'logge
   }
 
   return bindJob(EMBED_TEXTS, async (_, { signal }) => {
-    // Only once per process, because a process that started later may have set another model.
+    // Sets the model only once per process, because a process that started later may have set another model.
     if (!isSet) await db.transaction((tx) => setSearchModel(tx, embedder.model))
     isSet = true
     const until = performance.now() + LONGEST_JOB_MS
@@ -127,8 +130,8 @@ const vectorOf = ({ messageId, fileId, revision }: PendingText, vector: readonly
 })
 
 /**
- * Stops the computation of vectors. A worker without PARLEY_EMBEDDINGS calls this when it starts; workers that still
- * have the setting then start the computation again.
+ * Stops the computation of vectors. A worker without PARLEY_EMBEDDINGS calls this function when it starts. Workers
+ * that still have the setting then start the computation again.
  */
 export async function endTextEmbedding({ db }: Pick<Platform, 'db'>): Promise<void> {
   await db.transaction((tx) => clearSearchModel(tx))

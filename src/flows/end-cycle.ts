@@ -18,13 +18,13 @@ import { insertCycle } from '../stores/cycle-store.ts'
 import { claimedEvents, deleteGoneEvents, retryNowSql } from '../stores/inbox-store.ts'
 import { rollBackCycleSql } from '../stores/usage-store.ts'
 
-// Applies the effects that the end of a think cycle has on its agent, in the transaction that ends the cycle. The
+// Applies the effects that the end of a think cycle has on its agent, in the transaction that ends the cycle. Their
 // cost does not depend on the number of earlier cycles.
 
 /**
- * Sets the pause before the agent's next cycle. After a successful cycle, also makes the events that wait for a
- * retry due, because the provider evidently responds. Locks the agent's row until the transaction ends. Cycles are
- * claimed under the same lock, so each new event is seen either by this transaction or by the next claim.
+ * Sets the pause before the agent's next cycle. After a successful cycle, which shows that the model provider
+ * responds, also ends the delay of events that wait for a retry. Locks the agent's row until the transaction ends.
+ * Claims of cycles use the same lock, so either this transaction or the next claim sees each new event.
  */
 export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number): Promise<void> {
   await tx.$executeRaw`
@@ -34,20 +34,20 @@ export async function restAgent(tx: Tx, { agentId, status }: Run, restMs: number
     ${setRestSql(agentId, restMs)}`
 }
 
-/** Deletes the events of a cycle that come from deleted sources, or from sources that the agent must forget. */
+/** Deletes a cycle's events from sources that were deleted or that the agent must forget. */
 export async function forgetEvents(tx: Tx, { id, forgets }: Run): Promise<void> {
   await deleteGoneEvents(tx, id, forgets)
 }
 
-/** Deletes a skipped cycle, except the outcomes of its messages and its usage. */
+/** Deletes a skipped cycle. Keeps the outcomes of its messages and its usage. */
 export async function eraseCycle(tx: Tx, { id: runId }: Run): Promise<void> {
   await deleteCallsOfRun(tx, runId)
   await tx.$executeRaw(rollBackCycleSql(runId))
 }
 
 /**
- * Adds a cycle to the consciousness, unless the cycle must be forgotten or one of its sources was deleted just
- * before its end.
+ * Adds a cycle to the consciousness, unless the agent must forget the cycle or one of its sources has just been
+ * deleted.
  */
 export async function rememberCycle(
   tx: Tx,
@@ -74,7 +74,7 @@ export async function rememberCycle(
   })
 }
 
-/** Returns the note that represents a failed or stopped cycle in the consciousness. */
+/** Returns the note that a failed or stopped cycle leaves in the consciousness. */
 function noteOf(ending: RunEnding, isTriedAgain: boolean): string | null {
   if (ending.status === 'FAILED')
     return `[This cycle failed: ${ending.error}${isTriedAgain ? ' What it had read comes again.' : ''}]`

@@ -4,9 +4,9 @@ import { type ChainPlatform, loseTurns } from './chain.ts'
 import { collectOutcomeChanges } from './outcome-changes.ts'
 
 /**
- * Ends events that no cycle will read, in the transaction that removes them from their inboxes: their messages
- * become DROPPED for the agent, and their turns in chains pass to the next agents.
- * @param reason the reason in the outcomes
+ * Ends events that no cycle will read, in the transaction that removes the events from their inboxes. Their messages
+ * get the outcome DROPPED for the agent, and their turns in chains pass to the next agents.
+ * @param reason the reason to record in the outcomes
  */
 export async function endEvents(
   tx: Tx,

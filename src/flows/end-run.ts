@@ -30,25 +30,26 @@ import { endEventOf, type MessageRecovery } from './recover-messages.ts'
 import { enqueueCancellations } from './remote-tasks.ts'
 import { publishWoken } from './wake.ts'
 
-/** A run that has ended. `isErased`: whether the run was rolled back, so that only its usage and its outcome remain. */
+/** A run that has ended. `isErased`: whether the run was erased, so that only its usage and its outcomes remain. */
 export type EndedRun = Run & { isErased: boolean }
 
-/** Ends runs, for workers, people, limits and deletions. */
+/** Ends runs on behalf of workers, people, limits and deletions. */
 export interface RunEnds {
   /**
-   * Ends a run that has one of the statuses, including all effects on its chain, its outcomes and its agent's inbox.
+   * Ends a run that has one of the statuses in `from`, and applies all effects on its chain, its outcomes and its
+   * agent's inbox.
    * @param alongside additional writes in the same transaction
    * @returns null if the run has none of the statuses
    */
   end(from: EndFrom, ending: RunEnding, alongside?: (tx: Tx) => Promise<void>): Promise<EndedRun | null>
   /**
-   * The optimistic form of `end`, an optional optimization. Returns assignments for the statement that writes a
-   * run's last step. They complete the run if its end has no other effects. Otherwise the run stays RUNNING, and
-   * `end` must end it. Gain: each run whose last step has no calls saves the four round trips of the transaction of
-   * `end` (BEGIN, the end, the facts, COMMIT): a run of two steps with one message takes 8 statements instead of 12,
-   * and the limit of `bench/round-trips` depends on this (docs/round-trips.md). To remove the optimization, let the
-   * engine call `end` after every last step, and delete this function, `publishCompleted`, `completeIfSql`, and
-   * `completing` of `Journal.generated`.
+   * An optional optimization of `end`. Returns assignments for the statement that writes a run's last step. They
+   * complete the run if its end has no other effects. Otherwise the run stays RUNNING, and `end` must end it.
+   * Gain: each run whose last step has no calls saves the four round trips of `end` (BEGIN, the end, the facts,
+   * COMMIT). A run of two steps with one message takes 8 statements instead of 12. The limit in `bench/round-trips`
+   * depends on this optimization (docs/round-trips.md).
+   * To remove the optimization, let the engine call `end` after every last step, and delete this function,
+   * `publishCompleted`, `completeIfSql`, and `completing` of `Journal.generated`.
    */
   completeIfAloneSql(ending: Completion): Prisma.Sql
   /** Publishes the end of a run that was completed together with its last step. */
@@ -70,8 +71,8 @@ export function createRunEnds(platform: Platform, { recovery }: RunEndParts): Ru
         const run = await endRunRow(tx, from, ending)
         if (run === null) return null
         if (ending.status !== 'COMPLETED') await cancelCallsOfRun(tx, run)
-        // This comes after the cancellation of calls, which waits for a call that is just storing that it sends a
-        // message.
+        // The calls are canceled first. This waits for a call that is just recording a message to an agent on another
+        // server, so that the call's task is found here.
         const hasTasks = !hasAnswered(ending) && (await enqueueCancellations(tx, platform.jobs, run.id))
         const applied = await applyEffects(tx, platform, run, ending)
         await alongside?.(tx)
@@ -86,7 +87,7 @@ export function createRunEnds(platform: Platform, { recovery }: RunEndParts): Ru
       await changed(run)
       return { ...run, isErased }
     },
-    // The end of a think cycle always has effects on its agent.
+    // The end of a think cycle always has further effects on its agent, so cycles are excluded.
     completeIfAloneSql: (ending) =>
       completeIfSql(
         ending,
@@ -107,8 +108,8 @@ interface Applied {
 }
 
 /**
- * Reads the facts, and plans and applies the effects of a run's end. Locks the run's row before the agent's, as all
- * transactions that need both do.
+ * Reads the facts about a run's end, then plans and applies its effects. Locks the run's row before the agent's row,
+ * as do all transactions that need both locks.
  */
 async function applyEffects(tx: Tx, platform: Platform, run: Run, ending: RunEnding): Promise<Applied> {
   const { cycleRestMs } = platform.config.limits
@@ -144,14 +145,14 @@ async function applyEffects(tx: Tx, platform: Platform, run: Run, ending: RunEnd
       await next?.afterCommit()
       if (goesOn) await ring()
       if (notifies) await platform.signals.publish(DUE_JOBS_CHANNEL, {})
-      // Wakes the workers after the pause, for events that arrive during the pause. If the signal is lost, the
-      // periodic check for due inboxes finds the events later.
+      // Wakes the workers after the pause, so that they process events that arrive during the pause. If the signal is
+      // lost, the periodic check for due inboxes finds these events.
       if (plan.rests) setTimeout(() => ring().catch(() => {}), cycleRestMs + 1).unref()
     },
   }
 }
 
-/** Passes the turn of a chain to the next agent, or applies a delegation outside a chain. */
+/** Passes the turn in a chain to the next agent, or applies a delegation outside a chain. */
 async function passOn(
   tx: Tx,
   platform: Platform,
@@ -175,7 +176,7 @@ async function applyToCycle(tx: Tx, run: Run, plan: EndPlan, facts: EndFacts): P
 
 type ReadFacts = EndFacts & { mention: Mention | null }
 
-/** Reads the facts in one statement after the run's row is locked, so that they are current. */
+/** Reads the facts in one statement, after the run's row was locked, so that they cannot become outdated. */
 async function readEndFacts(tx: Tx, run: Run, { status }: RunEnding): Promise<ReadFacts> {
   const isCycle = run.triggerType === 'INBOX'
   const failure = isCycle ? (cycleInputOf(run).failure ?? null) : null
@@ -192,13 +193,13 @@ async function readEndFacts(tx: Tx, run: Run, { status }: RunEnding): Promise<Re
   return { ...row, failure, mention, hasActed: row.hasActed || row.hasPosted || mention !== null }
 }
 
-/** The codes of errors that occur before a call can have an external effect. */
+/** Codes of errors that occur before a call can have an external effect. */
 const REFUSED_BEFORE = ['BAD_INPUT', 'BLOCKED_ADDRESS', 'NO_SUCH_TOOL', 'TOO_MANY_CALLS', 'NO_ACTIVE_SPACE']
 
 /**
- * SQL for whether the cycle has posted nothing and made no call that may have an external effect: no call to another
- * server, a person or a service, and no change to notes or plans. A call that failed while being sent may have had
- * an effect.
+ * SQL for whether the cycle has posted nothing and made no call that may have an external effect. A call has an
+ * external effect if it goes to another server, a person or a service, or if it changes notes or plans. A call that
+ * failed while it was being sent may have had an effect.
  */
 const hasDoneNothingSql = (runId: string): Prisma.Sql => Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "RunSpace" WHERE "runId" = ${runId}) AND NOT ${hasCalledSql(
@@ -206,7 +207,7 @@ const hasDoneNothingSql = (runId: string): Prisma.Sql => Prisma.sql`(
     Prisma.sql`CASE WHEN c.execution IS NULL THEN c."toolName" <> ALL(${[...TOOLS_WITHOUT_EFFECT]}::text[]) ELSE c.execution <> 'INTERNAL' END`,
   )})`
 
-/** Condition: the tool of the call `c` belongs to another server, a service or people. */
+/** SQL condition: the tool of the call `c` belongs to another server, a service or people. */
 const ACTS_OUTSIDE = Prisma.sql`(c.execution <> 'INTERNAL' OR c.execution IS NULL AND strpos(c."toolName", ${MCP_NAME_SEPARATOR}) > 0)`
 
 /**
@@ -221,13 +222,16 @@ function hasCalledSql(runId: string, counts: Prisma.Sql): Prisma.Sql {
         AND coalesce(c.output->'error'->>'code', '') <> ALL(${REFUSED_BEFORE}::text[])))))`
 }
 
-/** Whether a run ends normally, not because of a limit, so that no task of an agent on another server remains. */
+/**
+ * Whether a run ended normally, and not because of a limit. Such a run leaves no unfinished task of an agent on
+ * another server.
+ */
 const hasAnswered = ({ status, stopReason }: Pick<RunEnding, 'status' | 'stopReason'>): boolean =>
   status === 'COMPLETED' && ['FINISHED', 'SKIPPED', 'ALL_ANSWERED'].includes(stopReason)
 
-/** Condition on a run that belongs to this attempt: it has started no task of an agent on another server. */
+/** SQL condition on the row of a run: the run has started no task of an agent on another server. */
 const HAS_NO_REMOTE_CALL_SQL = Prisma.sql`NOT EXISTS (
   SELECT 1 FROM "ToolCall" c WHERE c."runId" = "Run".id AND c."toolName" = ${ASK_REMOTE_AGENT})`
 
-/** Condition on a run that belongs to this attempt: it has posted in a space, or no message triggered it. */
+/** SQL condition on the row of a run: the run has posted in a space, or no message triggered it. */
 const HAS_POSTED_SQL = Prisma.sql`("Run"."triggerMessageId" IS NULL OR EXISTS (SELECT 1 FROM "RunSpace" s WHERE s."runId" = "Run".id))`

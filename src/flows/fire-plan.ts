@@ -20,26 +20,27 @@ import { publishWoken, wake } from './wake.ts'
 export interface Firing {
   /**
    * Handles a job of FIRE_PLAN: fires the current slot of the plan if the slot is due by the clock of the database.
-   * The job is only a reason to check the plan's row, so jobs that are early, late, repeated or belong to a former
-   * schedule have no effect.
+   * The job only causes a check of the plan's row. Therefore jobs that are early, late, repeated, or left from a
+   * former schedule do no harm.
    */
   fire(planId: string, job?: Pick<JobContext, 'complete'>): Promise<void>
   /**
-   * Fires the plan in addition to its slots; for admins only. Adds no event if an earlier one still waits.
+   * Fires the plan outside its slots. Only admins may do this. Adds no event if an earlier event of the plan is still
+   * waiting.
    * @throws ForbiddenError, NotFoundError; ConflictError if the agent is paused
    */
   runNow(viewer: Viewer, input: { id: string }): Promise<PlanFiring>
   /**
-   * Enqueues jobs for slots that are due within a minute and have no job, which happens if an earlier version wrote
-   * them. Also restores slots that a fast clock has skipped. A slot whose job has failed permanently is left to an
-   * admin.
+   * Enqueues jobs for slots that are due within a minute and have no job, for example because an earlier version of
+   * Parley wrote them. Also restores slots that were skipped because a clock was fast. Does not repeat slots whose
+   * job has failed permanently; an admin must decide about those.
    */
   restore(): Promise<void>
 }
 
-/** If a firing is this far in the future, the process that wrote it had a fast clock. */
+/** A firing further than this in the future was written by a process with a fast clock. */
 const AHEAD_MS = 5000
-/** How long firings are kept. */
+/** The time for which firings are kept. */
 const REMEMBERED_MS = 30 * 86_400_000
 const MOST_AT_ONCE = 500
 const HOUR_MS = 3_600_000
@@ -59,13 +60,13 @@ interface PlanRow extends Provenance {
   paused: boolean
   /** The exhausted budget, if any. */
   over: OverBudget | null
-  /** Whether the plan's last event still waits in the inbox, so that no further event is added. */
+  /** Whether the plan's last event is still waiting in the inbox. In that case no further event is added. */
   waits: boolean
   /** The current time by the clock of the database. */
   now: Date
 }
 
-/** @param now SQL for the time of the database, which determines the due slots; tests replace it */
+/** @param now SQL for the database's time, which determines the due slots; tests replace this parameter */
 export function createPlanFiring(platform: Platform, now = () => Prisma.sql`clock_timestamp()`): Firing {
   const { db, jobs } = platform
 
@@ -96,7 +97,7 @@ export function createPlanFiring(platform: Platform, now = () => Prisma.sql`cloc
 }
 
 /**
- * Reads the plan and locks its row until the transaction ends, so that concurrent firings see the result of the
+ * Reads the plan and locks its row until the transaction ends, so that a concurrent firing sees the result of the
  * first one.
  */
 async function lockPlan(tx: Tx, now: Prisma.Sql, planId: string): Promise<PlanRow | null> {
@@ -114,7 +115,7 @@ async function fireDue(tx: Tx, platform: Platform, now: Prisma.Sql, planId: stri
   const plan = scheduled(await lockPlan(tx, now, planId))
   if (plan === null) return null
   if (plan.nextRunAt > plan.now) {
-    // The job became due too early, because the clock was set back afterwards.
+    // The job ran too early, because the clock was set back after the slot was computed.
     await enqueueSlots(tx, platform.jobs, [plan])
     return null
   }
@@ -123,7 +124,7 @@ async function fireDue(tx: Tx, platform: Platform, now: Prisma.Sql, planId: stri
   return { afterCommit }
 }
 
-/** Returns the plan if it has a next slot; null otherwise. */
+/** Returns the plan if it has a next slot, and null otherwise. */
 function scheduled(plan: PlanRow | null): ScheduledPlan | null {
   return plan?.enabled && plan.nextRunAt !== null ? (plan as ScheduledPlan) : null
 }
@@ -140,7 +141,9 @@ async function fireNow(tx: Tx, platform: Platform, now: Prisma.Sql, planId: stri
   return { firing, afterCommit }
 }
 
-/** Wakes the agent for a slot. The slot's unique row prevents a second firing, even if a clock was set back. */
+/**
+ * Wakes the agent for a slot. The slot's row is unique and prevents a second firing, even after a clock was set back.
+ */
 async function wakeOnce(tx: Tx, platform: Platform, plan: PlanRow, slot: Date) {
   const { id: planId, agentId, name, instruction, mind, originId, now: firedAt } = plan
   const { places, label, askers } = plan
@@ -169,8 +172,8 @@ async function wakeOnce(tx: Tx, platform: Platform, plan: PlanRow, slot: Date) {
 }
 
 /**
- * Whether the plans of one origin have started as many runs within an hour as a root may. A lock serializes this
- * check, so that the count is exact.
+ * Whether plans with the same `originId` have started as many runs within an hour as one root may have. A lock
+ * serializes this check, so that the count is exact.
  */
 async function hasHadItsFirings(tx: Tx, { config }: Platform, originId: string, now: Date): Promise<boolean> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${originId}, 0))`
@@ -188,14 +191,14 @@ function resultOf(plan: PlanRow): PlanFiring['result'] {
   return wayToWake(plan)
 }
 
-/** Sets the plan's next slot after now. All missed slots together count as one firing. */
+/** Sets the plan's next slot after the current time. Several missed slots cause only one firing. */
 async function goOn(tx: Tx, platform: Platform, { id, cron, timeZone, nextRunAt, now }: ScheduledPlan): Promise<void> {
   const next = cron === null ? null : nextSlot({ cron, timeZone }, Math.max(now.getTime(), nextRunAt.getTime()))
   await setNextSlot(tx, id, next)
   if (next !== null) await enqueueSlots(tx, platform.jobs, [{ id, nextRunAt: next }])
 }
 
-/** Returns recurring plans whose next slot was computed with a clock that was ahead of the database's. */
+/** Returns recurring plans whose next slot was computed with a clock that was ahead of the database's clock. */
 function plansPutOff({ prisma }: Database, now: Prisma.Sql): Promise<{ id: string }[]> {
   const ahead = Prisma.sql`${now} + ${AHEAD_MS} * interval '1 millisecond'`
   return prisma.$queryRaw`
@@ -206,7 +209,10 @@ function plansPutOff({ prisma }: Database, now: Prisma.Sql): Promise<{ id: strin
     LIMIT ${MOST_AT_ONCE}`
 }
 
-/** Restores the skipped slots between now and the plan's next slot. Slots that have fired do not fire again. */
+/**
+ * Restores the skipped slots between the current time and the plan's next slot. Slots that have already fired do not
+ * fire again.
+ */
 async function takeBack(tx: Tx, platform: Platform, now: Prisma.Sql, planId: string): Promise<void> {
   const plan = scheduled(await lockPlan(tx, now, planId))
   if (plan === null || plan.cron === null) return

@@ -19,7 +19,7 @@ import { endEvents } from './end-events.ts'
 /** Lets admins make an agent forget what it has received. */
 export interface Forgetting {
   /**
-   * Removes one think cycle from a consciousness.
+   * Removes one think cycle from an agent's consciousness.
    * @throws ForbiddenError, NotFoundError
    */
   forgetCycle(viewer: Viewer, input: { cycleId: string }): Promise<{ cycleId: string; agentId: string }>
@@ -64,8 +64,8 @@ export function createForgetting(platform: Pick<Platform, 'db' | 'jobs' | 'signa
         await ended.afterCommit()
         return count
       }
-      // Deletes in batches, because an inbox may contain thousands of events with turns in chains, which would lock
-      // the space for too long.
+      // Deletes in batches. An inbox can contain thousands of events with turns in chains, and deleting all of them
+      // at once would lock the space for too long.
       const someEvents = (tx: Tx) => deleteOpenEvents(tx, { agentIds, spaceId, most: EVENTS_AT_ONCE })
       let count = EVENTS_AT_ONCE
       while (count === EVENTS_AT_ONCE) count = await inExisting(someEvents)
@@ -80,15 +80,15 @@ export function createForgetting(platform: Pick<Platform, 'db' | 'jobs' | 'signa
  * Makes agents forget everything that they received directly in a space: think cycles, memories, goals, plans and
  * inbox events. An active cycle that received some of this continues, but is not added to the consciousness. Runs in
  * the caller's transaction. This function alone defines what agents forget with a space. Returns the deleted events
- * that no cycle has claimed; the caller must end them (`endEvents`).
- * @param copyIds agents that the caller changes afterwards; all agents are locked in the order of their ids
+ * that no cycle has claimed; the caller must end them with `endEvents`.
+ * @param copyIds agents that the caller changes afterwards. All agents are locked in the order of their ids.
  */
 export async function forgetSpace(
   tx: Tx,
   { spaceId, agentIds, copyIds = [] }: { spaceId: string; agentIds: string[]; copyIds?: readonly string[] },
 ): Promise<InboxEvent[]> {
-  // Locks the run before the agent, as the end of a cycle does. Thus either this transaction sees the stored cycle,
-  // or the end of the cycle sees that the cycle must be forgotten.
+  // Locks the run before the agent, as does the end of a cycle. Therefore either this transaction sees the stored
+  // cycle, or the end of the cycle sees that the cycle must be forgotten.
   await forgetSpaceInCycles(tx, agentIds, spaceId)
   const lockedIds = [...agentIds, ...copyIds]
   await tx.$queryRaw`SELECT 1 FROM "Agent" WHERE id = ANY(${lockedIds}::text[]) ORDER BY id FOR NO KEY UPDATE`
@@ -107,9 +107,9 @@ export async function forgetSpace(
 }
 
 /**
- * Does the same for the agents of a space that is being deleted. Copies of these agents also forget memories and
- * goals that come from this space, unless these also come from a copy of the space that still exists. Returns the
- * deleted events of other spaces.
+ * Makes the agents of a space that is being deleted forget the space. Copies of these agents also forget memories and
+ * goals from this space, unless a copy of the space that still exists is another source of them. Returns the deleted
+ * events of other spaces.
  */
 export async function forgetSpaceWithCopies(
   tx: Tx,

@@ -29,9 +29,9 @@ import { checkAgentsAreAddable } from './join-space.ts'
 
 export interface Forking {
   /**
-   * Copies a space, of which the viewer becomes the only human member. Copies the messages up to a given `seq`, and
-   * the agents of the space. Does this in one transaction, does not wake any agent, and sends nothing to other servers. For
-   * admins, and for human members who may add each of the agents to a space.
+   * Copies a space in one transaction: the messages up to a given `seq`, and the agents. The viewer becomes the
+   * copy's only human member. The copying wakes no agent and sends nothing to other servers. Only admins may do this,
+   * and human members who may add each of the agents to a space.
    * @throws NotFoundError, ForbiddenError, BadInputError, LimitExceededError; ConflictError while a human of the
    * space is being erased
    */
@@ -71,7 +71,7 @@ export const createCopyIndexing = ({ db }: Pick<Platform, 'db'>) =>
     while (await db.transaction((tx) => indexSome(tx, spaceId))) signal.throwIfAborted()
   })
 
-/** Indexes a batch of messages. Returns whether more remain. */
+/** Indexes a batch of messages. Returns whether unindexed messages remain. */
 async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
   const upTo = await lockUnindexed(tx, spaceId)
   const after = Math.max(0, upTo - INDEXED_AT_ONCE)
@@ -80,29 +80,28 @@ async function indexSome(tx: Tx, spaceId: string): Promise<boolean> {
   return after > 0
 }
 
-/** The part of a space to copy, and the changes in the copy. */
+/** The part of a space to copy, and the changes to make in the copy. */
 export interface SpaceCopy {
   spaceId: string
   /** The `seq` of the last message to copy; null to copy all messages. */
   atSeq: number | null
-  /** The name of the copy; null for the name of the original with a note. */
+  /** The name of the copy. If null, the copy gets the name of the original with a note. */
   name: string | null
   change?: CopyChange
 }
 
-/** The maximum number of messages of a copy, because one transaction copies all of them. */
+/** The maximum number of messages in a copy. The limit exists because one transaction copies all messages. */
 const MOST_MESSAGES = 100_000
 const LONGEST_KEPT_NAME = 190
 /**
- * The number of newest messages of a copy that are indexed in its transaction, so that search finds them
- * immediately. Indexing takes five times as long as copying: a copy of 50,000 messages took 7 s on PostgreSQL with a
- * complete index, and 1.6 s without.
+ * The number of newest messages that the copying transaction indexes, so that search finds them immediately. A copy
+ * of 50,000 messages took 7 s on PostgreSQL if all messages were indexed, and 1.6 s if none were.
  */
 const INDEXED_IN_TRANSACTION = 1000
 
 /**
- * Copies a space in the caller's transaction. Until the transaction ends, no members or messages of the space can be
- * removed.
+ * Copies a space in the caller's transaction. Until this transaction ends, no members or messages can be removed from
+ * the space.
  * @throws the errors of `Forking.fork`
  */
 export async function copySpace(

@@ -21,14 +21,14 @@ export interface InviteInput {
 
 /** Invites people by email. */
 export interface Inviting {
-  /** Whether the viewer may invite people, and email is set up. */
+  /** Whether email is set up and the viewer may invite people. */
   mayInvite(viewer: Viewer): boolean
   /**
-   * Enqueues an email with an invitation. The response and its timing do not depend on whether somebody has the
-   * address, because only a worker looks it up. A person who already has an account signs in with the link and joins
+   * Enqueues an email with an invitation. The response and its timing do not reveal whether the address belongs to
+   * somebody, because only a worker looks it up. A person who already has an account signs in with the link and joins
    * the spaces.
-   * @throws ForbiddenError, including if email is not set up; BadInputError, NotFoundError; LimitExceededError above 20
-   * spaces; RateLimitedError above 50 invitations in an hour
+   * @throws ForbiddenError if the viewer may not invite people, or if email is not set up; BadInputError,
+   * NotFoundError; LimitExceededError above 20 spaces; RateLimitedError above 50 invitations in an hour
    */
   invite(viewer: Viewer, input: InviteInput): Promise<{ id: string; email: string; expiresAt: Date }>
 }
@@ -63,8 +63,7 @@ export function createInviting(
         expiresAt: new Date(now + INVITATION_LASTS_MS),
       }
       await db.transaction(async (tx) => {
-        // Existence is checked separately, because for admins the visibility check returns all ids, even unknown
-        // ones.
+        // Checks existence separately, because the visibility check returns even unknown ids for admins.
         const existing = await tx.space.count({ where: { id: { in: spaceIds }, deletedAt: null } })
         if (existing < spaceIds.length) throw new NotFoundError(NO_SUCH_SPACE)
         const counted = countedAs('invited', viewer.id)
@@ -88,8 +87,8 @@ export function createInviting(
 }
 
 /**
- * Returns those spaces of an invitation to which its inviter may add people now, in the order of their ids: for a
- * human, the spaces of which the human is a member; for an admin whose token is still valid, all of them.
+ * Returns the spaces of an invitation to which the inviter may currently add people, ordered by id. A human may add
+ * people to the spaces of which they are a member. An admin whose token is still valid may add people to all spaces.
  */
 export async function addableSpaces(
   tx: Tx,

@@ -16,21 +16,21 @@ import { lockSpace, NO_SUCH_SPACE } from '../stores/space-store.ts'
 import type { DecideCall } from './decide-call.ts'
 import { joinSpace, MOST_MEMBERS } from './join-space.ts'
 
-/** A join link, and its path, which contains the code. */
+/** A join link with its path. The path contains the code. */
 export type JoinLink = Omit<Row, 'hash' | 'codeSealed'> & { path: string }
 
 export interface CreateJoinLinkInput {
   spaceId: string
-  /** The maximum number of uses; null for any number until the link expires. */
+  /** The maximum number of uses. If null, the link can be used any number of times until it expires. */
   maxUses?: number | null
-  /** The lifetime of the link: 7 days by default, 30 days at most. */
+  /** The lifetime of the link in seconds: 7 days by default, 30 days at most. */
   expiresInSeconds?: number | null
 }
 
-/** The space of a join link, as the holder of the link sees it before joining. */
+/** The space of a join link, as the holder of the link sees the space before joining. */
 export interface JoinableSpace {
   name: string
-  /** The human who created the link; null if an admin who is not a human did. */
+  /** The name of the human who created the link; null if the creator was an admin who is not a human. */
   inviterName: string | null
   memberCount: number
   /** Null unless the viewer is a member. */
@@ -38,17 +38,18 @@ export interface JoinableSpace {
 }
 
 /**
- * Manages links with which people join a space without an invitation. A link becomes invalid when its creator leaves
- * the space. All links of a space become invalid when somebody removes a human from it.
+ * Manages links with which people join a space without being invited. A link becomes invalid when its creator leaves
+ * the space. All links of a space become invalid when somebody removes a human member.
  */
 export interface JoinLinks {
   /**
-   * Creates a link; for human members and admins. The code is stored encrypted, so that the link can be shown again.
+   * Creates a link. Only human members and admins may do this. The code is stored encrypted, so that the link can be
+   * shown again.
    * @throws BadInputError, ForbiddenError, NotFoundError; LimitExceededError above 20 links in a space
    */
   create(viewer: Viewer, input: CreateJoinLinkInput): Promise<JoinLink>
   /**
-   * Revokes a link; for human members of its space and admins.
+   * Revokes a link. Only admins and human members of the link's space may do this.
    * @throws ForbiddenError, NotFoundError
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<{ revokedId: string }>
@@ -58,29 +59,27 @@ export interface JoinLinks {
    */
   describe(viewer: Viewer, input: { code: string }): Promise<JoinableSpace | null>
   /**
-   * Makes the viewer a member of the space. Earlier messages count as read.
+   * Makes the viewer a member of the space. Marks earlier messages as read.
    * @throws ForbiddenError unless the viewer is a human; NotFoundError; ConflictError if the viewer is already a
    * member; LimitExceededError above 500 members
    */
   join(viewer: Viewer, input: { code: string }): Promise<Space>
-  /**
-   * Returns the valid links of these spaces, newest first; none for spaces in which the viewer may not create links.
-   */
+  /** Returns the valid links of these spaces, newest first. Omits spaces in which the viewer may not create links. */
   ofSpaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Map<string, JoinLink[]>>
-  /** Returns links in the order of the ids; null for links that `ofSpaces` does not return. */
+  /** Returns the links with these ids, in this order, with null for each link that `ofSpaces` would not return. */
   getMany(viewer: Viewer, ids: readonly string[]): Promise<(JoinLink | null)[]>
 }
 
 interface JoinLinksParts {
   visibility: Pick<Visibility, 'spaces'>
   publisher: Pick<SpacePublisher, 'joined'>
-  /** Called after a human joins, because the human may be able to decide on calls that wait in the space. */
+  /** Called after a human joins, because the human may now be able to decide on calls that wait in the space. */
   decideCall: Pick<DecideCall, 'recheck'>
 }
 
 const MOST_LINKS_OF_SPACE = 20
 const CODE_BYTES = 32
-/** The form of a code. Other strings need no lookup. */
+/** The format of a code. A string in any other format needs no lookup. */
 const IS_CODE = /^[\w-]{43}$/
 const DAY_SECONDS = 86_400
 const NO_SUCH_LINK = 'There is no such join link.'
@@ -89,8 +88,8 @@ const USED_UP = 'The join link does not exist, was revoked or used up, or has ex
 const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 
 /**
- * Whether a link has neither expired nor been used up. If several people join at the same time, `useJoinLink`
- * decides who may.
+ * Whether a link has neither expired nor been used up. `useJoinLink` repeats this check, because several people can
+ * join at the same time.
  */
 const letsIn = ({ expiresAt, maxUses, uses }: Row, now: Date) => expiresAt > now && (maxUses === null || uses < maxUses)
 
@@ -100,8 +99,8 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
   const now = () => new Date(clock.now())
 
   /**
-   * Returns the link; null if its code cannot be decrypted because the key was changed without a rotation. Nobody
-   * could see such a link.
+   * Returns the link, or null if its code cannot be decrypted because the key was changed without a rotation. A link
+   * without its code cannot be displayed.
    */
   function linkOf({ hash, codeSealed, ...link }: Row): JoinLink | null {
     try {
@@ -112,7 +111,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
     }
   }
 
-  /** Returns the valid link with a code; null if there is none. */
+  /** Returns the valid link with this code, or null if there is none. */
   async function find(tx: Pick<Tx, 'joinLink'>, code: string): Promise<Row | null> {
     if (!IS_CODE.test(code)) return null
     const link = await tx.joinLink.findUnique({ where: { hash: hashOf(code) } })
@@ -167,7 +166,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
       const isVisible = link !== null && (await visibility.spaces(viewer, [link.spaceId])).has(link.spaceId)
       if (!isVisible) throw new NotFoundError(NO_SUCH_LINK)
       await db.transaction(async (tx) => {
-        // This throws inside the transaction, because otherwise an audit entry would be written.
+        // Throws inside the transaction to roll it back. Otherwise the audit entry would remain.
         if ((await deleteJoinLinks(tx, { id })) === 0) throw new NotFoundError(NO_SUCH_LINK)
       })
       return { revokedId: id }
@@ -187,7 +186,7 @@ export function createJoinLinks(platform: Platform, { visibility, publisher, dec
       const { space, change } = await db.transaction(async (tx) => {
         const link = await find(tx, code)
         if (link === null) throw new NotFoundError(USED_UP)
-        // This locks the space first, as leaving a space does.
+        // Locks the space first, as does leaving a space.
         const joined = await joinSpace(tx, link.spaceId, viewer.id, clock.now())
         if (!(await useJoinLink(tx, link.id, now()))) throw new NotFoundError(USED_UP)
         return joined

@@ -17,10 +17,10 @@ export const MOST_MEMBERS = 500
 /** Adds members to spaces. */
 export interface Joining {
   /**
-   * Adds a human or agent that the viewer can see to a space; for members and admins. Earlier messages count as read
-   * for a new or returning member.
-   * @throws NotFoundError; ConflictError if the entity is already a member; ForbiddenError if the agent's
-   * `addableBy` forbids it; LimitExceededError above 500 members, or above 1,000 spaces of an agent
+   * Adds a human or agent that the viewer can see to a space. Only members and admins may do this. Marks earlier
+   * messages as read for a new or returning member.
+   * @throws NotFoundError; ConflictError if the entity is already a member; ForbiddenError if the agent's `addableBy`
+   * forbids it; LimitExceededError above 500 members, or above 1,000 spaces of an agent
    */
   add(viewer: Viewer, input: Member): Promise<Space>
 }
@@ -28,7 +28,7 @@ export interface Joining {
 interface JoiningParts {
   visibility: Pick<Visibility, 'spaces' | 'entities'>
   publisher: Pick<SpacePublisher, 'joined'>
-  /** Called after a human joins, because the human may be able to decide on calls that wait in the space. */
+  /** Called after a human joins, because the human may now be able to decide on calls that wait in the space. */
   decideCall: Pick<DecideCall, 'recheck'>
 }
 
@@ -57,8 +57,8 @@ export function createJoining(platform: Platform, { visibility, publisher, decid
 export const NO_SUCH_ENTITY = 'There is no such human or agent, or you may not see them.'
 
 /**
- * The maximum number of spaces of one agent, because the agent's prompt lists all of them and each may wake the
- * agent.
+ * The maximum number of spaces of one agent. The agent's prompt lists all of its spaces, and each of them can wake
+ * the agent.
  */
 const MOST_SPACES_OF_AGENT = 1000
 
@@ -92,7 +92,7 @@ export async function checkAgentsAreAddable(tx: Tx, viewer: Viewer, ids: readonl
 }
 
 /**
- * Locks entities that are about to become members, so that they cannot be deleted before.
+ * Locks entities that are about to become members, so that nobody can delete them first.
  * @throws NotFoundError if an entity does not exist
  */
 export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick<Entity, 'id' | 'kind'>[]> {
@@ -103,8 +103,8 @@ export async function holdEntities(tx: Tx, ids: readonly string[]): Promise<Pick
 }
 
 /**
- * Adds an entity to a space. All earlier messages count as read. `change` is the key of the job that publishes the membership if
- * this process dies first (change-store.ts).
+ * Adds an entity to a space. Marks all earlier messages as read. `change` is the key of the job that publishes the
+ * membership if this process dies before it can (change-store.ts).
  * @throws ConflictError, LimitExceededError, NotFoundError
  */
 export async function joinSpace(

@@ -8,7 +8,7 @@ import type { Platform } from '../platform/platform.ts'
 import type { NewFile } from '../stores/file-store.ts'
 import type { CreatedFile, Uploads } from './upload-file.ts'
 
-/** The files of a tool result: their entries for the row of the call, and the rows of the stored files. */
+/** The files of a tool result: the entries for the row of the call, and the rows for the stored files. */
 export interface Kept {
   entries: readonly (KeptFile | FileNote)[]
   rows: readonly NewFile[]
@@ -17,9 +17,10 @@ export interface Kept {
 /** Stores files that tools return. */
 export interface KeepFiles {
   /**
-   * Stores the bytes of a result's files. The caller writes their rows together with the call's result. The call has
-   * already taken effect, so if a file is too large, exceeds the agent's daily limit, takes too long, or cannot be
-   * stored because storage or database are unavailable, a note replaces the file.
+   * Stores the bytes of a result's files. The caller writes the returned rows together with the call's result. The
+   * call has already taken effect, so a problem with a file does not fail the call. Instead, a note replaces a file
+   * that is too large, exceeds the agent's daily limit, takes too long, or cannot be stored because storage or the
+   * database is unavailable.
    * @throws the reason of the signal
    */
   keepFiles(
@@ -29,9 +30,9 @@ export interface KeepFiles {
   ): Promise<Kept>
 }
 
-/** The maximum time for storing all files of a result. */
+/** The maximum time for storing all files of one result. */
 const LONGEST_STORING_MS = 60_000
-/** The part of this time in which texts are extracted from the files. */
+/** The part of LONGEST_STORING_MS that may be spent on extracting texts from the files. */
 const LONGEST_TEXTS_MS = 15_000
 
 export function createKeepFiles(
@@ -76,13 +77,13 @@ export function createKeepFiles(
   }
 }
 
-/** Returns the reason in a form for the model, without internal details. */
+/** Returns the reason in words for the model, without internal details. */
 function reasonOf(error: unknown, late: AbortSignal): string {
   if (error instanceof DomainError || error instanceof StorageUnavailableError) return error.message
   return late.aborted ? 'the files of this result took too long.' : 'an unexpected error occurred.'
 }
 
-/** Returns the id of a call's file. The id stays the same if the call is repeated after a crash. */
+/** Returns the id for a call's file. A call that is repeated after a crash gets the same ids. */
 function idOfFile(callId: string, index: number): string {
   const digits = callId.slice(callId.indexOf('_') + 1)
   return `fil_${digits.slice(0, 20)}${createHash('md5').update(`${callId} ${index}`).digest('hex').slice(0, 12)}`

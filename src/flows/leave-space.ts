@@ -20,25 +20,26 @@ import type { Lifecycle } from './lifecycle.ts'
 /** Ends memberships. */
 export interface Leaving {
   /**
-   * Removes a member; for members and admins. `space` is null if the viewer has left the space by this call. An
-   * admin agent that leaves stays configured as admin agent and becomes it again on return; until then the space has
-   * no admin agent.
+   * Removes a member. Only members and admins may do this. `space` is null if the viewer has left the space by this
+   * call. An admin agent that leaves stays configured as the space's admin agent, and resumes this role if it
+   * returns. Until then the space has no admin agent. Drops the agent's waiting inbox events of the space (DROPPED),
+   * and thereby ends its turns in chains. Cancels queued runs that the space triggered (CANCELED, GONE), and the
+   * agent's pending approvals in the space. If this process dies first, a sweep does this; think cycles no longer
+   * claim the events in the meantime. When a human leaves, approvals that too few people can still decide are
+   * escalated or become EXPIRED. The human's own join links become invalid. If somebody else removes a human, all
+   * join links of the space become invalid.
    *
-   * Once the membership has ended, think cycles no longer claim the agent's waiting inbox events of the space. The
-   * events are dropped (DROPPED), which ends the agent's turns in chains. Queued runs that the space triggered are
-   * canceled (CANCELED, GONE), and so are pending approvals in the space. If this process dies before that, a sweep
-   * does it. When a human leaves, approvals that too few people can still decide are escalated or become EXPIRED.
-   * The member's own join links become invalid; if somebody else removes a human, all join links of the space do.
    * @throws NotFoundError
    */
   remove(viewer: Viewer, input: Member): Promise<{ spaceId: string; entityId: string; space: Space | null }>
   /**
-   * Ends all memberships of an entity, in the transaction that deletes the entity. The caller ends the runs of an
-   * agent.
+   * Ends all memberships of an entity, in the transaction that deletes the entity. If the entity is an agent, the
+   * caller must end its runs.
    */
   leaveAll(tx: Tx, entityId: string): Promise<{ afterCommit(): Promise<void> }>
   /**
-   * Drops the events of agents that have left or were deleted, if the events remained at that time or arrived later.
+   * Drops the events of agents that have left or were deleted. Such events can remain after an interruption, or
+   * arrive later.
    */
   sweep(): Promise<void>
 }
@@ -52,7 +53,7 @@ interface LeavingParts {
 
 /** The number of events that one transaction drops. */
 const EVENTS_AT_ONCE = 200
-/** The number of such transactions in one call; the sweeps do the rest. */
+/** The maximum number of transactions in one call. If more events remain, sweeps drop them. */
 const MOST_BATCHES = 5
 const NO_SUCH_MEMBER = 'There is no such member in this space.'
 
@@ -60,7 +61,10 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
   const { db, jobs, logger } = platform
   const { visibility, publisher, lifecycle, decideCall } = parts
 
-  /** Drops the waiting events of a former member, in transactions of 200. After 1000, sweeps drop the rest. */
+  /**
+   * Drops the waiting events of a former member, in transactions of 200 events. If there are more than 1000 events,
+   * sweeps drop the rest.
+   */
   async function dropEvents(member: FormerMember): Promise<void> {
     for (let batch = 0; batch < MOST_BATCHES; batch++) {
       const { count, ended } = await db.transaction(async (tx) => {
@@ -81,12 +85,13 @@ export function createLeaving(platform: Platform, parts: LeavingParts): Leaving 
         const space = await lockSpace(tx, spaceId)
         const ended = await deleteMember(tx, { spaceId, entityId })
         if (ended === null) throw new NotFoundError(NO_SUCH_MEMBER)
-        // A removed human may have seen any of the links and must not rejoin with one.
+        // A human who was removed may have seen any of the links, and must not rejoin with one.
         const isRemoved = viewer.id !== entityId && prefixOf(entityId) === 'hum'
         await deleteJoinLinks(tx, isRemoved ? { spaceId } : { spaceId, createdById: entityId })
         return { space, change: ended.change }
       })
-      // The rest ends work of others, and must not wait behind the statements of the viewer who removes the member.
+      // The rest of the removal ends work of other people and agents, so it must not queue behind other statements of
+      // the viewer.
       await asOwnWork(async () => {
         await publisher.left(spaceId, entityId, change)
         jobs.withdraw(PUBLISH_CHANGE, change)

@@ -31,60 +31,61 @@ export interface StopOptions {
 export interface Lifecycle extends Pick<RunEnds, 'completeIfAloneSql' | 'publishCompleted'> {
   /**
    * Changes up to `most` runs to RUNNING: runs that are QUEUED, runs that are WAITING_TOOL and have their results,
-   * and RUNNING runs that were released. Also returns the inboxes whose turn is next.
+   * and RUNNING runs that were released. Also returns the inboxes that are due to be processed next.
    */
   claim(most: number): Promise<Claimed>
   /**
-   * Publishes that a claimed run has started or resumed. If it was taken over from a dead worker, cleans up after
-   * that worker.
+   * Publishes that a claimed run has started or resumed. If the run was taken over from a dead worker, also cleans up
+   * after that worker.
    */
   announce(claim: Claim): Promise<void>
   /**
-   * RUNNING → WAITING_TOOL, if at least one of the run's calls still waits. Returns false if all calls have results,
-   * so that the run continues.
+   * Pauses a run (RUNNING → WAITING_TOOL), if at least one of the run's calls is still waiting. Returns false if all
+   * calls have results; the run then continues.
    * @throws RunLostError
    */
   pause(claim: Claim, waitingIds: string[]): Promise<boolean>
   /** Ends a run that is RUNNING under this claim. Returns null if the run no longer belongs to this attempt. */
   end(claim: Claim, ending: RunEnding): Promise<EndedRun | null>
-  /** Active and beyond its time limit → FAILED. Also aborts the run's worker. */
+  /** Fails an active run that is beyond its time limit, and makes the run's worker abort. */
   expire(runId: string): Promise<void>
   /**
-   * RUNNING with an expired lease: makes the run claimable again after a pause; → FAILED at the third time in a row.
+   * Makes a RUNNING run with an expired lease claimable again after a pause. The third consecutive expiry fails the
+   * run.
    */
   lapse(runId: string): Promise<void>
   /**
-   * Any active status → CANCELED, which is final when this function returns. With `cascade`, also stops the runs
-   * that the run has started, even if the run itself has ended.
-   * @returns the stopped runs; the first one is the run itself, if it was active
+   * Cancels a run that is active. The status CANCELED is final when this function returns. With `cascade`, also stops
+   * the runs that the run has started, even if the run itself has already ended.
+   * @returns the stopped runs. The first is the run itself, if it was active.
    */
   stop(runId: string, options: StopOptions): Promise<Run[]>
   /**
-   * QUEUED → CANCELED, for runs whose agent has left the triggering space: of one agent and space, or, with null, of
-   * all.
+   * Cancels QUEUED runs whose agent has left the triggering space. `left` selects one agent and space; null selects
+   * all of them.
    */
   leave(left: { agentId: string; spaceId: string } | null): Promise<void>
   /**
-   * Active → CANCELED with the reason GONE, for runs whose agent or triggering space was deleted, and for cycles
-   * with an event from a deleted space.
+   * Cancels active runs whose agent or triggering space was deleted, and active think cycles with an event from a
+   * deleted space. Their reason is GONE.
    */
   endGone(): Promise<void>
-  /** Finishes the cleanup of ended runs whose process died during it. */
+  /** Finishes the cleanup of ended runs if it was interrupted by a crash. */
   sweep(): Promise<void>
   /**
-   * Releases a run that this worker will not finish. With `handed-over`, the run can be claimed immediately;
-   * otherwise after a pause that doubles until the run makes progress. Only a fault counts as a crash. The third
-   * crash in a row fails the run.
+   * Releases a run that this worker will not finish. With `handed-over`, the run can be claimed immediately. For
+   * other reasons, it can be claimed after a pause, which doubles until the run makes progress. Only the reason
+   * `fault` is treated as a crash. The third crash in a row fails the run.
    */
   handBack(claim: Claim, reason: HandBackReason): Promise<void>
-  /** Finds the due rows of this module: runs beyond their time limit, and expired leases. */
+  /** Finds due rows: runs beyond their time limit, and runs with an expired lease. */
   timed: Timed[]
   stopSignals: StopSignals
 }
 
 const GONE: RunEnding = { status: 'CANCELED', stopReason: 'GONE' }
 const ENDED_AT_ONCE = 8
-/** The number of queued runs that one removal of an agent cancels. Sweeps cancel the rest. */
+/** The maximum number of queued runs that are canceled at once when an agent leaves a space. Sweeps cancel the rest. */
 const MOST_LEFT_BY_CALL = 50
 const DIED_TOO_OFTEN = `Workers died ${MOST_FRUITLESS_ATTEMPTS} times in a row without progress on this run.`
 
@@ -104,7 +105,8 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
       kind === 'resumed'
         ? log.append(topic, { type: 'RunResumed' }, { unlessSealed: topic })
         : log.append(topic, { type: 'RunStarted' }, { once: 'started', unlessSealed: topic })
-    // This is not awaited, because the log keeps the order of the calls, so that later events of the run follow.
+    // This append is not awaited, because the log keeps the order of the calls: later events of the run cannot
+    // overtake this one.
     told.catch((error) =>
       logger.warn({ runId: run.id, error: messageOf(error) }, 'could not append a run event; dropping it'),
     )
@@ -147,7 +149,7 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
     await endAll(isGone, (id) => stopSignals.stop(id, () => end({ id, statuses: ACTIVE_RUN_STATUSES }, GONE)))
   }
 
-  /** Ends the runs that meet a condition on `r`. A run that fails is logged, and the next sweep tries again. */
+  /** Ends the runs that meet an SQL condition on `r`. Logs each failure; the next sweep tries again. */
   function endAll(condition: Prisma.Sql, endOne: (id: string) => Promise<unknown>): Promise<void> {
     return sweepRows({
       next: (after, most) =>
@@ -160,7 +162,7 @@ export function createLifecycle(platform: Platform, { recovery }: { recovery: Me
     })
   }
 
-  /** Fails a run after too many crashed attempts. */
+  /** Fails a run after too many attempts have crashed. */
   async function giveUp(runId: string, attempt: number): Promise<void> {
     const ending: RunEnding = { status: 'FAILED', stopReason: 'WORKER_LOST', error: DIED_TOO_OFTEN }
     await end({ id: runId, statuses: ['RUNNING'], attempt }, ending)
@@ -231,7 +233,7 @@ function timedBy({ expire, lapse }: Pick<Lifecycle, 'expire' | 'lapse'>): Timed[
 const isNoSpace = (id: Prisma.Sql) =>
   Prisma.sql`(${id} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = ${id} AND s."deletedAt" IS NULL))`
 
-/** Condition: the agent or a space of the run `r` was deleted. */
+/** SQL condition: the agent or a space of the run `r` was deleted. */
 const IS_GONE = Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = r."agentId") OR ${isNoSpace(Prisma.sql`r."triggerSpaceId"`)}
   OR (r."triggerType" = 'INBOX' AND EXISTS (
@@ -241,8 +243,8 @@ const HAS_LAPSED = Prisma.sql`
   status = 'RUNNING' AND "claimableAt" IS NULL AND ${LEASE_END} <= clock_timestamp()`
 
 /**
- * Locks the run's row, as the submission of a result does. Therefore the last result either arrives before and is
- * seen here, or arrives later and resumes the paused run.
+ * Locks the run's row, as does the submission of a result. A result that is submitted first is seen here; a result
+ * that is submitted later resumes the paused run.
  */
 async function pause(tx: Tx, claim: Claim): Promise<boolean> {
   await writeHeld(tx, claim)

@@ -3,8 +3,8 @@ import type { Tx } from '../platform/db.ts'
 import type { Allowance } from '../rules/routing.ts'
 
 /**
- * Limits loops by depth and by the number of runs per root. An advisory lock per root, held until the transaction
- * ends, keeps the count exact.
+ * Limits loops by depth and by the number of runs per root. Takes an advisory lock on the root until the transaction
+ * ends, so that the count is exact.
  */
 export async function allowance(
   tx: Tx,

@@ -53,21 +53,27 @@ export interface LinkMail {
   link: { path: string; label: string }
 }
 
-/** The information that the page of a link shows before the person presses the button. */
+/** The information on the page of a link before the person presses the button. */
 export interface DescribedLink {
   purpose: MailCode['purpose']
   email: string
-  /** The name of the person who signs in or confirms an address, or a suggested name for a new person. */
+  /** The name of the person who is signing in or confirming an address, or a suggested name for a new person. */
   name: string
   /** Whether accepting the invitation creates a new person, who may choose the name. */
   isNew: boolean
   /** The names of the spaces in an invitation. */
   spaces: string[]
-  /** The person who invites; null if the operator or an access token does, or if the link is no invitation. */
+  /**
+   * The name of the human who sent the invitation. Null if the operator or an access token sent it, or if the link is
+   * not an invitation.
+   */
   inviter: string | null
 }
 
-/** A space that the human has joined. `change`: the key of the job that publishes it if this process dies first. */
+/**
+ * A space that the human has joined. `change`: the key of the job that publishes the membership if this process dies
+ * before it can.
+ */
 interface Joined {
   spaceId: string
   change: string
@@ -95,41 +101,41 @@ interface UseLinkInput {
   browser: OpenSessionInput
 }
 
-/** Links in emails, each of which works once. */
+/** Manages links that are sent by email. Each link works only once. */
 export interface MailLinks {
   /** Whether email is set up. */
   isConfigured: boolean
   /**
-   * Enqueues an email with a sign-in link, if the address belongs to a human or was invited. Does the same work for
-   * every address, because only a worker looks it up.
+   * Enqueues an email with a sign-in link, if the address belongs to a human or has an invitation. Does the same work
+   * for every address; only a worker checks to whom the address belongs.
    * @throws BadInputError if the address is invalid
    */
   requestSignIn(email: string): Promise<void>
   /**
-   * Enqueues an email with which a human confirms their new address, in the caller's transaction. The caller
-   * publishes DUE_JOBS_CHANNEL after the commit.
+   * Enqueues an email in which a human confirms a new address, in the caller's transaction. The caller publishes
+   * DUE_JOBS_CHANNEL after the commit.
    * @throws ForbiddenError if email is not set up; RateLimitedError above 5 in an hour
    */
   requestConfirmation(tx: Tx, humanId: string, email: string): Promise<void>
   /**
-   * Creates the code of an email and returns the email; null if nobody should receive it, or if the address has
-   * reached its limit.
+   * Creates a code and returns the email that contains it. Returns null if nobody should receive the email, or if the
+   * address has reached its limit.
    */
   prepare(job: LinkJob): Promise<LinkMail | null>
-  /** Returns a description of a link without using it up; null if the code is unknown, used or expired. */
+  /** Describes a link without using it up. Returns null if the code is unknown, used or expired. */
   describe(code: string): Promise<DescribedLink | null>
   /**
    * Uses a link. A link that signs in opens a session in the same transaction. Returns null if the code is unknown,
    * used or expired.
-   * @throws BadInputError; ForbiddenError if another viewer than the human confirms an address; ConflictError if
-   * somebody else has the address now
+   * @throws BadInputError; ForbiddenError if the viewer is not the human whose address is confirmed; ConflictError if
+   * the address now belongs to somebody else
    */
   use(code: string, input: UseLinkInput): Promise<UsedLink | null>
 }
 
 interface MailLinksParts {
   publisher: Pick<SpacePublisher, 'joined'>
-  /** Called after a human joins, because the human may be able to decide on calls that wait in the space. */
+  /** Called after a human joins, because the human may now be able to decide on calls that wait in the space. */
   decideCall: Pick<DecideCall, 'recheck'>
   sessions: Pick<Sessions, 'insertForHuman' | 'publishEnded'>
 }
@@ -150,7 +156,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall, ses
       case 'SIGN_IN': {
         const human = await findHumanByEmail(tx, job.email)
         if (human !== null) return { purpose: 'SIGN_IN' as const, to: human.email, human, invitation: null }
-        // The person may have lost the email with the invitation, so the invitation is sent again.
+        // The person may have lost the invitation email, so it is sent again.
         const invitation = await findInvitationOf(tx, job.email, now())
         return invitation && { purpose: 'INVITE' as const, to: invitation.email, human: null, invitation }
       }
@@ -170,8 +176,8 @@ export function createMailLinks(platform: Platform, { publisher, decideCall, ses
   }
 
   /**
-   * Uses an invitation: signs in the human with its address, whom it creates if necessary, and adds the human to its
-   * spaces.
+   * Uses an invitation: signs in the human with the invited address, creating the human if necessary, and adds the
+   * human to the spaces.
    */
   async function accept(tx: Tx, code: MailCode, name: string | null) {
     const invitation = await findMailInvitation(tx, code.invitationId, now())
@@ -193,8 +199,8 @@ export function createMailLinks(platform: Platform, { publisher, decideCall, ses
   }
 
   /**
-   * Adds the human to the spaces to which the inviter may add people now. Skips full spaces, and spaces of which the
-   * human is already a member.
+   * Adds the human to the spaces to which the inviter may currently add people. Skips spaces that are full, and
+   * spaces that the human has already joined.
    */
   async function joinAll(tx: Tx, invitation: MailInvitation, humanId: string): Promise<Joined[]> {
     const joined: Joined[] = []
@@ -231,7 +237,7 @@ export function createMailLinks(platform: Platform, { publisher, decideCall, ses
     return { type: 'confirmed', email }
   }
 
-  /** Signs a human in. Returns null if the address belongs to somebody else now. */
+  /** Signs a human in. Returns null if the address now belongs to somebody else. */
   async function signIn(tx: Tx, { humanId, email }: MailCode): Promise<Redeemed | null> {
     const owner = await findHumanByEmail(tx, email)
     return owner !== null && owner.id === humanId ? { type: 'signed-in', humanId: owner.id, joined: [] } : null
@@ -264,12 +270,13 @@ export function createMailLinks(platform: Platform, { publisher, decideCall, ses
         const recipient = await recipientOf(tx, job)
         if (recipient === null) return null
         const { purpose, to, human, invitation } = recipient
-        // Sign-in emails are counted separately, so that invitations do not use up their limit.
+        // Sign-in emails are counted separately, so that invitations do not use up the limit of sign-in emails.
         const counted = countedAs(purpose === 'SIGN_IN' ? 'sign in' : 'others', to)
         const others = await countMails(tx, counted, new Date(clock.now() - LIMIT_WINDOW_MS))
         const isRepeated = (await tx.mail.count({ where: { key: job.id } })) > 0
         const isOver = others >= MOST_LINKS_OF_ADDRESS
-        // Otherwise strangers who request links could lock the person out.
+        // Beyond the limit, the email is still sent if the person has no valid link. Otherwise strangers could lock
+        // the person out by requesting links.
         const lacksLink =
           isOver && purpose === 'SIGN_IN' && (await countMailCodes(tx, { purpose, email: to, now: now() })) === 0
         if (!isRepeated && isOver && !lacksLink) {

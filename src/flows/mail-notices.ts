@@ -10,12 +10,12 @@ import { lockNotificationSettings, setMailTimes } from '../stores/notification-s
 import { mailJob } from './notify.ts'
 import { openAmong } from './open-notices.ts'
 
-/** After this time an unsent email is outdated. */
+/** An email that is still unsent after this time is outdated. */
 const VALID_MS = 3_600_000
 
 /**
  * Creates the job that sends a human one email about all notices that are due and still open. The transaction that
- * enqueues the email also marks the notices as sent, so that each is sent only once.
+ * enqueues the email also marks the notices as sent, so no notice is sent twice.
  */
 export function createMailNotices(platform: Platform): BoundJob {
   const { db, clock, jobs, signals } = platform
@@ -47,7 +47,7 @@ export function createMailNotices(platform: Platform): BoundJob {
 
 const idsOf = (notices: readonly Row[]) => notices.map(({ id }) => id)
 
-/** Returns the email, which contains no quotations and no names. */
+/** Returns the email. It contains no quotations and no names. */
 function mailOf(humanId: string, open: readonly Row[]): NewMail {
   const lines = [...Map.groupBy(open, ({ kind }) => kind)].map(([kind, alike]) => lineOf(kind, alike.length))
   const [first] = open

@@ -24,32 +24,32 @@ export async function lockVisible(tx: Tx, viewer: Viewer, messageId: string): Pr
     ? Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.id = m."spaceId" AND s."deletedAt" IS NULL)`
     : Prisma.sql`EXISTS (SELECT 1 FROM "Membership" o WHERE o."spaceId" = m."spaceId" AND o."entityId" = ${viewer.id})`
   const message = await lockMessage(tx, messageId)
-  // The check comes after the lock, because access may have ended while the request waited for the lock.
+  // The check comes after the lock, because access may end while the request waits for the lock.
   const [row] = await tx.$queryRaw<unknown[]>`SELECT 1 FROM "Message" m WHERE m.id = ${messageId} AND ${isVisible}`
   if (message === null || row === undefined) throw new NotFoundError(NO_SUCH_MESSAGE)
   return message
 }
 
-/** A run that changes a message, with the run's marks and requesters. */
+/** A run that is changing a message, with the run's marks and requesters. */
 export type ChangingRun = Carrier & Readonly<Pick<Run, 'id'>>
 
-/** A message that a call may change, according to a check before the call's transaction. */
+/** A message that a tool call may change, according to a check before the call's transaction. */
 export interface ReachedMessage {
   id: string
-  /** A condition for the write: the check would still succeed. */
+  /** SQL condition for the write: the check still succeeds. */
   condition: Prisma.Sql
 }
 
-/** Whether a run may change a message, and if not, why. */
+/** Whether a run may change a message, and the reason if it may not. */
 export type Reach =
   | { type: 'reached'; message: ReachedMessage }
   | { type: 'refused'; refusal: Refusal }
   /** The agent does not belong to the message's space, or the message does not exist. */
   | { type: 'unknown' }
 
-/** Checks which messages the calls of a run may change. */
+/** Checks which messages the tool calls of a run may change. */
 export interface MessageReach {
-  /** @param flows whether content of the run enters the message's space */
+  /** @param flows whether the change puts content of the run into the message's space */
   of(run: ChangingRun, messageId: string, how: { flows: boolean }): Promise<Reach>
 }
 
@@ -87,8 +87,8 @@ export function createMessageReach(
 }
 
 /**
- * Locks a message that a call may change.
- * @throws NotFoundError if the check would no longer succeed
+ * Locks a message that a tool call may change.
+ * @throws NotFoundError if the check no longer succeeds
  */
 export async function lockReached(tx: Tx, { id, condition }: ReachedMessage): Promise<Message> {
   const message = await lockMessage(tx, id)

@@ -12,14 +12,14 @@ import { endEvents } from './end-events.ts'
 /** Lets admins change the inbox and consciousness of a persistent agent. */
 export interface MindControl {
   /**
-   * Removes an event from an inbox before a cycle claims the event. The same event cannot arrive again. Its message
-   * becomes DROPPED for the agent, and the agent's turn in a chain ends.
-   * @throws ForbiddenError, NotFoundError; ConflictError if a cycle has claimed the event
+   * Removes an event from an inbox before a think cycle claims the event. The same event cannot arrive again. The
+   * event's message gets the outcome DROPPED for the agent, and the agent's turn in a chain ends.
+   * @throws ForbiddenError, NotFoundError; ConflictError if a cycle has already claimed the event
    */
   removeInboxEvent(viewer: Viewer, input: { id: string }): Promise<InboxEvent>
   /**
-   * Starts a new consciousness. Earlier cycles remain stored, but the agent no longer sees them. A running cycle
-   * becomes the first one of the new consciousness.
+   * Starts a new consciousness. Earlier cycles remain stored, but the agent no longer sees them. A cycle that is
+   * running becomes the first one of the new consciousness.
    * @throws ForbiddenError; NotFoundError for an unknown or stateless agent
    */
   resetConsciousness(viewer: Viewer, input: { agentId: string }): Promise<{ agentId: string }>

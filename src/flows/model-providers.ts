@@ -25,7 +25,7 @@ import {
 } from '../stores/provider-store.ts'
 
 /**
- * Changes to a provider. Absent fields stay unchanged. `baseUrl: null` sets the default address of the API; `apiKey:
+ * Changes to a provider. Absent fields stay unchanged. `baseUrl: null` restores the API's default address; `apiKey:
  * null` removes the key.
  */
 export interface SetModelProviderInput {
@@ -43,21 +43,22 @@ export interface TestModelProviderInput {
 /** Manages the model providers that admins add while the server is running. */
 export interface ModelProviders {
   list(): Promise<ModelProvider[]>
-  /** Returns the model for agents that are created without one. */
+  /** Returns the name of the model for agents that are created without one. */
   defaultModel(): Promise<string>
   /**
    * Adds or changes a provider.
-   * @throws ForbiddenError; BadInputError with the invalid field; ConflictError for a provider from the environment
+   * @throws ForbiddenError; BadInputError for the first invalid field; ConflictError for a provider from the
+   * environment
    */
   save(viewer: Viewer, input: SetModelProviderInput): Promise<ModelProvider>
   /**
-   * Deletes a provider. Agents may still use its models: their runs then fail with an error that explains the
-   * solution, and work again once a provider with this name is added.
+   * Deletes a provider. Agents that use its models are not changed. Their runs fail with an error that explains what
+   * to do, until a provider with this name is added again.
    * @throws ForbiddenError, NotFoundError; ConflictError for a provider from the environment
    */
   delete(viewer: Viewer, name: string): Promise<{ deletedName: string }>
   /**
-   * Calls a model once to test it.
+   * Sends one test request to a model.
    * @throws ForbiddenError, NotFoundError
    */
   test(viewer: Viewer, input: TestModelProviderInput): Promise<ProviderTest>
@@ -148,7 +149,7 @@ interface CheckedInput {
   apiKey: string | null | undefined
 }
 
-/** @throws BadInputError, whose text never contains the key */
+/** @throws BadInputError with a text that never contains the key */
 function checkInput({ name, api, baseUrl, apiKey }: SetModelProviderInput): CheckedInput {
   if (!PROVIDER_NAME.test(name))
     throw new BadInputError(

@@ -15,7 +15,7 @@ import { changeNotificationSettings, lockNotificationSettings } from '../stores/
 import { deletePushSubscriptions, savePushSubscription } from '../stores/push-store.ts'
 import { NO_SUCH_SPACE } from '../stores/space-store.ts'
 
-/** How a human wants to be notified. */
+/** The ways in which a human wants to be notified. */
 export interface NotificationSettings {
   push: boolean
   mail: boolean
@@ -26,9 +26,9 @@ export type NotificationSettingsInput = { [Name in keyof NotificationSettings]?:
 
 /** Lets humans configure their notifications. */
 export interface Notifications {
-  /** The VAPID key with which browsers subscribe; null if this server cannot send push messages. */
+  /** The VAPID public key that browsers need for a push subscription; null if this server cannot send push messages. */
   readonly pushPublicKey: string | null
-  /** Returns the viewer's settings; null unless the viewer is a human. */
+  /** Returns the viewer's settings, or null if the viewer is not a human. */
   settings(viewer: Viewer): Promise<NotificationSettings | null>
   /**
    * Changes the given settings.
@@ -41,7 +41,7 @@ export interface Notifications {
   setLevel(viewer: Viewer, input: { spaceId: string; level: NotifyLevel }): Promise<Space>
   /**
    * Adds the viewer's browser, or updates its keys. The subscription ends with the viewer's session or token. If the
-   * keys prove that another human has subscribed with the same browser, that subscription ends immediately.
+   * keys show that another human has subscribed with the same browser, ends that subscription immediately.
    * @throws ForbiddenError unless the viewer is a human; BadInputError; LimitExceededError
    */
   addPushSubscription(viewer: Viewer, input: GivenSubscription): Promise<{ id: string }>

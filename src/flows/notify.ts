@@ -13,24 +13,27 @@ import { type Reader, readReaders } from '../stores/notice-readers.ts'
 import { insertNotices, type NewNotice } from '../stores/notice-store.ts'
 import { HAS_FAILED_SQL, SPACES_OF_RUN_SQL } from './open-notices.ts'
 
-/** The cause of a notification, as it is when the job runs. */
+/** The cause of a notification, read again when the job runs. */
 interface Found {
   cause: NoticeCause
   subjectId: string
-  /** The humans who may be notified of the cause. */
+  /** The humans who may be notified. */
   readerIds: readonly string[]
-  /** A space whose members with the level ALL may be notified too. */
+  /** A space in which members with the level ALL may be notified too; null if there is none. */
   allIn: string | null
-  /** The spaces in which the cause is visible, in order of preference. */
+  /** The spaces that show the cause, in order of preference. */
   spaceIds: readonly string[]
-  /** Returns the ids in the notice for a human who sees the cause in this space; null if no space shows them the cause. */
+  /**
+   * Returns the ids for the notice of a human who sees the cause in this space. `spaceId` is null if no space shows
+   * the cause to the human.
+   */
   idsIn(spaceId: string | null): Omit<NoticeIds, 'kind'>
 }
 
 /**
  * Creates the job that notifies people of a message, a call that waits for a decision, or a failed run. One
- * transaction writes the notices and enqueues their push messages and emails, so that each is sent only once per
- * channel. Open pages receive a signal after the commit.
+ * transaction writes the notices and enqueues their push messages and emails, so that each notice is sent only once
+ * per channel. After the commit, open browser pages receive a signal.
  */
 export function createNotify(platform: Platform): BoundJob {
   const { db, signals } = platform
@@ -58,8 +61,8 @@ export function createNotify(platform: Platform): BoundJob {
 type CauseType = z.infer<typeof NOTIFY.input>['cause']
 
 /**
- * Reads the cause by its type. Each function returns null if the cause no longer exists or no longer concerns
- * anybody.
+ * Functions that read the cause, by its type. Each returns null if the cause no longer exists or concerns nobody any
+ * more.
  */
 const READ: Record<CauseType, (tx: Tx, id: string) => Promise<Found | null>> = {
   async message(tx, id) {
@@ -92,7 +95,8 @@ const READ: Record<CauseType, (tx: Tx, id: string) => Promise<Found | null>> = {
       readerIds: deciderIds,
       allIn: null,
       spaceIds: call.spaceId === null ? [] : [call.spaceId],
-      // A named approver may not be a member of the space. Such an approver learns nothing about the space.
+      // A named approver may not be a member of the space. In that case, the notice contains neither the space's id
+      // nor the message's id.
       idsIn: (spaceId) => ({
         spaceId,
         messageId: spaceId === null ? null : call.messageId,
@@ -160,8 +164,8 @@ async function notifyReaders(
 }
 
 /**
- * Returns the job that sends a human an email about the notices that are due at this time. There is one job per
- * minute.
+ * Returns a job that sends a human an email about the notices that are due at this time. All notices that become due
+ * in the same minute share one job.
  */
 export function mailJob(humanId: string, at: Date) {
   return { key: `${humanId}:${Math.floor(at.getTime() / 60_000)}`, input: { humanId }, at }

@@ -3,7 +3,7 @@ import type { Tx } from '../platform/db.ts'
 import { type NoticeCause, type NoticeIds, type NotifyLevel, noticeKindOf } from '../rules/notices.ts'
 import { readUndecided } from '../stores/decision-store.ts'
 
-/** The state, for one human, of the object that a notice is about. */
+/** The facts about the object of a notice that determine whether the notice is open for one human. */
 interface Facts {
   id: string
   cause: NoticeCause
@@ -11,9 +11,9 @@ interface Facts {
 }
 
 /**
- * Returns those notices of a human that are still open: the message is unread, the call waits for the human's
- * decision, or the failed run was not retried; and the human may still see the object and still wants to be notified
- * of it.
+ * Returns the notices of a human that are still open. A notice is open while the message is unread, the call waits
+ * for the human's decision, or the failed run has not been retried. The human must also still be allowed to see the
+ * object, and want to be notified of it.
  */
 export async function openAmong<Notice extends NoticeIds>(
   tx: Tx,
@@ -45,7 +45,7 @@ export function subjectOf({ kind, messageId, toolCallId, runId }: NoticeIds): st
   return (kind === 'DECISION_WAITING' ? toolCallId : kind === 'RUN_FAILED' ? runId : messageId) ?? ''
 }
 
-/** Reads those messages that the human may read and has not read. */
+/** Reads the messages that the human may read and has not read yet. */
 async function readMessages(tx: Tx, humanId: string, ids: readonly string[]): Promise<Facts[]> {
   if (ids.length === 0) return []
   const rows = await tx.$queryRaw<{ id: string; senderId: string; mentionedIds: string[]; level: NotifyLevel }[]>`
@@ -67,9 +67,9 @@ async function readDecisions(tx: Tx, humanId: string, ids: readonly string[]): P
   }))
 }
 
-/** Condition: the run `r` has failed and was not retried. */
+/** SQL condition: the run `r` has failed and was not retried. */
 export const HAS_FAILED_SQL = Prisma.sql`r.status = 'FAILED' AND NOT EXISTS (SELECT 1 FROM "Run" again WHERE again."retryOfId" = r.id)`
-/** SQL for the spaces whose members may see the run `r`, with the space that triggered it first. */
+/** SQL for the spaces whose members may see the run `r`. The space that triggered the run comes first. */
 export const SPACES_OF_RUN_SQL = Prisma.sql`(
   array_remove(ARRAY[r."triggerSpaceId"], NULL) || ARRAY(SELECT w."spaceId" FROM "RunSpace" w WHERE w."runId" = r.id ORDER BY 1))`
 

@@ -5,7 +5,7 @@ import type { Platform } from '../platform/platform.ts'
 import { unpublished } from '../stores/change-store.ts'
 import { CHANGED_OUTCOMES_SQL, type OutcomeChange, setOutcomes } from '../stores/outcome-store.ts'
 
-/** Collects the outcome changes of one transaction. */
+/** Collects the changes to outcomes that one transaction makes. */
 export interface OutcomeChanges {
   /** Overwrites outcomes. */
   set(...changes: OutcomeChange[]): Promise<void>
@@ -15,8 +15,9 @@ export interface OutcomeChanges {
 
 interface OutcomeOptions {
   /**
-   * Whether a job publishes the changes if this process dies first (change-store.ts). It costs a row for each message, so
-   * it is false for changes that ordinary runs make: subscribers then read the outcome with the message's next change.
+   * Whether a job publishes the changes if this process dies first (change-store.ts). The job costs a row for each
+   * message, so it is not used for the changes that ordinary runs make. If such a change is not published,
+   * subscribers read the outcome with the message's next change.
    */
   withJob: boolean
 }

@@ -1,10 +1,11 @@
 // Optimization: the optimistic write (`postExpecting`, `Expected`, `isAsCached`, and the cache in rooms.ts). It
-// decides the effects of a message from the cached state of its space, and writes message and effects in one
-// statement that checks the space's version, instead of a transaction that locks the space. To remove it, let `post`
-// always use its transaction, and delete these parts, the branches for `expected` in send-message.ts and
-// posting/run-messages.ts, and `Space.version`. Gain: a `sendMessage` that wakes one agent takes 1 statement instead
-// of 6, and a run of two steps with one message 8 instead of 19 (docs/round-trips.md, counted by
-// test/support/round-trips.ts). The limits of `bench/round-trips` on both depend on it.
+// decides the effects of a message from the cached state of its space. It then writes the message and its effects in
+// one statement that checks the space's version, instead of in a transaction that locks the space.
+// To remove the optimization, let `post` always use its transaction, and delete these parts, the branches for
+// `expected` in send-message.ts and posting/run-messages.ts, and `Space.version`.
+// Gain: a `sendMessage` that wakes one agent takes 1 statement instead of 6, and a run of two steps with one message
+// 8 instead of 19 (docs/round-trips.md, counted by test/support/round-trips.ts). The limits in `bench/round-trips`
+// for these two cases depend on the optimization.
 import { spaceTopic } from '../broker/topics.ts'
 import type { Provenance } from '../confidentiality/marks.ts'
 import { type EntityKind, Prisma, type Run } from '../generated/prisma/client.ts'
@@ -40,7 +41,7 @@ import { answerWaits, isNoReply } from './reply-waits.ts'
 import { createRooms, type FullRoom, readRoom } from './rooms.ts'
 import { type MessageTrigger, provenanceOfMessage, publishWoken, type Woken, wakeSql, wokenOf } from './wake.ts'
 
-/** The fields of a message that routing needs. An unfinished message may not have a row yet. */
+/** The fields of a message that routing needs. A message that is not finished may not have a row yet. */
 export type RoutedMessage = Pick<
   Message,
   | 'id'
@@ -57,21 +58,21 @@ export type RoutedMessage = Pick<
 >
 
 /**
- * The effects of a message, decided from the cached state of its space, to be written in one statement with the
+ * The effects of a message, decided from the cached state of its space. One statement writes them together with the
  * message.
  */
 export interface Expected {
   /**
-   * The version that the space must have for the write. `isAsCached` checks the state that the version does not
-   * cover.
+   * The version that the space must have when the statement runs. `isAsCached` checks the state that the version does
+   * not cover.
    */
   version: number
   isAsCached: Prisma.Sql
-  /** The agent whose turn the message takes. */
+  /** The agent to which the message gives the turn; null if there is none. */
   turn: AgentMember | null
   /**
-   * Parts of the statement that read from `message`. The last part, `routed`, returns the message's row and, as
-   * `came`, its effects.
+   * CTEs for the statement that writes the message. They read from the CTE `message`. The last one, `routed`, returns
+   * the message's row and, in the column `came`, its effects.
    */
   effects: Changes
 }
@@ -81,18 +82,18 @@ export interface Written {
   message: Message
   /** The column `came` of an optimistic write: the effects of the message. */
   came?: unknown
-  /** The version of the space after an optimistic write that took a turn. */
+  /** The version of the space after an optimistic write that gave an agent the turn. */
   version?: number
 }
 
-/** How the sender of a message writes the message. */
+/** Writes a message in the way that its sender requires. */
 export interface MessageWriter {
   /**
-   * Writes the message in one statement: with its effects if the space is as expected; in a transaction, without
-   * them. Returns null if the conditions did not hold.
+   * Writes the message in one statement. With `expected`, also writes its effects, if the space is as expected. With
+   * `tx`, writes no effects. Returns null if the conditions for the write do not hold.
    */
   write(how: { expected: Expected } | { tx: Tx }): Promise<Written | null>
-  /** Returns the error for a message that cannot be written in a transaction either. */
+  /** Returns the error to throw if the write in the transaction fails too. */
   refused(): Error
   /** Whether a transaction is required, because the effects depend on rows that the writer locks. */
   needsLock?: boolean
@@ -113,14 +114,14 @@ export interface Routed {
 export interface Post {
   /**
    * Writes a message. First tries one statement, with effects decided from the cached state of the space. If that
-   * state has changed or is not sufficient, uses a transaction that writes the message first and decides while
-   * holding its locks.
+   * state has changed or is not sufficient, uses a transaction that writes the message and then decides the effects
+   * under its locks.
    * @throws BadInputError if a mention is refused; the error of `refused()`
    */
   post(message: RoutedMessage, writer: MessageWriter): Promise<{ message: Message; routed: Routed | null }>
   /**
-   * Finishes, in a transaction, a message whose call has been answered, and routes the message unless it was routed
-   * before. If the call will not be answered, the message becomes INTERRUPTED and is not routed.
+   * Finishes a message whose call has been answered, in a transaction. Also routes the message, unless it was already
+   * routed. With the status INTERRUPTED, for a call that will not be answered, does not route the message.
    */
   finishAnswered(tx: Tx, messageId: string, status?: FinalMessageStatus): Promise<{ afterCommit(): Promise<void> }>
 }
@@ -128,9 +129,9 @@ export interface Post {
 /** The facts from which routing decides. */
 interface Facts {
   message: RoutedMessage
-  /** The full text of the message, in the form in which agents read it. */
+  /** The full text of the message, as agents read it. */
   content: string
-  /** The sender, who may have left the space in the meantime. */
+  /** The sender. The sender may already have left the space. */
   sender: { name: string; kind: EntityKind }
   room: FullRoom
 }
@@ -163,10 +164,10 @@ export function createPost(platform: Platform): Post {
     const routable = routableOf(message, sender)
     if (faultOfMentions(routable, room) !== null) return null
     const decision = decideWakes(routable, room)
-    // Loop limits require that messages of agents are counted one at a time, in a transaction.
+    // Because of the loop limits, wake-ups by agents are counted one at a time, in a transaction.
     if (message.depth > 0 && decision.wakes.length > 0) return null
     const { turn } = decision
-    // The turns of threads are not cached.
+    // Turns in threads are not cached.
     if (message.threadRootId !== null && turn !== null) return null
     const expected = { version: room.version, isAsCached: isAsCached(facts), turn, effects: effectsOf(facts, decision) }
     const written = await writer.write({ expected })
@@ -179,7 +180,7 @@ export function createPost(platform: Platform): Post {
     return { message: written.message, routed: routedOf(facts, written.came as Woken) }
   }
 
-  /** Routes a message in the transaction that has finished it. */
+  /** Routes a message in the transaction that finished it. */
   async function route(tx: Tx, message: Message): Promise<Routed> {
     const { answered, ...facts } = await readFacts(tx, message)
     const decision = decideWakes(routableOf(message, facts.sender), facts.room, answered)
@@ -234,7 +235,7 @@ export async function startedBy({ prisma }: Platform['db'], messageId: string): 
 }
 
 /**
- * Settles the waits that the message answers, and reads the facts for routing.
+ * Settles the waits for a reply that the message answers, and reads the facts for routing.
  * @throws BadInputError
  */
 async function readFacts(tx: Tx, message: Message): Promise<Facts & { answered: Answered }> {
@@ -250,8 +251,9 @@ async function readFacts(tx: Tx, message: Message): Promise<Facts & { answered: 
 }
 
 /**
- * Returns a condition for the state that the version of a space does not cover: no open waits, unchanged names, the
- * same paused agents, no exhausted budget. A space without agents needs no such check if a human posts.
+ * Returns an SQL condition for the state that the version of a space does not cover: the message answers no wait, the
+ * names are unchanged, the same agents are paused, and no budget is exhausted. A space without agents needs no such
+ * check if a human posts.
  */
 function isAsCached({ message, sender, room }: Facts): Prisma.Sql {
   const { agents } = room
@@ -310,16 +312,16 @@ function triggerOf({ message, content, sender, room }: Facts): MessageTrigger {
 }
 
 /**
- * SQL for the sequence number of the space's last message. It is greater than the message's own number if other
- * messages were posted while this one was streaming.
+ * SQL for the sequence number of the space's last message. This number is greater than the message's own number if
+ * other messages were posted while the message was streaming.
  */
 const LAST_SEQ = Prisma.sql`greatest(message.seq, (SELECT "lastSeq" FROM "Space" WHERE id = message."spaceId"))`
 
-/** Returns the runs, inbox events and outcomes of a message, as parts of a WITH clause that read from `message`. */
+/** Returns the CTEs that write the runs, inbox events and outcomes of a message. They read from the CTE `message`. */
 function effectsOf(facts: Facts, { wakes, verdicts }: Decision): Changes {
   const { message, room } = facts
   const [first] = wakes
-  // Under MENTION_CHAIN routing, the agent that a human's message wakes begins a chain.
+  // Under MENTION_CHAIN routing, a human's message starts a chain with the agent that it wakes.
   const chainId = room.routing === 'MENTION_CHAIN' && first !== undefined ? newId('chn') : null
   const { runs, arrived, woken } = wakeSql(
     wakes,

@@ -9,7 +9,7 @@ import { NO_SUCH_MESSAGE } from './message-access.ts'
 import { readAnswerable } from './reply-waits.ts'
 import { readRoom } from './rooms.ts'
 
-/** Determines which agents a message would wake, for the message input field. */
+/** Predicts which agents a message would wake, so that the message input field can show them. */
 export interface WakePreview {
   /**
    * Returns the ids of the agents that a message of the viewer would wake now, in the order in which they joined.
@@ -40,7 +40,7 @@ export function createWakePreview(
         readAnswerable(db.prisma, { spaceId, senderId, threadRootId }),
       ])
       if (room === null) throw new NotFoundError(NO_SUCH_SPACE)
-      // A mentioned agent that waits for a reply receives the message as the reply and is also woken.
+      // If a mentioned agent waits for a reply, the message answers the wait and also wakes the agent.
       for (const id of mentionedIds) answered.delete(id)
       const { wakes } = decideWakes({ senderId, senderKind: 'HUMAN', mentions: mentionedIds }, room, answered)
       return wakes.map(({ id }) => id)

@@ -21,9 +21,9 @@ interface PublishingParts {
 }
 
 /**
- * Publishes changes whose process died after the commit. Publishes the current state, which may be newer than the change, so that
- * subscribers never return to an older one. An event that the process did publish has no effect, or makes subscribers
- * read the same state again.
+ * Publishes changes whose process died after the commit. Publishes the current state instead of the state after the
+ * change, so that subscribers never go back to an older state. An event that was already published has no effect, or
+ * makes subscribers read the same state again.
  */
 export function createChangePublishing(
   platform: Platform,
@@ -36,8 +36,8 @@ export function createChangePublishing(
 
   async function publishMember(spaceId: string, entityId: string, change: string): Promise<void> {
     await db.transaction(async (tx) => {
-      // Publishes under the lock, so that a later change of the membership commits, and is published, afterwards. The event
-      // is deferred if Redis does not respond, so the lock is short.
+      // Publishes under the lock, so that a later change of the membership is committed and published afterwards. The
+      // lock is short even if Redis does not respond, because the event is then buffered.
       await lockSpaceRow(tx, spaceId)
       const isMember = (await tx.membership.count({ where: { spaceId, entityId } })) > 0
       if (isMember) await publisher.joined(spaceId, entityId, change)
@@ -47,12 +47,13 @@ export function createChangePublishing(
 
   async function publishSpace(spaceId: string, change: string): Promise<void> {
     const isThere = (await db.prisma.space.count({ where: { id: spaceId, deletedAt: null } })) > 0
-    // The members of a deleted space are not known any more: their subscriptions check their memberships at intervals.
+    // The former members of a deleted space are no longer known. Their subscriptions check the memberships at
+    // intervals.
     if (isThere) await publisher.changed(spaceId, change)
     else await publisher.deleted(spaceId, [])
   }
 
-  /** @param isOfCall the message shows a call, whose result may have finished the message */
+  /** @param isOfCall whether the message shows a call. The result of the call may have finished the message. */
   async function publishMessage(messageId: string, isOfCall: boolean): Promise<void> {
     const row = await db.prisma.message.findUnique({ where: { id: messageId } })
     if (row === null) return

@@ -13,7 +13,7 @@ import { type ChangingRun, lockReached, lockVisible, type ReachedMessage } from 
 export interface ReactInput {
   messageId: string
   emoji: string
-  /** False to remove the reaction. */
+  /** True to add the reaction (the default), false to remove it. */
   on?: boolean | null
 }
 
@@ -27,7 +27,7 @@ export interface Reacting {
    */
   react(viewer: Viewer, input: ReactInput): Promise<Message>
   /**
-   * Adds a reaction of a run's agent, in the transaction of the call.
+   * Adds a reaction of a run's agent, in the transaction of a tool call.
    * @throws the same errors as `react`
    */
   reactAs(
@@ -73,7 +73,7 @@ function checkEmoji(emoji: string): void {
   if (!isEmoji(emoji)) throw new BadInputError(NOT_AN_EMOJI, 'input.emoji')
 }
 
-/** Changes a reaction to a locked message. `change`: see `setReaction`. */
+/** Changes a reaction to a locked message. The result's `change` is explained at `setReaction`. */
 async function changeReaction(
   tx: Tx,
   message: Message,

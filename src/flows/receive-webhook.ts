@@ -11,7 +11,7 @@ import type { Platform } from '../platform/platform.ts'
 import { saveWebhookUse } from '../stores/webhook-store.ts'
 import type { Triggers } from './trigger-agent.ts'
 
-/** The result of a delivery that has woken the agent, now or when it was first received. */
+/** The result of a delivery that has woken the agent, either now or when it was first received. */
 export interface Delivery {
   /** The run; null if a persistent agent received an inbox event instead. */
   runId: string | null
@@ -22,12 +22,12 @@ export interface Delivery {
 /** Receives webhook deliveries. */
 export interface WebhookDeliveries {
   /**
-   * Receives a delivery, whose header names are in lower case. Repeated delivery ids have no effect. The body is
-   * JSON or text. Calls `body` with the size limit after checking the headers. Resolves when the trigger has been
-   * written.
+   * Receives a delivery. The header names are in lower case; the body is JSON or text. A delivery id that was used
+   * before has no effect. Calls `body` with the size limit after checking the headers. Resolves when the trigger has
+   * been written.
    * @throws NotFoundError for an unknown webhook; UnauthenticatedError for an invalid signature or an old timestamp;
-   * BadInputError for a payload that is not UTF-8, is too large, or contains numbers that JavaScript cannot
-   * represent exactly
+   * BadInputError for a payload that is not UTF-8, is too large, or contains numbers that JavaScript cannot represent
+   * exactly
    */
   receive(
     webhookId: string,
@@ -41,7 +41,7 @@ const LONGEST_DELIVERY_ID = 256
 const MOST_SIGNATURES = 20
 /** The maximum size of a body for an unknown webhook. */
 const MOST_BYTES_FOR_NOBODY = 64 * 1024
-/** `lastUsedAt` has a resolution of one minute, to limit writes. */
+/** The resolution of `lastUsedAt`, which limits the number of writes. */
 const USE_NOTED_MS = 60_000
 
 type Row = Prisma.WebhookGetPayload<object>
@@ -55,7 +55,7 @@ export function createWebhookDeliveries(
     await saveWebhookUse(db.prisma, id, new Date(clock.now()))
   }
 
-  /** Returns the secrets that are valid now, newest first. */
+  /** Returns the secrets that are currently valid, newest first. */
   function secretsOf({ id, secretSealed, oldSecretSealed, oldSecretUntil }: Row): string[] {
     const oldHolds = oldSecretSealed !== null && Number(oldSecretUntil) > clock.now()
     return [secretSealed, ...(oldHolds ? [oldSecretSealed] : [])].map((sealed) => secretBox.open(sealed, id))
@@ -108,8 +108,8 @@ function readHeaders(headers: Record<string, string>, now: number): SignedHeader
 }
 
 /**
- * Whether one of the signatures is valid. The library is only used for signing: timestamps are checked here because
- * the clock is injected, and signatures are computed over the raw bytes, which are UTF-8.
+ * Whether one of the signatures is valid. Uses the library only for signing. Timestamps are checked in this file
+ * because the clock is injected, and signatures are compared over the raw bytes, which are UTF-8.
  */
 function isSignedBy(secret: string, { deliveryId, sentAt, signatures }: SignedHeaders, rawBody: Buffer): boolean {
   const expected = Buffer.from(new StandardWebhook(secret).sign(deliveryId, sentAt, rawBody.toString()))
@@ -120,7 +120,7 @@ function isSignedBy(secret: string, { deliveryId, sentAt, signatures }: SignedHe
 }
 
 /**
- * Parses the body as JSON; returns its text if it is not JSON.
+ * Parses the body as JSON. Returns the text itself if it is not JSON.
  * @throws BadInputError
  */
 function readBody(text: string): Json {

@@ -20,31 +20,32 @@ import { cancelStreamingCallsSql, isJournaled, WAITS_OUTSIDE_RUN_SQL } from '../
 import { changeMessageSql, finishOpen, type MessageRow } from '../stores/message-store.ts'
 import { ENDED_RUNS_SQL, OPEN_MESSAGES_SQL } from '../stores/status-sql.ts'
 
-/** How long the events of a run are kept after its end. */
+/** The time for which the events of a run are kept after its end. */
 const KEPT_AFTER_END_SECONDS = 3600
 
-/** Cleans up the messages and the log of a run that has ended or was taken over. */
+/** Cleans up the messages and the event log of a run that has ended or was taken over from a dead worker. */
 export interface MessageRecovery {
   /**
-   * Seals the run's topic, so that its worker can no longer publish; stores the streamed text of its unfinished
-   * messages as INTERRUPTED; publishes the end of each message; and appends the run's only end event.
+   * Seals the run's topic, so that its worker can no longer publish. Stores the streamed text of its unfinished
+   * messages as INTERRUPTED, publishes the end of each message, and appends the run's only end event.
    */
   settle(run: ClaimedRun, end: RunLogEvent): Promise<void>
   /**
    * Cleans up after a takeover. If the dead worker was streaming a message from a generation that is not in the
-   * journal, the message becomes INTERRUPTED and the call that it shows CANCELED, unless the run relays the answer
-   * of another server and continues the message. If a journaled call has begun a message, that call will finish the
-   * message. Announces messages that were committed but not announced. Stops if another worker takes over the run.
+   * journal, the message becomes INTERRUPTED, and the call that the message shows becomes CANCELED. This does not
+   * happen if the run relays the answer of another server, because the run then continues the message. A message that
+   * a journaled call has begun stays open, because the call will finish it. Announces messages that were committed
+   * but not announced. Stops if another worker takes over the run.
    */
   takeOver(run: ClaimedRun): Promise<void>
   /**
-   * Settles ended runs whose messages are still open because their process died before it settled them. A run that
-   * fails is logged, and the next sweep tries again.
+   * Settles ended runs whose process died before it closed their messages. If a run cannot be settled, logs the
+   * error; the next sweep tries again.
    */
   sweep(): Promise<void>
 }
 
-/** Returns the event for a run's end. */
+/** Returns the event that announces the end of a run. */
 export function endEventOf(run: ClaimedRun): RunLogEvent {
   if (run.status === 'COMPLETED') return { type: 'RunCompleted' }
   // Only admins can see the error itself, which is a field of the run.
@@ -55,12 +56,12 @@ function unlessLost(error: unknown): void {
   if (!(error instanceof RunLostError)) throw error
 }
 
-/** Returns the parts of an unfinished message, with the streamed text of the current part. */
+/** Returns the parts of an unfinished message, including the text that has been streamed so far. */
 export async function readPartsSoFar(
   log: Platform['log'],
   { id, spaceId, parts, composite }: Pick<Message, 'id' | 'spaceId' | 'parts' | 'composite'>,
 ): Promise<MessagePart[]> {
-  // If the event log is unavailable, uses the text that was stored last.
+  // If the event log is unavailable, the text that was last stored in the row is used.
   const drafts = await log.drafts(spaceTopic(spaceId), [id]).then(
     (found) => found.get(id),
     () => undefined,
@@ -84,7 +85,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
   /** Returns the key of the job that publishes the end of the run if this process dies first. */
   async function interrupt(row: MessageRow, run: ClaimedRun): Promise<string | null> {
     const parts = await partsSoFar(row)
-    // A message of texts that was only waiting for a reply is complete.
+    // A message that contains only texts and was just waiting for a reply is complete.
     const isWhole = row.status === 'REQUIRES_ACTION' && parts.every(({ type }) => type === 'text')
     // The labels are merged, because the run may have read more after the row was written.
     const marks = marksTogether([row, run])
@@ -92,8 +93,8 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
   }
 
   /**
-   * Interrupts a message of a run that continues under this claim. Throws if a later claim is already writing.
-   * @throws RunLostError
+   * Interrupts a message of a run that continues under this claim.
+   * @throws RunLostError if a later claim has taken over the run
    */
   async function interruptHeld(row: MessageRow, run: ClaimedRun, hold: Hold): Promise<void> {
     const parts = await partsSoFar(row)
@@ -113,7 +114,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     }
   }
 
-  /** Publishes that messages exist and that they wait, whether or not this was published before. */
+  /** Publishes that messages exist and which of them wait for an answer, even if this was published before. */
   async function announceOpen(rows: MessageRow[]): Promise<void> {
     for (const row of rows) {
       await announcer.announce(row)
@@ -138,7 +139,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     await log.append(spaceTopic(row.spaceId), changed, { once: `canceled:${id}` })
   }
 
-  /** Returns the messages that none of the unsettled calls will continue. */
+  /** Returns the unfinished messages that no unsettled call will continue. */
   async function orphansOf(rows: MessageRow[], calls: { id: string; settledAt: Date | null }[]): Promise<MessageRow[]> {
     const openCalls = new Set(calls.filter(({ settledAt }) => settledAt === null).map(({ id }) => id))
     const parts = await Promise.all(
@@ -148,7 +149,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
   }
 
   /**
-   * Whether the run relays the answer from another server. Such a run reads the answer again and continues the
+   * Whether the run relays an answer from another server. Such a run reads the answer again and continues the
    * message.
    */
   async function isRelayed(runId: string): Promise<boolean> {
@@ -160,7 +161,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
     return last !== null && isForeignModel(last.model)
   }
 
-  /** Returns the ids of unfinished messages with a call that can still get a result although its run has ended. */
+  /** Returns the ids of unfinished messages with a call that can still get a result, although the run has ended. */
   async function waitedFor(rows: MessageRow[]): Promise<Set<string | null>> {
     const open = rows.filter(({ status }) => !isFinalMessage(status)).map(({ id }) => id)
     const calls = await db.prisma.toolCall.findMany({
@@ -186,8 +187,8 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
 
   async function settle(run: ClaimedRun, end: RunLogEvent): Promise<void> {
     const topic = runTopic(run.id)
-    // The topic is sealed first: a suspended worker may still publish events of the run, and none may follow the end
-    // event.
+    // Seals the topic first, because a suspended worker may still publish events of the run, and no event may follow
+    // the end event.
     const changes = run.status === 'COMPLETED' ? [] : await tidyUp(run)
     await Promise.all([
       ...(run.status === 'COMPLETED' ? [log.seal(topic, [topic])] : []),
@@ -227,7 +228,7 @@ export function createMessageRecovery(platform: Platform, announcer: Announcer):
   }
 }
 
-/** The next ended runs with messages that are still open. */
+/** Returns the next ended runs whose messages are still open. */
 function unsettledRuns(tx: Tx, after: string, most: number): Promise<Run[]> {
   return tx.$queryRaw<Run[]>`
     SELECT * FROM "Run" WHERE id IN (

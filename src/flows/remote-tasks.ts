@@ -4,8 +4,9 @@ import type { Platform } from '../platform/platform.ts'
 import { remoteCallsOf } from '../stores/call-store.ts'
 
 /**
- * Enqueues the cancellation of the tasks that a run has started on other servers, because their answers are no
- * longer needed. Returns whether there are any; if so, publish DUE_JOBS_CHANNEL after the commit.
+ * Enqueues jobs that cancel the tasks that a run has started on other servers, because the answers are no longer
+ * needed. Returns whether there are such tasks. In that case, the caller must publish DUE_JOBS_CHANNEL after the
+ * commit.
  */
 export async function enqueueCancellations(tx: Tx, jobs: Platform['jobs'], runId: string): Promise<boolean> {
   const tasks = await remoteCallsOf(tx, runId)

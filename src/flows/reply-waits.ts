@@ -5,22 +5,25 @@ import { type Message, mentionsOf } from '../rules/message.ts'
 import { isMet, type Reply, type WaitCondition } from '../spaces/reply-search.ts'
 import { storeReplies } from '../stores/call-store.ts'
 
-/** The fields of a waiting call's state that other modules use. */
+/** The state of a call that waits for a reply. Contains only the fields that other modules use. */
 export interface WaitState {
-  /** The wait. A reply is a message after this one in the space, or a later part of a message that was unfinished. */
+  /**
+   * Describes the wait. A reply is a later message in the space, or a later part of a message that was unfinished
+   * when the wait began.
+   */
   wait: {
     messageId: string
     /**
-     * The thread of the question, in which the reply is expected; absent or null if the question is outside of
+     * The thread of the question, in which the reply must be posted. Absent or null if the question is outside of
      * threads.
      */
     threadRootId?: string | null
     afterSeq: number
     underWay: Record<string, number>
-    /** Whether humans may answer. */
+    /** Whether a human's message can be the reply. */
     asksPeople: boolean
   }
-  /** The reply; absent until there is one. */
+  /** The reply; absent until it arrives. */
   reply?: Reply
 }
 
@@ -32,7 +35,7 @@ interface OpenWait {
   conditions: WaitCondition[]
 }
 
-/** A finished message, with its full text in the form in which agents read it. */
+/** A finished message, with its full text as agents read it. */
 export interface WholeMessage {
   message: Message
   sender: { name: string; kind: EntityKind }
@@ -41,8 +44,8 @@ export interface WholeMessage {
 
 /**
  * Settles the waits that a message answers, in the transaction that posts the message. Returns the waiting runs by
- * agent, for agents that the message does not wake because it has answered them. A mentioned agent is both answered
- * and woken.
+ * agent. The message does not wake these agents, because their runs receive it as the reply. Omits mentioned agents,
+ * which are woken as well.
  */
 export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<string, string>> {
   const { message } = whole
@@ -51,7 +54,7 @@ export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<stri
     return reply === null ? [] : [{ id: wait.id, reply, agentId: wait.agentId, runId: wait.runId }]
   })
   if (met.length > 0) await storeReplies(tx, met)
-  // An earlier part of the message may already have answered the wait.
+  // An earlier part of this message may already have answered the wait.
   const before = message.runId === null ? [] : await answeredBefore(tx, message.id)
   const answered = new Map([...before, ...met].map(({ agentId, runId }) => [agentId, runId ?? '']))
   for (const id of mentionsOf(message)) answered.delete(id)
@@ -61,8 +64,8 @@ export async function answerWaits(tx: Tx, whole: WholeMessage): Promise<Map<stri
 type InSpace = Pick<Message, 'id' | 'spaceId' | 'senderId' | 'runId' | 'threadRootId'>
 
 /**
- * Condition on a call: it waits for a reply in the message's space and thread (`isWhereAsked`), its agent is not the
- * sender, and its agent is still a member.
+ * SQL condition on a call: the call waits for a reply in the message's space and thread (`isWhereAsked`), its agent
+ * did not send the message, and its agent is still a member.
  */
 const mayBeAnswered = ({ spaceId, senderId, threadRootId }: InSpace) => Prisma.sql`
   "spaceId" = ${spaceId} AND status = 'RUNNING' AND state->'wait' IS NOT NULL AND state->'reply' IS NULL
@@ -77,14 +80,14 @@ function openWaits(tx: Tx, message: InSpace): Promise<OpenWait[]> {
     WHERE ${mayBeAnswered(message)} ORDER BY id FOR NO KEY UPDATE`
 }
 
-/** Condition: the message answers no wait, and no earlier part of it has answered one. */
+/** SQL condition: the message answers no wait, and no earlier part of it has answered one. */
 export function isNoReply(message: InSpace): Prisma.Sql {
   const before = Prisma.sql`NOT EXISTS (SELECT 1 FROM "Outcome" WHERE "messageId" = ${message.id} AND kind = 'ANSWERED')`
   const none = Prisma.sql`NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE ${mayBeAnswered(message)})`
   return message.runId === null ? none : Prisma.sql`${none} AND ${before}`
 }
 
-/** Returns, by agent, the waiting runs that a new message of a human would answer, without locking anything. */
+/** Returns the waiting runs that a new message of a human would answer, by agent. Locks nothing. */
 export async function readAnswerable(
   tx: Tx,
   { spaceId, senderId, threadRootId }: Pick<Message, 'spaceId' | 'senderId' | 'threadRootId'>,

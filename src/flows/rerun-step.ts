@@ -33,11 +33,11 @@ import { insertSpace } from '../stores/space-store.ts'
 import { copySpace } from './fork-space.ts'
 import { publishWoken, startRun } from './wake.ts'
 
-/** Starts runs that repeat a part of an earlier run. */
+/** Starts runs that repeat an earlier run from one of its steps. */
 export interface Rerunning {
   /**
-   * Starts a run in a copy of the space that continues an ended run from just before one of its steps, with other
-   * instructions or another model. The original stays unchanged. For admins.
+   * Starts a run in a copy of the space. The new run continues an ended run from just before one of its steps, with
+   * other instructions or another model. The original stays unchanged. Only admins may do this.
    * @throws NotFoundError, ForbiddenError; BadInputError if the run does not have the step; ConflictError if the run
    * is active or is a think cycle, or if its journal or its agent was deleted
    */
@@ -58,7 +58,7 @@ interface RerunningParts {
   models: Pick<Models, 'check' | 'lookFor'>
 }
 
-/** A run to repeat from one of its steps, and the changes for the repetition. */
+/** The run to repeat, the step from which to repeat it, and the changes. */
 interface Repeat {
   run: Run
   step: number
@@ -129,8 +129,8 @@ async function repeat(tx: Tx, platform: Platform, viewer: Viewer, { run, step, .
 }
 
 /**
- * Returns the parts that calls had added to an unfinished composite message: each call sends a text or a file, or is
- * shown itself.
+ * Returns the parts that these calls had added to an unfinished message, to which several calls contribute. Each call
+ * either sends a text or a file, or appears in the message itself.
  */
 function partsBefore({ originalId, parts }: AdoptedMessage, calls: readonly ToolCall[], intoId: string): MessagePart[] {
   const shown = new Set(calls.map(({ id }) => copiedId(id, intoId)))
@@ -181,8 +181,8 @@ async function scratchSpace(tx: Tx, platform: Platform, viewer: Viewer, { run, c
 }
 
 /**
- * Creates the new run in the copy, with the trigger of the original. Its requester is the viewer. Its root is new
- * and shares the budget of the original's root.
+ * Creates the new run in the copied space, with the trigger of the original. Its requester is the viewer. It has a
+ * new root, which shares the budget of the original's root.
  */
 async function newRunOf(tx: Tx, fork: Fork, viewer: Viewer, run: Run) {
   const { triggerType, triggerName, triggerSummary, triggerSpaceId, triggerMessageId, triggerSenderId } = run
@@ -217,7 +217,10 @@ async function newRunOf(tx: Tx, fork: Fork, viewer: Viewer, run: Run) {
 const AN_ID = /\b(?:msg|fil)_[0-9a-f]{32}\b/g
 const COPIED_ID = /\b(?:spc|agt|run|tcl|stp|msg|fil)_[0-9a-f]{32}\b/g
 
-/** Returns the rows of a journal for the new run. Replaces ids in prompts, calls and results by those of the copies. */
+/**
+ * Returns the rows of a journal for the new run. Replaces the ids in prompts, calls and results with those of the
+ * copies.
+ */
 async function copyOfJournal(
   tx: Tx,
   fork: Fork,

@@ -19,28 +19,29 @@ import { addPart, clearParts, deleteUpload, finishUpload, insertUpload, lockUplo
 import type { Uploads } from './upload-file.ts'
 
 /**
- * Manages uploads that clients can resume after an interruption, on any process. Only the human who began an upload
+ * Manages uploads that clients can resume on any process after an interruption. Only the human who began an upload
  * can see it.
  */
 export interface ResumableUploads {
   newId(): string
-  /** The time after which an upload expires, from its start. */
+  /** The time from the start of an upload until it expires. */
   lifetimeMs: number
   /**
    * Begins an upload. The resulting file will have the id of the upload.
    * @throws BadInputError, ForbiddenError, LimitExceededError, StorageUnavailableError
    */
   begin(viewer: Viewer, input: { id: string; name: string; size: number }): Promise<FileUpload>
-  /** @throws NotFoundError, including for an expired upload */
+  /** @throws NotFoundError if the upload does not exist or has expired */
   get(viewer: Viewer, id: string): Promise<FileUpload>
   /**
-   * Stores the next bytes. If the body is interrupted, stores those that have arrived. Returns the total number of
-   * stored bytes.
-   * @throws NotFoundError; ConflictError unless the offset is the current one; StorageUnavailableError
+   * Stores the next bytes. If the body is interrupted, stores the bytes that have arrived. Returns the total number
+   * of stored bytes.
+   * @throws NotFoundError; ConflictError if the offset is not the number of bytes stored so far;
+   * StorageUnavailableError
    */
   append(viewer: Viewer, id: string, offset: number, body: Readable): Promise<number>
   /**
-   * Creates the file of a complete upload. Creates it only once.
+   * Creates the file of a complete upload, unless the file already exists. Returns the file.
    * @throws the errors of `Uploads.upload`
    */
   finish(viewer: Viewer, id: string): Promise<File>
@@ -82,8 +83,7 @@ export function createResumableUploads(
   const fileOf = (id: string) => db.prisma.file.findUnique({ where: { id } })
 
   /**
-   * Creates the file of a complete upload from its parts. Another request or process may do the same at the same
-   * time.
+   * Creates the file of a complete upload from its parts. Other requests and processes may do the same concurrently.
    */
   async function create(viewer: Viewer, upload: FileUpload): Promise<File> {
     const { id, name, size: bytes } = upload
@@ -128,7 +128,7 @@ export function createResumableUploads(
       keepsBrokenOff: true,
       signal,
     }).catch((error) => {
-      // Nothing came.
+      // The body contained no bytes.
       if (error instanceof BadInputError && !(error instanceof FileTooLargeError)) return null
       throw error
     })
@@ -174,7 +174,7 @@ export function createResumableUploads(
       uploads.inPlace(viewer.id, (signal) => append(viewer, { id, offset, body, signal })),
     async finish(viewer, id) {
       const upload = await get(viewer, id)
-      // The file may exist although this is not recorded, because a process died in between.
+      // If a process died before recording the file's id, the file can already exist.
       const made = await fileOf(id)
       if (upload.fileId !== null) {
         if (made === null) throw new NotFoundError(NO_SUCH_UPLOAD)

@@ -17,9 +17,9 @@ import { publishWoken, type Woken, wakeAgain } from './wake.ts'
 /** Retries failed runs. */
 export interface Retrying {
   /**
-   * Retries a FAILED run as a new run with the same trigger, root and depth. For a failed cycle, returns its events
-   * to the inbox, and returns null as `run`. For human members of the trigger's space, the service that triggered
-   * the run, and admins.
+   * Retries a FAILED run as a new run with the same trigger, root and depth. For a failed think cycle, returns its
+   * events to the inbox instead, and returns null as `run`. Only admins, human members of the trigger's space, and
+   * the service that triggered the run may do this.
    * @throws NotFoundError, ForbiddenError, ConflictError, LimitExceededError
    */
   retryRun(viewer: Viewer, input: { runId: string }): Promise<{ run: Run | null }>
@@ -38,7 +38,7 @@ export function createRetrying(platform: Platform, { visibility, runs }: Retryin
     return triggerSpaceId !== null && visibility.isMember(triggerSpaceId, viewer.id)
   }
 
-  /** @returns the `seq` of the last message that the new run reads */
+  /** @returns the `seq` of the last message that the new run will read */
   async function checkRun(tx: Tx, run: Run): Promise<number | null> {
     if (run.triggerType === 'INBOX') return null
     if (await isRetried(tx, run.id)) throw new ConflictError(RETRIED.RUN)
@@ -101,7 +101,7 @@ async function isRetried(tx: Tx, retryOfId: string): Promise<boolean> {
 }
 
 /**
- * Returns the `seq` of the last message of the space, up to which the new run reads.
+ * Returns the `seq` of the last message in the space. The new run reads the messages up to this number.
  * @throws ConflictError if the agent is no longer a member
  */
 async function lastSeqFor(tx: Tx, { agentId, triggerSpaceId }: Run): Promise<number | null> {

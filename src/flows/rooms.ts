@@ -1,5 +1,6 @@
-// The state of spaces that routing needs: read in a transaction (`readRoom`), or cached (`createRooms`). The cache
-// belongs to the optimization that post.ts describes, including its gain and how to remove it.
+// The state of spaces that routing needs. Routing reads it in a transaction (`readRoom`) or from a cache
+// (`createRooms`). The cache is part of an optimization. post.ts describes the optimization, its gain, and how to
+// remove it.
 import { LRUCache } from 'lru-cache'
 import { type EntityKind, type Message, type Mind, Prisma, type Routing } from '../generated/prisma/client.ts'
 import type { OverBudget } from '../lib/budget.ts'
@@ -13,7 +14,7 @@ import { lastPickedIn } from '../stores/thread-store.ts'
 /** A space with all its members, for routing. */
 export interface FullRoom extends Room {
   spaceName: string
-  /** The version, which triggers on "Space" and "Membership" increment on each change. */
+  /** The version of the space. Triggers on "Space" and "Membership" increment it on each change. */
   version: number
   members: Map<string, { name: string; kind: EntityKind; level: NotifyLevel }>
 }
@@ -21,8 +22,8 @@ export interface FullRoom extends Room {
 /** Caches spaces for routing. */
 export interface Rooms {
   /**
-   * Returns the cached space without budgets; null if the space does not exist. The caller must check its `version`
-   * in the statement that writes the decision.
+   * Returns the cached space without budgets, or null if the space does not exist. A caller that makes a decision
+   * from the result must check `version` in the statement that writes the decision.
    */
   cached(spaceId: string): Promise<FullRoom | null>
   /** Drops a space from the cache. */
@@ -69,8 +70,8 @@ export function createRooms({ db }: Pick<Platform, 'db'>): Rooms {
 }
 
 /**
- * Reads the space in this transaction, with the budgets that apply to runs of the message and, for a message in a
- * thread, the turns of the thread.
+ * Reads the space in this transaction, with the budgets that apply to runs of the message. For a message in a thread,
+ * also reads who last had the turn in the thread.
  */
 export async function readRoom(
   tx: Tx,
@@ -83,7 +84,10 @@ export async function readRoom(
   return { ...room, lastPicked: await lastPickedIn(tx, threadRootId) }
 }
 
-/** SQL that replaces the budget state, which is not cached because it changes with every generation. */
+/**
+ * A placeholder in the SQL for the budget state. The budget state is not cached, because it changes with every
+ * generation.
+ */
 const NO_BUDGET = Prisma.sql`NULL::text`
 
 const membersOf = (spaceId: string, over: Prisma.Sql) => Prisma.sql`
@@ -96,7 +100,7 @@ const membersOf = (spaceId: string, over: Prisma.Sql) => Prisma.sql`
   WHERE s.id = ${spaceId}
   ORDER BY m."joinedAt", e.id`
 
-/** Builds a room from the rows of its members, which are in the order of joining. */
+/** Builds a room from the rows of its members, which are ordered by the time of joining. */
 function roomOf(rows: MemberRow[]): FullRoom | null {
   const [space] = rows
   if (space === undefined) return null

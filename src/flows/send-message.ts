@@ -31,19 +31,19 @@ export interface SendMessageInput {
   idempotencyKey?: string | null
   /** The ids of files that the sender has uploaded, at most 20. With files, the text may be empty. */
   fileIds?: readonly string[] | null
-  /** The id of a message of the space, in whose thread the new message is posted. */
+  /** The id of a message in the space. The new message is posted in the thread of that message. */
   replyToId?: string | null
 }
 
 /** Sends messages for a viewer. */
 export interface Sending {
   /**
-   * Posts a message as the viewer in one of the viewer's spaces. If the idempotency key was used before, returns the
-   * first message and its runs.
+   * Posts a message as the viewer, in a space of which the viewer is a member. If the idempotency key was used
+   * before, returns the first message and its runs.
    * @throws ForbiddenError for an admin token; NotFoundError for a space or mentioned entity that the viewer cannot
-   * see, a message to reply to that is not in the space, and a file of another human; BadInputError for an invalid
-   * text, a mention of an entity that is not a member, a reply to a deleted message, or a file that was already
-   * sent; ConflictError if the key was used with other content
+   * see, a reply to a message that is not in the space, and a file of another human; BadInputError for an invalid
+   * text, a mention of an entity that is not a member, a reply to a deleted message, or a file that was already sent;
+   * ConflictError if the key was used with other content
    */
   send(viewer: Viewer, input: SendMessageInput): Promise<{ message: Message; runs: Run[] }>
 }
@@ -102,7 +102,7 @@ export function createSending(platform: Platform, { visibility, announcer, post 
           needsLock: fileIds.length > 0,
         },
       ).catch(async (error) => {
-        // Apart from files, only mentions can be invalid at this point.
+        // At this point, only files and mentions can still be invalid, and errors about files have a field.
         if (error instanceof BadInputError && error.field === null)
           throw new BadInputError(error.message, fieldOfMentions(input))
         return { message: await repeatOf(error, platform, given), routed: null }
@@ -140,8 +140,8 @@ function mentionsIn({ mentionedAgentId, mentionedIds }: Omit<SendMessageInput, '
 const REPLY_FIELD = 'input.replyToId'
 
 /**
- * Returns the thread of a reply. If the message was deleted since the first request, a repeated request still
- * succeeds, because the key is compared before the thread matters.
+ * Returns the thread of a reply. A repeated request succeeds even if the message was deleted since the first request,
+ * because the key is compared before the thread is needed.
  * @throws NotFoundError, BadInputError
  */
 async function replyIn(
@@ -174,7 +174,7 @@ function fileIdsIn({ fileIds }: Pick<SendMessageInput, 'fileIds'>): readonly str
 }
 
 /**
- * Returns the part for the text; no part if there are files and no text.
+ * Returns the part that contains the text, or no part if there are files and no text.
  * @throws BadInputError
  */
 function textIn({ text, fileIds }: Pick<SendMessageInput, 'text' | 'fileIds'>): MessagePart[] {
@@ -183,7 +183,7 @@ function textIn({ text, fileIds }: Pick<SendMessageInput, 'text' | 'fileIds'>): 
 }
 
 /**
- * Returns the parts for files that the sender has uploaded, whether or not they were sent.
+ * Returns the parts for files that the sender has uploaded, even if these were already sent.
  * @throws NotFoundError for any other id
  */
 async function readOwnFiles({ prisma }: Platform['db'], ownerId: string, ids: readonly string[]): Promise<FilePart[]> {
@@ -196,8 +196,8 @@ async function readOwnFiles({ prisma }: Platform['db'], ownerId: string, ids: re
 }
 
 /**
- * Inserts the message with its number if the sender is a member. In an optimistic write, checking the space's
- * version covers this condition.
+ * Inserts the message with its number if the sender is a member. An optimistic write does not check the membership,
+ * because it checks the space's version.
  */
 async function insertMessage(
   db: Platform['db'],
@@ -217,7 +217,7 @@ async function insertMessage(
   }
   const { version, isAsCached, turn, effects } = how.expected
   const counter = countMessageSql(spaceId, Prisma.sql`version = ${version} AND ${isAsCached}`, turn)
-  // The content is not returned, because it may be long.
+  // The statement does not return the content, because it can be long.
   const answer = Prisma.sql`
     SELECT routed.seq, routed."routedAt", routed."createdAt", routed.came, counter.version AS "spaceVersion" FROM routed CROSS JOIN counter`
   const changes: Changes = { counter, message: insertMessageSql(given), ...effects, answer }
@@ -227,7 +227,7 @@ async function insertMessage(
   return { message: { ...rowOf(given), ...added }, came, version: spaceVersion }
 }
 
-/** The columns that the statement sets, and the effects of routing. */
+/** The columns that the statement assigns itself, and the effects of routing. */
 type Inserted = Pick<MessageRow, 'seq' | 'routedAt' | 'createdAt'> & { came: unknown; spaceVersion: number }
 
 /**
@@ -240,8 +240,8 @@ async function repeatOf(error: unknown, { db }: Platform, input: NewMessage): Pr
   const row = await db.prisma.message.findFirst({ where: { spaceId, senderId, idempotencyKey } })
   if (row === null) throw error
   const message = messageOfRow(row)
-  // The message was deleted or edited since. Its first content can no longer be compared, so the message is not sent
-  // again.
+  // The message has been deleted or edited, so its first content is no longer available for comparison. It is not
+  // sent again.
   if (message.deletedAt !== null || message.editedAt !== null) return message
   const same =
     isDeepStrictEqual(message.parts, input.parts) &&

@@ -29,36 +29,40 @@ import { deliver, publishWoken } from './wake.ts'
 export interface Settled {
   call: ChangedCall
   partIndex: number | null
-  /** The people who were last asked to answer or decide; null if nobody was asked. */
+  /** The people who were last asked for an answer or a decision; null if nobody was asked. */
   audience: Audience | null
   afterCommit: (() => Promise<void>)[]
 }
 
 export interface SettleOptions {
   audience: Audience | null
-  /** Set for a call that may have timed out. Such a call is skipped for now if the row of its run is locked. */
+  /** Whether the call may have timed out. Such a call is skipped for now if the row of its run is locked. */
   isDue?: boolean
 }
 
 /**
- * Settles calls that their run does not execute itself: people or services answer them or decide on them, another
+ * Settles calls that their run does not execute itself. People or services answer them or decide on them, another
  * worker executes them, or they time out.
  */
 export interface SettleCall {
   /**
-   * Submits the result of a call. Only the first result has an effect. The last missing result of a step resumes the
-   * run. A late result is refused, but a persistent agent receives it in its inbox.
+   * Submits the result of a call. Only the first result has an effect. When the last missing result of a step
+   * arrives, the run resumes. A late result is refused, but if the agent is persistent, the result is added to its
+   * inbox.
    *
    * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError; RateLimitedError if too many results of the
    * viewer are waiting for validation
    */
   submitToolResult(viewer: Viewer, input: { toolCallId: string; result: unknown }): Promise<ToolCall>
-  /** Times out a call that waits for its result. Does nothing if the call is answered, not due yet, or locked. */
+  /**
+   * Times out a call that waits for its result. Does nothing if the call was already answered, is not due yet, or is
+   * locked.
+   */
   expireResult(call: Pick<ToolCall, 'id' | 'toolName'>): Promise<void>
   /**
-   * Settles a call in a transaction: locks the run's row, so that a pause or stop comes before or after; changes the
-   * call by `change`, which is a compare-and-set; and applies the effects. Publishes the effects after the commit.
-   * Returns null if there was nothing to change.
+   * Settles a call in a transaction. Locks the run's row, so that no pause or stop happens at the same time. Changes
+   * the call with `change`, which is a compare-and-set, and applies the effects. Publishes the effects after the
+   * commit. Returns null if there was nothing to change.
    */
   settle(
     toolCallId: string,
@@ -66,19 +70,18 @@ export interface SettleCall {
     change: (tx: Tx, run: LockedRun) => Promise<ChangedCall | null>,
   ): Promise<ToolCall | null>
   /**
-   * Applies the effects within the transaction: finishes the call's message if no other call in it waits, adds the
-   * result to the inbox of a persistent agent, and makes the run claimable once none of its calls waits for an
+   * Applies the effects within the transaction. Finishes the call's message if no other call in the message waits.
+   * Adds the result to the inbox of a persistent agent. Makes the run claimable once none of its calls waits for an
    * answer from outside.
    */
   applySettled(tx: Tx, run: LockedRun, call: ChangedCall, audience: Audience | null): Promise<Settled>
   /**
-   * Applies the effects for calls whose run has ended and whose agent gets no result, which means that only their
-   * messages are finished.
+   * Applies the effects of calls whose run has ended. Only finishes their messages, because the agent gets no result.
    */
   applyAbandoned(tx: Tx, calls: ChangedCall[]): Promise<Settled[]>
   /** Publishes the effects after the commit. */
   publishSettled(settled: Settled): Promise<void>
-  /** Publishes that the approval or claim of a call changed, to everybody who sees the call. */
+  /** Publishes a change to the approval or claim of a call to everybody who sees the call. */
   publishChanged(call: ToolCall, audience: Audience): Promise<void>
 }
 
@@ -92,7 +95,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
   const { db, log, signals, jobs } = platform
   const callPublisher = createCallPublisher(platform)
 
-  /** Finishes the message that shows a call, once none of the message's calls waits. */
+  /** Finishes the message that shows a call, once none of the calls in the message waits any more. */
   async function finishMessage(tx: Tx, call: ChangedCall, audience: Audience | null): Promise<Settled> {
     const settled: Settled = { call, partIndex: null, audience, afterCommit: [] }
     const { messageId } = call
@@ -164,7 +167,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
     }
   }
 
-  /** Validates a result before anything is locked, because validation against a user's schema may be slow. */
+  /** Validates a result before any row is locked, because validation against a user's schema can be slow. */
   async function checkResult(call: ToolCall, result: Json, requester: Requester): Promise<void> {
     checkJsonSize(result, 'input.result')
     const { agentId, toolName: name, status } = call
@@ -175,7 +178,7 @@ export function createSettleCall(platform: Platform, { visibility, toolCalls, po
     if (fault !== null) throw new BadInputError(`The result does not match resultSchema: ${fault}`, 'input.result')
   }
 
-  /** Adds an answer that arrived after the call timed out to the inbox, once. */
+  /** Adds an answer to the agent's inbox if it arrived after the call had timed out. Adds it at most once. */
   async function deliverLate(toolCallId: string, result: Json): Promise<boolean> {
     const delivered = await db.transaction(async (tx) => {
       const call = await tx.toolCall.findUnique({ where: { id: toolCallId } })
@@ -247,16 +250,16 @@ function whoAnswers({ execution }: ToolCall): string {
   return 'The server executes this call itself: no result can be submitted.'
 }
 
-/** Returns the result that the model gets for a call that timed out. */
+/** Returns the result that the model receives for a call that timed out. */
 function timedOutResult(toolName: string): Json {
   const message = `Nobody answered ${toolName} in time. Go on without its result, or ask again.`
   return { error: { code: 'TIMED_OUT', message } }
 }
 
 /**
- * Adds the result of a call to the inbox of its agent, in the transaction that settles or approves the call, even if
- * the think cycle has ended. Returns null if the call does not belong to a think cycle: its run then waits for the
- * result.
+ * Adds the result of a call to the inbox of its agent, in the transaction that settles or approves the call. Does
+ * this even if the think cycle has ended. Returns null if the call does not belong to a think cycle, because its run
+ * then waits for the result.
  */
 async function deliverResult(
   tx: Tx,
@@ -281,13 +284,13 @@ async function deliverResult(
       ...(decisions === undefined ? {} : { decisions: decisions.text }),
       ...(files.length === 0 ? {} : { files }),
     },
-    // If a call was canceled because the agent left the space, its result no longer belongs to that space.
+    // A call is canceled when its agent leaves the space. Its result then no longer belongs to the space.
     spaceId: call.status === 'CANCELED' ? null : call.spaceId,
     rootId,
     depth,
     parentRunId,
     askers,
-    // The sources of the answer are the space that shows the call, and the sources of the call's run.
+    // The answer comes from the space that shows the call, and from the sources of the call's run.
     places: union(call.places, call.spaceId === null ? [] : [call.spaceId]),
     label,
   })
@@ -295,8 +298,8 @@ async function deliverResult(
 }
 
 /**
- * Notifies a persistent agent that its call was approved, while a service still has to submit the result. Runs in
- * the transaction that approves the call. Returns null if no notification is needed.
+ * Notifies a persistent agent that its call was approved but still waits for the result of a service. Runs in the
+ * transaction that approves the call. Returns null if no notification is needed.
  */
 export async function deliverApproval(tx: Tx, platform: Pick<Platform, 'signals'>, call: ToolCall) {
   if (call.status !== 'WAITING') return null

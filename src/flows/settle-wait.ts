@@ -17,7 +17,7 @@ export interface WaitingCall {
   callId: string
   runId: string
   agentId: string
-  /** The message that asks the question. */
+  /** The message that contains the question. */
   messageId: string
   spaceId: string
 }
@@ -29,18 +29,19 @@ export interface SettledWait {
   afterCommit(): Promise<void>
 }
 
-/** Manages waits for replies: their remaining time and their end. */
+/** Manages the time limits and the results of calls that wait for a reply. */
 export interface ReplyWaits {
-  /** Returns the remaining time of a wait when its run is resumed, by the clock of the database. */
+  /** Returns the remaining time of a wait when its run resumes, in milliseconds by the clock of the database. */
   leftMs(callId: string): Promise<number>
   /**
-   * Determines the reply and finishes the asking message, in the transaction that settles the call. If a message
-   * posted in the meantime has already answered the wait, keeps that reply. If `found` is null, the wait timed out.
+   * Determines the reply and finishes the message that asked for it, in the transaction that settles the call.
+   * `found` is the reply that a search has found, or null if the wait timed out. If the call row already contains a
+   * reply from a newer message, keeps that reply.
    */
   settle(tx: Tx, call: WaitingCall, found: Reply | null): Promise<SettledWait>
 }
 
-/** The flows that are called at the end of a wait. */
+/** The flows that `settle` calls at the end of a wait. */
 export interface ReplyWaitParts {
   posting: Pick<Post, 'finishAnswered'>
   lifecycle: Pick<Lifecycle, 'stop'>
@@ -61,7 +62,8 @@ export function createReplyWaits(platform: Platform, { posting, lifecycle }: Rep
         SELECT state->'reply' AS reply, ${labelOfReply(call, found)} AS label FROM "ToolCall" WHERE id = ${call.callId} FOR NO KEY UPDATE`
       const posted = row?.reply ?? null
       const isFound = posted === null && found !== null
-      // A reply that was posted while the question was still streaming has woken a run, which must be stopped.
+      // A reply that was posted while the question was still streaming has also started a run. That run must be
+      // stopped.
       const unknowing =
         isFound && !found.mentionsWaiter
           ? await markAnsweredAfterWaking(tx, { ...call, messageId: found.messageId })
@@ -86,8 +88,8 @@ export function createReplyWaits(platform: Platform, { posting, lifecycle }: Rep
 }
 
 /**
- * Returns SQL for the confidential spaces from which the reply comes, including its own space. Uses the reply that
- * is stored with the call, or otherwise the reply that was found.
+ * Returns SQL for the confidential spaces from which the reply comes, including the space in which the reply was
+ * posted. Uses the reply that is stored with the call or, if there is none, the reply that was found.
  */
 function labelOfReply({ spaceId }: WaitingCall, found: Reply | null): Prisma.Sql {
   const posted = Prisma.sql`ARRAY(SELECT jsonb_array_elements_text(coalesce(state#>'{reply,marks}', '[]')))`
@@ -95,7 +97,7 @@ function labelOfReply({ spaceId }: WaitingCall, found: Reply | null): Prisma.Sql
 }
 
 /**
- * Returns the reply with a text. If the message has no text of its own, uses the text of the tool calls that it
+ * Returns the reply with its text. If the message has no text of its own, uses the text of the tool calls that it
  * shows.
  */
 async function withText(tx: Tx, reply: Reply): Promise<Reply> {

@@ -37,44 +37,44 @@ import {
 import { deleteIdentities, markLoggedOut, saveIdentity, useLogoutToken } from '../stores/identity-store.ts'
 import { deleteSessions } from '../stores/session-store.ts'
 
-/** A sign-in that a browser has started. The browser stores its state, encrypted, in a cookie. */
+/** A sign-in that a browser has started. The browser keeps the encrypted state of the sign-in in a cookie. */
 export interface BegunSignIn {
   type: 'begun'
-  /** The URL to which the browser is redirected. */
+  /** The URL to which the browser must be redirected. */
   url: string
-  /** The `state` parameter with which the browser returns. */
+  /** The `state` parameter that the browser brings back from the provider. */
   state: string
   sealed: string
 }
 
 export type OidcOutcome =
   | { type: 'signed-in'; cookie: SessionCookie; to: string }
-  /** `attempt`: this browser has not started this sign-in, or started it too long ago. */
+  /** `attempt`: this browser did not start this sign-in, or started it too long ago. */
   | { type: 'failed'; reason: OidcFault | SignInRefusal | 'attempt'; to: string }
 
 /** Signs people in through identity providers by OpenID Connect (authorization code flow with PKCE). */
 export interface OidcSignIns {
   providers: readonly Pick<OidcProviderSettings, 'name' | 'label'>[]
-  /** The maximum time from the start to the end of a sign-in. */
+  /** The maximum duration of a sign-in, in seconds. */
   attemptSeconds: number
   /**
    * Starts a sign-in at a provider.
-   * @param to the path of this server to which the browser returns at the end
+   * @param to the path on this server to which the browser returns after the sign-in
    */
   begin(
     provider: string,
     input: { redirectUri: string; to: string },
   ): Promise<BegunSignIn | { type: 'failed'; reason: OidcFault }>
   /**
-   * Completes a sign-in: verifies the response, decides whether the person may sign in, creates or updates the
-   * human, and opens a session.
-   * @param sealed the encrypted state that `begin` returned for the `state` in the query; null if the browser does
+   * Completes a sign-in: verifies the response, decides whether the person may sign in, creates or updates the human,
+   * and opens a session.
+   * @param sealed the encrypted state from `begin` that belongs to the `state` in the query; null if the browser does
    * not have it
    */
   finish(provider: string, input: { query: string; sealed: string | null } & OpenSessionInput): Promise<OidcOutcome>
   /**
-   * Ends the sessions that a logout token names, on every process. Returns false if the token is invalid or was used
-   * before.
+   * Ends the sessions that a logout token identifies, in every process. Returns false if the token is invalid or was
+   * used before.
    * @throws OidcError if the keys of the provider cannot be read
    */
   logout(provider: string, token: string): Promise<boolean>
@@ -121,7 +121,7 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
     return error.fault
   }
 
-  /** Returns the attempt from a browser's cookie; null if the attempt is for another provider or has expired. */
+  /** Returns the sign-in attempt from a browser's cookie, or null if it is for another provider or has expired. */
   function attemptOf(provider: string, sealed: string | null): Attempt | null {
     if (sealed === null) return null
     try {
@@ -136,7 +136,7 @@ export function createOidcSignIns(platform: Platform, parts: OidcParts): OidcSig
   async function link(account: OidcAccount): Promise<string> {
     const work = (tx: Tx) => linkAccount(tx, account, { now: new Date(clock.now()), config })
     const linked = await db.transaction(work).catch((error) => {
-      // In the meantime, another sign-in with the same account has created the human.
+      // Another sign-in with the same account has created the human in the meantime.
       if (isUniqueViolation(error)) return db.transaction(work)
       throw error
     })
@@ -225,7 +225,7 @@ async function noteRefusal(db: Platform['db'], detail: { provider: string; refus
   await db.transaction((tx) => noteDeed(tx, deed, { refused: true }))
 }
 
-/** Returns the human of an account; '' if there is none. */
+/** Returns the id of the human who owns an account, or '' if there is none. */
 async function humanOf(tx: Tx, issuer: string, subject: string): Promise<string> {
   const identity = await tx.identity.findUnique({ where: { issuer_subject: { issuer, subject } } })
   return identity?.humanId ?? ''
@@ -233,7 +233,7 @@ async function humanOf(tx: Tx, issuer: string, subject: string): Promise<string>
 
 interface Linked {
   humanId: string
-  /** Whether fields have changed that spaces show. */
+  /** Whether a field has changed that spaces display. */
   isChanged: boolean
   roleChange: RoleChange | null
 }
@@ -280,9 +280,9 @@ async function linkAccount(
 }
 
 /**
- * Finds and locks an account that has signed in before. If the provider also issues the server's JWTs, an admin
- * assigns accounts to humans by `externalId`; `isCurrent` is false if the account now belongs to another human.
- * Deletes the row of an erased human.
+ * Finds and locks an account that has signed in before. If the provider also issues the server's JWTs, admins assign
+ * accounts to humans by `externalId`. `isCurrent` is false if the account now belongs to another human. If the human
+ * was erased, deletes the account's row.
  */
 async function findIdentity(
   tx: Tx,
@@ -300,13 +300,16 @@ async function findIdentity(
   return { identity, isCurrent: !isAuthIssuer || externalId === null || externalId === subject }
 }
 
-/** Whether no other human has this address, because an address is a way to sign in. */
+/**
+ * Whether no other human has this email address. Two humans must not share an address, because people can sign in
+ * with it.
+ */
 async function isFree(tx: Tx, email: string, humanId: string | null): Promise<boolean> {
   const owner = await findHumanByEmail(tx, email)
   return owner === null || owner.id === humanId
 }
 
-/** Returns the `externalId` for a subject; null if the subject cannot be one. */
+/** Returns the `externalId` for a subject, or null if the subject is not valid as an `externalId`. */
 function externalIdOf(subject: string): string | null {
   try {
     return checkExternalId(subject)
@@ -333,7 +336,7 @@ async function decideRole(
   const isAdmin = hasClaim(claims, admin)
   if (!isAdmin && !hadGiven) return { gaveAdmin: false, roleChange: null }
   const role = isAdmin ? 'ADMIN' : 'MEMBER'
-  // A change of role locks the rows of all admins, but most sign-ins change no role.
+  // A change of role locks the rows of all admins. Most sign-ins change no role, so this is checked first.
   const isSame = (await tx.entity.count({ where: { id: humanId, role } })) > 0
   const roleChange = isSame ? null : await changeRole(tx, { humanId, role, by: null })
   if (roleChange !== null)
@@ -341,5 +344,5 @@ async function decideRole(
   return { gaveAdmin: isAdmin && (hadGiven || roleChange !== null), roleChange }
 }
 
-/** Returns the audited action of a human on themselves, which a sign-in performs. */
+/** Returns the actor and the target of a sign-in's audit entry. Both are the human who signs in. */
 const deedOf = (humanId: string) => ({ actorId: humanId, serviceName: null, targetId: humanId })

@@ -36,27 +36,28 @@ import type { DecideCall } from './decide-call.ts'
 
 export interface ProposeGrantInput extends GrantBoundsInput {
   toolCallId: string
-  /** Whether the proposer also approves the call from which the grant is proposed. */
+  /** Whether the proposer also approves the call on which the proposal is based. */
   approveCall: boolean
 }
 
-/** Manages standing grants, which are approvals in advance. */
+/** Manages standing grants. A standing grant approves certain tool calls in advance. */
 export interface StandingGrants {
   /**
-   * Proposes a grant for calls similar to one that waits for approval, and approves it as the proposer. The grant
-   * becomes active when as many approvers have approved it as the tool's policy requires.
+   * Proposes a grant for calls similar to one that waits for approval. Also records the proposer's approval of the
+   * grant. The grant becomes active when as many approvers have approved it as the tool's policy requires.
    * @throws NotFoundError, ForbiddenError; ConflictError if the call is already decided, if every call to its tool
    * needs approval (`alwaysAsk`), or if the tool has changed; BadInputError; RateLimitedError if too many schemas of
    * this human are waiting for validation
    */
   propose(viewer: Viewer, input: ProposeGrantInput): Promise<{ standingGrant: ReadGrant; toolCall: ToolCall }>
   /**
-   * Approves or denies a grant. The first denial ends it.
+   * Approves or denies a grant. The first denial ends the grant.
    * @throws NotFoundError, ForbiddenError, ConflictError, BadInputError
    */
   decide(viewer: Viewer, input: { id: string; approve: boolean; reason?: string | null }): Promise<ReadGrant>
   /**
-   * Ends a grant immediately, so that it approves no further calls. For the grant's approvers and admins.
+   * Ends a grant immediately. The grant then approves no further calls. Only the grant's approvers and admins may do
+   * this.
    * @throws NotFoundError, ForbiddenError, ConflictError
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<ReadGrant>
@@ -68,12 +69,11 @@ interface GrantParts {
 }
 
 /**
- * The maximum number of active or proposed grants for one tool in one space, because each call is compared with all
- * of them.
+ * The maximum number of active or proposed grants for one tool in one space. Each call is compared with all of them.
  */
 const MOST_LIVE = 20
 const LONGEST_REASON = 2000
-/** The maximum length of a schema in characters, the same as for a tool. */
+/** The maximum length of a schema in characters. The same limit applies to a tool's schema. */
 const LONGEST_SCHEMA = 65_536
 const NO_SUCH_GRANT = 'There is no such standing grant.'
 const HUMANS_ONLY = 'Only a human can decide on standing grants: use the token of a human.'
@@ -175,7 +175,7 @@ async function proposeIn(tx: Tx, call: ToolCall, { id, humanId, bounds }: Propos
 }
 
 /**
- * Checks the schema before anything is locked, because checking a user's schema may be slow.
+ * Checks the schema before any row is locked, because checking a user's schema can be slow.
  * @throws BadInputError
  */
 async function checkGrantSchema(bounds: GrantBounds, humanId: string): Promise<void> {

@@ -8,7 +8,7 @@ import type { Lifecycle } from './lifecycle.ts'
 /** Stops runs for viewers. */
 export interface StopRun {
   /**
-   * Stops a run. Returns the run, and the stopped runs of its tree that the viewer may see.
+   * Stops a run. Returns the run, and those stopped runs of its tree that the viewer may see.
    * @throws NotFoundError; ForbiddenError for services; ConflictError if no run was active
    */
   stopRun(viewer: Viewer, input: { runId: string; cascade: boolean }): Promise<{ run: Run; stoppedRuns: Run[] }>

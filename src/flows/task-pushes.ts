@@ -11,20 +11,20 @@ import { isPublicHttps } from '../rules/push-endpoint.ts'
 import type { TaskState } from '../rules/task-state.ts'
 import { deleteTaskPushes, saveTaskPush } from '../stores/task-push-store.ts'
 
-/** A push notification configuration for a task, as the client sends it. */
+/** A client's request to be notified of a task by push notifications. */
 export interface TaskPushInput {
   /**
-   * The id of the configuration. If null, the server derives it from the task and the URL, so that the same input
-   * has the same id.
+   * The id of the configuration. If null, the server derives the id from the task and the URL, so that repeating the
+   * request gives the same id.
    */
   id: string | null
   url: string
-  /** The token for the header X-A2A-Notification-Token. */
+  /** The token to send in the header X-A2A-Notification-Token. */
   token: string | null
   authentication: { scheme: string; credentials: string } | null
 }
 
-/** A configuration in the form in which clients read it, without secrets. */
+/** A configuration as clients read it, without secrets. */
 export interface ShownTaskPush {
   id: string
   taskId: string
@@ -40,35 +40,35 @@ export interface TaskPushAddress {
 }
 
 /**
- * Manages the configurations by which A2A clients are notified of the state of tasks. Jobs send the notifications.
- * Each configuration belongs to its viewer.
+ * Manages the push notification configurations of A2A clients, which want to be notified of the state of tasks. Jobs
+ * send the notifications. Each configuration belongs to the viewer who created it.
  */
 export interface TaskPushes {
   /**
-   * Reserves room for the configuration of a message before the message is posted. `create` or `release` must
-   * follow. If the process dies, its reservation expires after 10 minutes.
+   * Reserves one of the viewer's configurations for a message that is about to be posted. The caller must then call
+   * `create` or `release`. If the process dies, the reservation expires after 10 minutes.
    * @throws BadInputError, ForbiddenError, LimitExceededError
    */
   reserve(viewer: Viewer, input: TaskPushInput): Promise<TaskPushRoom>
   release(room: TaskPushRoom): Promise<void>
   /**
-   * Stores a configuration, using the reserved room if there is any.
+   * Stores a configuration. Uses the reservation `room` if it is given.
    * @throws the errors of `reserve`
    */
   create(viewer: Viewer, taskId: string, input: TaskPushInput, room?: TaskPushRoom): Promise<ShownTaskPush>
   /**
-   * Returns the viewer's configurations for the task, at most MOST_OF_TASK, in the order of their ids. Leaves out
-   * configurations whose secrets cannot be decrypted.
+   * Returns the viewer's configurations for the task, ordered by id, at most MOST_OF_TASK. Omits configurations whose
+   * secrets cannot be decrypted.
    */
   list(viewer: Viewer, taskId: string): Promise<ShownTaskPush[]>
-  /** Deletes a configuration if it exists. */
+  /** Deletes a configuration, if it exists. */
   delete(viewer: Viewer, taskId: string, id: string): Promise<void>
 }
 
-/** The key of the row that reserves room for a configuration. */
+/** The key of the row that reserves a configuration. */
 export type TaskPushRoom = Pick<TaskPush, 'viewerId' | 'taskId' | 'id'>
 
-/** The prefix of `taskId` in rows that reserve room for configurations of messages that have not been posted yet. */
+/** The prefix of `taskId` in rows that reserve configurations for messages that have not been posted yet. */
 export const ROOM_PREFIX = 'new:'
 
 /** The state of a new task. Clients need no notification of this state. */
@@ -88,7 +88,10 @@ export function createTaskPushes({
   secretBox,
   signals,
 }: Pick<Platform, 'db' | 'clock' | 'jobs' | 'secretBox' | 'signals'>): TaskPushes {
-  /** Returns the configuration in the form for clients; an empty array if its secret cannot be decrypted. */
+  /**
+   * Returns an array with the configuration as clients read it. The array is empty if the configuration's secret
+   * cannot be decrypted.
+   */
   function shown(push: TaskPush): ShownTaskPush[] {
     const address = addressOf(push, secretBox)
     if (address instanceof SealBrokenError) return []
@@ -113,7 +116,7 @@ export function createTaskPushes({
     }
   }
 
-  /** Stores a row if there is room. Concurrent requests of the same viewer wait for each other. */
+  /** Stores a row if the limits allow another one. Serializes concurrent requests of the same viewer. */
   async function save(tx: Tx, row: TaskPush): Promise<void> {
     await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${`task-push:${row.viewerId}`}, 0))`
     await checkRoom(tx, row)
@@ -156,7 +159,7 @@ export function createTaskPushes({
 
 const contextOf = ({ viewerId, taskId, id }: TaskPushRoom) => `task-push:${viewerId}:${taskId}:${id}`
 
-/** Returns the URL and the headers for notifying a client; the error if they cannot be decrypted. */
+/** Returns the URL and the headers for notifying a client. If they cannot be decrypted, returns the error. */
 export function addressOf(push: TaskPush, secretBox: Platform['secretBox']): TaskPushAddress | SealBrokenError {
   try {
     return JSON.parse(secretBox.open(push.sealed, contextOf(push))) as TaskPushAddress
@@ -169,7 +172,7 @@ export function addressOf(push: TaskPush, secretBox: Platform['secretBox']): Tas
 /** Returns the key of the job that checks the task of a configuration. */
 export const keyOf = ({ viewerId, taskId, id }: TaskPushRoom): string => `${viewerId}:${taskId}:${id}`
 
-/** Enqueues a job that checks the task's state for a push configuration, unless such a job is already queued. */
+/** Enqueues a job that checks the task's state for a push configuration, unless such a job is already waiting. */
 export async function enqueueTaskPush(
   tx: Tx,
   jobs: Platform['jobs'],
@@ -185,7 +188,8 @@ function idOf(taskId: string, { id, url }: TaskPushInput): string {
 }
 
 /**
- * Checks that another configuration may be added. A configuration with the same key is replaced.
+ * Checks that the limits allow another configuration. A configuration with the same key does not count, because it is
+ * replaced.
  * @throws LimitExceededError
  */
 async function checkRoom(tx: Tx, { viewerId, taskId, id }: TaskPushRoom): Promise<void> {

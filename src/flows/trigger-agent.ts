@@ -16,10 +16,10 @@ import { findWoken, publishWoken, type WokenAgent, wake } from './wake.ts'
 
 export interface TriggerAgentInput {
   agentId: string
-  /** The name of the service. Required for an admin; a service uses the name of its token. */
+  /** The name of the service. Required for an admin. A service token has its own name. */
   serviceName?: string | null
   payload: unknown
-  /** Whether the event is urgent; only for persistent agents. */
+  /** Whether the event is urgent. Only persistent agents support this. */
   urgent?: boolean | null
   idempotencyKey?: string | null
 }
@@ -33,17 +33,16 @@ export interface ServiceCall {
   payload: Json
   urgent: boolean
   /**
-   * The key for deduplication: the same key of the same caller wakes an agent only once. Null disables
-   * deduplication.
+   * The key for deduplication. The same key of the same caller wakes an agent only once. Null disables deduplication.
    */
   key: { callerId: string; value: string } | null
 }
 
-/** Lets services trigger agents. */
+/** Triggers agents on behalf of services. */
 export interface Triggers {
   /**
-   * Triggers an agent; for admins, and for services to which the agent was granted. `run` is null if a persistent
-   * agent received an inbox event. Repeating an idempotency key returns the same run and wakes no agent.
+   * Triggers an agent. Only admins, and services that have access to the agent, may do this. `run` is null if a
+   * persistent agent received an inbox event. Repeating an idempotency key returns the same run and wakes no agent.
    * @throws ForbiddenError for humans, NotFoundError, BadInputError; ConflictError if the agent is paused
    */
   trigger(viewer: Viewer, input: TriggerAgentInput): Promise<{ run: Run | null }>

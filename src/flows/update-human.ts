@@ -28,30 +28,33 @@ export interface UpdateHumanInput {
   /** Null removes the external id. */
   externalId?: string | null
   role?: HumanRole | null
-  /** An IANA time zone name; null removes the time zone. */
+  /** An IANA time zone name. Null removes the time zone. */
   timeZone?: string | null
-  /** If false, others see the human as OFFLINE, and never as typing. */
+  /** If false, other people see the human as OFFLINE and never see the human typing. */
   sharePresence?: boolean | null
-  /** For admins only. Null removes the budget. */
+  /** Null removes the budget. Only admins may set this field. */
   budget?: BudgetInput | null
   /**
-   * Null removes the address, for admins only. If humans change their own address, the old one remains until they
-   * open the link that is emailed to the new one.
+   * Null removes the address; only admins may do this. When humans change their own address, the old address stays
+   * until they open the link that is sent to the new one.
    */
   email?: string | null
   /** An image that the viewer has uploaded. The server stores a small copy. Null removes the picture. */
   pictureFileId?: string | null
 }
 
-/** Changes humans, publishes a new name in their spaces, and ends the sessions of humans whose role changes. */
+/**
+ * Changes the data of humans. Publishes a new name in their spaces, and ends the sessions of humans whose role
+ * changes.
+ */
 export interface HumanUpdates {
   /**
-   * Updates a human. Admins may change everything; other people only their own name, picture, time zone and sharing
-   * of presence. Their own address changes when they open the link that is emailed to the new one. Makes either all
-   * changes or none.
-   * @throws ForbiddenError, NotFoundError for a human that is not visible, BadInputError; ConflictError if another
-   * human has the `externalId` or `email`; RateLimitedError for too many addresses. ForbiddenError also if a human
-   * revokes the role ADMIN of the last person who has it.
+   * Updates a human. Admins may change everything. Other people may change only their own name, picture, time zone
+   * and sharing of presence. They can also request a new address, which takes effect when they open the link that is
+   * sent to it. Makes either all changes or none.
+   * @throws ForbiddenError if the viewer may not make the change, or if a human revokes the role ADMIN of the last
+   * person who has it; NotFoundError for a human that is not visible; BadInputError; ConflictError if another human
+   * has the `externalId` or `email`; RateLimitedError for too many addresses
    */
   update(viewer: Viewer, input: UpdateHumanInput): Promise<Entity>
 }
@@ -69,11 +72,12 @@ export function createHumanUpdates(
   { mailLinks, visibility, members, publisher, files }: UpdateParts,
 ): HumanUpdates {
   /**
-   * Enqueues an email with a confirmation link to the new address of a human.
+   * Enqueues an email with a confirmation link to a human's new address.
    * @throws ForbiddenError, RateLimitedError
    */
   async function confirm(tx: Tx, humanId: string, { role }: Pick<Entity, 'role'>, email: string): Promise<void> {
-    // Signing in by email with the new address would give the role, which an access token does not have.
+    // Signing in by email with the new address gives the role ADMIN. An access token does not have this role, so it
+    // must not change the address.
     if (role === 'ADMIN')
       throw new ForbiddenError('An access token cannot change the address of an admin: sign in, or ask another admin.')
     await mailLinks.requestConfirmation(tx, humanId, email)
@@ -135,7 +139,10 @@ function checkRights(viewer: Viewer, { id, email, externalId, role, budget }: Up
 
 const NO_SUCH_HUMAN = 'There is no such human.'
 
-/** Returns the budget column with the changed limits. Also makes events due that waited because of the old budget. */
+/**
+ * Returns the value of the budget column with the changed limits. Also makes events due that were waiting because of
+ * the old budget.
+ */
 async function budgetOf(
   tx: Tx,
   { id, before, budget }: { id: string; before: Pick<Entity, 'budget'>; budget: BudgetInput | null | undefined },

@@ -22,8 +22,8 @@ import {
 import { NO_SUCH_ENTITY } from './join-space.ts'
 
 /**
- * The changes to a space. Absent fields stay unchanged. Null clears a nullable field, and is a BadInputError for
- * other fields.
+ * The changes to a space. Absent fields stay unchanged. Null clears a nullable field; for other fields, null is a
+ * BadInputError.
  */
 export interface UpdateSpaceInput {
   id: string
@@ -32,15 +32,18 @@ export interface UpdateSpaceInput {
   routing?: Routing | null
   adminAgentId?: string | null
   mentionNarrows?: boolean | null
-  /** Members may set it to true; only admins may set it to false. */
+  /** Members may only set this field to true; admins may also set it to false. */
   confidential?: boolean | null
-  /** For admins only. */
+  /** Only admins may set this field. */
   budget?: BudgetInput | null
 }
 
 /** Changes the settings of spaces. */
 export interface SpaceUpdates {
-  /** Updates a space; for members and admins. If routing or admin agent is given, validates both together. */
+  /**
+   * Updates a space. Only members and admins may do this. If the routing or the admin agent is given, validates the
+   * combination.
+   */
   update(viewer: Viewer, input: UpdateSpaceInput): Promise<Space>
 }
 
@@ -62,7 +65,7 @@ export function createSpaceUpdates(
       const changes = changesOf(input)
       const { space, change } = await db.transaction(async (tx) => {
         const changed = await changeSpace(tx, viewer, input, changes)
-        // Events that waited because of the old budget may be due now.
+        // Events that were waiting because of the old budget may be due now.
         if (input.budget !== undefined) await recheckPostponed(tx, { spaceId: input.id })
         return changed
       })
@@ -116,8 +119,7 @@ async function changeSpace(
       select: { entityId: true },
     })
     const agentIds = agents.map(({ entityId }) => entityId)
-    // If the configured admin agent has left the space, the space has no admin agent, unless the update names that
-    // agent again.
+    // Ignores a configured admin agent that has left the space.
     const kept = before.adminAgentId !== null && agentIds.includes(before.adminAgentId) ? before.adminAgentId : null
     checkAdminAgent({ routing: before.routing, adminAgentId: kept, ...changes }, agentIds)
   }

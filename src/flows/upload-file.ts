@@ -14,11 +14,11 @@ import type { Platform } from '../platform/platform.ts'
 import { countUploadedBytes, insertFile, type NewFile, touchObjectSql } from '../stores/file-store.ts'
 
 export interface UploadInput {
-  /** The id of the file; a new one by default. */
+  /** The id of the file. By default, the server generates one. */
   id?: string
   name: string
   body: Readable
-  /** The size that the client has announced; null if it is unknown. */
+  /** The size that the client has announced, or null if it is unknown. */
   bytes: number | null
   signal?: AbortSignal
 }
@@ -26,31 +26,32 @@ export interface UploadInput {
 /** Stores files that people upload or agents create. */
 export interface Uploads {
   /**
-   * Stores a file that the viewer can then send with a message. Records nothing unless the whole file was stored.
+   * Stores a file that the viewer can then send with a message. Records nothing if only a part of the file could be
+   * stored.
    * @throws ForbiddenError unless the viewer is a human; BadInputError for an empty file; FileTooLargeError;
    * RateLimitedError if the viewer exceeds the bytes per day or the number of concurrent uploads;
    * StorageUnavailableError; the error of `body`
    */
   upload(viewer: Viewer, input: UploadInput): Promise<File>
   /**
-   * Stores bytes that an agent or one of its tools has created, and counts them towards the agent's daily limit. The
+   * Stores bytes that an agent or one of its tools has created. Counts them towards the agent's daily limit. The
    * caller writes the row together with the message or the call.
    * @throws the errors of `upload`; the reason of the signal
    */
   createBy(agentId: string, input: CreatedFile): Promise<NewFile>
-  /** Receives a part of a file in one of the places of uploads in progress. */
+  /** Runs a function that receives a part of a file. All these functions share the limit of concurrent uploads. */
   inPlace: FairPlaces['run']
 }
 
 export interface CreatedFile {
-  /** The id of the file; a new one by default. */
+  /** The id of the file. By default, the server generates one. */
   id?: string
   name: string
   bytes: Uint8Array
   signal?: AbortSignal
   /**
-   * If set, the text is extracted only while no upload needs extraction. If this signal aborts before that, the file
-   * has no text.
+   * If this signal is given, the text is extracted only while no upload needs extraction. If the signal aborts first,
+   * the file has no text.
    */
   textInBackground?: AbortSignal
 }
@@ -64,7 +65,10 @@ interface Owner {
 
 type Received = Omit<UploadInput, 'id' | 'name'> & Pick<CreatedFile, 'textInBackground'>
 
-/** Each upload, and each part of a resumable one, occupies a scratch file on this machine until it is stored. */
+/**
+ * The maximum number of concurrent uploads. Each upload, and each part of a resumable one, occupies a scratch file on
+ * this machine until it is stored.
+ */
 const MOST_AT_ONCE = 64
 const MOST_OF_VIEWER_AT_ONCE = 24
 const DAY_MS = 86_400_000
@@ -89,7 +93,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
   }
 
   /**
-   * Checks the daily limit. The bytes are counted only when the file is recorded.
+   * Checks the daily limit. The bytes are counted later, when the file is recorded.
    * @throws RateLimitedError if this number of bytes would exceed the limit
    */
   async function checkDay(ownerId: string, bytes: number): Promise<void> {
@@ -117,7 +121,7 @@ export function createUploads(platform: Platform, { sharedStorage }: { sharedSto
     if (!(await countUploadedBytes(tx, counted))) throw tooMuchToday()
   }
 
-  /** Receives and stores a file of an owner, and passes it to `record`. */
+  /** Receives and stores a file of an owner, then calls `record` with it. */
   async function take<T>(
     owner: Owner,
     { body, bytes, signal, textInBackground }: Received,

@@ -11,7 +11,7 @@ import { holdOf } from '../runs/hold.ts'
 import { letThroughSql } from '../stores/call-store.ts'
 import { readActiveGrants, useGrantSql } from '../stores/grant-store.ts'
 
-/** A call that needs approval by people, unless a grant covers it. */
+/** A call that needs approval by people unless a grant covers the call. */
 export interface AskingCall {
   id: string
   toolName: string
@@ -24,8 +24,8 @@ export interface AskingCall {
 /** Checks whether people have approved a call in advance. */
 export interface UseGrant {
   /**
-   * Finds a standing grant that covers the call, and counts the call towards it. Counts each call once, before its
-   * execution, so failed calls count too.
+   * Finds a standing grant that covers the call, and counts the call towards its limits. Counts each call once,
+   * before its execution, so that failed calls count too.
    * @returns false if no grant covers the call
    * @throws RunLostError
    */

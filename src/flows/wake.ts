@@ -16,34 +16,36 @@ import { insertEvents, insertEventsSql, type NewInboxEvent, requeueFailed } from
 import { insertRuns, insertRunsSql, type NewRun, runOfJson } from '../stores/run-store.ts'
 import type { OutcomeChanges } from './outcome-changes.ts'
 
-// The only module that wakes agents: for messages, chains, mentions, delegations, plans, services and retries. A
-// stateless agent gets a run, a persistent agent an inbox event (rules/wake.ts).
+// Only this module wakes agents: for messages, chains, mentions, delegations, plans, services and retries. A
+// stateless agent gets a run; a persistent agent gets an inbox event (rules/wake.ts).
 
-/** Why an agent is woken. */
+/** The reason why an agent is woken. */
 export type Trigger = MessageTrigger | PlanTrigger | ServiceTrigger
 
-/** An event in a space that wakes an agent: a message, or an agent's turn in a chain that ended without one. */
+/**
+ * An event in a space that wakes an agent: a message, or the end of a turn in a chain in which no message was posted.
+ */
 export interface MessageTrigger {
   type: 'SPACE_MESSAGE'
   space: { id: string; name: string }
-  /** The last message of the space that the agent sees when it wakes. */
+  /** The number of the last message in the space that the agent sees when it is woken. */
   seq: number
   /** The id of the message; null if none was posted. */
   messageId: string | null
-  /** The thread of the event, identified by its first message. */
+  /** The id of the message that started the thread of the event; null if the event is outside of threads. */
   threadRootId: string | null
   /** Whether the message is outside that thread. */
   isElsewhere?: boolean
-  /** The text of the message; if the message only shows tool calls, their text. */
+  /** The text of the message. If the message only shows tool calls, this is the text of the calls. */
   text: string
-  /** The full text of the message in the form in which agents read it, including the tool calls that it shows. */
+  /** The full text of the message as agents read it, including the tool calls that it shows. */
   content: string
   sender: { id: string; name: string; kind: EntityKind }
   /** The mentioned humans and agents. */
   mentioned: readonly { id: string; name: string }[]
-  /** The provenance of the message, without its own space. `label` may contain spaces that are not confidential. */
+  /** The provenance of the message without its own space. The `label` can contain spaces that are not confidential. */
   provenance: Provenance
-  /** Set if the agent has already read the message with another text. */
+  /** Set if the agent has already read an earlier text of the message. */
   edited?: { messageId: string; sentAt: string }
 }
 
@@ -53,7 +55,7 @@ export interface PlanTrigger {
   /** The name of the plan. */
   name: string
   instruction: Json
-  /** A description in one line. If absent, it is derived from the name and the instruction. */
+  /** A one-line description. If absent, it is derived from the name and the instruction. */
   summary?: string
   /** The marks and requesters of the plan. */
   provenance: Provenance
@@ -67,21 +69,22 @@ export interface ServiceTrigger {
   name: string
   payload: Json
   urgent?: boolean
-  /** A description in one line. If absent, it is derived from the name and the payload. */
+  /** A one-line description. If absent, it is derived from the name and the payload. */
   summary?: string
   /**
-   * The provenance. A service's payload has no source space and no requester, unless another agent has delegated it.
+   * The provenance. A service's payload has no source space and no requester, unless another agent has delegated the
+   * payload.
    */
   provenance: Provenance
 }
 
-/** The position of a wake-up in the tree of its root. */
+/** The position of a wake-up in the tree of runs that has one root. */
 export interface Lineage {
   rootId: string
   depth: number
   parentRunId: string | null
   chainId?: string | null
-  /** A WokenBy: the chain turn or delegation that wakes the agent. */
+  /** The chain turn or delegation that wakes the agent, as a `WokenBy`. */
   wokenBy?: Json
 }
 
@@ -89,14 +92,14 @@ export interface Lineage {
 export interface WakeUp {
   trigger: Trigger
   /**
-   * The deduplication key. A message wakes each agent only once; any other key can be used only once. Null: events
-   * are deduplicated by their root, and runs are not deduplicated.
+   * The deduplication key. A message wakes each agent only once; any other key can be used only once. If the key is
+   * null, events are deduplicated by their root, and runs are not deduplicated.
    */
   key: { messageId: string } | { once: string } | null
   lineage: Lineage
-  /** The provenance of the run that passes the turn, including its reason. */
+  /** The provenance of the run that passes the turn, including that of its stated reason. */
   by?: Provenance
-  /** The space in which the run works if its trigger belongs to no space. */
+  /** The space in which the run works, if its trigger belongs to no space. */
   place?: Pick<NewRun, 'activeSpaceId' | 'enteredSeq'>
 }
 
@@ -105,7 +108,7 @@ export interface WokenAgent {
   mind: Mind
 }
 
-/** The rows that a wake-up wrote: new runs, and new inbox events by agent. */
+/** The rows that a wake-up has written: new runs, and the agents of new inbox events. */
 export interface Woken {
   runs: Run[]
   inboxes: string[]
@@ -117,10 +120,7 @@ export async function wake(tx: Tx, agent: WokenAgent, wakeUp: WakeUp): Promise<W
   return startRun(tx, runOf(agent, wakeUp))
 }
 
-/**
- * Wakes several agents, each with its own wake-up. Returns the rows for agents that were not already woken with the
- * same key.
- */
+/** Wakes several agents, each with its own wake-up. Omits agents that were already woken with the same key. */
 export async function wakeEach(tx: Tx, wakings: readonly { agent: WokenAgent; wakeUp: WakeUp }[]): Promise<Woken> {
   const by = (way: ReturnType<typeof wayToWake>) => wakings.filter(({ agent }) => wayToWake(agent) === way)
   const runs = await insertRuns(
@@ -141,8 +141,8 @@ export async function deliver(tx: Tx, event: NewInboxEvent): Promise<Woken | nul
 }
 
 /**
- * Writes a QUEUED run that repeats a part of an earlier run; `wake` writes all other runs. Returns null if its key
- * is used.
+ * Writes a QUEUED run that repeats a part of an earlier run. All other runs are written by `wake`. Returns null if
+ * the key was already used.
  */
 export async function startRun(tx: Tx, run: NewRun): Promise<Woken | null> {
   const runs = await insertRuns(tx, [run])
@@ -150,8 +150,8 @@ export async function startRun(tx: Tx, run: NewRun): Promise<Woken | null> {
 }
 
 /**
- * Wakes the agent of a failed run again: with a new run like it or, after a cycle, with the events of the cycle.
- * Returns null if this was already done.
+ * Wakes the agent of a failed run again. Writes a new run with the same input or, after a think cycle, returns the
+ * events of the cycle to the inbox. Returns null if this was already done.
  */
 export async function wakeAgain(
   tx: Tx,
@@ -168,7 +168,10 @@ export async function wakeAgain(
   return { runs: [], inboxes: [], messageIds: events.flatMap(({ messageId }) => messageId ?? []) }
 }
 
-/** Returns the runs or events that an earlier wake-up with the same key started; null if there was none. */
+/**
+ * Returns an earlier wake-up with the same key, or null if there was none. `run` is null if the earlier wake-up wrote
+ * an inbox event.
+ */
 export async function findWoken(
   tx: Tx,
   agent: WokenAgent,
@@ -182,8 +185,8 @@ export async function findWoken(
 
 /**
  * Wakes the workers, and publishes the new runs and events to viewers of the agents. Call this after the commit.
- * @param beside a topic to which the caller publishes at the same time; the signals keep their order relative to its
- * events
+ * @param beside a topic to which the caller publishes at the same time. The signals keep their order relative to the
+ * events of this topic.
  */
 export async function publishWoken(
   { signals }: Pick<Platform, 'signals'>,
@@ -198,21 +201,21 @@ export async function publishWoken(
   ])
 }
 
-// Wake-ups as parts of a larger statement.
+// Wake-ups that are part of a larger SQL statement.
 
 /**
- * Parts of a WITH clause that wake agents for its row `message`, and an expression that returns the written rows
- * (read by `wokenOf`).
+ * CTEs that wake agents for the CTE `message`, and an expression that returns the written rows. `wokenOf` reads the
+ * value of this expression.
  */
 export interface WakeSql {
-  /** The new rows of "Run". */
+  /** The CTE that inserts the new rows of "Run". */
   runs: Prisma.Sql
-  /** The new rows of "InboxEvent". */
+  /** The CTE that inserts the new rows of "InboxEvent". */
   arrived: Prisma.Sql
   woken: Prisma.Sql
 }
 
-/** @param enteredSeq the `seq` of the last message that the runs read */
+/** @param enteredSeq the `seq` of the last message that the runs will read */
 export function wakeSql(agents: readonly WokenAgent[], wakeUp: WakeUp, enteredSeq: Prisma.Sql): WakeSql {
   const runs = agents.filter((agent) => wayToWake(agent) === 'RUN').map((agent) => runOf(agent, wakeUp))
   const events = agents.filter((agent) => wayToWake(agent) === 'INBOX').map((agent) => eventOf(agent, wakeUp))
@@ -224,18 +227,21 @@ export function wakeSql(agents: readonly WokenAgent[], wakeUp: WakeUp, enteredSe
   }
 }
 
-/** An empty set of runs or inbox events. PostgreSQL removes it, and everything joined to it, from the query plan. */
+/**
+ * An empty set of runs or inbox events. PostgreSQL removes this set, and everything joined to it, from the query
+ * plan.
+ */
 const NONE = Prisma.sql`SELECT NULL::text AS id, NULL::text AS "agentId" WHERE false`
 const NOBODY = Prisma.sql`'[]'::jsonb`
 const RUNS_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg(to_jsonb(runs) ORDER BY id), '[]') FROM runs)`
 const INBOXES_AS_JSON = Prisma.sql`(SELECT coalesce(jsonb_agg("agentId"), '[]') FROM arrived)`
 
-/** Converts the value of the expression `woken`. */
+/** Converts the value of the expression `woken` to runs and inboxes. */
 export function wokenOf({ runs, inboxes }: Woken): Woken {
   return { runs: runs.map(runOfJson), inboxes }
 }
 
-// Rows of runs and events.
+// The rows of runs and events.
 
 function runOf(agent: { id: string }, { trigger, key, lineage, by, place }: WakeUp): NewRun {
   return {
@@ -306,7 +312,10 @@ export function payloadOf(trigger: Trigger, agent: { id: string }): JsonObject {
 const mentionOf = (trigger: MessageTrigger, agent: { id: string }) =>
   mentionPayload({ ...trigger, senderKind: trigger.sender.kind }, agent.id)
 
-/** Returns the provenance of a woken run: that of its trigger, combined with that of the run that passed the turn. */
+/**
+ * Returns the provenance of a woken run. It combines the provenance of the trigger with that of the run that passed
+ * the turn, if any.
+ */
 function handedProvenance(trigger: Provenance, by: Provenance | undefined): Provenance {
   if (by === undefined) return trigger
   return together([trigger, { places: [], label: marksOf(by), askers: by.askers }])
@@ -314,7 +323,7 @@ function handedProvenance(trigger: Provenance, by: Provenance | undefined): Prov
 
 const LONGEST_SUBJECT = 120
 
-/** Returns the source and subject of a trigger in one line. */
+/** Returns one line that describes the source and the subject of a trigger. */
 function summaryOf(trigger: Trigger): string {
   if (trigger.type !== 'SPACE_MESSAGE' && trigger.summary !== undefined) return trigger.summary
   if (trigger.type === 'PLAN') return `The plan "${oneLine(trigger.name)}": "${subject(String(trigger.instruction))}"`
@@ -330,7 +339,9 @@ function subject(text: string): string {
   return cut(oneLine(cut(text, 10 * LONGEST_SUBJECT)), LONGEST_SUBJECT)
 }
 
-/** Returns the retry of a failed run, which reads the messages of its space up to `enteredSeq`. */
+/**
+ * Returns the new run for the retry of a failed run. The new run reads the messages of its space up to `enteredSeq`.
+ */
 function repeatOf(run: Run, enteredSeq: number | null): NewRun {
   const { agentId, triggerType, triggerName, triggerSpaceId, triggerMessageId, triggerSenderId, triggerServiceId } = run
   const { triggerSummary, triggerPayload, threadRootId, depth, rootId, parentRunId, chainId, wokenBy, askers } = run
@@ -360,7 +371,7 @@ function repeatOf(run: Run, enteredSeq: number | null): NewRun {
   }
 }
 
-// Facts that wake-ups need.
+// The facts that wake-ups need.
 
 /** An agent that can be woken in a space. */
 export interface Wakeable extends WokenAgent {
@@ -369,7 +380,7 @@ export interface Wakeable extends WokenAgent {
   over: OverBudget | null
 }
 
-/** Reads an agent that is a member of the space. Returns null if it is not a member or is paused. */
+/** Reads an agent that is a member of the space. Returns null if the agent is not a member, or if it is paused. */
 export async function agentMember(
   tx: Tx,
   { spaceId, agentId, rootId }: { spaceId: string; agentId: string; rootId: string },
@@ -381,7 +392,10 @@ export async function agentMember(
   return agent ?? null
 }
 
-/** Whether a budget prevents waking the agent. If so, records the outcome of the message, if there is one. */
+/**
+ * Whether a budget prevents the wake-up of the agent. In that case, also records this as the message's outcome, if
+ * there is a message.
+ */
 export async function isOverBudget(
   outcomes: OutcomeChanges,
   agent: Wakeable,
@@ -400,11 +414,15 @@ interface TriggerSource {
   /** The thread in which the agent works; if absent, the thread of the message. */
   threadRootId?: string | null
   senderId: string
-  /** The `seq` of the last message that the agent reads; null for the last message of the space. */
+  /**
+   * The `seq` of the last message that the agent reads. If null, the agent reads up to the last message of the space.
+   */
   seq: number | null
 }
 
-/** Loads the trigger for an agent that is woken by a message, or by the turn of an agent that posted no message. */
+/**
+ * Loads the trigger for an agent that is woken by a message, or by the end of a turn in which no message was posted.
+ */
 export async function loadMessageTrigger(
   tx: Tx,
   { spaceId, messageId, threadRootId: givenThreadId, senderId, seq }: TriggerSource,
@@ -439,7 +457,10 @@ export async function loadMessageTrigger(
   }
 }
 
-/** Returns the provenance of a new message: from its row or, for a message of a human, the human as the requester. */
+/**
+ * Returns the provenance of a new message. The requester of a human's message is this human. The requesters of an
+ * agent's message come from the message's row.
+ */
 export function provenanceOfMessage(
   { spaceId, senderId, ...marks }: Provenance & { spaceId: string; senderId: string },
   senderKind: EntityKind,

@@ -3,7 +3,7 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import { IS_GONE_SQL } from './inbox-store.ts'
 
-// The statements that write "Agent", except `fork-store.ts`, which copies its rows.
+// Contains the statements that write the table "Agent", except `fork-store.ts`, which copies rows.
 
 export async function insertAgent(tx: Tx, agent: Prisma.AgentUncheckedCreateInput): Promise<Agent> {
   return tx.agent.create({ data: agent })
@@ -14,16 +14,16 @@ export async function updateAgent(tx: Tx, id: string, changes: Prisma.AgentUnche
 }
 
 /**
- * Deletes an agent and, by foreign keys, its tools, servers, notes, plans, versions and draft. The row of its entity
- * remains.
+ * Deletes an agent. Foreign keys also delete its tools, servers, notes, plans, versions and draft. The row of its
+ * entity remains.
  */
 export async function deleteAgentRow(tx: Tx, id: string): Promise<void> {
   await tx.agent.delete({ where: { id } })
 }
 
 /**
- * Stores the agent card of a remote agent, and trusts the first card. Does not replace a card that was read later.
- * Returns the stored card as `card`; no row if the agent has another model.
+ * Stores the agent card of a remote agent. The first card is also stored as the trusted one. Keeps the stored card if
+ * it was read later. Returns the stored card as `card`, or no row if the agent now has another model.
  */
 export const keepCardSql = (
   agent: { id: string; model: string },
@@ -35,27 +35,27 @@ export const keepCardSql = (
       || jsonb_build_object('trusted', coalesce("remoteCard"->>'trusted', ${card.fingerprint}::text)) END
   WHERE id = ${agent.id} AND model = ${agent.model} RETURNING "remoteCard" AS card`
 
-/** Trusts the card of the remote agent that was read last. */
+/** Marks the most recently read card of a remote agent as trusted. */
 export async function trustCard(tx: Tx, id: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Agent" SET "remoteCard" = "remoteCard" || jsonb_build_object('trusted', "remoteCard"->>'fingerprint')
     WHERE id = ${id}`
 }
 
-/** Hides all previous cycles from a persistent agent. Returns false if there is no such agent. */
+/** Hides all previous think cycles from a persistent agent. Returns false if there is no such agent. */
 export async function hideCycles(tx: Tx, id: string): Promise<boolean> {
   const count = await tx.$executeRaw`
     UPDATE "Agent" SET "firstCycle" = "cycleCount" WHERE id = ${id} AND mind = 'PERSISTENT'`
   return count > 0
 }
 
-/** Sets the pause after a cycle. */
+/** Sets the pause after a think cycle. */
 export const setRestSql = (id: string, restMs: number): Prisma.Sql => Prisma.sql`
   UPDATE "Agent" SET "restsUntil" = clock_timestamp() + ${restMs} * interval '1 millisecond' WHERE id = ${id}`
 
 /**
- * Counts a cycle that will be added to the consciousness, and returns the new count; null if a source of its events
- * was deleted.
+ * Counts a think cycle that will be added to the consciousness, and returns the new count. Returns null, without
+ * counting, if a source of the cycle's events was deleted.
  */
 export async function countCycle(tx: Tx, id: string, runId: string): Promise<number | null> {
   const [agent] = await tx.$queryRaw<{ cycleCount: number }[]>`

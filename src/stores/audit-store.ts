@@ -3,23 +3,24 @@ import { newId } from '../lib/ids.ts'
 import { type JsonObject, jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "AuditEntry".
+// Contains the statements that write the table "AuditEntry".
 
-/** An audited action: a request that changes something. */
+/** An action to be recorded in the audit log: a request that changes something. */
 export interface Deed {
   /** The human or token that acted; null for the operator. */
   actorId: string | null
   serviceName: string | null
   action: string
   /**
-   * The object of the action; null if it does not exist yet. Its id is then read from the result of the transaction.
+   * The id of the object of the action. Null if the object does not exist yet; its id is then read from the result of
+   * the transaction.
    */
   targetId: string | null
   /** Must not contain content or secrets. */
   detail: JsonObject
 }
 
-/** Writes an entry about an action, or about its refusal, in the caller's transaction. */
+/** Writes an audit entry about an action, or about the refusal of the action, in the caller's transaction. */
 export async function noteDeed(tx: Tx, deed: Deed, { refused = false } = {}): Promise<void> {
   const { actorId, serviceName, action, targetId, detail } = deed
   await tx.$executeRaw`
@@ -28,8 +29,8 @@ export async function noteDeed(tx: Tx, deed: Deed, { refused = false } = {}): Pr
 }
 
 /**
- * Part of a WITH clause that holds a run: writes entries for the objects on this server that a tool of the agent has
- * changed.
+ * Returns a CTE for a fenced write (runs/hold.ts). The CTE writes audit entries for the objects on this server that a
+ * tool of the agent has changed.
  */
 export function insertToolEntriesSql(toolCallId: string, targetIds: readonly string[]): Prisma.Sql {
   return Prisma.sql`

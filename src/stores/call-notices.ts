@@ -9,12 +9,12 @@ export type CallNotice = 'tool_call.waiting' | 'tool_call.claimed' | 'tool_call.
 const TIME = Prisma.raw(`'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'`)
 const time = (instant: Prisma.Sql) => Prisma.sql`to_char(${instant} AT TIME ZONE 'UTC', ${TIME})`
 
-/** The state of a call `c` in a notification. */
+/** The state of a call `c`, as the notification shows it. */
 const STATE = Prisma.sql`coalesce(c."approvalState"::text, c.status::text)`
 
 /**
- * Enqueues a notification for each call `c` of `source` whose agent has a `notifyUrl`, with the exact body that will
- * be signed.
+ * Enqueues a notification for each call `c` of `source` whose agent has a `notifyUrl`. The job contains the exact
+ * body that will be signed.
  */
 function enqueueNoticesSql(source: Prisma.Sql, type: CallNotice): Prisma.Sql {
   const body = Prisma.sql`json_build_object(
@@ -34,7 +34,10 @@ function enqueueNoticesSql(source: Prisma.Sql, type: CallNotice): Prisma.Sql {
 export const takeFormerNoticeSql = (id: string): Prisma.Sql =>
   Prisma.sql`DELETE FROM "Notification" WHERE id = ${id} RETURNING *`
 
-/** Enqueues a notification with the current state of a call, unless an unsent one has the same type and state. */
+/**
+ * Enqueues a notification with the current state of a call, unless a notification with the same type and state is
+ * still unsent.
+ */
 export async function enqueueNotice(tx: Tx, toolCallId: string, type: CallNotice): Promise<void> {
   const call = Prisma.sql`(
     SELECT * FROM "ToolCall" c WHERE id = ${toolCallId} AND NOT EXISTS (
@@ -45,15 +48,15 @@ export async function enqueueNotice(tx: Tx, toolCallId: string, type: CallNotice
 }
 
 /**
- * Part of a WITH clause: enqueues a notification for each call that the part `changed` returns as CANCELED, whose
- * approval is therefore no longer requested.
+ * Returns a CTE that enqueues a notification for each call that the CTE `changed` returns as CANCELED. Nobody needs
+ * to approve these calls any more.
  */
 export function cancelNoticesSql(changed: string): Prisma.Sql {
   const calls = Prisma.sql`(SELECT * FROM ${Prisma.raw(`"${changed}"`)} WHERE "approvalState" = 'CANCELED')`
   return enqueueNoticesSql(calls, 'tool_call.decided')
 }
 
-/** Part of a WITH clause: enqueues a notification for each call that the part `changed` returns and that now waits. */
+/** Returns a CTE that enqueues a notification for each call that the CTE `changed` returns and that now waits. */
 export function waitNoticesSql(changed: string): Prisma.Sql {
   return Prisma.sql`${enqueueNoticesSql(Prisma.raw(`"${changed}"`), 'tool_call.waiting')} RETURNING id`
 }

@@ -18,9 +18,9 @@ import { changeCallSql } from './change-store.ts'
 import { insertFilesOfCallSql, type NewFile } from './file-store.ts'
 import { ENDED_RUNS_SQL, OPEN_CALLS_SQL } from './status-sql.ts'
 
-// Writes ToolCall. Functions whose name ends in `Sql` return a part of a larger statement. If a run itself makes the write,
-// the part is a change for its hold (runs/hold.ts). Some parts read from `message`, the message that shows the call. All
-// other functions execute one statement in `tx`.
+// Writes the table "ToolCall". Functions whose name ends in `Sql` return a part of a larger statement, usually a CTE. For a
+// write by a run, the caller passes the CTE to the run's hold (runs/hold.ts), which fences the write. Some CTEs read
+// from the CTE `message`, which contains the message that shows the call. All other functions execute one statement in `tx`.
 //
 //   showCallSql ▶ STREAMING ─ recordCallsSql ─▶ RUNNING ─ settleCall ──▶ DONE, FAILED, TIMED_OUT
 //   (while the input       recordCallsSql ─▶    │  │                           ▲
@@ -41,15 +41,15 @@ import { ENDED_RUNS_SQL, OPEN_CALLS_SQL } from './status-sql.ts'
 export interface NewToolCall {
   id: string
   modelCallId: string
-  /** The name of one of its agent's tools, or UNKNOWN_TOOL. */
+  /** The name of one of the agent's tools, or UNKNOWN_TOOL. */
   toolName: string
   execution: ToolExecution | null
-  /** FAILED: the call named no existing tool, or its input was not JSON. */
+  /** FAILED if the tool does not exist, or if the input was not JSON. */
   status: Extract<ToolCallStatus, 'RUNNING' | 'FAILED'>
   input: Json
   output: Json
   error: string | null
-  /** State that must survive a crash. At first, it only contains which message shows the call. */
+  /** State that must survive a crash. Initially, it contains only which message shows the call. */
   state: Json
 }
 
@@ -61,12 +61,12 @@ export interface Settlement {
   error: string | null
   /** The files of the result: bytes for models, and references to stored files. `output` describes the files. */
   files?: readonly ResultFile[]
-  /** The stored files of the result, whose rows are written together with it. */
+  /** The stored files of the result. Their rows are written together with the result. */
   kept?: readonly NewFile[]
 }
 
 /**
- * A tool call that a message shows as a part: the call's input is still streaming, the call is running, or it waits
+ * A tool call that a message shows as a part. Its input is still streaming, the call is running, or the call waits
  * until a deadline.
  */
 export interface ShownCall {
@@ -74,19 +74,22 @@ export interface ShownCall {
   waitMs: number | null
   /** Set if the call needs approval. */
   approval?: NewApproval
-  /** Set for a call whose input is still streaming and that is not in the journal yet, with the `input` parsed so far. */
+  /**
+   * Set if the input of the call is still streaming, so that the journal does not contain the call yet. `input` is
+   * the part of the input that has been parsed so far.
+   */
   writing?: { toolName: string; execution: ToolExecution | null; input: JsonObject | null }
 }
 
-/** The step index of a call that is not in the journal, because its input is streaming or was interrupted. */
+/** The step index of a call that is not in the journal, because its input is still streaming or was interrupted. */
 const NO_STEP = -1
 
-/** Whether a call is in the journal, as part of a finished generation. */
+/** Whether the journal contains a call, as part of a finished generation. */
 export function isJournaled({ stepIndex }: Pick<ToolCall, 'stepIndex'>): boolean {
   return stepIndex !== NO_STEP
 }
 
-/** Inserts the calls of a finished generation. If a message already shows a call, sets its step and input. */
+/** Inserts the calls of a finished generation. If a message already shows a call, its row exists and is updated. */
 export function recordCallsSql(stepIndex: number, calls: NewToolCall[]): Prisma.Sql {
   return Prisma.sql`
     INSERT INTO "ToolCall" (id, "runId", "agentId", "stepIndex", "modelCallId", "toolName", execution, status, input, output, error, state, "settledAt", places, label)
@@ -101,27 +104,24 @@ export function recordCallsSql(stepIndex: number, calls: NewToolCall[]): Prisma.
     RETURNING id`
 }
 
-/** Condition: a call waits for an answer from outside its run, or for its job. */
+/** SQL condition: a call waits for an answer from outside its run, or for the job that executes it. */
 export const WAITS_OUTSIDE_RUN_SQL = Prisma.sql`(status = 'WAITING' OR "carryAt" IS NOT NULL)`
 
 /**
- * Assignment for an UPDATE that stores the result of a waiting call: hides the result in the space if a member who
- * has joined since may not read the sources of the call. A result that a member submitted in the space itself stays
- * visible.
+ * SQL assignment for an UPDATE that stores the result of a waiting call. Hides the result in the space if a current
+ * member may not read the sources of the call, for example because the member has joined since. A result that a
+ * member submitted in the space itself stays visible.
  */
 const HIDE_UNREADABLE_OUTPUT_SQL = Prisma.sql`approval = CASE
   WHEN "spaceId" IS NULL OR execution = 'SPACE' OR ${isHeardIn(Prisma.sql`"ToolCall"."spaceId"`, Prisma.sql`places || label`)} THEN approval
   ELSE coalesce(approval, '{}') || '{"hidesOutput": true}' END`
 
-/** The columns of a settled call. */
+/** Assignments for the columns of a call that is being settled. */
 const settlementSql = ({ status, output, error, files = [] }: Settlement): Prisma.Sql => Prisma.sql`
   status = ${status}::"ToolCallStatus", output = ${jsonbText(output)}::jsonb, "outputKeyOrders" = ${keyOrdersText(output)}::jsonb,
   error = ${error}, files = ${files.length === 0 ? null : jsonbText(files)}::jsonb, "settledAt" = now()`
 
-/**
- * Settles a call as the change `result`, and inserts its files. `source`: the part of the WITH clause that must
- * return a row.
- */
+/** Settles a call in the CTE `result`, and inserts its files. `source`: the name of the CTE that must return a row. */
 export function settleCall(
   toolCallId: string,
   settlement: Settlement,
@@ -133,7 +133,7 @@ export function settleCall(
   return { result, ...filesOf(settlement) }
 }
 
-/** Settles a call and removes it from its message, with the same changes. */
+/** Settles a call as `settleCall` does, and also removes the call from its message. */
 export function withdrawCall(toolCallId: string, settlement: Settlement): Changes & { result: Prisma.Sql } {
   const result = Prisma.sql`
     UPDATE "ToolCall" SET ${settlementSql(settlement)}, "messageId" = NULL, "spaceId" = NULL
@@ -153,29 +153,32 @@ export function saveCallStateSql(toolCallId: string, state: Json): Prisma.Sql {
 
 /**
  * A message to an agent on another server, stored as `remote` in the state of its call. It is stored before the
- * message is sent, so that a call that is repeated after a crash finds the task that it started.
+ * message is sent. A call that is repeated after a crash therefore finds the task that it has started.
  */
 export interface RemoteCall {
-  /** The name of the model, which identifies the agent. */
+  /** The name of the model. It identifies the remote agent. */
   model: string
   /** The URL of the agent. */
   url: string
-  /** The space and thread of the conversation with the remote agent; null if the call is not part of a conversation. */
+  /**
+   * The space and thread in which the conversation with the remote agent takes place; null if the call is not part of
+   * a conversation.
+   */
   place: string | null
   messageId: string
   contextId: string | null
   /**
-   * The task whose question the message answers; null if it does not answer a question; absent in calls of earlier
-   * versions.
+   * The task with the question that this message answers. Null if the message does not answer a question; absent in
+   * calls of earlier versions.
    */
   continues?: string | null
-  /** The task that was started or continued; null until the other server has returned its id. */
+  /** The id of the task that was started or continued; null until the other server has returned the id. */
   taskId: string | null
 }
 
 /**
- * Stores `remote` of a call that is being executed. Returns false if the call has ended, or belongs to a later
- * attempt of its run.
+ * Stores `remote` in the state of a call that is being executed. Returns false if the call has ended, or if a later
+ * attempt of the run executes the call.
  */
 export async function rememberRemoteCall(
   tx: Pick<Tx, '$executeRaw'>,
@@ -214,12 +217,12 @@ export async function remoteCallsOf(tx: Pick<Tx, '$queryRaw'>, runId: string): P
 /** A RUNNING call that waits for a reply to its message. */
 export interface AskingCall {
   toolCallId: string
-  /** The WaitState and other state of the call. */
+  /** The `WaitState`, together with other state of the call. */
   state: Json
   waitMs: number
 }
 
-/** Makes a call wait for a reply to the `message`. */
+/** Makes a call wait for a reply to the message that the CTE `message` returns. */
 export function awaitReplySql({ toolCallId, state, waitMs }: AskingCall): Prisma.Sql {
   return Prisma.sql`
     UPDATE "ToolCall" SET state = ${jsonbText(state)}::jsonb, "messageId" = message.id, "spaceId" = message."spaceId",
@@ -227,7 +230,7 @@ export function awaitReplySql({ toolCallId, state, waitMs }: AskingCall): Prisma
     FROM message WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".id`
 }
 
-/** Stores replies with the waiting calls, whose next lookup will find them. */
+/** Stores replies in the rows of the waiting calls. The calls' runs find them at the next lookup. */
 export async function storeReplies(tx: Tx, found: { id: string; reply: object }[]): Promise<void> {
   await tx.$executeRaw`
     UPDATE "ToolCall" SET state = state || jsonb_build_object('reply', r.reply)
@@ -235,8 +238,8 @@ export async function storeReplies(tx: Tx, found: { id: string; reply: object }[
 }
 
 /**
- * Shows a call in the `message`. If the call's input is still streaming, inserts the call unless the journal already
- * contains it. Sets the deadline of a waiting call.
+ * Shows a call in the message that the CTE `message` returns. If the call's input is still streaming, inserts the
+ * call unless its row already exists. Sets the deadline of a waiting call.
  */
 export function showCallSql({ toolCallId, waitMs, approval, writing }: ShownCall): Prisma.Sql {
   if (writing !== undefined) {
@@ -254,19 +257,19 @@ export function showCallSql({ toolCallId, waitMs, approval, writing }: ShownCall
     FROM message WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".*`
 }
 
-/** Updates the streamed input of a call that a message shows. Has no effect once the call is in the journal. */
+/** Updates the streamed input of a call that a message shows. Has no effect once the journal contains the call. */
 export function writeInputSql(toolCallId: string, input: Json): Prisma.Sql {
   return Prisma.sql`
     UPDATE "ToolCall" SET input = ${jsonbText(input)}::jsonb
     FROM held WHERE "ToolCall".id = ${toolCallId} AND status = 'STREAMING' RETURNING "ToolCall".id`
 }
 
-/** The answer for which a call waits, and the maximum duration. */
+/** The approval or answer for which a call waits, and the maximum duration of the wait. */
 export type NewWait = Pick<ShownCall, 'approval'> & { waitMs: number }
 
 /**
- * Returns the assignments for a wait. The clock of the database sets the deadline and also decides when it has
- * passed.
+ * Returns the assignments for a wait. The clock of the database sets the deadline, and also decides whether the
+ * deadline has passed.
  */
 function waitSql({ waitMs, approval }: NewWait): Prisma.Sql {
   const until = Prisma.sql`now() + ${waitMs} * interval '1 millisecond'`
@@ -278,14 +281,14 @@ function waitSql({ waitMs, approval }: NewWait): Prisma.Sql {
     "escalatesAt" = now() + ${escalateAfterSeconds}::int * interval '1 second'`
 }
 
-/** Makes a call that no message shows wait for an answer from outside the run. */
+/** Makes a call that has no message in a space wait for an answer from outside the run. */
 export function awaitAnswerSql(toolCallId: string, wait: NewWait): Prisma.Sql {
   return Prisma.sql`
     UPDATE "ToolCall" SET ${waitSql(wait)}
     FROM held WHERE "ToolCall".id = ${toolCallId} RETURNING "ToolCall".*`
 }
 
-/** Makes a locked PENDING call wait for a different approval. */
+/** Makes a locked PENDING call wait for a different approval than before. */
 export async function askAgain(tx: Tx, toolCallId: string, approval: NewApproval): Promise<ChangedCall> {
   const wait = waitSql({ waitMs: approval.expiresInSeconds * 1000, approval })
   const [call] = await tx.$queryRaw<ChangedCall[]>(
@@ -295,7 +298,7 @@ export async function askAgain(tx: Tx, toolCallId: string, approval: NewApproval
   return call
 }
 
-/** Returns the calls that wait until a person has connected to an MCP server of an agent. */
+/** Returns the calls that wait until a person has connected their account at an MCP server of the agent. */
 export async function readConnecting(
   tx: Tx,
   { agentId, serverName, humanId }: { agentId: string; serverName: string; humanId: string },
@@ -306,9 +309,7 @@ export async function readConnecting(
   return rows.map(({ id }) => id)
 }
 
-/**
- * Returns the authorizations that people have started or completed and for which calls wait, in no particular order.
- */
+/** Returns the authorizations of people, started or completed, for which calls are waiting. The order is random. */
 export function readAwaitedAuthorizations(
   tx: Tx,
 ): Promise<{ agentId: string; name: string; url: string; humanId: string }[]> {
@@ -327,7 +328,7 @@ export function cancelStreamingCallsSql(runId: string): Prisma.Sql {
     FROM held WHERE "ToolCall"."runId" = ${runId} AND status = 'STREAMING' RETURNING "ToolCall".id`
 }
 
-/** Records that the standing grant that the part `used` returns has approved a call, so that no person is asked. */
+/** Records that a standing grant has approved a call, so that no person is asked. The CTE `used` returns the grant. */
 export function letThroughSql(
   toolCallId: string,
   { hidesOutput, grantDigest = null }: Pick<NewApproval, 'hidesOutput' | 'grantDigest'>,
@@ -340,14 +341,14 @@ export function letThroughSql(
 /** A call after a change. `change` is the key of the job that publishes the change (change-store.ts). */
 export type ChangedCall = ToolCall & { change: string }
 
-/** The human or service that submits a result; both null for an admin, and for results that nobody submits. */
+/** The human or service that submits a result. Both are null for an admin, and for results that nobody submits. */
 export interface Answerer {
   humanId: string | null
   serviceName: string | null
 }
 
 export interface SettleWaitingOptions {
-  /** Settles the call only if its deadline has passed, by the clock of the database. */
+  /** If true, settles the call only if its deadline has passed by the clock of the database. */
   isDue?: boolean
   by?: Answerer
   /** The new approval state of a call that waits for approval; absent for a call that waits for its result. */
@@ -355,8 +356,8 @@ export interface SettleWaitingOptions {
 }
 
 /**
- * Settles a call by compare-and-set from WAITING. Returns null if the call does not wait, is not due, or waits for
- * something else.
+ * Settles a call by a compare-and-set that requires the status WAITING. Returns null if the call does not wait, is
+ * not due, or waits for something else.
  */
 export async function settleWaitingCall(
   tx: Tx,
@@ -384,8 +385,8 @@ export async function editInput(tx: Tx, toolCallId: string, input: Json, inputDi
 }
 
 /**
- * Approves a locked PENDING call. The call then waits up to `answerMs` for its result; with null, a job executes the
- * call.
+ * Approves a locked PENDING call. The call then waits up to `answerMs` milliseconds for its result. If `answerMs` is
+ * null, a job executes the call.
  */
 export async function approveCall(tx: Tx, toolCallId: string, answerMs: number | null): Promise<ChangedCall | null> {
   const next =
@@ -400,7 +401,7 @@ export async function approveCall(tx: Tx, toolCallId: string, answerMs: number |
 }
 
 /**
- * Escalates a call, so that its escalation contacts may decide too. Returns null if the call is not pending or has
+ * Escalates a call, so that its escalation contacts may also decide. Returns null if the call is not pending or has
  * no escalation contacts.
  */
 export async function escalateCall(
@@ -425,14 +426,15 @@ export async function setClaimer(tx: Tx, toolCallId: string, humanId: string | n
   return call
 }
 
-/** The columns of a canceled call. */
+/** Assignments for the columns of a call that is being canceled. */
 const CANCELED_COLUMNS_SQL = Prisma.sql`status = 'CANCELED', "settledAt" = now(), "escalatesAt" = NULL, "carryAt" = NULL,
   "approvalState" = CASE "approvalState" WHEN 'PENDING' THEN 'CANCELED' ELSE "approvalState" END`
 
 /**
- * Cancels the open calls of a run, in the transaction that ends the run as CANCELED or FAILED. In a think cycle that
- * is not GONE, calls that wait for an external result stay open and deliver their results to the inbox, and approved
- * calls are still executed. Pending approvals are canceled, and the agent's `notifyUrl` is notified.
+ * Cancels the open calls of a run, in the transaction that ends the run as CANCELED or FAILED. If a think cycle ends
+ * for another reason than GONE, two kinds of calls stay open. Calls that wait for an external result later deliver it
+ * to the inbox, and approved calls are still executed. Pending approvals are canceled, and the agent's `notifyUrl` is
+ * notified.
  */
 export async function cancelCallsOfRun(
   tx: Tx,
@@ -450,23 +452,23 @@ export async function cancelCallsOfRun(
     ) ${cancelNoticesSql('canceled')}`
 }
 
-/** Deletes the calls of a run that is rolled back. */
+/** Deletes the calls of a run that is being erased. */
 export async function deleteCallsOfRun(tx: Tx, runId: string): Promise<void> {
   await tx.toolCall.deleteMany({ where: { runId } })
 }
 
-/** The waiting calls with their deadlines. */
+/** Selects the waiting calls with their deadlines. */
 export const CALL_DEADLINES_SQL = Prisma.sql`SELECT id, "expiresAt" AS at FROM "ToolCall" WHERE status = 'WAITING'`
 
-/** The calls whose approval will be escalated, with the time. */
+/** Selects the calls whose approval will be escalated, with the time of the escalation. */
 export const CALL_ESCALATIONS_SQL = Prisma.sql`SELECT id, "escalatesAt" AS at FROM "ToolCall" WHERE "escalatesAt" IS NOT NULL`
 
-/** Condition on a call: it waits for a reply from humans. */
+/** SQL condition on a call: the call waits for a reply from humans. */
 const AWAITS_PEOPLE_SQL = Prisma.sql`(status = 'RUNNING' AND (state#>>'{wait,asksPeople}')::boolean)`
 
 /**
- * Condition: the message shows a call that waits for an answer from outside its run, or a call other than `exceptId`
- * that waits for a reply from humans.
+ * SQL condition: the message shows a call that waits for an answer from outside its run, or a call other than
+ * `exceptId` that waits for a reply from humans.
  */
 export function showsWaitingCallSql(messageId: string, exceptId = ''): Prisma.Sql {
   return Prisma.sql`EXISTS (
@@ -474,23 +476,23 @@ export function showsWaitingCallSql(messageId: string, exceptId = ''): Prisma.Sq
 }
 
 /**
- * The value of `carryAt` for an approved call that a job executes. Processes before 0.3 claim approved calls at the
- * time `carryAt`, so they never claim a call with this value.
+ * The value of `carryAt` for an approved call that a job executes. Processes of versions before 0.3 claim an approved
+ * call at the time `carryAt`, so this value prevents them from claiming the call.
  */
 const BY_JOB_SQL = Prisma.sql`'9999-01-01Z'::timestamptz`
 
-/** Condition: people approved the call, and its job executes it. */
+/** SQL condition: people approved the call, and its job executes the call. */
 const IS_EXECUTED_BY_JOB_SQL = Prisma.sql`status = 'RUNNING' AND "carryAt" IS NOT NULL`
 
-/** Enqueues the execution of the approved calls that the part `changed` returns. */
+/** Enqueues jobs that execute the approved calls that the CTE `changed` returns. */
 const enqueueExecutionSql = enqueueSql(
   EXECUTE_CALL,
   Prisma.sql`SELECT id AS key, id AS subject, jsonb_build_object('toolCallId', id) AS data FROM changed WHERE "carryAt" IS NOT NULL`,
 )
 
 /**
- * Returns an approved call for execution, and updates its label, because a space may have become confidential in the
- * meantime. Returns null if the call was canceled or is already settled.
+ * Returns an approved call for execution. Also updates its label, because a space may have become confidential since
+ * the call was made. Returns null if the call was canceled or is already settled.
  */
 export async function readApprovedCall(tx: Tx, toolCallId: string): Promise<ToolCall | null> {
   const [call] = await tx.$queryRaw<ToolCall[]>`
@@ -498,7 +500,7 @@ export async function readApprovedCall(tx: Tx, toolCallId: string): Promise<Tool
   return call ?? null
 }
 
-/** Stores the result of an approved call. Returns null if the call was canceled. */
+/** Stores the result of an approved call. Returns null if the call was canceled or is already settled. */
 export async function settleApprovedCall(
   tx: Tx,
   toolCallId: string,
@@ -511,7 +513,10 @@ export async function settleApprovedCall(
   return call ?? null
 }
 
-/** Enqueues the execution of calls that processes before 0.3 have approved, unless such a process is executing them. */
+/**
+ * Enqueues jobs for approved calls that processes of versions before 0.3 should have executed, except calls that such
+ * a process is executing now.
+ */
 export async function adoptApprovedCalls(tx: Tx): Promise<void> {
   await tx.$executeRaw`
     WITH changed AS (
@@ -521,7 +526,7 @@ export async function adoptApprovedCalls(tx: Tx): Promise<void> {
     ) ${enqueueExecutionSql}`
 }
 
-/** Cancels the waiting calls of a deleted agent in runs that have ended. */
+/** Cancels the waiting calls of a deleted agent whose runs have ended. */
 export function cancelCallsOfAgent(tx: Tx, agentId: string): Promise<ChangedCall[]> {
   const ended = Prisma.sql`SELECT r.id FROM "Run" r WHERE r."agentId" = ${agentId} AND r.status IN ${ENDED_RUNS_SQL}`
   const update = Prisma.sql`
@@ -530,12 +535,12 @@ export function cancelCallsOfAgent(tx: Tx, agentId: string): Promise<ChangedCall
   return tx.$queryRaw<ChangedCall[]>(changeCallSql(update))
 }
 
-/** Sets the deadline of calls that wait in a deleted space to now, so that they time out. */
+/** Makes calls that wait in a deleted space time out, by setting their deadline to the current time. */
 export async function expireCallsOfSpace(tx: Tx, spaceId: string): Promise<void> {
   await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE "spaceId" = ${spaceId} AND status = 'WAITING'`
 }
 
-/** Hides the settled calls of deleted messages from people, so that only their runs show them. */
+/** Hides the settled calls of deleted messages. Only their runs show them afterwards. */
 export async function hideCallsOfMessages(tx: Tx, messageIds: readonly string[]): Promise<void> {
   await tx.toolCall.updateMany({
     where: { messageId: { in: [...messageIds] } },
@@ -552,24 +557,27 @@ export async function forgetReadFiles(tx: Tx, fileIds: readonly string[]): Promi
     WHERE "toolName" IN ('read_file', 'readFile') AND input->>'fileId' = ANY(${[...fileIds]}::text[])`
 }
 
-/** Part of a WITH clause: deletes the calls of deleted runs, except calls that a message shows. */
+/** Returns a CTE that deletes the calls of deleted runs, except calls that a message shows. */
 export function deleteCallsOfRunsSql(runIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     DELETE FROM "ToolCall" c WHERE c."runId" IN (${runIds})
       AND NOT EXISTS (SELECT 1 FROM "Message" m WHERE m.id = c."messageId")`
 }
 
-/** Part of a WITH clause: deletes the calls shown in deleted messages, if their runs no longer exist. */
+/** Returns a CTE that deletes the calls in deleted messages if the runs of these calls no longer exist. */
 export function deleteCallsOfMessagesSql(messageIds: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     DELETE FROM "ToolCall" c WHERE c."messageId" IN (${messageIds})
       AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = c."runId")`
 }
 
-/** Condition on a call: the result may name people, because the server produced it or people approved the call. */
+/**
+ * SQL condition on a call: the result may contain names of people, because the server produced the result or people
+ * approved the call.
+ */
 export const NAMES_PEOPLE_SQL = Prisma.sql`(execution IS NULL OR "approvalState" IS NOT NULL)`
 
-/** A locked call. `isLate`: whether its deadline has passed, by the clock of the database. */
+/** A locked call. `isLate`: whether its deadline has passed by the clock of the database. */
 export type LockedCall = ToolCall & { isLate: boolean }
 
 export async function lockCall(tx: Tx, id: string): Promise<LockedCall | null> {
@@ -578,16 +586,21 @@ export async function lockCall(tx: Tx, id: string): Promise<LockedCall | null> {
   return call ?? null
 }
 
-/** The maximum length, in characters of JSON, of a call's output that agents read with a message. */
+/**
+ * The maximum length of the output of a call that agents read as part of a message, in characters of JSON. Longer
+ * outputs are truncated.
+ */
 export const LONGEST_OUTPUT = 2000
 
 /**
- * Condition on a call `c`: its output may be shown. If a tool is visible only because it needs approval, its output
- * belongs only to its run.
+ * SQL condition on a call `c`: its output may be shown. If people see the call only because it needs approval, only
+ * its run may see the output.
  */
 export const SHOWS_OUTPUT_SQL = Prisma.sql`(c.approval->>'hidesOutput')::boolean IS NOT TRUE`
 
-/** Subquery: the calls that a message shows, as a JSON array of ReadableCall with truncated long outputs. */
+/**
+ * Returns a subquery for the calls that a message shows, as a JSON array of ReadableCall. Long outputs are truncated.
+ */
 export function readableCallsSql(messageId: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
     SELECT jsonb_agg(jsonb_build_object('id', c.id, 'name', c."toolName", 'status', c.status,
@@ -596,14 +609,14 @@ export function readableCallsSql(messageId: Prisma.Sql): Prisma.Sql {
     FROM "ToolCall" c WHERE c."messageId" = ${messageId}`
 }
 
-/** Writes copies of calls for a run. If a copy already exists, assigns it to the run. */
+/** Writes copies of calls and assigns them to a run. A copy that already exists is only assigned to the run. */
 export async function adoptCalls(tx: Tx, calls: readonly ToolCall[], runId: string): Promise<void> {
   if (calls.length > 0) await tx.$queryRaw(insertionOf('ToolCall', calls))
   const ids = calls.map(({ id }) => id)
   await tx.$executeRaw`UPDATE "ToolCall" SET "runId" = ${runId} WHERE id = ANY(${ids}::text[])`
 }
 
-/** Sets the deadline of a waiting call to now, whether it waits for its result or for approval. Used by replays. */
+/** Sets the deadline of a call that waits for its result or for approval to the current time. Used by replays. */
 export async function makeCallDue(tx: Tx, id: string): Promise<void> {
   await tx.$executeRaw`UPDATE "ToolCall" SET "expiresAt" = now() WHERE id = ${id} AND status = 'WAITING'`
 }

@@ -4,7 +4,7 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Chain, Waiter } from '../rules/chain.ts'
 
-// The only writer of Chain.
+// Contains the statements that write the table "Chain".
 
 export interface Chains {
   getMany(ids: readonly string[]): Promise<(Chain | null)[]>
@@ -34,7 +34,7 @@ export async function lockChain(tx: Tx, id: string): Promise<Chain | null> {
   return row === null ? null : chainOfRow(row)
 }
 
-/** Returns those of the chains that have not ended. */
+/** Returns the ids of the given chains that have not ended. */
 export async function unendedChains(tx: Tx, ids: readonly string[]): Promise<Set<string>> {
   if (ids.length === 0) return new Set()
   const rows = await tx.chain.findMany({
@@ -44,12 +44,15 @@ export async function unendedChains(tx: Tx, ids: readonly string[]): Promise<Set
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Part of a WITH clause: begins a chain in the space of `message`. The first of `runs`, if any, gets the turn. */
+/**
+ * Returns a CTE that starts a chain in the space of the CTE `message`. The first row of the CTE `runs`, if any, gets
+ * the turn.
+ */
 export const insertChainSql = (chainId: string, holderId: string): Prisma.Sql => Prisma.sql`
   INSERT INTO "Chain" (id, "spaceId", depth, "holderId", "holderRunId")
   SELECT ${chainId}, "spaceId", 1, ${holderId}, (SELECT id FROM runs LIMIT 1) FROM message`
 
-/** Writes new chains without waiting agents and mentions. */
+/** Inserts new chains in which no agent waits and no mention has been made. */
 export async function insertChains(
   tx: Tx,
   chains: Pick<Chain, 'id' | 'spaceId' | 'depth' | 'label' | 'holderId' | 'holderRunId'>[],
@@ -57,13 +60,13 @@ export async function insertChains(
   if (chains.length > 0) await tx.chain.createMany({ data: chains })
 }
 
-/** Writes a chain's turn and state. */
+/** Stores the turn and the state of a chain. */
 export async function saveChain(tx: Tx, { id, replyStack, ...chain }: Chain): Promise<void> {
   const stack = replyStack.map((waiter) => ({ ...waiter }))
   await tx.chain.update({ where: { id }, data: { ...chain, replyStack: stack } })
 }
 
-/** Reopens an ended chain with the turn for the retry of its last run. */
+/** Reopens an ended chain for the retry of its last run, which gets the turn. */
 export async function reopenChain(tx: Tx, id: string, holder: Pick<Chain, 'holderId' | 'holderRunId'>): Promise<void> {
   await tx.chain.update({ where: { id }, data: holder })
 }

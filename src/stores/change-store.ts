@@ -4,19 +4,20 @@ import { enqueueSql } from '../jobs/enqueue-sql.ts'
 import { PUBLISH_CHANGE, PUBLISHED_WITHIN_SECONDS } from '../jobs/queues.ts'
 import { type Changes, namedParts } from '../platform/changes.ts'
 
-// The jobs that publish a change if its process dies between the commit and the publication. The statement that writes a change
-// enqueues its job; the flow withdraws the job once it has published the change.
+// The jobs that publish a change if its process dies between the commit and the publication. The statement that
+// writes a change also enqueues its job. The flow removes the job after publishing the change.
 
-/** The job of a change: `change` is its key. */
+/** The job that publishes a change. `change` is the key of the job. */
 export interface Unpublished {
   change: string
-  /** Part of a WITH clause: enqueues the job. */
+  /** A CTE that enqueues the job. */
   enqueueSql: Prisma.Sql
 }
 
 /**
- * Returns the job of a change to a membership, a space, a human, a message or a call, or of the end of a run. `type` and
- * the columns of `source`, such as `spaceId`, are the input of the job; `id` is its subject.
+ * Returns the job that publishes a change to a membership, a space, a human, a message or a call, or the end of a run.
+ * `source` selects the changed row. Its `id` becomes the subject of the job. The input consists of `type` and the other
+ * columns, such as `spaceId`.
  */
 export function unpublished(
   type: 'member' | 'space' | 'human' | 'message' | 'call' | 'run',
@@ -31,8 +32,8 @@ export function unpublished(
 }
 
 /**
- * Returns a statement that writes a call by `update`, and returns the row with the key of the change. `parts` may read the row
- * from `changed`.
+ * Returns a statement that changes a call with `update`, enqueues the job for the change, and returns the row with
+ * the key of the job. `parts` are further CTEs, which can read the row from the CTE `changed`.
  */
 export function changeCallSql(update: Prisma.Sql, parts: Changes = {}): Prisma.Sql {
   const job = unpublished('call', Prisma.sql`SELECT id, id AS "toolCallId" FROM changed`)

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database, Tx } from '../platform/db.ts'
 
-// The statements that read and write "Conversation".
+// Contains the statements that read and write the table "Conversation".
 
 interface Parties {
   humanId: string
@@ -15,14 +15,14 @@ const ofParties = ({ humanId, agentId }: Parties) => `${humanId} ${agentId} `
 export const conversationKey = (parties: Parties, thread: string): string =>
   ofParties(parties) + createHash('sha256').update(thread).digest('base64url')
 
-/** Condition on a space `s`: it is not deleted, and both parties are members. */
+/** SQL condition on a space `s`: the space is not deleted, and both parties are members. */
 const isOpenSql = ({ humanId, agentId }: Parties): Prisma.Sql => Prisma.sql`s."deletedAt" IS NULL
   AND EXISTS (SELECT 1 FROM "Membership" WHERE "spaceId" = s.id AND "entityId" = ${humanId})
   AND EXISTS (SELECT 1 FROM "Membership" WHERE "spaceId" = s.id AND "entityId" = ${agentId})`
 
 /**
- * Returns the space of a conversation; null if there is none, if it was deleted, or if one of the parties has left
- * it.
+ * Returns the space of a conversation. Returns null if there is none, if it was deleted, or if one of the parties has
+ * left it.
  */
 export async function findConversation(
   prisma: Pick<Database['prisma'] | Tx, '$queryRaw'>,
@@ -34,17 +34,23 @@ export async function findConversation(
   return found?.id ?? null
 }
 
-/** Locks the key of a conversation, so that other transactions that begin the same conversation wait for this one. */
+/**
+ * Locks the key of a conversation, so that other transactions that want to create the same conversation wait for this
+ * one.
+ */
 export async function lockConversation(tx: Tx, key: string): Promise<void> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${key}, 0))`
 }
 
-/** Records the space of a conversation, replacing an earlier one. */
+/** Records the space of a conversation. Replaces an earlier space. */
 export async function putConversation(tx: Tx, key: string, spaceId: string): Promise<void> {
   await tx.conversation.upsert({ where: { key }, create: { key, spaceId }, update: { spaceId } })
 }
 
-/** Deletes the keys of the conversations of a human or an agent, who may have left their spaces. */
+/**
+ * Deletes the keys of all conversations of a human or an agent, including those in spaces that the human or agent has
+ * left.
+ */
 export async function deleteConversationsOf(tx: Tx, entityId: string): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "Conversation" WHERE (split_part(key, ' ', 1) = ${entityId} OR split_part(key, ' ', 2) = ${entityId})
@@ -53,7 +59,7 @@ export async function deleteConversationsOf(tx: Tx, entityId: string): Promise<v
         UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${entityId})`
 }
 
-/** A message of a conversation: its sender, and its text in the form of `Message.text`. */
+/** A message of a conversation, with its sender and its text (as in `Message.text`). */
 export interface Utterance {
   messageId: string
   spaceId: string
@@ -62,13 +68,13 @@ export interface Utterance {
 }
 
 const MOST_CANDIDATES = 20
-/** The number of recent conversations that are searched, because clients usually continue recent ones. */
+/** The number of recent conversations to search. Clients usually continue a recent one. */
 const MOST_SPACES = 50
 const MOST_MESSAGES = 100
 
 /**
- * Returns the ends of the newest open conversations of only the two parties in which this text is the human's last
- * or second-to-last message: the messages from that one on, in order.
+ * Searches the newest open conversations between only these two parties. Finds those in which this text is the
+ * human's last or second-to-last message. For each, returns the messages from this one on, in order.
  */
 export async function conversationsAfter(
   prisma: Pick<Database['prisma'], '$queryRaw'>,

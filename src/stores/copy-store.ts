@@ -2,9 +2,10 @@ import { copiedId } from '../lib/copied-id.ts'
 import type { Tx } from '../platform/db.ts'
 import { TODAY } from './run-store.ts'
 
-// The only writer of CopyOrigin, which records the originals of copied agents, of copied spaces, and of the roots of
-// repeated runs. An original and its copies share budgets (the SQL function `budgetFamily`). Deletions in an
-// original also apply to its copies, but not the reverse.
+// Contains the statements that write the table "CopyOrigin". The table records the originals of copied agents, of
+// copied spaces, and of the roots of repeated runs. An original and its copies share budgets (see the SQL function
+// `budgetFamily`). A deletion in an original also applies to its copies; a deletion in a copy does not apply to the
+// original.
 
 /** Records the copies of agents in a new space. */
 export async function recordCopiedAgents(
@@ -18,13 +19,13 @@ export async function recordCopiedAgents(
 interface NewCopy {
   id: string
   ofId: string
-  /** The human who makes the copy; null for the operator. */
+  /** The human who creates the copy; null for the operator. */
   ownerId: string | null
 }
 
 /**
- * Records a copy of an agent, space or root. To keep families small, removes deleted originals and copies that have
- * no copies of their own, no journals and no usage today.
+ * Records a copy of an agent, space or root. To limit the number of rows per original, removes the rows of deleted
+ * copies that have no copies of their own, no runs, and no usage today.
  */
 export async function recordCopy(tx: Tx, { id, ofId, ownerId }: NewCopy): Promise<void> {
   await tx.$executeRaw`
@@ -38,7 +39,9 @@ export async function recordCopy(tx: Tx, { id, ofId, ownerId }: NewCopy): Promis
       AND NOT EXISTS (SELECT 1 FROM "DailyUsage" d WHERE d.day = ${TODAY} AND (d."agentId" = o."copyId" OR d."spaceId" = o."copyId"))`
 }
 
-/** Returns the ids of these agents or spaces and of all their direct and indirect copies, in order. */
+/**
+ * Returns the given ids of agents or spaces, and the ids of all their direct and indirect copies, in ascending order.
+ */
 export async function withCopies(tx: Tx, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     WITH RECURSIVE found AS (

@@ -3,7 +3,8 @@ import type { Prisma } from '../generated/prisma/client.ts'
 import { toJson } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The only writer of Cycle, which contains the think cycles that a persistent agent remembers.
+// Contains the statements that write the table "Cycle". The table contains the think cycles that persistent agents
+// remember.
 
 export interface NewCycle {
   agentId: string
@@ -22,8 +23,8 @@ export async function insertCycle(tx: Tx, { messages, ...cycle }: NewCycle): Pro
 }
 
 /**
- * Deletes a cycle.
- * @returns the id of its agent; null if there is no such cycle
+ * Deletes a think cycle.
+ * @returns the id of its agent, or null if there is no such cycle
  */
 export async function deleteCycle(tx: Tx, id: string): Promise<string | null> {
   const [cycle] = await tx.$queryRaw<{ agentId: string }[]>`DELETE FROM "Cycle" WHERE id = ${id} RETURNING "agentId"`
@@ -34,7 +35,7 @@ export async function deleteCyclesOfAgent(tx: Tx, agentId: string): Promise<void
   await tx.cycle.deleteMany({ where: { agentId } })
 }
 
-/** Deletes the cycles in which agents received messages of a space. */
+/** Deletes the think cycles in which agents received messages from a space. */
 export async function deleteCyclesOfSpace(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`DELETE FROM "Cycle" WHERE "agentId" = ANY(${agentIds}::text[]) AND ${spaceId} = ANY(places)`
 }

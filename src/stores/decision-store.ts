@@ -10,9 +10,9 @@ import {
 } from '../rules/approvals.ts'
 import { unpublished } from './change-store.ts'
 
-// Writes Decision, and reads who may decide on a call.
+// Writes the table "Decision", and reads who may decide on a call.
 
-/** Subquery: the ids of the humans whom the call `c` asks for approval. */
+/** Subquery: the ids of the humans who are asked to approve the call `c`. */
 const APPROVERS_SQL = Prisma.sql`
   SELECT h.id FROM (
     SELECT unnest(c."approverIds") AS id
@@ -20,10 +20,7 @@ const APPROVERS_SQL = Prisma.sql`
     UNION SELECT m."entityId" FROM "Membership" m WHERE m."spaceId" = c."spaceId" AND cardinality(c."approverIds") = 0
   ) asked JOIN "Entity" h ON h.id = asked.id AND h.kind = 'HUMAN' AND h."goneAt" IS NULL`
 
-/**
- * Subquery: the approvers who may decide, which excludes approvers who may not read a confidential source of the
- * call.
- */
+/** Subquery: the approvers who may decide. Excludes approvers who may not read a confidential source of the call. */
 const DECIDERS_SQL = Prisma.sql`
   SELECT h.id FROM (${APPROVERS_SQL}) h WHERE ${isHeardBy(Prisma.sql`h.id`, Prisma.sql`c.places || c.label`)}`
 
@@ -34,7 +31,7 @@ export async function readDeciders(tx: Tx, toolCallId: string): Promise<string[]
   return rows.map(({ id }) => id)
 }
 
-/** Returns the humans who may decide, by call. */
+/** Returns the humans who may decide on each of the calls. */
 export function readDecidersOfCalls(tx: Tx, toolCallIds: string[]): Promise<{ callId: string; id: string }[]> {
   return tx.$queryRaw<{ callId: string; id: string }[]>`
     SELECT c.id AS "callId", d.id FROM "ToolCall" c CROSS JOIN LATERAL (${DECIDERS_SQL}) d
@@ -42,8 +39,8 @@ export function readDecidersOfCalls(tx: Tx, toolCallIds: string[]): Promise<{ ca
 }
 
 /**
- * Returns, for calls that still wait for a decision, the humans who may decide and have not yet decided on the
- * current input.
+ * Returns the humans who may decide on each of the calls and have not yet decided on the current input. Omits calls
+ * that no longer wait for a decision.
  */
 export function readUndecided(
   tx: Tx,
@@ -66,7 +63,10 @@ export function readDecisionsOfCalls(tx: Tx, toolCallIds: string[]): Promise<Dec
     ) d ORDER BY d.at, d."humanId"`
 }
 
-/** Returns whether a call can be decided on, and whether a human may; null if there is no such call. */
+/**
+ * Returns whether a decision on a call is still possible, and whether this human may decide. Returns null if there is
+ * no such call.
+ */
 export async function readDecidable(
   tx: Tx,
   toolCallId: string,
@@ -89,7 +89,7 @@ export async function readEarlierDecisions(
   return row ?? { count: 0, hasDecided: false }
 }
 
-/** Counts how many of the people who may decide have approved an input. */
+/** Counts the people who may decide and have approved this input. */
 export function countApprovals(
   tx: Tx,
   { toolCallId, inputDigest }: Omit<DecisionKey, 'humanId'>,
@@ -100,7 +100,7 @@ export function countApprovals(
   })
 }
 
-/** Returns the names of the people who approved an input, in the order of their decisions. */
+/** Returns the names of the people who approved this input, in the order of their decisions. */
 export async function readApproverNames(
   tx: Tx,
   { toolCallId, inputDigest }: { toolCallId: string; inputDigest: string | null },
@@ -111,7 +111,7 @@ export async function readApproverNames(
   return rows.map(({ name }) => name)
 }
 
-/** Returns the decisions that counted when the calls were decided. */
+/** Returns the decisions that counted when the calls were approved or denied. */
 export function readCountedDecisions(
   tx: Tx,
   toolCallIds: string[],
@@ -121,18 +121,18 @@ export function readCountedDecisions(
     WHERE d."toolCallId" = ANY(${toolCallIds}::text[]) AND d.counted ORDER BY d.at, d."humanId"`
 }
 
-/** Selects pending calls; an empty selection means all. */
+/** Selects pending calls. An empty selection means all pending calls. */
 export interface PendingCalls {
   toolCallId?: string
-  /** Selects calls that a change in the members of this space may affect. */
+  /** Selects calls that a change in this space's members can affect. */
   spaceId?: string
 }
 
-/** Condition: a decision by `d` approves the current input of `c`. */
+/** SQL condition on a row `said` of "Decision": the human `d` approves the current input of the call `c`. */
 const AGREES_SQL = Prisma.sql`said."toolCallId" = c.id AND said."humanId" = d.id AND said.approve
   AND said."inputDigest" = c."inputDigest" AND said.counted IS NULL`
 
-/** Returns at most 500 pending calls that no longer need to wait (`nextOf` of rules/approvals.ts). */
+/** Returns pending calls that no longer need to wait (see `nextOf` of rules/approvals.ts), at most 500. */
 export function readDecidedCalls(tx: Tx, among: PendingCalls): Promise<(PendingFacts & { id: string })[]> {
   const { toolCallId = null, spaceId = null } = among
   return tx.$queryRaw<(PendingFacts & { id: string })[]>`
@@ -156,7 +156,7 @@ export interface DecisionKey {
   inputDigest: string
 }
 
-/** Records a decision. Replaces an earlier decision of the human on the same input. */
+/** Records a decision. Replaces an earlier decision of the same human on the same input. */
 export async function recordDecision(
   tx: Tx,
   { toolCallId, humanId, inputDigest }: DecisionKey,
@@ -175,14 +175,14 @@ export async function recordDecision(
   return { change }
 }
 
-/** Invalidates all decisions on a call. They stay invalid even if a later edit restores the input. */
+/** Invalidates all decisions on a call. The decisions stay invalid even if a later edit restores the input. */
 export async function invalidateDecisions(tx: Tx, toolCallId: string): Promise<void> {
   await tx.decision.updateMany({ where: { toolCallId }, data: { counted: false } })
 }
 
 /**
- * Records which decisions counted when a call was decided, so that later changes of membership do not affect them.
- * The caller passes `deciderIds`, because one of the deciders may be leaving at the same time.
+ * Records which decisions counted when a call was approved or denied, so that later changes of membership do not
+ * affect this. The caller passes `deciderIds`, because one of the deciders may be leaving the space at the same time.
  */
 export async function closeDecisions(
   tx: Tx,
@@ -193,7 +193,7 @@ export async function closeDecisions(
     UPDATE "Decision" SET counted = (counted IS NULL AND "inputDigest" = ${inputDigest} AND "humanId" = ANY(${deciderIds}::text[])) WHERE "toolCallId" = ${id}`
 }
 
-/** Deletes the reasons of an erased human's decisions on a call. */
+/** Deletes the reasons that an erased human gave for decisions on a call. */
 export async function clearReasons(tx: Tx, { toolCallId, humanId }: Omit<DecisionKey, 'inputDigest'>): Promise<void> {
   await tx.decision.updateMany({ where: { humanId, toolCallId }, data: { reason: null } })
 }

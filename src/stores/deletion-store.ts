@@ -1,12 +1,12 @@
 import type { MessageDeletion, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The only writer of MessageDeletion, which contains deleted messages whose text is still being removed from other
-// rows.
+// Contains the statements that write the table "MessageDeletion". The table lists deleted messages whose text is
+// still being removed from other rows.
 
 export type { MessageDeletion }
 
-/** Records that the texts of deleted messages must be removed from rows that were derived from them. */
+/** Records that the texts of deleted messages must be removed from rows that were derived from the messages. */
 export async function insertDeletions(
   tx: Tx,
   deletions: Pick<MessageDeletion, 'messageId' | 'spaceId' | 'sentAt' | 'runId' | 'texts'>[],
@@ -15,8 +15,9 @@ export async function insertDeletions(
 }
 
 /**
- * Records the deletion of copies of a message. Their texts are those of the original's deletion, and their own if
- * different. The database reads their own texts, so the caller must not have removed them yet.
+ * Records the deletion of a message's copies. The texts to remove are those of the original's deletion, and any
+ * different texts of the copies. This function reads the copies' texts from the database, so the caller must not have
+ * removed them yet.
  */
 export async function insertDeletionsOfCopies(
   tx: Tx,
@@ -31,7 +32,10 @@ export async function insertDeletionsOfCopies(
     FROM "Message" m, original WHERE m.id = ANY(${[...ids]}::text[])`
 }
 
-/** The next messages after the id `after` whose text must still be removed and that no process has claimed. */
+/**
+ * Returns the next deleted messages, after the id `after`, whose text must still be removed and that no process has
+ * claimed.
+ */
 export async function openDeletions(tx: Tx, after: string, most: number): Promise<{ id: string }[]> {
   return await tx.$queryRaw<{ id: string }[]>`
     SELECT "messageId" AS id FROM "MessageDeletion"
@@ -44,7 +48,7 @@ export async function deletionsDuring(tx: Tx, runId: string): Promise<MessageDel
   return withTexts(tx, await tx.messageDeletion.findMany({ where: { living: { has: runId } } }))
 }
 
-/** Adds the texts of other deletions to which these deletions refer. */
+/** Adds the texts of the original's deletion to each deletion of a copy. */
 async function withTexts(tx: Tx, deletions: MessageDeletion[]): Promise<MessageDeletion[]> {
   const ids = [...new Set(deletions.flatMap(({ textsOfId }) => textsOfId ?? []))]
   if (ids.length === 0) return deletions
@@ -56,7 +60,10 @@ async function withTexts(tx: Tx, deletions: MessageDeletion[]): Promise<MessageD
   }))
 }
 
-/** Claims a deletion for `seconds`. Returns null if another process has claimed it, or if it is complete. */
+/**
+ * Claims a deletion for `seconds` seconds. Returns null if another process has claimed the deletion, or if the
+ * deletion is complete.
+ */
 export async function takeDeletion(tx: Tx, messageId: string, seconds: number): Promise<MessageDeletion | null> {
   const [row] = await tx.$queryRaw<MessageDeletion[]>`
     UPDATE "MessageDeletion" SET "takenUntil" = clock_timestamp() + ${seconds} * interval '1 second'
@@ -80,7 +87,10 @@ export async function endDeletion(tx: Tx, messageId: string): Promise<void> {
   await removeDone(tx)
 }
 
-/** Deletes finished rows without references: first the copies, then their originals. */
+/**
+ * Deletes the rows of finished deletions: first those of copies, then those of originals to which no copy refers any
+ * more.
+ */
 export async function removeDone(tx: Tx): Promise<void> {
   await tx.$executeRaw`DELETE FROM "MessageDeletion" WHERE "isDone" AND "textsOfId" IS NOT NULL`
   await tx.$executeRaw`

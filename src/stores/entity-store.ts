@@ -1,7 +1,8 @@
 import type { Entity, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "Entity". `human-store.ts` contains functions for humans, which use these.
+// Contains the statements that write the table "Entity". `human-store.ts` contains functions for humans, which use
+// these statements.
 
 export async function insertEntity(tx: Tx, entity: Prisma.EntityUncheckedCreateInput): Promise<Entity> {
   return tx.entity.create({ data: entity })
@@ -13,7 +14,7 @@ export async function updateEntity(tx: Tx, id: string, changes: Prisma.EntityUnc
 
 const ofHuman = (id: string) => ({ id, kind: 'HUMAN' as const, goneAt: null })
 
-/** Changes a human. Returns null if there is none, or the human was erased. */
+/** Changes a human. Returns null if the human does not exist or was erased. */
 export async function updateLivingHuman(
   tx: Tx,
   id: string,
@@ -23,13 +24,16 @@ export async function updateLivingHuman(
   return human ?? null
 }
 
-/** Sets the role of a human. Returns false if there is no such human, or the human was erased. */
+/** Sets the role of a human. Returns false if the human does not exist or was erased. */
 export async function setRole(tx: Tx, id: string, role: Entity['role']): Promise<boolean> {
   const { count } = await tx.entity.updateMany({ where: ofHuman(id), data: { role } })
   return count > 0
 }
 
-/** Replaces the remaining work of an erasure, given as JSON, unless another process has changed it. */
+/**
+ * Replaces the stored list of work (as JSON) that remains for an erasure, unless another process has changed the
+ * list.
+ */
 export async function replaceErasureTask(
   prisma: Pick<Tx, '$executeRaw'>,
   id: string,
@@ -39,7 +43,7 @@ export async function replaceErasureTask(
     UPDATE "Entity" SET formerly = ${task}::jsonb WHERE id = ${id} AND formerly = ${before}::jsonb`
 }
 
-/** Copies the entities of agents for the copy of a space. */
+/** Creates copies of agents' entities for the copy of a space. */
 export async function copyEntities(
   tx: Tx,
   { intoId, agentIds }: { intoId: string; agentIds: readonly string[] },

@@ -3,12 +3,12 @@ import { jsonbText } from '../lib/json.ts'
 import { type Changes, partName } from '../platform/changes.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "File", "FileText", "FileObject", "UploadedBytes", "FileUpload" and "FileStorageUse". A
-// foreign key deletes the files of a message together with the message.
+// Contains the statements that write the tables "File", "FileText", "FileObject", "UploadedBytes", "FileUpload" and
+// "FileStorageUse". When a message is deleted, a foreign key also deletes its files.
 
 export type NewFile = Omit<File, 'createdAt' | 'messageId' | 'spaceId' | 'callId'> & {
   createdAt: Date
-  /** The extracted text of the file; null for none. */
+  /** The text that was extracted from the file; null if there is none. */
   text: string | null
 }
 
@@ -20,8 +20,8 @@ export async function insertFile(tx: Tx, { text, ...file }: NewFile): Promise<Fi
 }
 
 /**
- * Inserts the files that a call has returned, with the statement that settles the call. `call`: the part of the
- * statement that returns the id of the call. Files of an earlier attempt have the same ids.
+ * Inserts the files that a call has returned, in the statement that settles the call. `call`: the name of the CTE
+ * that returns the id of the call. Files that an earlier attempt has stored have the same ids and are kept.
  */
 export function insertFilesOfCallSql(files: readonly NewFile[], call: string): Changes {
   return {
@@ -37,7 +37,7 @@ export function insertFilesOfCallSql(files: readonly NewFile[], call: string): C
   }
 }
 
-/** Inserts a file with its text, attached to the message that the part `message` returns. */
+/** Inserts a file with its text, and attaches the file to the message that the CTE `message` returns. */
 export function insertSentFileSql({ text, ...file }: NewFile, message: string): Changes {
   const { id, ownerId, name, mediaType, size, hash, width, height, thumbnailHash, createdAt } = file
   return {
@@ -50,8 +50,8 @@ export function insertSentFileSql({ text, ...file }: NewFile, message: string): 
 }
 
 /**
- * Attaches files that the sender has uploaded to a message. Returns the number of these files that were neither sent
- * before nor deleted.
+ * Attaches files that the sender has uploaded to a message. Returns how many of the files could be attached. Files
+ * that were already sent or deleted are not attached.
  */
 export async function attachFiles(
   tx: Tx,
@@ -75,20 +75,22 @@ export async function filesOfCalls(tx: Tx, callIds: readonly string[]): Promise<
   return rows.map(({ id }) => id)
 }
 
-/** Deletes the files of messages whose content is removed. `operation/file-sweep.ts` deletes their bytes later. */
+/**
+ * Deletes the files of messages whose content is being removed. `operation/file-sweep.ts` deletes their bytes later.
+ */
 export async function deleteFilesOfMessages(tx: Tx, messageIds: readonly string[]): Promise<void> {
   await tx.file.deleteMany({ where: { messageId: { in: [...messageIds] } } })
 }
 
 /**
- * Records that the bytes with this hash are about to be stored. Waits if a deletion of the same object is in
- * progress. For an hour, no other deletion of the object begins.
+ * Records that an object, the stored bytes with this hash, is about to be written. Waits while the object is being
+ * deleted. For the next hour, nothing deletes the object.
  */
 export const touchObjectSql = (hash: string, size: number): Prisma.Sql => Prisma.sql`
   INSERT INTO "FileObject" (hash, size, "storedAt") VALUES (${hash}, ${size}::int, now())
   ON CONFLICT (hash) DO UPDATE SET "storedAt" = now()`
 
-/** Records the same for the objects of the files with these ids. */
+/** Protects the objects of these files from deletion for an hour, as `touchObjectSql` does. */
 export async function touchObjectsOf(tx: Tx, ids: Prisma.Sql): Promise<void> {
   await tx.$executeRaw`
     UPDATE "FileObject" SET "storedAt" = now() WHERE hash IN (
@@ -96,8 +98,8 @@ export async function touchObjectsOf(tx: Tx, ids: Prisma.Sql): Promise<void> {
 }
 
 /**
- * Counts bytes that an owner has uploaded on a day (UTC). If they would exceed `most`, returns false without
- * counting.
+ * Counts bytes that an owner has uploaded on a day (UTC). If the sum would exceed `most`, counts nothing and returns
+ * false.
  */
 export async function countUploadedBytes(
   tx: Tx,
@@ -118,7 +120,7 @@ export const noteStorageUseSql = (process: number, storageId: string): Prisma.Sq
 export const endStorageUseSql = (process: number): Prisma.Sql =>
   Prisma.sql`DELETE FROM "FileStorageUse" WHERE process = ${process}::int`
 
-/** Deletes files that were uploaded before a time and have not been sent. */
+/** Deletes files that were uploaded before a given time and have not been sent. */
 export async function deleteUnsentFiles(tx: Tx, before: Date, most: number): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "File" WHERE id IN (
@@ -127,7 +129,8 @@ export async function deleteUnsentFiles(tx: Tx, before: Date, most: number): Pro
 }
 
 /**
- * Deletes an owner's files that have not been sent, and ends unfinished uploads, whose parts the next sweep deletes.
+ * Deletes an owner's files that have not been sent. Ends the owner's unfinished uploads; the next sweep deletes their
+ * parts.
  */
 export async function deleteUnsentFilesOf(tx: Tx, ownerId: string): Promise<void> {
   await tx.file.deleteMany({ where: { ownerId, messageId: null, callId: null } })
@@ -142,20 +145,25 @@ const IS_UNNEEDED = Prisma.sql`o."storedAt" < now() - interval '1 hour'
   AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f.hash = o.hash) AND NOT EXISTS (SELECT 1 FROM "File" f WHERE f."thumbnailHash" = o.hash)`
 
 /**
- * Deletes the row of an object that no file uses, and keeps it locked until the transaction ends. Returns false if a
- * file uses the object now.
+ * Deletes the row of an object that no file uses. The row stays locked until the transaction ends. Returns false if a
+ * file now uses the object.
  */
 export async function deleteUnneededObject(tx: Tx, hash: string): Promise<boolean> {
   return (await tx.$executeRaw`DELETE FROM "FileObject" o WHERE o.hash = ${hash} AND ${IS_UNNEEDED}`) > 0
 }
 
-/** Deletes counts of earlier days, and the records of storages of processes that have ended. */
+/**
+ * Deletes the byte counts of past days, and the storage records of processes that were last seen more than a day ago.
+ */
 export async function deleteOldCounts(tx: Tx, now: Date): Promise<void> {
   await tx.uploadedBytes.deleteMany({ where: { day: { lt: new Date(now.getTime() - 2 * 86_400_000) } } })
   await tx.$executeRaw`DELETE FROM "FileStorageUse" WHERE "seenAt" < now() - interval '1 day'`
 }
 
-/** Makes other transactions that begin uploads of this owner wait until this one has ended, so that they count its upload. */
+/**
+ * Makes other transactions that begin uploads of this owner wait until this transaction has ended, so that they count
+ * its upload.
+ */
 export async function lockUploads(tx: Tx, ownerId: string): Promise<void> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${`uploads of ${ownerId}`}, 0))`
 }
@@ -179,8 +187,8 @@ export async function addPart(
 }
 
 /**
- * Records the file of a complete upload. The row remains until it expires, so that clients can check whether the
- * upload is complete.
+ * Records the file that was created from a complete upload. The upload's row remains until it expires, so that
+ * clients can check whether the upload is complete.
  */
 export async function finishUpload(tx: Tx, id: string, fileId: string): Promise<void> {
   await tx.fileUpload.updateMany({ where: { id }, data: { fileId } })
@@ -195,17 +203,17 @@ export async function deleteUpload(tx: Tx, id: string): Promise<void> {
   await tx.fileUpload.deleteMany({ where: { id } })
 }
 
-/** Writes the texts of imported files, which the import has extracted from their bytes and staged. */
+/** Writes the texts of imported files. The import has extracted them from the files' bytes and staged them. */
 export async function insertImportedTexts(tx: Tx): Promise<void> {
   await tx.$executeRaw`
     INSERT INTO "FileText" ("fileId", text) SELECT t.key, t.row->>'text' FROM "ImportedRow" t JOIN "File" f ON f.id = t.key
     WHERE t."table" = 'File' AND NOT t."isHere" AND t.row->>'text' IS NOT NULL`
 }
 
-/** The number of characters of a file's text that prompts quote. */
+/** The maximum number of characters of a file's text that a prompt quotes. */
 const MOST_QUOTED = 20_000
 
-/** Returns the beginnings of the texts of messages' files, which prompts may have quoted. */
+/** Returns the beginnings of the texts of files in these messages. Prompts may have quoted them. */
 export async function textsOfFiles(
   tx: Tx,
   messageIds: readonly string[],

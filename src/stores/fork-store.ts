@@ -7,9 +7,9 @@ import { beginAt } from './run-store.ts'
 import { OPEN_MESSAGES_SQL, SETTLED_CALLS_SQL } from './status-sql.ts'
 import { insertCopiedSteps } from './step-store.ts'
 
-// The statements that copy the rows of a space and its agents into a new space, with one INSERT … SELECT per table.
-// A column without a rule is copied unchanged, so a new column that contains the id of a copied row needs a rule
-// here. test/stores/fork-store.test.ts fails until the column has a rule or is listed as unchanged.
+// Contains the statements that copy the rows of a space and its agents into a new space, with one INSERT … SELECT per
+// table. A column without a rule is copied unchanged, so a new column that contains the id of a copied row needs a
+// rule in this file. test/stores/fork-store.test.ts fails until the column has a rule or is listed as unchanged.
 
 /** A copy that is being created. */
 export interface Fork {
@@ -19,7 +19,7 @@ export interface Fork {
   intoId: string
   /** The `seq` of the last message to copy. */
   atSeq: number
-  /** The agents of the original that are copied too. */
+  /** The agents to copy from the original. */
   agentIds: readonly string[]
 }
 
@@ -46,7 +46,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
   const copiedColumn = (name: string) => copied(column(name))
   const entity = (value: Prisma.Sql) =>
     Prisma.sql`CASE WHEN ${value} = ANY(${[...agentIds]}::text[]) THEN ${copied(value)} ELSE ${value} END`
-  /** All messages get the original space as an additional source. */
+  /** The original space becomes an additional source of all copied messages. */
   const marks = {
     places: Prisma.sql`CASE WHEN t.places = '{}' THEN ARRAY[${fromId}::text] WHEN ${fromId} = ANY(t.places) THEN t.places
       ELSE ARRAY(SELECT DISTINCT unnest(t.places || ${fromId}::text) ORDER BY 1) END`,
@@ -70,7 +70,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       cycleCount: Prisma.sql`0`,
       firstCycle: Prisma.sql`0`,
       restsUntil: NULL,
-      // Members of the copy may copy the agent again; nobody else has a use for it.
+      // Only members of the copied space can have a use for the agent's copy, so nobody else may add it to a space.
       addableBy: Prisma.sql`CASE t."addableBy" WHEN 'EVERYONE' THEN 'SHARES_SPACE' ELSE t."addableBy" END`,
       cycle: Prisma.sql`replace(t.cycle::text, ${fromId}, ${intoId})::jsonb`,
     },
@@ -80,7 +80,7 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       id: copiedColumn('id'),
       spaceId: Prisma.sql`${intoId}`,
       senderId: entity(column('senderId')),
-      // No run continues unfinished messages in the copy.
+      // No run in the copy will continue an unfinished message.
       status: Prisma.sql`CASE WHEN t.status IN ${OPEN_MESSAGES_SQL} THEN 'INTERRUPTED' ELSE t.status END`,
       parts,
       mentionedAgentId: entity(column('mentionedAgentId')),
@@ -92,7 +92,8 @@ export function rulesOf({ fromId, intoId, agentIds }: Fork): Record<CopiedTable,
       rootId: copiedColumn('rootId'),
       replyToId: copiedColumn('replyToId'),
       threadRootId: copiedColumn('threadRootId'),
-      // Deletion and erasure find this text by the run of the message, but messages in copies have no runs.
+      // Removes this text. Deletion and erasure find it through the message's run, but messages in copies have no
+      // runs.
       origin: Prisma.sql`t.origin - 'triggerMessage'`,
       routedAt: Prisma.sql`coalesce(t."routedAt", t."createdAt")`,
       ...marks,
@@ -142,8 +143,8 @@ function copySql(fork: Fork, table: CopiedTable, rows: Prisma.Sql): Prisma.Sql {
 }
 
 /**
- * The allowed sources of copied notes: the spaces that are locked for the copy. Notes from other spaces are left
- * out.
+ * Determines which notes of agents are copied. A note is copied if the human may read it and its sources are among
+ * the spaces that are locked for the copy.
  */
 export interface CopiedNotes {
   isReadable: Prisma.Sql
@@ -151,8 +152,8 @@ export interface CopiedNotes {
 }
 
 /**
- * Copies the rows of agents, and those of their notes that a human may read. The caller has already inserted copies
- * of their entities (`named`). Tools are copied afterwards, because their headers are encrypted for one agent.
+ * Copies the rows of agents, and the notes that `isReadable` and `heldIds` allow. Also copies the entities of the
+ * agents. Tools are copied later, because their headers are encrypted for one agent.
  */
 export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }: CopiedNotes, at: Date): Promise<void> {
   const ids = Prisma.sql`ANY(${[...fork.agentIds]}::text[])`
@@ -167,8 +168,8 @@ export async function copyAgentRows(tx: Tx, fork: Fork, { isReadable, heldIds }:
 }
 
 /**
- * Copies the messages of a space, with files, reactions, earlier texts and the calls that they show. Indexes only
- * messages after `unindexedSeq`, so that search finds them immediately.
+ * Copies the messages of a space with their files, reactions and earlier texts, and the calls that they show. Adds
+ * only the messages after `unindexedSeq` to the search index.
  */
 export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unindexedSeq: number }): Promise<void> {
   const { fromId, intoId, atSeq } = fork
@@ -177,7 +178,7 @@ export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unind
   const ofMessages = (table: string) =>
     Prisma.sql`${Prisma.raw(`"${table}"`)} t JOIN "Message" m ON m.id = t."messageId" AND ${isCopied('m')}`
   // Rows of the search index are copied, which is faster than computing them, or are added later (`indexSome`). JIT
-  // compilation of the expressions took 0.5 s for 50,000 rows and saved nothing.
+  // compilation is off, because compiling the expressions took 0.5 s for 50,000 rows and saved nothing.
   await tx.$executeRaw`SELECT set_config('parley.copying', 'on', true), set_config('jit', 'off', true)`
   await tx.$executeRaw(copySql(fork, 'Message', Prisma.sql`"Message" t WHERE ${isCopied('t')} ORDER BY t.seq`))
   await tx.$executeRaw`SELECT set_config('parley.copying', 'off', true)`
@@ -211,7 +212,7 @@ export async function copyMessages(tx: Tx, fork: Fork, { unindexedSeq }: { unind
   )
 }
 
-/** Copies files with these ids, of copied messages and calls, with their texts. */
+/** Copies the files with these ids, and their texts. Their messages and calls have already been copied. */
 async function copyFiles(tx: Tx, fork: Fork, ids: Prisma.Sql): Promise<void> {
   await tx.$executeRaw(copySql(fork, 'File', Prisma.sql`"File" t WHERE t.id IN (${ids})`))
   await tx.$executeRaw(copySql(fork, 'FileText', Prisma.sql`"FileText" t WHERE t."fileId" IN (${ids})`))
@@ -219,10 +220,10 @@ async function copyFiles(tx: Tx, fork: Fork, ids: Prisma.Sql): Promise<void> {
 }
 
 /**
- * Locks a space while it is copied: none of its members can leave, and none of its messages can be deleted, but
- * messages can be posted. Also locks the spaces from which notes of its agents come, so that a deletion of one of
- * these spaces finds the copies (`forgetSpaceWithCopies`). One statement locks all of them in the order of their
- * ids, because deletions lock several of them too.
+ * Locks a space while it is copied. Members cannot leave and messages cannot be deleted, but new messages can be
+ * posted. Also locks the spaces from which notes of its agents come, so that a deletion of one of these spaces finds
+ * the copies (`forgetSpaceWithCopies`). Deletions lock several of these spaces too, so one statement locks all of
+ * them in the order of their ids.
  * @returns null if there is no such space
  */
 export async function holdForkedSpace(tx: Tx, id: string): Promise<{ space: Space; heldIds: string[] } | null> {
@@ -233,7 +234,7 @@ export async function holdForkedSpace(tx: Tx, id: string): Promise<{ space: Spac
 }
 
 /**
- * Locks only the spaces from which notes of agents come.
+ * Locks only the spaces from which the notes of these agents come.
  * @returns their ids
  */
 export async function holdSources(tx: Tx, agentIds: readonly string[]): Promise<string[]> {
@@ -251,8 +252,8 @@ async function holdSpaces(tx: Tx, ids: Prisma.Sql): Promise<string[]> {
 }
 
 /**
- * Prevents the erasure of people in a space until the transaction ends. Returns whether one of them is already being
- * erased.
+ * Prevents the erasure of people in a space until the transaction ends. Returns whether the erasure of one of them
+ * has already started.
  */
 export async function holdPeople(tx: Tx, spaceId: string): Promise<boolean> {
   const people = await tx.$queryRaw<{ isBeingErased: boolean }[]>`
@@ -263,15 +264,16 @@ export async function holdPeople(tx: Tx, spaceId: string): Promise<boolean> {
 }
 
 /**
- * A locked copy of a message. If it has a run, a repeated run has continued its text, so the copy differs from the
- * original.
+ * A locked copy of a message. If `runId` is set, a repeated run has continued the text of the copy, so that it
+ * differs from the original.
  */
 export type LockedCopy = Pick<Message, 'id' | 'runId'>
 
 /**
- * Locks those direct and indirect copies of a message that still have content, even if a space in between was
- * deleted. Also locks the space and its copies, in the order of their ids, which waits for copies that are being
- * created; repeats this until there are no new copies. Messages are locked before spaces, as everywhere.
+ * Locks the direct and indirect copies of a message that still have content. Finds a copy even if it was made from a
+ * copied space that is deleted now. Also locks the space and its copies, in the order of their ids. These locks wait
+ * for copies that are being created, so the search is repeated until it finds no new copy. Locks messages before
+ * spaces, as all other code does.
  */
 export async function lockCopiesOfMessage(
   tx: Tx,
@@ -301,13 +303,13 @@ export async function lockCopiesOfMessage(
 /** The number of messages that one statement adds to the search index. */
 export const INDEXED_AT_ONCE = 500
 
-/** Adds the messages of a copy in a range of `seq` to the search index. */
+/** Adds the messages of a copied space with `after` < `seq` ≤ `upTo` to the search index. */
 export async function indexMessages(
   tx: Tx,
   spaceId: string,
   { after, upTo }: { after: number; upTo: number },
 ): Promise<void> {
-  // Locks the rows, because the text of a message that is deleted or erased at the same time must not reappear.
+  // Locks the rows. Otherwise the text of a message that is deleted or erased at the same time could reappear.
   await tx.$executeRaw`
     WITH m AS MATERIALIZED (
       SELECT id, "spaceId", "senderId", "createdAt", parts FROM "Message"
@@ -338,7 +340,7 @@ export async function readBeginning(tx: Tx, runId: string, step: number): Promis
   return { steps, calls, fileIds }
 }
 
-/** Returns the ids of those messages and files that a copy contains. */
+/** Returns the given ids of messages and files that the copy contains. */
 export async function copiedAmong(tx: Tx, { fromId, atSeq }: Fork, ids: readonly string[]): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     SELECT m.id FROM "Message" m WHERE m.id = ANY(${[...ids]}::text[]) AND m."spaceId" = ${fromId} AND m.seq <= ${atSeq}
@@ -348,9 +350,9 @@ export async function copiedAmong(tx: Tx, { fromId, atSeq }: Fork, ids: readonly
 }
 
 /**
- * Gives a new run the beginning of a journal, in which ids have already been replaced by those of the copies, except
- * ids of files. If a copied message shows a call, the call and its files exist already and are assigned to the run.
- * The worker that claims the run reads the journal, because the run counts as claimed before.
+ * Inserts the beginning of a journal for a new run. The caller has already replaced ids by those of the copies,
+ * except ids of files. If a copied message shows a call, the call and its files already exist and are assigned to the
+ * run. The run is marked as claimed before, so that the worker that claims it reads the journal.
  */
 export async function insertBeginning(
   tx: Tx,
@@ -367,7 +369,10 @@ export async function insertBeginning(
   await beginAt(tx, runId, { stepCount: steps.length, spaceId: fork.intoId })
 }
 
-/** Returns the `seq` of the last message that a run could read before a time, or of its trigger if that is later. */
+/**
+ * Returns the `seq` of the last message that a run could read before a given time. If the message that triggered the
+ * run has a greater `seq`, returns that one.
+ */
 export async function lastSeqBefore(
   tx: Tx,
   { spaceId, messageId, at }: { spaceId: string; messageId: string | null; at: Date },

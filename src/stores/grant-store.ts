@@ -5,15 +5,19 @@ import type { Tx } from '../platform/db.ts'
 import type { AskedApproval } from '../rules/approvals.ts'
 import type { GrantBounds, ReadGrant } from '../rules/standing-grants.ts'
 
-// Writes StandingGrant and GrantDecision, and reads who may decide on a grant. Only `useGrantSql` counts calls.
+// Writes the tables "StandingGrant" and "GrantDecision", and reads who may decide on a grant. Only `useGrantSql`
+// counts calls.
 
 const COLUMNS_SQL = Prisma.sql`g.*, g."expiresAt" <= clock_timestamp() AS "isLate"`
 
-/** Condition: the grant has not ended. */
+/** SQL condition: the grant has not ended. */
 const IS_LIVE_SQL = Prisma.sql`g."deniedAt" IS NULL AND g."revokedAt" IS NULL AND g."toolChangedAt" IS NULL
   AND g."expiresAt" > clock_timestamp()`
 
-/** Subquery: the ids of the humans who must approve the grant `g`. A policy names either all of them or none. */
+/**
+ * Subquery: the ids of the humans who can approve the grant `g`. They are the approvers named in the policy or, if it
+ * names none, the members of the space.
+ */
 const DECIDERS_SQL = Prisma.sql`
   SELECT h.id FROM (
     SELECT unnest(g."approverIds") AS id
@@ -21,7 +25,7 @@ const DECIDERS_SQL = Prisma.sql`
   ) asked JOIN "Entity" h ON h.id = asked.id AND h.kind = 'HUMAN' AND h."goneAt" IS NULL
   WHERE ${isHeardBy(Prisma.sql`h.id`, Prisma.sql`g.places || g.label`)}`
 
-/** Condition: a human may see the grant, as a member of its space or as an approver. */
+/** SQL condition: a human may see the grant, as a member of its space or as an approver. */
 const isSeenBySql = (humanId: string) => Prisma.sql`(
   EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = g."spaceId" AND m."entityId" = ${humanId})
   OR ${humanId} IN (${DECIDERS_SQL}))`
@@ -49,7 +53,10 @@ export async function insertGrant(tx: Tx, { expiresInSeconds, inputSchema, ...gr
       clock_timestamp() + ${expiresInSeconds}::int * interval '1 second')`
 }
 
-/** The scope in which grants are counted and looked up: the calls of one tool in one space, or outside of spaces. */
+/**
+ * The calls to which a grant can apply: the calls of one tool in one space or, if `spaceId` is null, outside of
+ * spaces.
+ */
 export interface GrantPlace {
   agentId: string
   toolName: string
@@ -59,14 +66,14 @@ export interface GrantPlace {
 const isAtSql = ({ agentId, toolName, spaceId }: GrantPlace) => Prisma.sql`
   g."agentId" = ${agentId} AND g."toolName" = ${toolName} AND g."spaceId" IS NOT DISTINCT FROM ${spaceId}`
 
-/** Counts the grants in a scope that have not ended. */
+/** Counts the grants for these calls that have not ended. */
 export async function countLiveGrants(tx: Tx, place: GrantPlace): Promise<number> {
   const [row] = await tx.$queryRaw<{ count: number }[]>`
     SELECT count(*)::int AS count FROM "StandingGrant" g WHERE ${isAtSql(place)} AND ${IS_LIVE_SQL}`
   return row?.count ?? 0
 }
 
-/** Returns the active grants that may cover a call of this version of the tool, oldest first. */
+/** Returns the active grants that can cover a call of this version of the tool, oldest first. */
 export function readActiveGrants(tx: Tx, place: GrantPlace, toolDigest: string): Promise<ReadGrant[]> {
   return tx.$queryRaw<ReadGrant[]>`
     SELECT ${COLUMNS_SQL} FROM "StandingGrant" g
@@ -74,20 +81,20 @@ export function readActiveGrants(tx: Tx, place: GrantPlace, toolDigest: string):
       AND (g."maxCalls" IS NULL OR g."usedCalls" < g."maxCalls") ORDER BY g.id`
 }
 
-/** A call that a grant may cover. */
+/** A call that a grant might cover. */
 export interface CoveredCall {
-  /** The amount that counts towards the maximum of the grant. */
+  /** The amount that counts towards the grant's maximum amount. */
   amount: number
-  /** The sources of the call. */
+  /** The confidential spaces from which the call's content may come. */
   marks: readonly string[]
-  /** The approval policy that applies to the call without a grant. */
+  /** The approval that the call needs if no grant covers it. */
   approval: Pick<AskedApproval, 'quorum' | 'approverIds'>
 }
 
 /**
- * A change in a write that holds the run: counts a call towards a grant, if the grant still covers the call once its
- * row is locked. Enough of the people who approved the grant must be allowed to decide on this call. Amounts are
- * added as decimals, so that ten times 0.1 is 1. Returns the id of the grant.
+ * Returns a CTE for a fenced write (runs/hold.ts). The CTE counts a call towards a grant if the grant still covers
+ * the call once the grant's row is locked. Enough of the people who approved the grant must also be allowed to decide
+ * on this call. Amounts are added as decimals, so that ten times 0.1 is 1. The CTE returns the id of the grant.
  */
 export function useGrantSql(
   grantId: string,
@@ -108,7 +115,7 @@ export function useGrantSql(
       AND ${agreed} >= ${quorum} RETURNING g.id`
 }
 
-/** Locks a grant until the transaction ends. */
+/** Reads a grant and locks its row until the transaction ends. */
 export async function lockGrant(tx: Tx, id: string): Promise<ReadGrant | null> {
   const [grant] = await tx.$queryRaw<ReadGrant[]>`
     SELECT ${COLUMNS_SQL} FROM "StandingGrant" g WHERE g.id = ${id} FOR NO KEY UPDATE`
@@ -136,20 +143,20 @@ export async function denyGrant(tx: Tx, grantId: string): Promise<void> {
   await tx.$executeRaw`UPDATE "StandingGrant" SET "deniedAt" = clock_timestamp() WHERE id = ${grantId}`
 }
 
-/** Revokes a locked grant that has not ended. `humanId`: null for an admin. */
+/** Revokes a locked grant that has not ended. `humanId` is null for an admin. */
 export async function revokeGrant(tx: Tx, grantId: string, humanId: string | null): Promise<void> {
   await tx.$executeRaw`
     UPDATE "StandingGrant" SET "revokedAt" = clock_timestamp(), "revokedById" = ${humanId} WHERE id = ${grantId}`
 }
 
-/** Reactivates grants that an import has revoked, so that a replay can execute the calls that they approved. */
+/** Reactivates grants that an import has revoked, so that a replay can execute the calls that the grants approved. */
 export async function restoreGrants(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.standingGrant.updateMany({ where: { id: { in: [...ids] } }, data: { revokedAt: null, revokedById: null } })
 }
 
 /**
- * Ends an agent's grants for tools whose current version is not in this list. The grants stay ended even if a tool
- * is changed back.
+ * Ends an agent's grants for tools whose current version is not in this list. The grants stay ended even if a tool is
+ * later changed back.
  */
 export async function endGrantsOfOtherVersions(
   tx: Tx,
@@ -165,14 +172,14 @@ export async function endGrantsOfOtherVersions(
     RETURNING g.id, g."spaceId", g."approverIds"`
 }
 
-/** A changed grant, with the fields that determine who is notified. */
+/** A changed grant, with the fields that determine whom to notify. */
 export type PublishedGrant = Pick<ReadGrant, 'id' | 'spaceId' | 'approverIds'>
 
 export async function deleteGrantsOfSpace(tx: Tx, spaceId: string): Promise<void> {
   await tx.standingGrant.deleteMany({ where: { spaceId } })
 }
 
-/** Deletes the reasons of an erased human's decisions. */
+/** Deletes the reasons that an erased human gave for decisions on grants. */
 export async function clearGrantReasons(tx: Tx, humanId: string): Promise<void> {
   await tx.grantDecision.updateMany({ where: { humanId, reason: { not: null } }, data: { reason: null } })
 }
@@ -188,7 +195,7 @@ export async function readSeenGrants(tx: Tx, humanId: string, ids: readonly stri
   return rows.map(({ id }) => id)
 }
 
-/** Selects grants; absent fields do not filter. */
+/** Selects grants. Absent fields do not restrict the selection. */
 export interface GrantFilter {
   agentId?: string
   spaceId?: string
@@ -196,7 +203,7 @@ export interface GrantFilter {
   humanId?: string
 }
 
-/** Returns the newest grants, newest first. */
+/** Returns up to `most` of the newest grants, newest first. */
 export function listGrants(tx: Tx, { agentId, spaceId, humanId }: GrantFilter, most: number): Promise<ReadGrant[]> {
   const conditions = [
     ...(agentId === undefined ? [] : [Prisma.sql`g."agentId" = ${agentId}`]),
@@ -208,7 +215,7 @@ export function listGrants(tx: Tx, { agentId, spaceId, humanId }: GrantFilter, m
     SELECT ${COLUMNS_SQL} FROM "StandingGrant" g ${where} ORDER BY g.id DESC LIMIT ${most}`
 }
 
-/** Returns the newest grants of each space, newest first. */
+/** Returns up to `most` of the newest grants of each space, newest first. */
 export function listGrantsOfSpaces(tx: Tx, spaceIds: readonly string[], most: number): Promise<ReadGrant[]> {
   return tx.$queryRaw<ReadGrant[]>`
     SELECT grants.* FROM unnest(${[...spaceIds]}::text[]) AS s(id) CROSS JOIN LATERAL (
@@ -216,7 +223,7 @@ export function listGrantsOfSpaces(tx: Tx, spaceIds: readonly string[], most: nu
     ) grants ORDER BY grants.id DESC`
 }
 
-/** Returns the humans who may decide, by grant. */
+/** Returns the humans who may decide on each of the grants. */
 export function readGrantDeciders(tx: Tx, ids: readonly string[]): Promise<{ grantId: string; id: string }[]> {
   return tx.$queryRaw<{ grantId: string; id: string }[]>`
     SELECT g.id AS "grantId", d.id FROM "StandingGrant" g CROSS JOIN LATERAL (${DECIDERS_SQL}) d

@@ -10,44 +10,47 @@ import { insertEntity, setRole, updateLivingHuman } from './entity-store.ts'
 import { deleteSessions } from './session-store.ts'
 import { deleteInvitations, revokeAdminTokensOf } from './token-store.ts'
 
-/** Condition: each human may see the id, name, kind and picture of all others. `directory` is PARLEY_DIRECTORY. */
+/**
+ * SQL condition: every human may see the id, name, kind and picture of every other human. `directory` is the value of
+ * PARLEY_DIRECTORY.
+ */
 export function showsEverybodySql(directory: Config['directory']): Prisma.Sql {
   if (directory !== null) return directory === 'everyone' ? Prisma.sql`true` : Prisma.sql`false`
   return Prisma.sql`EXISTS (SELECT 1 FROM "ServerDefault" d WHERE d.name = 'directory' AND d.value = 'everyone')`
 }
 
-// Writes humans and everything that depends on their roles. `operation/erasure.ts` erases them.
+// Writes the rows of humans, and everything that depends on their roles. `operation/erasure.ts` erases humans.
 
-/** The consequences of a role change. The caller publishes them after the commit with `publishRoleChange`. */
+/** The consequences of a role change. After the commit, the caller publishes them with `publishRoleChange`. */
 export interface RoleChange {
   humanId: string
   role: HumanRole
-  /** The ended sessions: those of the human, and those in which the human acted as somebody else. */
+  /** The sessions that were ended: those of the human, and those in which the human acted as somebody else. */
   endedSessionIds: string[]
   /**
-   * The revoked access tokens: those with the scope ADMIN that the human had created, if the human lost the role
-   * ADMIN.
+   * The access tokens that were revoked. If the human lost the role ADMIN, these are the tokens that the human had
+   * created as an admin; otherwise there are none.
    */
   revokedTokenIds: string[]
-  /** Whether nobody has the role ADMIN any longer. */
+  /** Whether the change leaves nobody with the role ADMIN. */
   leavesNoAdmin: boolean
 }
 
 /**
- * Changes the role of a human, and ends the human's sessions, because their rights have changed. Losing the role
- * ADMIN also ends the sessions in which the human acts as somebody else, the ADMIN tokens that the human has
- * created, and the invitations of other people whose links the human received.
+ * Changes the role of a human. Ends the human's sessions, because their rights have changed. If the human loses the
+ * role ADMIN, also ends the sessions in which the human acts as somebody else, and revokes the tokens that the human
+ * created as an admin. In this case, also deletes the invitations that the human created for other people.
  *
  * @param by the human who makes the change; null for the operator, or for an identity provider that assigns roles
  * @returns null if the human already has this role or does not exist
- * @throws ForbiddenError if `by` is a human and the last person with the role ADMIN would lose it
+ * @throws ForbiddenError if `by` is a human and the last person with the role ADMIN would lose the role
  */
 export async function changeRole(
   tx: Tx,
   { humanId, role, by }: { humanId: string; role: HumanRole; by: string | null },
 ): Promise<RoleChange | null> {
-  // Locks in the order of the ids. If two admins revoke each other's role, one waits for the other, and only one
-  // succeeds.
+  // Locks the admins in the order of their ids. If two admins revoke each other's role, one request waits for the
+  // other, and only one succeeds.
   const admins = await tx.$queryRaw<{ id: string }[]>`
     SELECT id FROM "Entity" WHERE role = 'ADMIN' AND "goneAt" IS NULL ORDER BY id FOR UPDATE`
   const adminIds = admins.map(({ id }) => id)
@@ -77,21 +80,21 @@ export async function insertHuman(tx: Tx, human: NewHuman): Promise<Entity> {
   return insertEntity(tx, { ...human, id: newId('hum'), kind: 'HUMAN' })
 }
 
-/** Changes to a human; absent fields stay unchanged. `changeRole` changes the role. */
+/** Changes to a human. Absent fields stay unchanged. `changeRole` changes the role. */
 export interface HumanChanges
   extends Partial<Pick<Entity, 'name' | 'externalId' | 'email' | 'picture' | 'timeZone' | 'sharePresence'>> {
   budget?: Prisma.InputJsonObject | typeof Prisma.DbNull
 }
 
-/** Changes a human. Returns null if there is none, or the human was erased. */
+/** Changes a human. Returns null if the human does not exist or was erased. */
 export async function updateHuman(tx: Tx, id: string, changes: HumanChanges): Promise<Entity | null> {
   return updateLivingHuman(tx, id, changes)
 }
 
 /**
- * Locks a human until the end of the transaction. Returns null if there is none, or the human was erased. `isShown`: the name or
- * picture changes, which spaces show; then `change` is the key of the job that publishes the change if this process dies first
- * (change-store.ts).
+ * Locks a human until the end of the transaction. Returns null if the human does not exist or was erased. Set
+ * `isShown` if the name or picture changes, because spaces show these. In that case, `change` is the key of the job
+ * that publishes the change if this process dies before it can (change-store.ts).
  */
 export async function lockHuman(
   tx: Tx,
@@ -105,7 +108,7 @@ export async function lockHuman(
   return human === undefined ? null : { ...human, change: job?.change ?? null }
 }
 
-/** Finds and locks the human with an `externalId`. */
+/** Finds and locks the human with this `externalId`. */
 export async function lockHumanByExternalId(tx: Tx, externalId: string): Promise<string | null> {
   const [human] = await tx.$queryRaw<{ id: string }[]>`
     SELECT id FROM "Entity" WHERE "externalId" = ${externalId} AND kind = 'HUMAN' AND "goneAt" IS NULL FOR UPDATE`
@@ -118,7 +121,7 @@ export interface HumanWithEmail {
   email: string
 }
 
-/** Returns the human with an address, ignoring case. */
+/** Returns the human with this email address, ignoring case. */
 export async function findHumanByEmail(tx: Tx, email: string): Promise<HumanWithEmail | null> {
   const [found] = await tx.$queryRaw<HumanWithEmail[]>`
     SELECT id, name, email FROM "Entity" WHERE lower(email) = ${emailKeyOf(email)} AND "goneAt" IS NULL`

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Identity } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** The statements that write the tables `Identity` and `UsedLogoutToken`. */
+/** Contains the statements that write the tables "Identity" and "UsedLogoutToken". */
 
 /**
  * Stores the account of a human, or replaces its row.
@@ -19,10 +19,13 @@ export async function deleteIdentities(tx: Tx, humanId: string): Promise<void> {
   await tx.identity.deleteMany({ where: { humanId } })
 }
 
-/** The maximum number of expired tokens that a logout deletes. */
+/** The maximum number of expired tokens that one logout deletes. */
 const MOST_EXPIRED_AT_ONCE = 500
 
-/** Marks a logout token as used, and deletes some that have expired. Returns false if it was used before. */
+/**
+ * Marks a logout token as used, and deletes some tokens that have expired. Returns false if the token was already
+ * used.
+ */
 export async function useLogoutToken(tx: Tx, token: { hash: string; expiresAt: Date }, now: Date): Promise<boolean> {
   await tx.$executeRaw`
     DELETE FROM "UsedLogoutToken" WHERE hash IN (
@@ -33,18 +36,21 @@ export async function useLogoutToken(tx: Tx, token: { hash: string; expiresAt: D
   return inserted === 1
 }
 
-/** The session, or all sessions of an account, at an identity provider that a logout ends. */
+/** The session at an identity provider that a logout ends, or all sessions of an account there. */
 export interface ProviderLogin {
   issuer: string
   provider: string
   /** The id of the session at the provider; null for all sessions of the account. */
   sid: string | null
   subject: string
-  /** When the provider issued the logout token, by its clock, in seconds. */
+  /** The time at which the provider issued the token, by the provider's clock, in seconds. */
   issuedAt: number
 }
 
-/** How long a mark is kept: longer than the time from an ID token to the session of its sign-in. */
+/**
+ * The time for which the record of a logout is kept. It is longer than the time between the issue of an ID token and
+ * the opening of the session.
+ */
 const MARK_MS = 15 * 60_000
 
 const markOf = ({ issuer, provider }: ProviderLogin, ended: { sid: string } | { subject: string }) =>
@@ -52,13 +58,16 @@ const markOf = ({ issuer, provider }: ProviderLogin, ended: { sid: string } | { 
     .update(JSON.stringify(['ended', issuer, provider, ended]))
     .digest('hex')
 
-/** Locks a mark until the transaction ends, so that a concurrent logout and sign-in take each other into account. */
+/**
+ * Locks the record of a logout until the transaction ends. A concurrent logout and sign-in wait for each other, so
+ * that one of them sees the other.
+ */
 async function lockMark(tx: Tx, mark: string): Promise<void> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${mark}, 0))`
 }
 
 /**
- * Records a logout, so that a sign-in that started before it opens no session. The caller then deletes the open
+ * Records a logout, so that a sign-in that started earlier opens no session. The caller then deletes the open
  * sessions.
  */
 export async function markLoggedOut(tx: Tx, login: ProviderLogin): Promise<void> {
@@ -72,8 +81,8 @@ export async function markLoggedOut(tx: Tx, login: ProviderLogin): Promise<void>
 }
 
 /**
- * Whether a logout has ended a sign-in before its session was opened: a logout of this session, or a later logout of
- * the account.
+ * Whether a logout has ended a sign-in before its session was opened. This is a logout of this session, or of the
+ * whole account after the ID token was issued.
  */
 export async function isLoggedOut(tx: Tx, login: ProviderLogin, now: Date): Promise<boolean> {
   const { sid, subject, issuedAt } = login

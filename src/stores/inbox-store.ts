@@ -10,41 +10,48 @@ import { type ClaimableEvent, shareableEvents } from '../rules/cycle-events.ts'
 import { type EventFate, RETRY_MINUTES } from '../rules/run-end.ts'
 import { IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
 
-// The only writer of InboxEvent. An event waits (no run, not done), is claimed by a think cycle (`runId`), and is
-// finally done (`doneAt`). A waiting event may be postponed to the next day (`waitsUntil`). If a cycle fails because
-// of an outage, its events stay with that cycle until `retryAt`, and then wait again.
+// Contains the statements that write the table "InboxEvent". An event first waits (it has no run and is not done). A
+// think cycle then claims it (`runId`), and finally the event is done (`doneAt`). A waiting event can be postponed to
+// the next day (`waitsUntil`). If a cycle fails because of an outage, its events stay with that cycle until
+// `retryAt`, and then wait again.
 
 /**
- * An inbox event for a persistent agent. The label of the row contains the marks that are confidential when the event
+ * An inbox event for a persistent agent. The row's label contains those marks that are confidential when the event
  * arrives.
  */
 export interface NewInboxEvent extends Provenance {
   agentId: string
   type: InboxEventType
-  /** The key for deduplication: an agent gets an event with the same key only once. */
+  /** The key for deduplication. An agent receives only one event with the same key. */
   dedupKey: string
   payload: Json
   urgent?: boolean
-  /** A quiet event starts no cycle. It is claimed by the next cycle that starts for another reason. */
+  /**
+   * Whether the event is quiet. A quiet event starts no think cycle; the next cycle that starts for another reason
+   * claims it.
+   */
   quiet?: boolean
   spaceId?: string | null
   messageId?: string | null
-  /** The author. The event is urgent if the agent's `urgentFrom` contains the author or the space. */
+  /** The author of the event. The event is urgent if the agent's `urgentFrom` contains the author or the space. */
   senderId?: string | null
   rootId: string
   depth: number
   parentRunId?: string | null
   chainId?: string | null
-  /** The mention or delegation by another agent that woke this agent; stored as `wokenBy` of the cycle's run. */
+  /** The mention or delegation by another agent that woke this agent. The cycle's run stores it as `wokenBy`. */
   wokenBy?: Json
 }
 
-/** A condition on an event `e` (JSON) and its row `r`: the source is in the agent's `urgentFrom`. */
+/**
+ * SQL condition on an event, given as JSON `e` and as the row `r`: the agent's `urgentFrom` contains the author or
+ * the space.
+ */
 const COMES_FROM_URGENT = Prisma.sql`EXISTS (SELECT 1 FROM "Agent" a
   WHERE a.id = r."agentId" AND a.cycle->'urgentFrom' ?| array_remove(ARRAY[given.e->>'senderId', r."spaceId"], NULL))`
 
 /**
- * A statement, or a part of one, that writes one or more events. Skips events whose key the agent has already
+ * Returns a statement, or a part of one, that writes one or more events. Skips events whose key the agent has already
  * received.
  */
 export function insertEventsSql(events: NewInboxEvent[], within: { from?: string } = {}): Prisma.Sql {
@@ -64,16 +71,16 @@ export async function insertEvents(tx: Tx, events: NewInboxEvent[]): Promise<Set
   return new Set(rows.map(({ agentId }) => agentId))
 }
 
-/** The numbers of inbox events that wait during a cycle. */
+/** The numbers of inbox events that arrive and wait while a cycle is running. */
 export interface WaitingCounts {
   total: number
-  /** Urgent events that the running cycle may claim. */
+  /** The number of urgent events that the running cycle may claim. */
   urgent: number
 }
 
 /** The maximum number of events that one cycle claims. */
 const MOST_EVENTS_A_CYCLE = 100
-/** The maximum number of quiet events that a cycle claims in addition. */
+/** The maximum number of quiet events that a cycle claims in addition to its other events. */
 const MOST_QUIET_EVENTS = 20
 
 type Candidate = InboxEvent &
@@ -89,33 +96,34 @@ const OVER = overBudget({
   requesters: Prisma.sql`e.askers`,
 })
 /**
- * Condition: the event must be the only one in its cycle, because it belongs to a chain, or to an ADMIN or
- * MENTION_CHAIN space, where delegation, mention and reply stack refer to a single event; or because a model
- * provider refused a cycle that contained it.
+ * SQL condition: the event must be the only one in its cycle. One reason is that it belongs to a chain, or to a space
+ * with ADMIN or MENTION_CHAIN routing, where delegations, mentions and the reply stack refer to a single event. The
+ * other reason is that a model provider refused a cycle that contained the event.
  */
 const ALONE = Prisma.sql`(e.suspect OR e."chainId" IS NOT NULL OR coalesce(s.routing IN ('ADMIN', 'MENTION_CHAIN'), false))`
 const UNCLAIMED = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL`
-/** Condition: no cycle is working on the event. This includes events that wait for a budget or a retry. */
+/** SQL condition: no cycle is working on the event. This includes events that wait for a budget or a retry. */
 const OPEN = Prisma.sql`e."doneAt" IS NULL AND (e."runId" IS NULL OR e."retryAt" IS NOT NULL)`
 const WAITING = Prisma.sql`${UNCLAIMED} AND NOT e.quiet`
 /** The confidentiality label of an event. All events of a cycle have the same label. */
 const LABEL = confidentialAmong(Prisma.sql`e.places || e.label`)
-/** Condition: the event has the same label as the events that the cycle has claimed. */
+/** SQL condition: the event has the same label as the events that the cycle has already claimed. */
 const isLike = (runId: string) => Prisma.sql`(${LABEL}) = (
   SELECT ${confidentialAmong(Prisma.sql`t.places || t.label`)} FROM "InboxEvent" t WHERE t."runId" = ${runId} ORDER BY t.id LIMIT 1)`
 
 /**
- * Condition: the event belongs to no space, or comes from a space of which the agent is a member. Other events are
+ * SQL condition: the event belongs to no space, or to a space of which the agent is a member. All other events are
  * dropped.
  */
 const BELONGS = Prisma.sql`(e."spaceId" IS NULL OR EXISTS (
   SELECT 1 FROM "Membership" m WHERE m."spaceId" = e."spaceId" AND m."entityId" = e."agentId"))`
 
 /**
- * Claims an agent's next events for a cycle, urgent ones first, then in turns of requesters, so that many events of one requester
- * do not delay those of others, and of one requester by arrival. Claims only events that may share a cycle, at most 100, with at
- * most `mostCharacters` of content together unless the first event alone has more. Returns them by arrival. The caller holds the
- * lock of the agent's row.
+ * Claims an agent's next events for a cycle. Urgent events come first. Then the requesters take turns, so that many
+ * events of one requester do not delay those of others. The events of one requester are claimed in the order of
+ * arrival. Claims only events that may share a cycle: at most 100, with at most `mostCharacters` of content in total,
+ * unless the first event alone exceeds this. Returns the events in the order of arrival. The caller has locked the
+ * agent's row.
  */
 export async function takeEvents(
   tx: Tx,
@@ -139,24 +147,25 @@ export async function takeEvents(
   return { events: isReason ? events : [], alone: candidates[0]?.alone === true, put }
 }
 
-/** Urgent events first. */
+/** Compares two events by arrival, but puts urgent events first. */
 function byArrival(one: InboxEvent, other: InboxEvent): number {
   if (one.urgent !== other.urgent) return one.urgent ? -1 : 1
   return one.id < other.id ? -1 : 1
 }
 
-/** Returns the requester of a cycle that the event `e` alone would start: see `REQUESTER_OF_NEW` of run-store.ts. */
+/** SQL for the requester of a cycle that contains only the event `e`. See `REQUESTER_OF_NEW` in run-store.ts. */
 const REQUESTER = Prisma.sql`coalesce((SELECT nullif(p."requesterId", '') FROM "Run" p WHERE p.id = e."parentRunId"),
   CASE WHEN cardinality(e.askers) = 1 THEN e.askers[1] END, e.payload->>'serviceId', e."agentId")`
 
-/** The number of waiting events among which requesters take turns. */
+/** The maximum number of waiting events that are considered when requesters take turns. */
 const MOST_COMPARED_EVENTS = 2000
-/** The number of an agent's last runs whose requesters are compared. */
+/** The number of an agent's latest runs that are considered when requesters take turns. */
 const MOST_RECENT_RUNS = 100
 
 /**
- * Selects the next waiting events. `turn`: the place of an event among those of its requester. `since`: the time from which it has
- * waited for its turn, as part of an id: its arrival, or the last run of its requester if that has several waiting events.
+ * Selects the next waiting events. `turn` is the position of an event among the events of its requester. `since` is
+ * the time from which the event has been waiting for its turn, encoded as in ids. Usually, it is the event's arrival.
+ * If the requester has several waiting events and had a run after this arrival, it is the time of the last such run.
  */
 const nextTurnsSql = (agentId: string) => Prisma.sql`
   SELECT w.id, w.turn, greatest(substr(w.id, 5), CASE WHEN w.count > 1 THEN substr(last."lastRunId", 5) END) AS since FROM (
@@ -172,14 +181,16 @@ const nextTurnsSql = (agentId: string) => Prisma.sql`
   ) last ON last."requesterId" = w."requesterId"
   ORDER BY w.urgent DESC, w.turn, since, w.id LIMIT ${MOST_EVENTS_A_CYCLE}`
 
-/** The quiet events that a cycle with these events also claims: those with the same label, at most 20. */
+/**
+ * Returns the quiet events that a cycle with these events also claims: quiet events with the same label, at most 20.
+ */
 function quietEvents(tx: Tx, agentId: string, [first]: Candidate[]): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
     SELECT e.* FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${UNCLAIMED} AND ${BELONGS} AND e.quiet
       AND (${LABEL}) = ${first?.labelNow ?? []}::text[] ORDER BY e.id LIMIT ${MOST_QUIET_EVENTS}`
 }
 
-/** Claims the waiting urgent events in order, except events that must be alone in a cycle. */
+/** Claims the waiting urgent events in the order of arrival, except events that must be alone in a cycle. */
 export async function takeUrgentEvents(
   tx: Tx,
   agentId: string,
@@ -192,7 +203,7 @@ export async function takeUrgentEvents(
   return assign(tx, shareableEvents(candidates, mostCharacters), runId)
 }
 
-/** Assigns events to a run. Returns those that were not removed in the meantime. */
+/** Assigns events to a run. Returns the events that could be assigned; others may have been removed in the meantime. */
 async function assign(tx: Tx, events: InboxEvent[], runId: string): Promise<InboxEvent[]> {
   if (events.length === 0) return []
   const rows = await tx.inboxEvent.updateManyAndReturn({
@@ -204,7 +215,7 @@ async function assign(tx: Tx, events: InboxEvent[], runId: string): Promise<Inbo
   return events.filter(({ id }) => taken.has(id))
 }
 
-/** Counts the waiting events that the cycle may read. */
+/** Counts the waiting events that the cycle is allowed to read. */
 export async function countWaiting(tx: Tx, agentId: string, runId: string): Promise<WaitingCounts> {
   const [row] = await tx.$queryRaw<WaitingCounts[]>`
     SELECT count(*)::int AS total, (count(*) FILTER (WHERE e.urgent AND NOT ${ALONE}))::int AS urgent
@@ -213,7 +224,7 @@ export async function countWaiting(tx: Tx, agentId: string, runId: string): Prom
   return row ?? { total: 0, urgent: 0 }
 }
 
-/** Returns the first waiting events without claiming them. */
+/** Returns the oldest waiting events that the cycle is allowed to read, without claiming them. */
 export function firstWaiting(tx: Tx, agentId: string, runId: string, most: number): Promise<InboxEvent[]> {
   return tx.$queryRaw`
     SELECT e.* FROM "InboxEvent" e WHERE e."agentId" = ${agentId} AND ${WAITING} AND ${BELONGS}
@@ -231,11 +242,14 @@ export async function hasWaiting(tx: Tx, agentId: string): Promise<boolean> {
 }
 
 /**
- * Condition: the event does not represent a reply that a waiting cycle has already received (`finishAnsweredEvent`).
+ * SQL condition: the row is not one that `finishAnsweredEvent` wrote for a reply which a waiting cycle has already
+ * received.
  */
 const IS_NO_ANSWER = Prisma.sql`e.payload <> '{}'`
 
-/** Returns the events that cycles have claimed, by run, in order; at most `most` events of each cycle. */
+/**
+ * Returns the events that cycles have claimed, grouped by run and in the order of arrival, at most `most` per cycle.
+ */
 export async function claimedEvents(tx: Tx, runIds: string[], most: number): Promise<Map<string | null, InboxEvent[]>> {
   if (runIds.length === 0) return new Map()
   const rows = await tx.$queryRaw<InboxEvent[]>`
@@ -245,19 +259,22 @@ export async function claimedEvents(tx: Tx, runIds: string[], most: number): Pro
   return Map.groupBy(rows, ({ runId }) => runId)
 }
 
-// Budgets: events that exceed one wait for the next day.
+// Budgets. Events that would exceed a budget wait for the next day.
 
 const NEXT_DAY = Prisma.sql`((date_trunc('day', now() AT TIME ZONE 'UTC') + interval '1 day') AT TIME ZONE 'UTC')`
 
-/** An event that no cycle may claim today or, if the budget of its root is exhausted, at any time. */
+/**
+ * An event that no cycle may claim today because a budget is exhausted. If it is the budget of the event's root, no
+ * cycle may ever claim the event.
+ */
 export interface PutOff {
   event: InboxEvent
   over: OverBudget
 }
 
 /**
- * Postpones events to the next day (UTC), when the budgets of agents and spaces are renewed. Events of a root whose
- * budget is exhausted are marked as done.
+ * Postpones events to the next day (UTC), when the budgets of agents and spaces are renewed. If the budget of an
+ * event's root is exhausted, marks the event as done.
  */
 export async function postponeEvents(tx: Tx, events: PutOff[]): Promise<PutOff[]> {
   if (events.length === 0) return []
@@ -286,35 +303,38 @@ export async function recheckPostponed(
   })
 }
 
-/** Postponed events and when they are due: a SELECT of `id` and `at`. */
+/** Selects the postponed events (`id`) with the times at which they are due (`at`). */
 export const POSTPONED_SQL = Prisma.sql`SELECT id, "waitsUntil" AS at FROM "InboxEvent" WHERE "waitsUntil" IS NOT NULL`
 
-/** Requeues postponed events in the inbox. */
+/** Makes postponed events wait in the inbox again. */
 export async function returnPostponed(prisma: PrismaClient, ids: string[]): Promise<void> {
   await prisma.inboxEvent.updateMany({ where: { id: { in: ids } }, data: { waitsUntil: null } })
 }
 
-// Outages: the events of a cycle that failed because of a provider's outage are retried.
+// Outages. If a cycle fails because of a provider's outage, its events are retried.
 
-/** The events to retry and when they are due: a SELECT of `id` and `at`. */
+/** Selects the events to retry (`id`) with the times at which they are due (`at`). */
 export const RETRIED_SQL = Prisma.sql`SELECT id, "retryAt" AS at FROM "InboxEvent" WHERE "retryAt" IS NOT NULL`
 
-/** The assignments that make an event wait for the next cycle. */
+/** Assignments that make an event wait for the next cycle. */
 const REQUEUED = Prisma.sql`"runId" = NULL, "retryAt" = NULL`
 
-/** Requeues events in the inbox once their delay is over. */
+/** Makes events wait in the inbox again once their delay is over. */
 export async function returnRetried(prisma: PrismaClient, ids: string[]): Promise<void> {
   await prisma.$executeRaw`
     UPDATE "InboxEvent" SET ${REQUEUED} WHERE id = ANY(${ids}::text[]) AND "retryAt" <= clock_timestamp()`
 }
 
-/** Part of a WITH clause: if `condition` holds, makes an agent's events that wait for a retry due now. */
+/**
+ * Returns a CTE. If `condition` is true, the CTE ends the delay of the agent's events that wait for a
+ * retry.
+ */
 export const retryNowSql = (agentId: string, condition: boolean): Prisma.Sql => Prisma.sql`
   UPDATE "InboxEvent" SET ${REQUEUED} WHERE "agentId" = ${agentId} AND "retryAt" IS NOT NULL AND ${condition}::boolean`
 
 /**
- * Requeues the events of a failed cycle with the full number of retries, except replies that the cycle received
- * while waiting.
+ * Returns the events of a failed cycle to the inbox, with the full number of retries. Excludes replies that the cycle
+ * received while it was waiting.
  * @returns the events
  */
 export function requeueFailed(tx: Tx, runId: string): Promise<Pick<InboxEvent, 'messageId'>[]> {
@@ -323,15 +343,18 @@ export function requeueFailed(tx: Tx, runId: string): Promise<Pick<InboxEvent, '
     WHERE e."runId" = ${runId} AND ${IS_NO_ANSWER} RETURNING e."messageId"`
 }
 
-// The end of a cycle.
+// The end of a think cycle.
 
-/** Selects the events of an ending cycle that are not done. @param forgets spaces that the agent must forget */
+/**
+ * Selects the events of an ending cycle that are not done.
+ * @param forgets the spaces that the agent must forget
+ */
 export const claimedEventsSql = (runId: string, forgets: string[]): Prisma.Sql => Prisma.sql`(
   SELECT coalesce(jsonb_agg(jsonb_build_object('id', e.id, 'messageId', e."messageId", 'outages', e.outages, 'over', ${OVER},
     'isGone', ${IS_GONE_SQL} OR coalesce(e."spaceId" = ANY(${forgets}::text[]), false)) ORDER BY e.id), '[]')
   FROM "InboxEvent" e WHERE e."runId" = ${runId} AND e."doneAt" IS NULL)`
 
-/** Writes what happens to the events of a cycle at its end. */
+/** Applies the decisions of `rules/run-end.ts` to the events of an ending cycle. */
 export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: EventFate }[]): Promise<void> {
   if (fates.length === 0) return
   const is = (...names: EventFate[]) => Prisma.sql`f.fate = ANY(${names}::text[])`
@@ -346,8 +369,8 @@ export async function settleEvents(tx: Tx, fates: readonly { id: string; fate: E
 }
 
 /**
- * Marks a message as handled because a waiting cycle received it as its reply. No other cycle gets an event for this
- * message, even if the event arrives later. The event's row, which prevents this, has no payload.
+ * Marks a message as handled, because a waiting cycle received it as its reply. The row that this function writes has
+ * no payload. It prevents an event for this message in any other cycle, even if the event arrives later.
  */
 export async function finishAnsweredEvent(
   tx: Tx,
@@ -365,8 +388,8 @@ export async function finishAnsweredEvent(
 // Edited and deleted messages.
 
 /**
- * Writes the new text of an edited message to its events, except events that a cycle is working on. `mention`: the
- * reason of the mention, if there is one.
+ * Writes the new text of an edited message into the message's events, except events that a cycle is working on.
+ * `mention`: the text that explains the mention, if there is one.
  */
 export async function rewriteWaiting(
   tx: Tx,
@@ -378,8 +401,9 @@ export async function rewriteWaiting(
 }
 
 /**
- * Removes the events of a deleted message, except events that a cycle is working on.
- * @returns the removed events without the text of the message
+ * Marks the events of a deleted message as done, except events that a cycle is working on, and removes the message's
+ * text from them.
+ * @returns the changed events
  */
 export function dropWaiting(tx: Tx, messageId: string): Promise<InboxEvent[]> {
   return tx.$queryRaw<InboxEvent[]>`
@@ -388,7 +412,10 @@ export function dropWaiting(tx: Tx, messageId: string): Promise<InboxEvent[]> {
       AND ${OPEN} RETURNING e.*`
 }
 
-/** Returns the agents in the space of a message that have read it in a think cycle which is active or remembered. */
+/**
+ * Returns the agents in the message's space that have read the message in a think cycle, if the cycle is active or
+ * remembered.
+ */
 export async function readersOf(tx: Tx, messageId: string): Promise<string[]> {
   const rows = await tx.$queryRaw<{ agentId: string }[]>`
     SELECT DISTINCT e."agentId" FROM "Outcome" o
@@ -399,18 +426,18 @@ export async function readersOf(tx: Tx, messageId: string): Promise<string[]> {
   return rows.map(({ agentId }) => agentId)
 }
 
-/** The key of the events about changes of a message, without the number of the change. */
+/** The prefix of the keys of events about changes to a message. The number of the change follows the prefix. */
 const changeKey = (messageId: string) => `changed:${messageId}:`
 
 /**
- * Notifies agents that a message which they have read was changed. Each gets a quiet event, which replaces earlier
- * events about the same message, except events that a cycle is working on.
+ * Notifies agents of a change to a message that they have read. Each agent receives a quiet event. The event replaces
+ * earlier events about the same message, except those that a cycle is working on.
  */
 export async function tellChange(
   tx: Tx,
   change: Provenance & {
     messageId: string
-    /** The number of the change; 0 for the deletion, which is the last one. */
+    /** The number of the change. A deletion, after which no change can follow, has the number 0. */
     number: number
     spaceId: string
     payload: Json
@@ -436,7 +463,8 @@ export async function tellChange(
   )
 }
 
-// Removal: the row of an event that is done without a cycle remains, so that the same event cannot arrive again.
+// Removal. When an event is removed without having been read in a cycle, its row remains, so that the same event
+// cannot arrive again.
 
 /** Marks a waiting event as done. Returns null if there is no such waiting event. */
 export async function dropEvent(tx: Tx, id: string): Promise<InboxEvent | null> {
@@ -447,17 +475,17 @@ export async function dropEvent(tx: Tx, id: string): Promise<InboxEvent | null> 
   return event ?? null
 }
 
-/** An agent, or, with `spaceId`, an agent in a space that it has left. */
+/** An agent that has left the space `spaceId`. Without `spaceId`, an agent that was deleted or has left spaces. */
 export interface FormerMember {
   agentId: string
   spaceId?: string
 }
 
-/** Condition on an event `e`: no cycle may claim it, because its agent was deleted or has left the space. */
+/** SQL condition on an event `e`: no cycle may claim the event, because its agent was deleted or has left the space. */
 const IS_STRANDED_SQL = Prisma.sql`(NOT ${BELONGS} OR NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = e."agentId"))`
 
 /**
- * Marks up to `most` events of a former member as done. Deletes them if the agent was deleted.
+ * Marks up to `most` events of a former member as done. If the agent was deleted, deletes the events instead.
  * @returns the events
  */
 export function dropStranded(tx: Tx, { agentId, spaceId }: FormerMember, most: number): Promise<InboxEvent[]> {
@@ -476,7 +504,7 @@ export function dropStranded(tx: Tx, { agentId, spaceId }: FormerMember, most: n
     SELECT * FROM kept UNION ALL SELECT * FROM deleted ORDER BY id`
 }
 
-/** Returns agents with events that no cycle may claim, at most 500. */
+/** Returns up to 500 agents that have events which no cycle may claim. */
 export async function readStrandedAgents(tx: Tx): Promise<string[]> {
   const rows = await tx.$queryRaw<{ agentId: string }[]>`
     SELECT DISTINCT e."agentId" FROM (
@@ -486,30 +514,33 @@ export async function readStrandedAgents(tx: Tx): Promise<string[]> {
   return rows.map(({ agentId }) => agentId)
 }
 
-// Deletion.
+// Deletion of events.
 
-/** A condition on an event `e`: its agent or its space was deleted. */
+/** SQL condition on an event `e`: its agent or its space was deleted. */
 export const IS_GONE_SQL = Prisma.sql`(NOT EXISTS (SELECT 1 FROM "Agent" a WHERE a.id = e."agentId")
   OR (e."spaceId" IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "Space" s WHERE s.id = e."spaceId" AND s."deletedAt" IS NULL)))`
 
-/** Deletes the events of a cycle whose agent or space was deleted, and its events from the given spaces. */
+/** Deletes the events of a cycle whose agent or space was deleted, and the cycle's events from the given spaces. */
 export async function deleteGoneEvents(tx: Tx, runId: string, spaceIds: string[]): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "InboxEvent" e WHERE e."runId" = ${runId} AND (${IS_GONE_SQL} OR e."spaceId" = ANY(${spaceIds}::text[]))`
 }
 
-/** Deletes the events that an agent has processed. Open events are deleted with their cycle, or by `dropStranded`. */
+/** Deletes the events of an agent that are done. Other events are deleted with their cycle, or by `dropStranded`. */
 export async function deleteDoneEvents(tx: Tx, agentId: string): Promise<void> {
   await tx.inboxEvent.deleteMany({ where: { agentId, doneAt: { not: null } } })
 }
 
-/** Condition on an event `e`: agents received it in the space, or it comes from the space. */
+/**
+ * SQL condition on an event `e`: one of the agents received the event in the space, or the event's content comes from
+ * the space.
+ */
 const isOfSpace = (agentIds: readonly string[], spaceId: string) =>
   Prisma.sql`e."agentId" = ANY(${[...agentIds]}::text[]) AND (e."spaceId" = ${spaceId} OR ${spaceId} = ANY(e.places))`
 
 /**
- * Deletes events that agents received in a space, except events that a cycle is working on: up to `most`, or all of
- * them.
+ * Deletes events that agents received in a space, except events that a cycle is working on. Deletes at most `most` of
+ * them, or all if `most` is null.
  * @returns the deleted events
  */
 export function deleteOpenEvents(
@@ -523,13 +554,13 @@ export function deleteOpenEvents(
     ) RETURNING *`
 }
 
-/** Deletes the events that agents received in a space and that a cycle has processed. */
+/** Deletes the events that agents received in a space and that are done or were read in a cycle that has ended. */
 export async function deleteDoneEventsOfSpace(tx: Tx, agentIds: readonly string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "InboxEvent" e WHERE ${isOfSpace(agentIds, spaceId)} AND NOT (${OPEN})
       AND NOT EXISTS (SELECT 1 FROM "Run" r WHERE r.id = e."runId" AND ${IS_ACTIVE_CYCLE_SQL})`
 }
 
-/** Part of a WITH clause: deletes the events of deleted runs. */
+/** Returns a CTE that deletes the events of deleted runs. */
 export const deleteEventsOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "InboxEvent" WHERE "runId" IN (${runIds})`

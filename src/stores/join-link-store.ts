@@ -1,7 +1,7 @@
 import { type JoinLink, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "JoinLink".
+// Contains the statements that write the table "JoinLink".
 
 export async function insertJoinLink(tx: Tx, link: JoinLink): Promise<void> {
   await tx.joinLink.create({ data: link })
@@ -12,7 +12,7 @@ export async function deleteJoinLinks(tx: Tx, where: Prisma.JoinLinkWhereInput):
   return (await tx.joinLink.deleteMany({ where })).count
 }
 
-/** Counts one use. Returns false if the link was revoked, has expired or is used up. */
+/** Counts one use of a link. Returns false if the link was revoked, has expired, or is used up. */
 export async function useJoinLink(tx: Tx, id: string, now: Date): Promise<boolean> {
   const count = await tx.$executeRaw`
     UPDATE "JoinLink" SET uses = uses + 1

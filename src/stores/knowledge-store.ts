@@ -3,9 +3,9 @@ import { type Goal, Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "Memory" and "Goal", except `fork-store.ts`, which copies their rows.
+// Contains the statements that write the tables "Memory" and "Goal", except `fork-store.ts`, which copies rows.
 
-/** Writes memories by key. The same key under another label is a different memory. */
+/** Writes memories by key. A memory with the same key but another label is a different memory. */
 export async function upsertMemories(
   tx: Tx,
   agentId: string,
@@ -27,7 +27,7 @@ export async function upsertMemories(
     FROM given WHERE given.key NOT IN (SELECT key FROM known)`
 }
 
-/** Deletes the memories with these keys that satisfy the condition. Returns the key of each deleted memory. */
+/** Deletes the memories with these keys that satisfy the condition. Returns the keys of the deleted memories. */
 export async function deleteMemories(
   tx: Pick<Tx, '$queryRaw'>,
   agentId: string,
@@ -61,7 +61,7 @@ export async function updateGoal(
   return goal ?? null
 }
 
-/** Deletes those of the goals that satisfy the condition. Returns their ids. */
+/** Deletes the given goals that satisfy the condition. Returns the ids of the deleted goals. */
 export async function deleteGoals(
   tx: Pick<Tx, '$queryRaw'>,
   agentId: string,
@@ -74,8 +74,8 @@ export async function deleteGoals(
 }
 
 /**
- * Deletes the memories and goals that agents received directly in a space. `unlessFrom`: keeps those that also come
- * from one of these spaces.
+ * Deletes the memories and goals that agents received directly in a space. Keeps those that also come from one of the
+ * spaces in `unlessFrom`.
  */
 export async function deleteNotesOfSpace(
   tx: Tx,

@@ -3,18 +3,18 @@ import type { MailCode, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { LinkPurpose } from '../rules/mail-links.ts'
 
-// The statements that write "MailCode".
+// Contains the statements that write the table "MailCode".
 
 export type { MailCode } from '../generated/prisma/client.ts'
 
 const CODE_BYTES = 32
-/** The form of a code. Other strings need no lookup. */
+/** The format of a code. A string in any other format needs no lookup. */
 const IS_CODE = /^[\w-]{43}$/
 const MOST_DELETED_AT_ONCE = 200
 
 const hashOf = (code: string) => createHash('sha256').update(code).digest('hex')
 
-/** Creates a code, and deletes some expired codes. Returns the code, of which only the hash is stored. */
+/** Creates a code, and deletes some expired codes. Returns the code. The database stores only its hash. */
 export async function insertMailCode(
   tx: Tx,
   { purpose, ...row }: Omit<MailCode, 'hash' | 'purpose'> & { purpose: LinkPurpose },
@@ -33,7 +33,7 @@ export async function findMailCode(tx: Tx, code: string, now: Date): Promise<Mai
   return tx.mailCode.findFirst({ where: { hash: hashOf(code), expiresAt: { gt: now } } })
 }
 
-/** Counts the codes of an address that still work. */
+/** Counts the codes of an address that are still valid. */
 export function countMailCodes(
   tx: Tx,
   { purpose, email, now }: { purpose: LinkPurpose; email: string; now: Date },
@@ -41,7 +41,7 @@ export function countMailCodes(
   return tx.mailCode.count({ where: { purpose, email, expiresAt: { gt: now } } })
 }
 
-/** Uses up a code. Returns false if another request was first. */
+/** Uses up a code. Returns false if another request has already used it. */
 export async function useMailCode(tx: Tx, { hash }: Pick<MailCode, 'hash'>): Promise<boolean> {
   return (await tx.mailCode.deleteMany({ where: { hash } })).count > 0
 }

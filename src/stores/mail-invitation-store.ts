@@ -2,7 +2,7 @@ import type { MailInvitation } from '../generated/prisma/client.ts'
 import { emailKeyOf } from '../lib/email.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "MailInvitation".
+// Contains the statements that write the table "MailInvitation".
 
 const MOST_DELETED_AT_ONCE = 200
 
@@ -20,7 +20,7 @@ export async function findMailInvitation(tx: Tx, id: string | null, now: Date): 
   return tx.mailInvitation.findFirst({ where: { id, expiresAt: { gt: now } } })
 }
 
-/** Reads the newest invitation of an address. */
+/** Reads the newest invitation that was sent to an address and has not expired. */
 export async function findInvitationOf(tx: Tx, email: string, now: Date): Promise<MailInvitation | null> {
   const [found] = await tx.$queryRaw<MailInvitation[]>`
     SELECT * FROM "MailInvitation" WHERE lower(email) = ${emailKeyOf(email)} AND "expiresAt" > ${now} ORDER BY id DESC LIMIT 1`
@@ -32,7 +32,7 @@ export async function deleteMailInvitation(tx: Tx, id: string): Promise<boolean>
   return (await tx.mailInvitation.deleteMany({ where: { id } })).count > 0
 }
 
-/** Deletes the invitations to the address of a human that do nothing but sign in: those that name no space. */
+/** Deletes the invitations to a human's address that contain no space, because they only serve to sign in. */
 export async function deleteSignInInvitations(tx: Tx, humanId: string): Promise<void> {
   await tx.$executeRaw`
     DELETE FROM "MailInvitation" m USING "Entity" e

@@ -6,23 +6,23 @@ import { emailKeyOf } from '../lib/email.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
-// The statements that write "Mail".
+// Contains the statements that write the table "Mail".
 
-/** An email to a human, sent to the address that the human has at the time of sending. */
+/** An email to a human. It is sent to the address that the human has at the time of sending. */
 export interface NewMail {
   /**
-   * A key that identifies the email, such as `mention:msg_…:hum_…`. An email with the same key is sent only once
+   * A key that identifies the email, such as `mention:msg_…:hum_…`. A second email with the same key is not sent
    * within 30 days.
    */
   key: string
   humanId: string
-  /** The subject, in one line. It is truncated to 200 characters. */
+  /** The subject, on one line. It is truncated to 200 characters. */
   subject: string
-  /** Plain text, at most 20,000 characters. A blank line separates paragraphs. */
+  /** The text in plain text, at most 20,000 characters. A blank line separates paragraphs. */
   text: string
   /** A link to a page of this server, which follows the text. */
   link?: { path: string; label: string }
-  /** The time after which the email is no longer sent. If absent, the server tries to send it for about a day. */
+  /** The time after which the email must not be sent. If absent, the server tries to send the email for about a day. */
   until?: Date
 }
 
@@ -33,7 +33,8 @@ const LONGEST_TEXT = 20_000
 
 /**
  * Enqueues an email in the transaction of its cause. To have it sent immediately, publish DUE_JOBS_CHANNEL after the
- * commit; otherwise it is sent within a second. If the human has no address when the job runs, no email is sent.
+ * commit. Without this signal, it is sent within a second. If the human has no address when the job runs, no email is
+ * sent.
  * @returns false if email is not set up, or if the key was used before
  */
 export async function enqueueMail(
@@ -56,7 +57,7 @@ export async function enqueueMail(
 
 /**
  * Records that an email will be sent, and deletes old records.
- * @param counted the name to which a limit applies: see `countMails`
+ * @param counted the name under which the email counts towards a limit (see `countMails`)
  * @returns false if a record with this key already exists
  */
 export async function insertMail(tx: Tx, key: string, now: Date, counted: string | null = null): Promise<boolean> {
@@ -69,19 +70,22 @@ export async function insertMail(tx: Tx, key: string, now: Date, counted: string
   return count > 0
 }
 
-/** Returns the name under which emails to an address, or by a human, are counted. */
+/** Returns the name under which emails to an address, or emails that a human causes, are counted. */
 export const countedAs = (purpose: string, who: string): string =>
   createHash('sha256').update(`${purpose} ${who.toLowerCase()}`).digest('base64url')
 
-/** Counts the records of a name since a time. Other transactions for the same name wait until this one has ended. */
+/**
+ * Counts the emails that were recorded under a name since a given time. Other transactions for the same name wait
+ * until this one has ended.
+ */
 export async function countMails(tx: Tx, counted: string, since: Date): Promise<number> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${counted}, 0))`
   return tx.mail.count({ where: { counted, createdAt: { gt: since } } })
 }
 
 /**
- * Marks the start of an attempt.
- * @returns the state before the attempt, because an earlier attempt may have died before recording its outcome
+ * Marks the start of an attempt to send an email.
+ * @returns the state before this attempt. An earlier attempt may have died before recording its outcome.
  */
 export async function beginMail(tx: Tx, key: string, now: Date): Promise<'new' | 'started' | 'sent'> {
   const [row] = await tx.$queryRaw<{ startedAt: Date | null; sentAt: Date | null }[]>`
@@ -92,14 +96,14 @@ export async function beginMail(tx: Tx, key: string, now: Date): Promise<'new' |
   return row?.startedAt ? 'started' : 'new'
 }
 
-/** Records the outcome of an attempt. */
+/** Records the outcome of an attempt to send an email. */
 export async function endMail(tx: Tx, key: string, sentAt: Date | null): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Mail" SET "sentAt" = ${sentAt}::timestamptz, "startedAt" = CASE WHEN ${sentAt !== null} THEN "startedAt" END
     WHERE key = ${key} AND "sentAt" IS NULL`
 }
 
-/** Deletes the emails to a human or an address that have not been sent yet, and those that have failed. */
+/** Deletes the emails to a human or an address that are still unsent or have failed. */
 export async function deleteMailsOf(tx: Tx, { id, email }: { id: string; email: string | null }): Promise<void> {
   const names = [SEND_MAIL.name, SEND_LINK.name]
   await tx.$executeRaw`

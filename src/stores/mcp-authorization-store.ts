@@ -3,19 +3,19 @@ import type { Tx } from '../platform/db.ts'
 import type { RunRequesters } from '../rules/person-of-run.ts'
 import { saveServerAuthorization } from './tool-store.ts'
 
-// The statements that write "McpPersonAuthorization". `tool-store.ts` writes the authorizations of the MCP servers
-// themselves.
+// Contains the statements that write the table "McpPersonAuthorization". `tool-store.ts` writes the authorizations of
+// the MCP servers themselves.
 
 /**
- * Identifies an authorization at an MCP server of an agent: that of a person or, without `humanId`, that of the
- * server itself.
+ * Identifies an authorization at an MCP server of an agent. With `humanId`, it is the authorization of this person.
+ * Without `humanId`, it is the authorization of the server itself.
  */
 export interface AuthorizationKey extends Pick<McpServer, 'agentId' | 'name' | 'url'> {
   humanId?: string
 }
 
 /**
- * Returns the encrypted authorization; null if there is none, or if the server now has another URL or `oauth`
+ * Returns the encrypted authorization, or null if there is none, or if the server now has another URL or `oauth`
  * setting.
  */
 export async function readAuthorization(tx: Tx, key: AuthorizationKey): Promise<string | null> {
@@ -33,8 +33,8 @@ export async function readAuthorization(tx: Tx, key: AuthorizationKey): Promise<
 }
 
 /**
- * Locks an authorization. The caller has locked the agent's row. Returns null if the server was removed or now has
- * another URL or `oauth` setting, or if the person was erased.
+ * Locks an authorization. The caller has already locked the agent's row. Returns null if the server was removed or
+ * now has another URL or `oauth` setting, or if the person was erased.
  */
 export async function lockAuthorization(tx: Tx, key: AuthorizationKey): Promise<{ sealed: string | null } | null> {
   const { agentId, name, url, humanId } = key
@@ -52,7 +52,7 @@ export async function lockAuthorization(tx: Tx, key: AuthorizationKey): Promise<
   return { sealed: own?.sealed ?? null }
 }
 
-/** Stores a locked authorization. */
+/** Stores an authorization that the caller has locked. */
 export async function saveAuthorization(tx: Tx, key: AuthorizationKey, sealed: string): Promise<void> {
   const { agentId, name, url, humanId } = key
   if (humanId === undefined) await saveServerAuthorization(tx, { agentId, name }, sealed)
@@ -69,7 +69,7 @@ export async function deleteAuthorizationsOf(tx: Tx, humanId: string): Promise<v
 }
 
 /**
- * Deletes the authorizations of people at servers that the agent no longer has with the same URL and the setting
+ * Deletes the authorizations of people at servers that the agent no longer uses with the same URL and the setting
  * PERSON.
  */
 export async function deleteUnusedAuthorizations(tx: Tx, agentId: string): Promise<void> {
@@ -78,11 +78,11 @@ export async function deleteUnusedAuthorizations(tx: Tx, agentId: string): Promi
       SELECT 1 FROM "McpServer" s WHERE s."agentId" = p."agentId" AND s.name = p.name AND s.url = p.url AND s.oauth = 'PERSON')`
 }
 
-/** Returns the facts that determine whose authorization a run may use; null if the run was deleted. */
+/** Returns the facts that determine whose authorization a run may use, or null if the run was deleted. */
 export async function readRunRequesters(tx: Tx, runId: string): Promise<RunRequesters | null> {
-  // A human's message is the root of the runs that it starts. Repeated runs, plans and services have other roots;
-  // turns and delegations have `wokenBy`. The count does not include events of a cycle whose rows were deleted or
-  // belong to another cycle.
+  // A human's message is the root of the runs that it starts. Repeated runs, plans and services have other roots, and
+  // chain turns and delegations set `wokenBy`. If the count differs from `inboxSize`, some events of the cycle were
+  // deleted or belong to another cycle by now.
   const ofAsker = (by: 'r' | 'e') => {
     const row = Prisma.raw(by)
     return Prisma.sql`coalesce(jsonb_typeof(${row}."wokenBy"), 'null') = 'null' AND ${row}."rootId" = m.id AND m."rootId" = m.id

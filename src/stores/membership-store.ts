@@ -4,18 +4,19 @@ import type { NotifyLevel } from '../rules/notices.ts'
 import { unpublished } from './change-store.ts'
 import { forgetFailedRunsSql } from './notice-store.ts'
 
-// The statements that write "Membership" and "FormerMember", except imports, which write all tables generically.
+// Contains the statements that write the tables "Membership" and "FormerMember", except imports, which write all
+// tables generically.
 
 export interface Member {
   spaceId: string
   entityId: string
 }
 
-/** Condition: the entity is a member of the space. */
+/** SQL condition: the entity is a member of the space. */
 export const isMemberSql = ({ spaceId, entityId }: Member): Prisma.Sql =>
   Prisma.sql`EXISTS (SELECT 1 FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ${entityId})`
 
-/** Adds members. They have read no messages, or those up to `lastReadSeq`. */
+/** Adds members to a space. They have read the messages up to `lastReadSeq` or, if it is absent, none. */
 export async function insertMembers(
   tx: Tx,
   members: readonly (Member & { joinedAt: Date; lastReadSeq?: number })[],
@@ -24,8 +25,8 @@ export async function insertMembers(
 }
 
 /**
- * Adds a member to a space that exists. Returns the key of the job that publishes the membership if this process dies first
- * (change-store.ts).
+ * Adds a member to an existing space. Returns the key of the job that publishes the membership if this process dies
+ * before it can (change-store.ts).
  */
 export async function insertMember(
   tx: Tx,
@@ -44,8 +45,8 @@ export async function insertMember(
 }
 
 /**
- * Ends a membership. Returns the key of the job that publishes the change if this process dies first; null if there was no such
- * membership.
+ * Ends a membership. Returns the key of the job that publishes the change if this process dies before it can, or null
+ * if there was no such membership.
  */
 export async function deleteMember(tx: Tx, { spaceId, entityId }: Member): Promise<{ change: string } | null> {
   const { change, enqueueSql } = unpublished(
@@ -62,8 +63,8 @@ export async function deleteMember(tx: Tx, { spaceId, entityId }: Member): Promi
 }
 
 /**
- * Ends all memberships of an entity. Returns the spaces in the order of their ids, and the key of the jobs that publish the change
- * if this process dies first (change-store.ts).
+ * Ends all memberships of an entity. Returns the ids of the spaces in ascending order, and the key of the jobs that
+ * publish the change if this process dies before it can (change-store.ts).
  */
 export async function deleteMembershipsOf(tx: Tx, entityId: string): Promise<{ spaceIds: string[]; change: string }> {
   const source = Prisma.sql`SELECT "spaceId" AS id, "spaceId", ${entityId}::text AS "entityId" FROM gone`
@@ -75,15 +76,15 @@ export async function deleteMembershipsOf(tx: Tx, entityId: string): Promise<{ s
   return { spaceIds: rows.map(({ spaceId }) => spaceId), change }
 }
 
-/** Removes all members of a deleted space, and the record of its former members. */
+/** Removes all members of a deleted space, and the list of its former members. */
 export async function deleteMembersIn(tx: Tx, spaceId: string): Promise<void> {
   await tx.membership.deleteMany({ where: { spaceId } })
   await tx.formerMember.deleteMany({ where: { spaceId } })
 }
 
 /**
- * Moves a member's read marker forward, and deletes the member's notices about failed runs in the space, which the
- * member has now seen. Returns false if the marker was already at this position or beyond.
+ * Moves a member's read marker forward. Also deletes the member's notices about failed runs in the space, because the
+ * member has now seen them. Returns false if the marker was already at this position or later.
  */
 export async function moveReadMarker(tx: Tx, { spaceId, entityId }: Member, seq: number): Promise<boolean> {
   const count = await tx.$executeRaw`
@@ -100,8 +101,8 @@ export async function setNotifyLevel(tx: Tx, { spaceId, entityId }: Member, leve
 }
 
 /**
- * Records people who occur in a copied space without being members of it, so that they stay visible in the space,
- * and an erasure finds their messages. `memberIds`: the members of the copy.
+ * Records people who appear in a copied space without being its members. They stay visible in the space, and their
+ * erasure finds their messages. `memberIds`: the members of the copy.
  */
 export async function recordFormerMembers(tx: Tx, spaceId: string, memberIds: readonly string[]): Promise<void> {
   await tx.$executeRaw`

@@ -10,13 +10,13 @@ import { deleteFilesOfMessages } from './file-store.ts'
 import type { Fork } from './fork-store.ts'
 import { OPEN_MESSAGES_SQL } from './status-sql.ts'
 
-// The statements that write "Message", "MessageVersion" and "MessageReaction". Functions whose name ends in `Sql`
-// return parts of a WITH clause, so that callers can add other writes to the statement. Import, retention and
-// redaction in operation/, which process many tables generically, do not use this file.
+// Contains the statements that write the tables "Message", "MessageVersion" and "MessageReaction". Functions whose
+// name ends in `Sql` return CTEs, so that callers can add other writes to the statement. Import, retention and
+// redaction (in operation/) process many tables generically and do not use this file.
 
 export type MessageRow = Prisma.MessageGetPayload<object>
 
-/** A message to write. The transaction that finishes the message also routes it. */
+/** A message to write. It is routed in the transaction that finishes it. */
 export interface NewMessage {
   id: string
   spaceId: string
@@ -27,7 +27,7 @@ export interface NewMessage {
   mentionedIds?: string[]
   rootId: string
   depth: number
-  /** Unique per sender or origin. A repeated key violates the unique constraint. */
+  /** Must be unique among the messages of the sender in the space. A repeated key violates the unique constraint. */
   idempotencyKey?: string | null
   runId?: string
   runPostKey?: string
@@ -36,10 +36,10 @@ export interface NewMessage {
   actingAdminId?: string | null
   acted?: boolean
   origin?: MessageOrigin | null
-  /** The message to which this one replies; absent if it is not a reply. */
+  /** The id of the message to which this message replies; absent if it is not a reply. */
   replyToId?: string | null
   threadRootId?: string | null
-  /** The provenance of a message of an agent. */
+  /** The provenance, for a message of an agent. */
   provenance?: Provenance
 }
 
@@ -69,8 +69,8 @@ export function rowOf({
 }
 
 /**
- * Inserts the message with the number that the part `counter` (`countMessageSql`) has assigned, and returns the row;
- * no row if `counter` returned none. A repeated message violates the unique key.
+ * Inserts the message with the number that the CTE `counter` (`countMessageSql`) has assigned. Returns the row, or no
+ * row if `counter` returned none. A repeated message violates the unique key.
  */
 export function insertMessageSql(given: NewMessage): Prisma.Sql {
   const row = rowOf(given)
@@ -90,14 +90,14 @@ export interface MessageChange {
   /** The current marks of the message's content. */
   marks: Marks
   /**
-   * Set if the message belongs to another thread than the one in which it was begun: its text was streamed before
-   * the model generated its `replyTo`.
+   * Set if the message belongs to another thread than the one in which it was started. This happens if the model
+   * generates `replyTo` after a part of the text has already been streamed.
    */
   place?: ReplyPlace
   /**
-   * If absent, the message stays unfinished. Each status finishes the message. If `waits` is true, the message
-   * becomes REQUIRES_ACTION instead. Such a message is routed once it is answered, or immediately if it mentions
-   * somebody or asks for a reply.
+   * If absent, the message stays unfinished. If present, the message is finished with `status`, unless the condition
+   * `waits` holds. In that case, it becomes REQUIRES_ACTION, and is routed once it is answered. A message that
+   * mentions somebody or asks for a reply is routed immediately.
    */
   end?: {
     status: 'COMPLETE' | 'REQUIRES_ACTION' | 'INTERRUPTED'
@@ -107,7 +107,7 @@ export interface MessageChange {
   }
 }
 
-/** Changes a message if it is STREAMING and `condition` holds, and returns its row. */
+/** Changes a message if it is still STREAMING and `condition` holds. Returns its row. */
 export function changeMessageSql(
   id: string,
   { parts, marks, place, end }: MessageChange,
@@ -131,8 +131,8 @@ export function changeMessageSql(
 }
 
 /**
- * Finishes a message whose call has been answered. Returns its row, with `wasRouted` if it was already routed;
- * undefined if the message does not wait.
+ * Finishes a message whose call has been answered. Returns its row, with `wasRouted`, which is true if the message
+ * was already routed. Returns undefined if the message does not wait for an answer.
  */
 export async function finishAnswered(
   tx: Tx,
@@ -147,8 +147,8 @@ export async function finishAnswered(
 }
 
 /**
- * Finishes an unfinished message of a run that has ended. The message counts as routed, so it wakes no agents. Returns
- * the key of the job that publishes the end of the run; null if the message had finished.
+ * Finishes an unfinished message of a run that has ended. Marks the message as routed, so that it wakes no agents.
+ * Returns the key of the job that publishes the end of the run, or null if the message had already finished.
  */
 export async function finishOpen(
   tx: Tx,
@@ -165,26 +165,27 @@ export async function finishOpen(
   return finished.length > 0 ? job.change : null
 }
 
-/** Sets the mention of a message that has none. */
+/** Sets the mention of a message that has no mention yet. */
 export async function addMention(tx: Tx, id: string, mentionedAgentId: string): Promise<void> {
   await tx.message.updateMany({ where: { id, mentionedAgentId: null }, data: { mentionedAgentId } })
 }
 
-/** Removes the content of messages, their files and their earlier texts. */
+/** Removes the content, the files and the earlier texts of messages. */
 export async function emptyMessages(tx: Tx, ids: string[]): Promise<void> {
   await deleteFilesOfMessages(tx, ids)
   await deleteVersions(tx, ids)
-  // This comes last, because messages without parts are not processed again if the process dies in between.
+  // Clears the parts last. If the process died earlier, the message would still have parts, so its deletion would be
+  // repeated.
   await tx.message.updateMany({ where: { id: { in: ids } }, data: { parts: [] } })
 }
 
-/** Locks a message until the transaction ends, and reads it. */
+/** Reads a message and locks its row until the transaction ends. */
 export async function lockMessage(tx: Tx, id: string): Promise<Message | null> {
   const [row] = await tx.$queryRaw<MessageRow[]>`SELECT * FROM "Message" WHERE id = ${id} FOR UPDATE`
   return row === undefined ? null : messageOfRow(row)
 }
 
-/** Replaces the parts and the marks of a message, which the caller has locked. */
+/** Replaces the parts and the marks of a message that the caller has locked. */
 export async function rewriteMessage(
   tx: Tx,
   id: string,
@@ -199,12 +200,12 @@ export async function rewriteMessage(
   return { ...messageOfRow(row), editedAt: row.editedAt, change: job.change }
 }
 
-/** Marks a message of a human as posted by an admin who acted as its sender. */
+/** Records that an admin who acted as the sender has posted or edited this message of a human. */
 export async function markActed(tx: Tx, id: string): Promise<void> {
   await tx.$executeRaw`UPDATE "Message" SET acted = true WHERE id = ${id}`
 }
 
-/** Removes all content of messages, which the caller has locked. Their sequence numbers and keys remain. */
+/** Removes all content of messages that the caller has locked. The sequence numbers and keys of the messages remain. */
 export async function clearMessages(tx: Tx, ids: string[]): Promise<Message[]> {
   await deleteVersions(tx, ids)
   await tx.messageReaction.deleteMany({ where: { messageId: { in: ids } } })
@@ -214,15 +215,15 @@ export async function clearMessages(tx: Tx, ids: string[]): Promise<Message[]> {
   return rows.map(messageOfRow)
 }
 
-// Earlier texts (MessageVersion).
+// Earlier texts (the table "MessageVersion").
 
-/** The number of the newest earlier text of a message; 0 if it was not edited. */
+/** Returns the number of the newest earlier text of a message, or 0 if the message was not edited. */
 export async function lastVersion(tx: Tx, messageId: string): Promise<number> {
   const { _max } = await tx.messageVersion.aggregate({ where: { messageId }, _max: { number: true } })
   return _max.number ?? 0
 }
 
-/** Stores the text that a message had until now, and keeps at most `most` of its earlier texts. */
+/** Stores the previous text of an edited message. Keeps at most `most` of the message's earlier texts. */
 export async function insertVersion(
   tx: Tx,
   version: { messageId: string; number: number; text: string; editedAt: Date },
@@ -245,7 +246,7 @@ async function deleteVersions(tx: Tx, messageIds: string[]): Promise<void> {
   await tx.messageVersion.deleteMany({ where: { messageId: { in: messageIds } } })
 }
 
-// Reactions (MessageReaction).
+// Reactions (the table "MessageReaction").
 
 /** A reaction of an entity to a message that the caller has locked. */
 export interface Reaction {
@@ -262,8 +263,8 @@ export async function emojisOf(tx: Tx, messageId: string): Promise<string[]> {
 
 /**
  * Adds or removes a reaction.
- * @returns the key of the job that publishes the change if this process dies first (change-store.ts); null if the reaction
- *   already existed, or did not exist
+ * @returns the key of the job that publishes the change if this process dies before it can (change-store.ts); null if
+ * there was nothing to change
  */
 export async function setReaction(tx: Tx, reaction: Reaction, on: boolean): Promise<{ change: string } | null> {
   const { messageId, emoji, entityId } = reaction
@@ -287,14 +288,14 @@ export async function deleteReactionsOf(tx: Tx, entityId: string): Promise<void>
     FROM (SELECT "messageId", count(*)::int AS count FROM gone GROUP BY 1) g WHERE m.id = g."messageId"`
 }
 
-/** Locks the oldest messages of a space, except those that other transactions have locked, and returns their ids. */
+/** Locks the oldest messages of a space and returns their ids. Skips messages that other transactions have locked. */
 export const lockOldestMessagesSql = (spaceId: string, most: number): Prisma.Sql =>
   Prisma.sql`SELECT id FROM "Message" WHERE "spaceId" = ${spaceId} ORDER BY seq LIMIT ${most} FOR UPDATE SKIP LOCKED`
 
 /** Deletes the messages whose ids the subquery returns. */
 export const deleteMessagesSql = (ids: Prisma.Sql): Prisma.Sql => Prisma.sql`DELETE FROM "Message" WHERE id IN (${ids})`
 
-/** The copy of a message that a run has posted. */
+/** A copied message that now belongs to a repeated run. */
 export interface AdoptedMessage {
   id: string
   originalId: string
@@ -302,7 +303,7 @@ export interface AdoptedMessage {
   parts: MessagePart[]
 }
 
-/** Assigns the copies of a run's messages to the run that continues the original run. */
+/** Assigns the copies of a run's messages to the new run that continues this run. */
 export async function adoptMessages(
   tx: Tx,
   { fromId, intoId, atSeq }: Pick<Fork, 'fromId' | 'intoId' | 'atSeq'>,
@@ -315,7 +316,7 @@ export async function adoptMessages(
     RETURNING m.id, o.id AS "originalId", m.composite, m.parts`
 }
 
-/** Replaces the parts of an adopted message by the first ones. */
+/** Shortens a message to the given parts. */
 export async function keepParts(tx: Tx, id: string, parts: readonly MessagePart[]): Promise<void> {
   await tx.message.update({ where: { id }, data: { parts: parts as unknown as Prisma.InputJsonValue } })
 }

@@ -3,30 +3,34 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { LimitExceededError } from '../lib/errors.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** An agent has at most this many times the memories, goals or plans that one run may have, over all confidentiality labels. */
+/**
+ * The maximum number of memories, goals or plans of an agent over all confidentiality labels, as a multiple of the
+ * maximum for one run.
+ */
 const MOST_LABELS = 20
 /**
- * Each label may have this share of what a run may have even if the agent has reached the total, so that those who use it up exclude
- * nobody.
+ * The share of a run's limit that each label may use even if the agent has reached its total. Other labels cannot use
+ * up this share.
  */
 const OWN_SHARE = 0.02
 
-/** The rows of an agent that runs write. */
+/** A table of notes that runs write, and its limit. */
 export interface NumberedNotes {
   table: 'Memory' | 'Goal' | 'Plan'
-  /** The plural that messages use. */
+  /** The plural noun for error messages. */
   what: string
-  /** How many a run may have. */
+  /** The maximum number of rows for one run. */
   most: number
-  /** A condition on the rows that count. */
+  /** SQL condition on the rows that count. All rows count if it is absent. */
   counted?: Prisma.Sql
 }
 
 /**
- * Checks the number of an agent's rows after a write with these marks. Only rows that the run may read count towards `most`.
- * Otherwise one human could fill the limit with rows that other runs can neither read nor delete. The caller holds the lock of
- * the agent's row.
- * @param readable the number of rows that the run may read, if the caller knows it; that often makes a statement unnecessary
+ * Checks the number of an agent's rows after a write with these marks. Only rows that the run may read count towards
+ * `most`. Otherwise one human could fill the limit with rows that other runs can neither read nor delete. The caller
+ * has locked the agent's row.
+ * @param readable the number of rows that the run may read, if the caller knows this number; it often saves a
+ * statement
  * @throws LimitExceededError
  */
 export async function checkNumberOfNotes(

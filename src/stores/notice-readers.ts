@@ -2,7 +2,7 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { NotifyLevel, Reachability } from '../rules/notices.ts'
 
-// Reads how people want to be notified. Settings that are not stored have their defaults.
+// Reads how people want to be notified. A setting that is not stored has its default value.
 
 const PUSH = Prisma.sql`coalesce(n.push, true)`
 const HAS_ADDRESS = Prisma.sql`(e.email IS NOT NULL)`
@@ -20,7 +20,7 @@ export async function readNotificationSettings(
   return row
 }
 
-/** A human who may be notified, with the first of the given spaces of which the human is a member. */
+/** A human who may be notified. `spaceId` is the first of the given spaces of which the human is a member. */
 export interface Reader extends Omit<Reachability, 'sendsMail'> {
   id: string
   spaceId: string | null
@@ -28,8 +28,8 @@ export interface Reader extends Omit<Reachability, 'sendsMail'> {
 }
 
 /**
- * Returns the humans with these ids and, with `allIn`, all members of that space with the level ALL. Leaves out
- * erased humans. `spaceIds`: the spaces in which the cause is visible, in order of preference.
+ * Returns the humans with these ids and, if `allIn` is set, all members of that space with the level ALL. Omits
+ * erased humans. `spaceIds`: the spaces that show the cause, in order of preference.
  */
 export function readReaders(
   tx: Tx,

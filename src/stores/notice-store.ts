@@ -5,34 +5,38 @@ import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 import type { NoticeIds } from '../rules/notices.ts'
 
-// The statements that write "Notice", and those that enqueue jobs which write notices.
+// Contains the statements that write the table "Notice", and statements that enqueue the jobs which write notices.
 
 /** A notice to be written. */
 export interface NewNotice extends NoticeIds {
   id: string
   humanId: string
-  /** The message, tool call or run that the notice is about. A human gets one notice about it per kind. */
+  /**
+   * The id of the message, tool call or run that the notice is about. For each kind, a human gets only one notice
+   * about it.
+   */
   subjectId: string
-  /** The number of minutes after which the notice is emailed; null if it is not emailed. */
+  /** The number of minutes until the notice is emailed; null if it is not emailed. */
   mailAfterMinutes: number | null
 }
 
-/** The maximum number of notices of one kind for one human per minute; further notices are dropped. */
+/** The maximum number of notices of one kind for one human per minute. Further notices are dropped. */
 const MOST_A_MINUTE = 30
 /**
- * The maximum number of a human's notices of one kind that wait to be emailed, and of the notices of one email. Kinds are counted
- * separately, so that many mentions suppress no email about a decision.
+ * The maximum number of notices of one kind that wait to be emailed to one human, and of notices in one email. Each
+ * kind has its own limit, so that many mentions cannot suppress an email about a decision.
  */
 const MOST_TO_MAIL = 100
-/** The maximum number of obsolete notices that an insertion deletes. */
+/** The maximum number of obsolete notices that one insertion deletes. */
 const MOST_DELETED = 500
 
 const NOTICE_LOCK = 7_275_543
-/** The number of locks. Humans share them, because a message may concern hundreds of humans. */
+/** The number of locks. Several humans share a lock, because one message can concern hundreds of humans. */
 const LOCKS = 64
 
 /**
- * Makes transactions that notify the same humans wait for each other, so that each counts the notices of the others.
+ * Makes concurrent transactions that notify the same humans wait for each other, so that each transaction counts the
+ * notices of the others.
  */
 async function lockNotices(tx: Tx, humanIds: readonly string[]): Promise<void> {
   await tx.$queryRaw`
@@ -41,7 +45,7 @@ async function lockNotices(tx: Tx, humanIds: readonly string[]): Promise<void> {
 }
 
 /**
- * Writes notices, except those that the human has already received and those that exceed the limits. Returns the
+ * Writes notices. Omits notices that the human has already received, and notices that exceed the limits. Returns the
  * written notices.
  */
 export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Promise<Row[]> {
@@ -65,8 +69,8 @@ export async function insertNotices(tx: Tx, notices: readonly NewNotice[]): Prom
 }
 
 /**
- * Deletes notices that will not be emailed and do not count towards the limit. Notices about calls remain for a
- * month, because an escalation must not notify the same people again.
+ * Deletes notices that will not be emailed and no longer count towards the limits. Notices about decisions remain for
+ * 30 days, because an escalation must not notify the same people again.
  */
 async function deleteUseless(tx: Tx): Promise<void> {
   await tx.$executeRaw`
@@ -76,19 +80,22 @@ async function deleteUseless(tx: Tx): Promise<void> {
       ORDER BY "createdAt" LIMIT ${MOST_DELETED} FOR UPDATE SKIP LOCKED)`
 }
 
-/** Locks the notices that are due to be emailed to a human, decisions first, then by age, and returns them. */
+/**
+ * Locks and returns the notices that are due to be emailed to a human. Notices about decisions come first, then the
+ * oldest notices.
+ */
 export function lockDueNotices(tx: Tx, humanId: string): Promise<Row[]> {
   return tx.$queryRaw<Row[]>`
     SELECT * FROM "Notice" WHERE "humanId" = ${humanId} AND "mailAt" <= now()
     ORDER BY kind = 'DECISION_WAITING' DESC, id LIMIT ${MOST_TO_MAIL} FOR UPDATE`
 }
 
-/** Sets when notices are emailed; null means never. */
+/** Sets the time at which notices are emailed; null means never. */
 export async function setMailAt(tx: Tx, ids: readonly string[], mailAt: Date | null): Promise<void> {
   await tx.notice.updateMany({ where: { id: { in: [...ids] } }, data: { mailAt } })
 }
 
-/** Returns when the next notice is emailed to a human; null if no notice waits to be emailed. */
+/** Returns the time at which the next notice is emailed to a human, or null if no notice waits to be emailed. */
 export async function nextMailTime(tx: Tx, humanId: string): Promise<Date | null> {
   const next = await tx.notice.findFirst({
     where: { humanId, mailAt: { not: null } },
@@ -98,7 +105,7 @@ export async function nextMailTime(tx: Tx, humanId: string): Promise<Date | null
   return next?.mailAt ?? null
 }
 
-/** Part of a WITH clause: deletes the notices of failed runs in a space. */
+/** Returns a CTE that deletes a human's notices about failed runs in a space. */
 export const forgetFailedRunsSql = (humanId: string, spaceId: string): Prisma.Sql => Prisma.sql`
   DELETE FROM "Notice" WHERE "humanId" = ${humanId} AND "spaceId" = ${spaceId} AND kind = 'RUN_FAILED'`
 
@@ -106,11 +113,14 @@ export async function deleteNotices(tx: Tx, where: Prisma.NoticeWhereInput): Pro
   await tx.notice.deleteMany({ where })
 }
 
-/** Part of a WITH clause: enqueues the job that notifies people of the message that the part `message` has written. */
+/** Returns a CTE that enqueues the job which notifies people of a message. */
 export const notifyOfMessageSql = (messageId: string): Prisma.Sql =>
   notifySql('message', Prisma.sql`(SELECT ${messageId} AS id)`)
 
-/** Part of a WITH clause: enqueues the jobs that notify people of the calls of the part `changed` that wait for a decision. */
+/**
+ * Returns a CTE that enqueues the jobs which notify people of the calls in the CTE `changed` that
+ * wait for a decision.
+ */
 export const notifyOfDecisionsSql = (changed: string): Prisma.Sql =>
   notifySql('decision', Prisma.sql`(SELECT id FROM ${Prisma.raw(`"${changed}"`)} WHERE "approvalState" = 'PENDING')`)
 

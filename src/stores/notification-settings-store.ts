@@ -1,14 +1,14 @@
 import type { NotificationSettings as Row } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "NotificationSettings".
+// Contains the statements that write the table "NotificationSettings".
 
 /** The settings that a human may change. */
 export type SettingsChange = Partial<Pick<Row, 'push' | 'mail' | 'notifyAfterMinutes'>>
 
 /**
- * Locks the settings of a human, and creates them with the defaults if there are none. The lock also serializes
- * changes of the human's push subscriptions and emails.
+ * Locks the settings of a human. Creates them with the default values if there are none. The lock also serializes
+ * changes to the human's push subscriptions and emails.
  */
 export async function lockNotificationSettings(tx: Tx, humanId: string): Promise<Row> {
   const [row] = await tx.$queryRaw<Row[]>`

@@ -5,31 +5,35 @@ import { ANSWERED, type Verdict } from '../rules/routing.ts'
 import type { Unpublished } from './change-store.ts'
 import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
-// The only writer of Outcome, the result of a message for an agent of its space.
+// Contains the statements that write the table "Outcome". An outcome is the result of a message for one agent of its
+// space.
 
-/** A change to a message's outcome for an agent after routing. */
+/** A change, after routing, to the outcome of a message for an agent. */
 export interface OutcomeChange {
   messageId: string
   agentId: string
   kind: OutcomeKind
   reason: string | null
-  /** The first line of the error, for FAILED. */
+  /** The first line of the error if the outcome is FAILED. */
   error?: string | null
   runId: string | null
-  /** For a think cycle whose run is deleted: its marks, and when it began and ended, in milliseconds since 1970. */
+  /**
+   * Set for a think cycle whose run is deleted. Contains the marks of the cycle, and the times at which it began and
+   * ended, in milliseconds since 1970.
+   */
   cycle?: { label: readonly string[]; readingSince: number | null; readAt: number | null }
 }
 
 const DUPLICATE = 'This message has already triggered the agent.'
 
 /**
- * Condition for overwriting an outcome: the new outcome is more informative. If a message was answered before it was
- * routed, it may already have woken an agent by a mention; that outcome is kept.
+ * SQL condition for overwriting an outcome: the new outcome is more informative. A message that was answered before
+ * it was routed may already have woken an agent by a mention. In that case, the outcome of the mention is kept.
  */
 const SAYS_MORE = Prisma.sql`CASE WHEN "Outcome".kind IN ('RUN', 'INBOX') THEN excluded.kind = 'DUPLICATE'
   ELSE "Outcome".kind NOT IN ('SKIPPED', 'FAILED', 'DROPPED') AND excluded.kind <> 'NOT_ROUTED' END`
 
-/** The action of an upsert if the outcome already exists. */
+/** The action of an upsert for an outcome that already exists. */
 const ON_CONFLICT = {
   overwrite: Prisma.sql`DO UPDATE SET kind = excluded.kind, reason = excluded.reason, error = excluded.error, "runId" = excluded."runId",
     label = excluded.label, "readingSince" = excluded."readingSince", "readAt" = excluded."readAt"`,
@@ -41,15 +45,15 @@ const ON_CONFLICT = {
 const COLUMNS = Prisma.sql`"messageId", "agentId", kind, reason, error, "runId"`
 const COLUMNS_OF_CYCLE = Prisma.sql`${COLUMNS}, label, "readingSince", "readAt"`
 
-/** @param rows a SELECT of the columns in this order */
+/** @param rows a SELECT of `columns`, in this order */
 const upsertSql = (rows: Prisma.Sql, existing: keyof typeof ON_CONFLICT, columns = COLUMNS): Prisma.Sql => Prisma.sql`
   INSERT INTO "Outcome" (${columns}) ${rows}
   ON CONFLICT ("messageId", "agentId") ${ON_CONFLICT[existing]}`
 
 /**
- * Part of a WITH clause: writes the outcomes of routing `message`. The statement has also inserted `runs` and, as
- * `arrived`, inbox events. If an agent should be woken but no row was inserted for it, this message has already
- * woken the agent, and the outcome is DUPLICATE.
+ * Returns a CTE that writes the outcomes of routing the message in the CTE `message`. The CTEs `runs` and `arrived`
+ * insert the runs and the inbox events. If an agent should be woken but neither of them has a row for it, the message
+ * has already woken the agent, and the outcome is DUPLICATE.
  */
 export function upsertOutcomesSql(verdicts: Verdict[]): Prisma.Sql {
   const isRepeated = Prisma.sql`(v.kind = 'RUN' AND runs.id IS NULL OR v.kind = 'INBOX' AND arrived.id IS NULL)`
@@ -67,14 +71,14 @@ const timeSql = (field: 'readingSince' | 'readAt') => Prisma.raw(`to_timestamp((
 const valuesOf = ({ messageId, agentId, kind, reason, error = null, runId }: OutcomeChange): Prisma.Sql =>
   Prisma.sql`VALUES (${messageId}, ${agentId}, ${kind}::"OutcomeKind", ${reason}, ${error}, ${runId})`
 
-/** The source of the job that publishes the messages whose outcomes `setOutcomes` has changed. */
+/** The source, for `unpublished`, of the job that publishes the messages whose outcomes `setOutcomes` has changed. */
 export const CHANGED_OUTCOMES_SQL = Prisma.sql`
   SELECT DISTINCT "messageId" AS id, "messageId" FROM changed WHERE "spaceId" IS NOT NULL`
 
 /**
- * Overwrites outcomes. If an outcome occurs several times, the last change applies.
- * @param job a job from CHANGED_OUTCOMES_SQL, which the statement enqueues; null for none
- * @returns the spaces of those messages that exist
+ * Overwrites outcomes. If there are several changes to one outcome, the last one applies.
+ * @param job a job created with CHANGED_OUTCOMES_SQL, which the statement enqueues; null for no job
+ * @returns the messages that still exist, with their spaces
  */
 export async function setOutcomes(
   tx: Tx,
@@ -99,7 +103,7 @@ export async function setOutcomes(
 
 /**
  * Records the outcome ANSWERED for a message whose first part answers a wait before the message is routed. If the
- * message was routed before the wait began, keeps its outcome.
+ * message was already routed before the wait began, keeps its outcome.
  * @returns whether the outcome is new
  */
 export async function markAnswered(
@@ -111,9 +115,9 @@ export async function markAnswered(
 }
 
 /**
- * Changes the outcome RUN to ANSWERED, for a reply that woke a run of the agent because the wait of the run `runId`
- * had not been recorded yet.
- * @returns the woken run if it is active and has posted nothing; null if nothing was changed
+ * Changes the outcome of a reply from RUN to ANSWERED. The reply had started a run of the agent, because the wait of
+ * the run `runId` had not been recorded yet.
+ * @returns the id of the started run if it is active and has posted nothing; null if nothing was changed
  */
 export async function markAnsweredAfterWaking(
   tx: Tx,
@@ -128,7 +132,7 @@ export async function markAnsweredAfterWaking(
   return woken?.id ?? null
 }
 
-/** Links the outcomes of messages that wait in an agent's inbox to the run of the cycle that reads them. */
+/** Links the outcomes of messages in an agent's inbox to the run of the think cycle that reads the messages. */
 export async function linkCycle(tx: Tx, agentId: string, messageIds: string[], runId: string): Promise<void> {
   if (messageIds.length === 0) return
   await tx.outcome.updateMany({
@@ -137,7 +141,7 @@ export async function linkCycle(tx: Tx, agentId: string, messageIds: string[], r
   })
 }
 
-/** Sets the outcomes of messages that wait because a budget is exhausted. */
+/** Sets the outcomes of messages that wait because a budget is exhausted to OVER_BUDGET. */
 export async function markOverBudget(tx: Tx, agentId: string, messageIds: string[], reason: string): Promise<void> {
   await tx.outcome.updateMany({
     where: { messageId: { in: messageIds }, agentId },
@@ -145,6 +149,6 @@ export async function markOverBudget(tx: Tx, agentId: string, messageIds: string
   })
 }
 
-/** Part of a WITH clause: deletes the outcomes of deleted messages. */
+/** Returns a CTE that deletes the outcomes of deleted messages. */
 export const deleteOutcomesSql = (messageIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "Outcome" WHERE "messageId" IN (${messageIds})`

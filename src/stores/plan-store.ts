@@ -2,10 +2,10 @@ import type { Plan, Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "Plan" and "PlanFiring", except code in operation/, which processes many tables
-// generically.
+// Contains the statements that write the tables "Plan" and "PlanFiring", except code in operation/ that processes
+// many tables generically.
 
-/** Inserts a plan. `id`: a new one by default; a replay uses the ids of the recording. */
+/** Inserts a plan. By default, generates a new `id`; a replay passes the id from the recording. */
 export async function insertPlan(
   tx: Pick<Tx, 'plan'>,
   plan: Omit<Prisma.PlanUncheckedCreateInput, 'id'> & { id?: string },
@@ -27,8 +27,8 @@ export async function setNextSlot(tx: Pick<Tx, 'plan'>, id: string, nextRunAt: D
 }
 
 /**
- * Deletes plans and their firings. Firings that count towards the limit of an origin are deleted an hour later.
- * Returns the number of deleted plans.
+ * Deletes plans and their firings. Firings that still count towards the hourly limit of their `originId` are deleted
+ * an hour later. Returns the number of deleted plans.
  */
 export async function removePlans(tx: Tx, ids: string[]): Promise<number> {
   if (ids.length === 0) return 0
@@ -40,9 +40,9 @@ export async function removePlans(tx: Tx, ids: string[]): Promise<number> {
   return count
 }
 
-// Firings (PlanFiring).
+// Firings (the table "PlanFiring").
 
-/** Records a firing, unless its slot has already fired. Returns whether the firing was recorded. */
+/** Records a firing unless its slot has already fired. Returns whether the firing was recorded. */
 export async function insertFiring(tx: Tx, firing: Prisma.PlanFiringCreateManyInput): Promise<boolean> {
   const { count } = await tx.planFiring.createMany({ data: [firing], skipDuplicates: true })
   return count > 0

@@ -1,6 +1,6 @@
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "ModelProvider" and "ModelProviderHealth".
+// Contains the statements that write the tables "ModelProvider" and "ModelProviderHealth".
 
 /** A stored provider. */
 export interface StoredProvider {
@@ -12,8 +12,8 @@ export interface StoredProvider {
 }
 
 /**
- * Prevents concurrent changes of providers until the transaction ends. Returns the provider with this name, if there
- * is one.
+ * Prevents concurrent changes to providers until the transaction ends. Returns the provider with this name, or null
+ * if there is none.
  */
 export async function lockProvider(tx: Tx, name: string): Promise<StoredProvider | null> {
   await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended('ModelProvider', 0))`
@@ -39,8 +39,8 @@ export async function deleteProvider(tx: Tx, name: string): Promise<boolean> {
 }
 
 /**
- * Records a failure of a provider. If the last `most` failures were within a minute, the provider is skipped for 30
- * s.
+ * Records a failure of a provider. If the last `most` failures happened within one minute, the provider is skipped
+ * for 30 s.
  */
 export async function recordProviderFailure(tx: Tx, provider: string, most: number): Promise<void> {
   await tx.$executeRaw`
@@ -52,7 +52,7 @@ export async function recordProviderFailure(tx: Tx, provider: string, most: numb
         THEN now() + interval '30 seconds' ELSE health."restsUntil" END`
 }
 
-/** Deletes the failures of a provider. */
+/** Deletes the recorded failures of a provider. */
 export async function deleteProviderFailures(tx: Tx, provider: string): Promise<void> {
   await tx.$executeRaw`DELETE FROM "ModelProviderHealth" WHERE provider = ${provider}`
 }

@@ -1,9 +1,9 @@
 import type { Prisma, PushKeys, PushSubscription } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "PushSubscription" and "PushKeys".
+// Contains the statements that write the tables "PushSubscription" and "PushKeys".
 
-/** Stores a subscription, or the new keys of a subscription that the human already has. Returns its id. */
+/** Stores a subscription. If the human already has this subscription, stores its new keys. Returns its id. */
 export async function savePushSubscription(tx: Tx, { id, ...given }: PushSubscription): Promise<string> {
   const { humanId, hash, p256dh, auth, tokenId } = given
   const saved = await tx.pushSubscription.upsert({
@@ -21,8 +21,8 @@ export async function deletePushSubscriptions(tx: Tx, where: Prisma.PushSubscrip
 }
 
 /**
- * Stores the key pair unless one is stored. Returns the stored pair, so that processes that start at the same time
- * use the same one.
+ * Stores the key pair unless one is already stored. Returns the stored pair, so that processes that start at the same
+ * time use the same pair.
  */
 export async function keepPushKeys(tx: Tx, pair: Omit<PushKeys, 'id'>): Promise<PushKeys> {
   await tx.$executeRaw`

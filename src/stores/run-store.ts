@@ -10,12 +10,12 @@ import { WAITS_OUTSIDE_RUN_SQL } from './call-store.ts'
 import { ACTIVE_RUNS_SQL, IS_ACTIVE_CYCLE_SQL } from './status-sql.ts'
 
 /**
- * A run to write: its agent, trigger and origin. Absent fields are null. The label in the row contains those marks
- * that are confidential at the time of writing.
+ * A run to write, with its agent, trigger and origin. Absent fields are stored as null. The row's label contains
+ * those marks that are confidential at the time of writing.
  */
 export interface NewRun extends Provenance {
   agentId: string
-  /** The key for deduplication: at most one run has the same key. */
+  /** The key for deduplication. At most one run can have the same key. */
   dedupKey: string | null
   triggerType: TriggerType
   triggerName?: string | null
@@ -24,7 +24,7 @@ export interface NewRun extends Provenance {
   threadRootId?: string | null
   triggerSenderId?: string | null
   triggerServiceId?: string | null
-  /** A description in one line: sender or source, space, and topic. */
+  /** A one-line description: the sender or source, the space, and the topic. */
   triggerSummary: string
   triggerPayload?: Json
   activeSpaceId?: string | null
@@ -33,19 +33,20 @@ export interface NewRun extends Provenance {
   rootId: string
   parentRunId?: string | null
   chainId?: string | null
-  /** A WokenBy: the chain turn or delegation that started the run. */
+  /** The chain turn or delegation that started the run, as a `WokenBy`. */
   wokenBy?: Json
   /** The failed run that this run retries. */
   retryOfId?: string | null
 }
 
 /**
- * The requester of a new run `r`: that of the run that woke it; otherwise its only human, the service, or its agent.
+ * SQL for the requester of a new run `r`. It is the requester of the run that woke the new run. Without such a run,
+ * it is the first of these that exists: the only human in `askers`, the service, the agent.
  */
 const REQUESTER_OF_NEW = Prisma.sql`coalesce((SELECT nullif(p."requesterId", '') FROM "Run" p WHERE p.id = r."parentRunId"),
   CASE WHEN cardinality(r.askers) = 1 THEN r.askers[1] END, r."triggerServiceId", r."agentId")`
 
-/** A statement, or a part of one, that writes one or more QUEUED runs, with increasing ids. */
+/** Returns a statement, or a part of one, that writes one or more QUEUED runs with increasing ids. */
 export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSeq?: Prisma.Sql } = {}): Prisma.Sql {
   const { from, enteredSeq } = within
   const rows = runs.map((run) => ({ ...run, id: newId('run'), status: 'QUEUED' }))
@@ -59,26 +60,32 @@ export function insertRunsSql(runs: NewRun[], within: { from?: string; enteredSe
   })
 }
 
-/** Writes QUEUED runs, which workers will claim. Returns those runs whose key was not used by another run. */
+/**
+ * Writes QUEUED runs, which workers will claim. Returns the new runs. A run is not written if another run has its
+ * key.
+ */
 export async function insertRuns(tx: Tx, runs: NewRun[]): Promise<Run[]> {
   return runs.length === 0 ? [] : tx.$queryRaw<Run[]>(insertRunsSql(runs))
 }
 
-/** The duration of a claim unless it is renewed, by the clock of the database. */
+/** The duration of a lease that is not renewed, by the clock of the database. */
 const LEASE = Prisma.sql`interval '10 seconds'`
 /**
- * A lease with less remaining time than this is renewed. It is then about three seconds old, and three more renewals
- * may fail before it expires.
+ * A lease is renewed when its remaining time is less than this. The lease is then about three seconds old, and three
+ * more renewals can fail before it expires.
  */
 const RENEWED_BELOW = Prisma.sql`interval '7.5 seconds'`
 
-/** The worker that claims. */
+/** The worker that claims runs. */
 export interface Taker {
   worker: number
   maxRunSeconds: number
 }
 
-/** The column changes of a claim. A run's time limit begins with its first claim, and continues after a suspension. */
+/**
+ * Returns the assignments of a claim. A run's time limit starts with the first claim. If the limit was suspended, it
+ * continues with the remaining time.
+ */
 const claimSql = ({ worker, maxRunSeconds }: Taker) => Prisma.sql`
   status = 'RUNNING', attempt = r.attempt + 1, "fruitlessAttempts" = r."fruitlessAttempts" + 1, "claimableAt" = NULL,
   worker = ${worker}, "reservedTokens" = 0, "reservedNanos" = 0, "leaseUntil" = clock_timestamp() + ${LEASE}, "startedAt" = coalesce(r."startedAt", now()), "timeLeftMs" = NULL,
@@ -86,7 +93,7 @@ const claimSql = ({ worker, maxRunSeconds }: Taker) => Prisma.sql`
   "deadlineAt" = coalesce(r."deadlineAt", now() + r."timeLeftMs" * interval '1 millisecond',
     coalesce(r."startedAt", now()) + ${maxRunSeconds} * interval '1 second')`
 
-/** Claims the runs `r` that the rest of the statement selects. */
+/** Claims the runs `r` that the SQL in `which` selects. */
 export const takeRunsSql = (taker: Taker, which: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`UPDATE "Run" r SET ${claimSql(taker)} ${which}`
 
@@ -95,13 +102,13 @@ export const parkRunsSql = (ids: Prisma.Sql): Prisma.Sql => Prisma.sql`
   UPDATE "Run" SET "claimableAt" = NULL WHERE id IN (
     SELECT id FROM "Run" WHERE id IN (${ids}) AND status = 'QUEUED' FOR NO KEY UPDATE SKIP LOCKED)`
 
-/** Makes active runs read their journals again, because texts were removed from them. */
+/** Makes active runs read their journals again, because texts were removed from the journals. */
 export async function noteRedaction(tx: Tx, runIds: readonly string[]): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" SET redactions = redactions + 1 WHERE id = ANY(${[...runIds]}::text[]) AND status IN ${ACTIVE_RUNS_SQL}`
 }
 
-/** Parks the QUEUED runs of an agent, or makes them claimable again; active runs continue. */
+/** Parks the QUEUED runs of an agent, or makes them claimable again. Runs that are already active continue. */
 export async function parkRunsOfAgent(tx: Tx, agentId: string, isParked: boolean): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" SET "claimableAt" = CASE WHEN ${isParked}::boolean THEN NULL ELSE clock_timestamp() END
@@ -109,8 +116,8 @@ export async function parkRunsOfAgent(tx: Tx, agentId: string, isParked: boolean
 }
 
 /**
- * Renews those of the leases that are about three seconds old, including expired ones if no worker has taken over
- * the run. Returns the ids of the claims that are still valid. Skips locked rows, which are renewed the next time.
+ * Renews the leases that are about three seconds old. Also renews expired leases if no worker has taken over the run.
+ * Returns the ids of the claims that are still valid. Skips locked rows; the next call renews them.
  */
 export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prisma.Sql {
   const ids = claims.map(({ id }) => id)
@@ -128,7 +135,7 @@ export function renewLeasesSql(claims: { id: string; attempt: number }[]): Prism
     SELECT r.id FROM claims c JOIN "Run" r ON ${isMine}`
 }
 
-/** The changes to the row of a run in a write that holds the run. */
+/** The changes to the row of a run in a fenced write. */
 export interface HeldChanges {
   sets?: Prisma.Sql
   /** Whether the write is durable progress, which resets the count of attempts without progress. */
@@ -136,8 +143,8 @@ export interface HeldChanges {
 }
 
 /**
- * Returns one row if the run still belongs to the attempt, and locks it, so that a concurrent stop waits for the
- * transaction.
+ * Returns SQL that selects the run's row if the run still belongs to the attempt. The SQL also locks the row, so that
+ * a concurrent stop waits for the transaction.
  */
 export function holdRunSql(runId: string, attempt: number, { sets, isProgress = false }: HeldChanges): Prisma.Sql {
   const isHeld = Prisma.sql`id = ${runId} AND status = 'RUNNING' AND attempt = ${attempt}`
@@ -147,25 +154,27 @@ export function holdRunSql(runId: string, attempt: number, { sets, isProgress = 
 }
 
 /**
- * The columns of a held run that its changes read: the budgets to which its usage counts (usage-store.ts), and its
- * marks. The root of a think cycle, and therefore the human, changes with its events.
+ * The columns of a held run that other CTEs of the statement read: the budgets to which the run's usage counts
+ * (usage-store.ts), and the run's marks. The human whose budget pays for a think cycle is not fixed, because the
+ * cycle's root changes with its events.
  */
 const HELD_COLUMNS = Prisma.sql`id AS "runId", "agentId", status AS "runStatus", "rootId" AS "payingRootId",
   coalesce("deepestSpaceId", "triggerSpaceId") AS "payingSpaceId", "askers" AS "payingAskers",
   CASE WHEN "triggerType" <> 'INBOX' THEN "usageHumanId" END AS "payingHumanId", places AS "runPlaces", label AS "runLabel"`
 
 /**
- * Why a worker releases a run: `handed-over` at shutdown, `outage` of the database, or `fault` for an internal
- * error.
+ * The reason why a worker releases a run: `handed-over` at shutdown, `outage` of the database, or `fault` for an
+ * internal error.
  */
 export type HandBackReason = 'handed-over' | 'outage' | 'fault'
 
-/** The number of attempts without journaled progress after which a run fails. */
+/** A run fails after this number of consecutive attempts in which nothing was written to its journal. */
 export const MOST_FRUITLESS_ATTEMPTS = 3
 
 /**
- * Ends the current attempt of a run that satisfies the condition, and makes the run claimable: immediately after
- * `handed-over`, otherwise after a pause. Returns null if the run does not satisfy the condition.
+ * Ends the current attempt of a run that satisfies the condition, and makes the run claimable. With `handed-over`, it
+ * is claimable immediately; with other reasons, after a pause. Returns null if the run does not satisfy the
+ * condition.
  */
 export async function setBackRun(
   db: Database,
@@ -180,8 +189,9 @@ export async function setBackRun(
 }
 
 /**
- * Backs off for 1 s, 2 s, 4 s …, at most a minute, and starts again at 1 s after progress. After too many crashes,
- * the row stays without a lease, so that the poller finds it until the end of the run has been written.
+ * Returns assignments for a pause of 1 s, 2 s, 4 s …, at most a minute. After progress, the next pause is 1 s again.
+ * After too many crashes the run does not become claimable; its row has no lease, so the poller finds it until the
+ * run has ended.
  */
 function setBack(reason: HandBackReason): Prisma.Sql {
   if (reason === 'handed-over') {
@@ -195,8 +205,8 @@ function setBack(reason: HandBackReason): Prisma.Sql {
 }
 
 /**
- * Changes a run from RUNNING to WAITING_TOOL if at least one of its calls still waits. Suspends the run's time limit
- * if a waiting call has an explicit timeout. Returns false if all calls have results.
+ * Changes a run from RUNNING to WAITING_TOOL if at least one of its calls is still waiting. Suspends the run's time
+ * limit if a waiting call has an explicit timeout. Returns false if all calls have results.
  */
 export async function pauseRun(tx: Tx, id: string): Promise<boolean> {
   const count = await tx.$executeRaw`
@@ -211,7 +221,7 @@ export async function pauseRun(tx: Tx, id: string): Promise<boolean> {
   return count > 0
 }
 
-/** A run whose row this transaction has locked. */
+/** A run whose row is locked by this transaction. */
 export interface LockedRun {
   id: string
   status: RunStatus
@@ -219,8 +229,8 @@ export interface LockedRun {
 }
 
 /**
- * Locks the row of the run that made a call. Returns null if there is no such run or, with `unlessLocked`, if
- * another transaction has locked it.
+ * Locks the row of the run to which a call belongs. Returns null if there is no such run or, with `unlessLocked`, if
+ * another transaction has locked the row.
  */
 export async function lockRunOfCall(
   tx: Tx,
@@ -240,7 +250,7 @@ export async function resumeRunOfCalls(tx: Tx, runId: string): Promise<void> {
       AND NOT EXISTS (SELECT 1 FROM "ToolCall" WHERE "runId" = ${runId} AND ${WAITS_OUTSIDE_RUN_SQL})`
 }
 
-/** Makes active think cycles of these agents forget at their end everything that they received in the space. */
+/** Makes active think cycles of these agents forget, when they end, everything that they received in the space. */
 export async function forgetSpaceInCycles(tx: Tx, agentIds: string[], spaceId: string): Promise<void> {
   await tx.$executeRaw`
     UPDATE "Run" r SET forgets = array_append(r.forgets, ${spaceId})
@@ -248,10 +258,13 @@ export async function forgetSpaceInCycles(tx: Tx, agentIds: string[], spaceId: s
       ${spaceId} = ANY(r.places) OR EXISTS (SELECT 1 FROM "InboxEvent" e WHERE e."runId" = r.id AND e."spaceId" = ${spaceId}))`
 }
 
-/** Token usage of a step or run. `estimated`: the provider reported none. */
+/**
+ * The token usage of a step or run. `estimated`: whether the numbers are estimates, because the provider reported
+ * none.
+ */
 export interface Usage {
   inputTokens: number
-  /** The part of `inputTokens` that came from the provider's cache. */
+  /** The number of input tokens that came from the provider's cache. */
   cachedInputTokens: number
   outputTokens: number
   estimated: boolean
@@ -260,22 +273,22 @@ export interface Usage {
 /** The usage of one generation. */
 export interface Spending extends Usage {
   model: string
-  /** The cost; null if the model has no price. */
+  /** The cost in billionths of a US dollar; null if the model has no price. */
   costNanos: number | null
 }
 
-/** The current UTC day, to which usage is counted. */
+/** SQL for the current day in UTC. Usage is counted per day. */
 export const TODAY = Prisma.sql`(now() AT TIME ZONE 'UTC')::date`
 
-/** Changes to the run's row that count the usage of its generation and release its reservation. */
+/** Returns assignments for the run's row that count the usage of a generation and release the run's reservation. */
 export const settleUsageSql = (spent: Spending): Prisma.Sql =>
   Prisma.sql`${addUsageSql(spent)}, "reservedTokens" = 0, "reservedNanos" = 0`
 
 const ROOT_HUMAN = rootHuman(Prisma.sql`"rootId"`, Prisma.sql`askers`)
 
 /**
- * Changes to the run's row that add usage. Sums are limited to the maximum of the column, so that wrong numbers from
- * a provider cannot make a run fail.
+ * Returns assignments for the run's row that add usage. Limits the sums to the maximum of the column, so that wrong
+ * numbers from a provider cannot make a run fail.
  */
 function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }: Spending): Prisma.Sql {
   const sum = (column: string, tokens: number) =>
@@ -287,7 +300,10 @@ function addUsageSql({ inputTokens, cachedInputTokens, outputTokens, ...spent }:
     "usageDay" = coalesce("usageDay", ${TODAY}), "usageModel" = coalesce("usageModel", ${spent.model})`
 }
 
-/** Adds usage without holding the run. Releases the reservation only if it belongs to this attempt. */
+/**
+ * Adds usage to a run that this process may no longer hold. Releases the reservation only if it belongs to this
+ * attempt.
+ */
 export const addLostUsageSql = (id: string, attempt: number, spent: Spending): Prisma.Sql => Prisma.sql`
   UPDATE "Run" SET ${addUsageSql(spent)}, "reservedTokens" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedTokens" END,
     "reservedNanos" = CASE WHEN attempt = ${attempt} THEN 0 ELSE "reservedNanos" END
@@ -295,7 +311,7 @@ export const addLostUsageSql = (id: string, attempt: number, spent: Spending): P
 
 export const deleteRunSql = (id: string): Prisma.Sql => Prisma.sql`DELETE FROM "Run" WHERE id = ${id}`
 
-/** Records that a run has posted in the space whose `id` the part `from` returns. */
+/** Records that a run has posted in a space. The CTE `from` returns the space's `id`. */
 export const insertRunSpaceSql = (runId: string, from: string): Prisma.Sql =>
   Prisma.sql`INSERT INTO "RunSpace" ("runId", "spaceId") SELECT ${runId}, id FROM ${Prisma.raw(`"${from}"`)} ON CONFLICT DO NOTHING`
 
@@ -304,7 +320,7 @@ export async function insertRunSpace(tx: Tx, runId: string, spaceId: string): Pr
   await tx.runSpace.createMany({ data: { runId, spaceId }, skipDuplicates: true })
 }
 
-/** Part of a WITH clause: deletes the records of the spaces in which the runs have posted. */
+/** Returns a CTE that deletes the records of the spaces in which the runs have posted. */
 export const deleteSpacesOfRunsSql = (runIds: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`DELETE FROM "RunSpace" WHERE "runId" IN (${runIds})`
 
@@ -312,7 +328,7 @@ export async function deleteRunSpaces(prisma: Pick<Tx, 'runSpace'>, spaceId: str
   await prisma.runSpace.deleteMany({ where: { spaceId } })
 }
 
-/** Writes the run of a think cycle. Its worker claims it in the same transaction. */
+/** Writes the run of a think cycle. The worker that writes the run also claims it in the same transaction. */
 export async function insertCycleRun(tx: Tx, run: Partial<Record<keyof Run, unknown>>): Promise<void> {
   await tx.$executeRaw(insertionOf('Run', [run], { computed: { requesterId: REQUESTER_OF_NEW } }))
 }
@@ -321,13 +337,13 @@ export async function insertCycleRun(tx: Tx, run: Partial<Record<keyof Run, unkn
 export interface EndFrom {
   id: string
   statuses: readonly RunStatus[]
-  /** The attempt that ends the run; if absent, any attempt. */
+  /** The attempt to which the run must belong. If absent, it may belong to any attempt. */
   attempt?: number
-  /** Whether the run ends only if it has exceeded its time limit. */
+  /** Whether the run must have exceeded its time limit. */
   isOverdue?: boolean
 }
 
-/** Ends a run by compare-and-set. Returns null if the run has none of the statuses. */
+/** Ends a run by compare-and-set. Returns null if the run does not satisfy the conditions in `from`. */
 export async function endRunRow(tx: Tx, from: EndFrom, ending: RunEnding): Promise<Run | null> {
   const { id, statuses, attempt = null, isOverdue = false } = from
   const summary = ending.status === 'COMPLETED' ? ending.summary : null
@@ -345,8 +361,8 @@ export async function endRunRow(tx: Tx, from: EndFrom, ending: RunEnding): Promi
 }
 
 /**
- * The assignments, in a write that holds the run, that complete the run if it satisfies the condition, and otherwise
- * change nothing. `OFFSET 0` makes PostgreSQL evaluate the condition once instead of once per column.
+ * Returns assignments for a fenced write. They complete the run if it satisfies the condition, and otherwise change
+ * nothing. `OFFSET 0` makes PostgreSQL evaluate the condition once instead of once per column.
  */
 export function completeIfSql({ status, stopReason, summary }: Completion, condition: Prisma.Sql): Prisma.Sql {
   return Prisma.sql`
@@ -361,7 +377,7 @@ export async function setSummary(tx: Tx, id: string, summary: string | null): Pr
   await tx.run.update({ where: { id }, data: { summary } })
 }
 
-/** Adds a run to the chain that begins with the end of this run. */
+/** Adds a run to the chain that starts at the end of this run. */
 export async function setChain(tx: Tx, id: string, chainId: string): Promise<void> {
   await tx.run.update({ where: { id }, data: { chainId } })
 }
@@ -389,8 +405,8 @@ export function runOfJson(row: Run): Run {
 }
 
 /**
- * Makes a new run continue a journal with this number of steps, as if a worker had already claimed it, so that the
- * next worker reads the journal. If there are messages, records that the run has posted in the space.
+ * Makes a new run continue a journal with this number of steps. Marks the run as claimed before, so that the next
+ * worker reads the journal. If the run has messages, records that it has posted in the space.
  */
 export async function beginAt(
   tx: Tx,

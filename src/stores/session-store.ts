@@ -2,16 +2,15 @@ import { Prisma, type Session } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { deletePushSubscriptions } from './push-store.ts'
 
-/** The statements that write the table `Session`. */
+/** Contains the statements that write the table "Session". */
 
 export async function insertSession(tx: Tx, session: Session): Promise<void> {
   await tx.session.create({ data: session })
 }
 
 /**
- * Deletes sessions, the sessions opened from them in which an admin acts as somebody else, and the push
- * subscriptions of their browsers. Returns the ids of all deleted sessions; the caller publishes their end after the
- * commit.
+ * Deletes sessions, the sessions opened from them in which an admin acts as somebody else, and the push subscriptions
+ * of their browsers. Returns the ids of all deleted sessions. The caller publishes their end after the commit.
  */
 export async function deleteSessions(tx: Tx, where: Prisma.SessionWhereInput): Promise<string[]> {
   const ended = await tx.session.findMany({ where, select: { id: true } })
@@ -33,25 +32,25 @@ export async function deleteExpiredSessions(tx: Tx, now: Date, limit: number): P
       SELECT id FROM "Session" WHERE "expiresAt" <= ${now} ORDER BY "expiresAt" LIMIT ${limit} FOR UPDATE SKIP LOCKED)`
 }
 
-/** The state on which it depends whether a session is open. */
+/** The state that determines, together with its row, whether a session is open. */
 export interface OpenSession {
   now: Date
-  /** The values of `tokenId` that stand for settings of this server instead of access tokens. */
+  /** The values of `tokenId` that refer to settings of this server instead of access tokens. */
   settingKeys: readonly string[]
 }
 
-/** Times for recording a use of a session. */
+/** The times that are needed to record a use of a session. */
 export interface SessionUse extends OpenSession {
-  /** A use is recorded only if the last recorded use was before this time. */
+  /** A use is recorded only if the previously recorded use was before this time. */
   notedBefore: Date
-  /** The new end of sessions with the scope ADMIN. The field below is the new end of all other sessions. */
+  /** The new expiry of sessions with the scope ADMIN. `until` is the new expiry of all other sessions. */
   adminUntil: Date
   until: Date
 }
 
 /**
- * Condition on a session `s`: it has not ended, its token, session or setting (if it has one) is still valid, and
- * its human exists. If an admin acts as that human, the admin still has the role.
+ * SQL condition on a session `s`: it has not expired, its human exists, and the token, session or setting from which
+ * it was opened, if any, is still valid. If an admin acts as the human, the admin must still have the role ADMIN.
  */
 const isOpenSql = ({ now, settingKeys }: OpenSession) => Prisma.sql`s."expiresAt" > ${now}
   AND (s."tokenId" IS NULL OR s."tokenId" = ANY(${[...settingKeys]}::text[]) OR EXISTS (
@@ -66,11 +65,10 @@ export const selectOpenSessionsSql = (ids: readonly string[], state: OpenSession
   Prisma.sql`SELECT s.id FROM "Session" s WHERE s.id = ANY(${[...ids]}::text[]) AND ${isOpenSql(state)}`
 
 /**
- * Selects the session with a hash unless it has ended, together with the role of its human, and records its use.
- * `expiresAt`: the end before this use; `renewedUntil`: the end after this use, if the use was recorded.
- *
- * Unless the session belongs to an admin, its end moves only by more than a day. Each new end is sent in a cookie,
- * and late responses should rarely set cookies, because these overwrite the cookie of a newer sign-in.
+ * Selects the session with a hash and the role of its human, unless the session has ended, and records its use.
+ * `expiresAt` is the expiry before this use. `renewedUntil` is the expiry after this use, if the use was recorded.
+ * Except for admins, the expiry is moved only if this extends the session by more than a day. The reason is that each
+ * new expiry is sent in a cookie, and a late response must not overwrite the cookie of a newer sign-in.
  */
 export const useSessionSql = (hash: string, { notedBefore, adminUntil, until, ...state }: SessionUse) => Prisma.sql`
   WITH found AS (

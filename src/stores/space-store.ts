@@ -4,8 +4,8 @@ import { prefixOf } from '../lib/ids.ts'
 import type { Database, Tx } from '../platform/db.ts'
 import { unpublished } from './change-store.ts'
 
-// The statements that write "Space" and "SpaceCreator", except code in operation/, which processes many tables
-// generically.
+// Contains the statements that write the tables "Space" and "SpaceCreator", except code in operation/ that processes
+// many tables generically.
 
 /** The error for a space that does not exist or is not visible to the viewer. */
 export const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
@@ -27,8 +27,8 @@ async function lockSpaceWith(tx: Tx, spaceId: string, withClause: Prisma.Sql): P
 }
 
 /**
- * Locks a space as `lockSpace` does, for a change to its settings or its deletion. `change` is the key of the job that publishes
- * the change if this process dies first (change-store.ts). @throws NotFoundError
+ * Locks a space as `lockSpace` does, for a change to its settings or its deletion. `change` is the key of the job
+ * that publishes the change if this process dies before it can (change-store.ts). @throws NotFoundError
  */
 export async function lockChangingSpace(tx: Tx, spaceId: string): Promise<{ space: Space; change: string }> {
   const { change, enqueueSql } = unpublished(
@@ -38,7 +38,7 @@ export async function lockChangingSpace(tx: Tx, spaceId: string): Promise<{ spac
   return { space: await lockSpaceWith(tx, spaceId, Prisma.sql`WITH publication AS (${enqueueSql})`), change }
 }
 
-/** Locks the row of a space, which may be deleted, until the transaction ends. */
+/** Locks the row of a space until the transaction ends. The space may already be deleted. */
 export async function lockSpaceRow(tx: Tx, spaceId: string): Promise<void> {
   await tx.$queryRaw`SELECT 1 FROM "Space" WHERE id = ${spaceId} FOR UPDATE`
 }
@@ -50,16 +50,17 @@ export async function lockSpacesOf(tx: Tx, entityId: string): Promise<void> {
     ORDER BY id FOR UPDATE`
 }
 
-/** The agent that had the last turn in the space, and when it joined, in ms. */
+/** The agent that had the last turn in the space, and the time at which it joined, in milliseconds. */
 export interface Turn {
   id: string
   joinedAt: number
 }
 
 /**
- * The part `counter` for `insertMessageSql`: increments the message number of the space, and records the turn, if
- * there is one. Locks the space, so messages are numbered one at a time. Returns no row if `condition`, which is
- * about the space's row, is false. A repeated message violates its unique key, so it does not increment the number.
+ * Returns the CTE `counter` for `insertMessageSql`. It increments the message number of the space, and records the
+ * turn, if there is one. It locks the space, so that messages are numbered one at a time. It returns no row if the
+ * space's row does not satisfy `condition`. A repeated message violates the unique key of messages, so the number is
+ * not incremented for it.
  */
 export function countMessageSql(spaceId: string, condition: Prisma.Sql, turn: Turn | null = null): Prisma.Sql {
   return Prisma.sql`
@@ -70,7 +71,7 @@ export function countMessageSql(spaceId: string, condition: Prisma.Sql, turn: Tu
 const turnSql = ({ id, joinedAt }: Turn) =>
   Prisma.sql`, "lastPickedId" = ${id}, "lastPickedJoinedAt" = ${new Date(joinedAt)}`
 
-/** Records which agent had the turn. */
+/** Records which agent had the last turn. */
 export async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: Turn): Promise<void> {
   await tx.space.update({
     where: { id: spaceId },
@@ -79,12 +80,12 @@ export async function takeTurn(tx: Tx, spaceId: string, { id, joinedAt }: Turn):
 }
 
 /**
- * Part of a WITH clause, for a call that starts to wait for a reply to `message`: increments the version of the
- * space, which invalidates cached routing decisions.
+ * A CTE that increments the version of the space when a call starts to wait for a reply to the message in the CTE
+ * `message`. This invalidates routing decisions from the cache.
  */
 export const RAISE_VERSION_SQL = Prisma.sql`UPDATE "Space" SET version = version + 1 FROM message WHERE "Space".id = message."spaceId"`
 
-/** Condition: the space still has this version. */
+/** SQL condition: the space still has this version. */
 export const isVersionSql = (spaceId: string, version: number): Prisma.Sql =>
   Prisma.sql`EXISTS (SELECT 1 FROM "Space" WHERE id = ${spaceId} AND version = ${version})`
 
@@ -99,9 +100,9 @@ export async function updateSpace(tx: Tx, id: string, data: Prisma.SpaceUnchecke
 const DAY_MS = 86_400_000
 
 /**
- * Counts a space that the human creates, in the transaction that creates it. If the human has already created `most`
- * spaces within a day, including spaces that have since been deleted, returns false and counts nothing. The lock of
- * the human's row serializes concurrent creations.
+ * Counts a space that the human creates, in the transaction that creates the space. Counts nothing and returns false
+ * if the human has already created `most` spaces within a day, including spaces that have since been deleted. The
+ * lock of the human's row serializes concurrent creations.
  */
 export async function countCreation(tx: Tx, humanId: string, { now, most }: { now: number; most: number }) {
   const time = new Date(now)
@@ -116,23 +117,26 @@ export async function countCreation(tx: Tx, humanId: string, { now, most }: { no
   return counted > 0
 }
 
-/** Hides the space from everybody; `removeSpace` removes the row. */
+/** Hides the space from everybody. `removeSpace` later removes the row. */
 export async function hideSpace(tx: Tx, id: string, deletedAt: Date): Promise<void> {
   await tx.space.update({ where: { id }, data: { deletedAt } })
 }
 
-/** Matches the rows that remain of deleted spaces that were confidential or have copies. These rows have no name. */
+/**
+ * Matches the rows that remain of deleted spaces. A row without a name remains if the space was confidential or has
+ * copies.
+ */
 export const REMAINS = { deletedAt: { not: null }, name: '' } satisfies Prisma.SpaceWhereInput
 
 /**
- * Removes the row of a hidden space that has no messages left. If the space was confidential, a row without a name
- * remains, so that content which agents took from the space stays confidential. If the space has copies, a row
- * remains too, so that deletions of messages find copies of copies; `forgetForks` removes it after the last copy was
- * deleted.
+ * Removes the row of a hidden space that has no messages left. For a confidential space, a row without a name
+ * remains, so that content which agents took from the space stays confidential. For a space with copies, such a row
+ * also remains, so that the deletion of a message can find copies of copies. `forgetForks` removes it after the last
+ * copy was deleted.
  */
 export async function removeSpace(prisma: Database['prisma'], id: string): Promise<void> {
-  // Without this condition, this statement would delete all remaining rows at once if another worker is deleting
-  // them.
+  // Without the condition on messages, this statement would delete all remaining messages at once, while another
+  // worker may be deleting them in batches.
   const isEmpty = Prisma.sql`id = ${id} AND NOT EXISTS (SELECT 1 FROM "Message" WHERE "spaceId" = ${id})`
   await prisma.$executeRaw`DELETE FROM "Space" WHERE NOT confidential AND NOT ${HAS_COPIES_SQL} AND ${isEmpty}`
   await prisma.$executeRaw`
@@ -142,7 +146,7 @@ export async function removeSpace(prisma: Database['prisma'], id: string): Promi
 
 const HAS_COPIES_SQL = Prisma.sql`EXISTS (SELECT 1 FROM "Space" c WHERE c."forkOfId" = "Space".id)`
 
-/** Removes the rows that remained of spaces with copies, once the copies have been deleted too. */
+/** Removes the rows that remain of deleted spaces with copies, once all copies have been deleted too. */
 export async function forgetForks(prisma: Database['prisma']): Promise<void> {
   let removed: number
   do {
@@ -151,14 +155,14 @@ export async function forgetForks(prisma: Database['prisma']): Promise<void> {
   } while (removed > 0)
 }
 
-/** Deletes the row that remained of a confidential space, so that an import can write the space again. */
+/** Deletes the row that remains of a confidential space, so that an import can write the space again. */
 export async function deleteRemains(tx: Tx, id: string): Promise<void> {
   await tx.space.deleteMany({ where: { id, ...REMAINS } })
 }
 
 /**
- * Writes rows for confidential spaces that exist only in another database: the same rows that remain after a
- * deletion.
+ * Writes rows for confidential spaces that exist only in another database. They are the same rows that would remain
+ * after a deletion.
  */
 export async function insertRemains(tx: Tx, ids: readonly string[], deletedAt: Date): Promise<void> {
   await tx.space.createMany({
@@ -167,9 +171,9 @@ export async function insertRemains(tx: Tx, ids: readonly string[], deletedAt: D
 }
 
 /**
- * Records which message of the space is now the first, after the messages with the ids of `deleted` were deleted.
- * New messages have a greater number than the `lastSeq` that this statement sees. Another process may have deleted
- * more messages than this statement sees.
+ * Records the number of the first message that remains in the space, after the messages with the ids in `deleted`
+ * were deleted. Another process may have deleted more messages than this statement sees. If it sees no message, it
+ * records `lastSeq` + 1, because new messages have greater numbers than `lastSeq`.
  */
 export function beginAfterSql(spaceId: string, deleted: Prisma.Sql): Prisma.Sql {
   const space = (column: string) => Prisma.sql`SELECT ${Prisma.raw(`"${column}"`)} FROM "Space" WHERE id = ${spaceId}`
@@ -181,8 +185,8 @@ export function beginAfterSql(spaceId: string, deleted: Prisma.Sql): Prisma.Sql 
 }
 
 /**
- * Locks a copy of a space, and returns the `seq` of the last message that is not in the search index yet; 0 if there
- * is none, or if the copy was deleted.
+ * Locks a copied space. Returns the `seq` of the last message that is not in the search index yet, or 0 if there is
+ * none or the space was deleted.
  */
 export async function lockUnindexed(tx: Tx, id: string): Promise<number> {
   const [space] = await tx.$queryRaw<{ unindexedSeq: number | null }[]>`

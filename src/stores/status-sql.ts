@@ -10,8 +10,8 @@ import {
   UNCLAIMED_RUN_STATUSES,
 } from '../rules/statuses.ts'
 
-// Lists of statuses for use after IN. They are literals, because PostgreSQL does not match a parameter with the condition of
-// a partial index.
+// Lists of statuses for use after IN. The lists are literals, because PostgreSQL cannot match a parameter with the
+// condition of a partial index.
 
 export const ACTIVE_RUNS_SQL = literalsSql(ACTIVE_RUN_STATUSES)
 export const UNCLAIMED_RUNS_SQL = literalsSql(UNCLAIMED_RUN_STATUSES)
@@ -22,7 +22,7 @@ export const HANDED_OUT_CALLS_SQL = literalsSql(HANDED_OUT_CALL_STATUSES)
 export const OPEN_MESSAGES_SQL = literalsSql(OPEN_MESSAGE_STATUSES)
 export const FINAL_MESSAGES_SQL = literalsSql(FINAL_MESSAGE_STATUSES)
 
-/** Condition: the run `r` is an active think cycle. */
+/** SQL condition: the run `r` is an active think cycle. */
 export const IS_ACTIVE_CYCLE_SQL = Prisma.sql`r."triggerType" = 'INBOX' AND r.status IN ${ACTIVE_RUNS_SQL}`
 
 function literalsSql(statuses: readonly string[]): Prisma.Sql {

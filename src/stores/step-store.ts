@@ -6,9 +6,9 @@ import type { Tx } from '../platform/db.ts'
 import { insertionOf } from '../platform/insertion.ts'
 import type { Usage } from './run-store.ts'
 
-// The statements that write "Step".
+// Contains the statements that write the table "Step".
 
-/** A generation to be written to the journal. */
+/** A generation to write to the journal. */
 export interface NewStep
   extends Pick<
     Step,
@@ -31,8 +31,8 @@ export interface NewStep
 }
 
 /**
- * Part of a statement that holds a run: writes a generation to the run's journal. `costNanos`: null without a price.
- * `enteredSeq`: the `seq` of the last message of its space that the run had read.
+ * Returns a CTE for a fenced write (runs/hold.ts). The CTE writes a generation to the run's journal. `costNanos` is
+ * null if the model has no price. `enteredSeq` is the `seq` of the last message in the space that the run had read.
  */
 export function insertStepSql(
   generation: NewStep,

@@ -1,11 +1,11 @@
 import type { Prisma, TaskPush } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "TaskPush".
+// Contains the statements that write the table "TaskPush".
 
 /**
- * Identifies one stored configuration. Writes have no effect once another configuration has the same key: `sealed`
- * differs each time.
+ * Identifies one stored configuration. If another configuration replaces it under the same key, the new one has a
+ * different `sealed`, so that writes for the old one have no effect.
  */
 type StoredTaskPush = Pick<TaskPush, 'viewerId' | 'taskId' | 'id' | 'sealed'>
 
@@ -19,7 +19,7 @@ export async function saveTaskPush(tx: Tx, { createdAt, ...push }: TaskPush): Pr
   })
 }
 
-/** Records the state of which the client was notified last. */
+/** Records the state of the task that was last sent to the client. */
 export async function noteSentState(
   tx: Tx,
   { viewerId, taskId, id, sealed }: StoredTaskPush,

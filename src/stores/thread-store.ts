@@ -6,13 +6,13 @@ import { placeOfReply, type RepliedMessage, type ReplyPlace } from '../rules/thr
 import { isMemberSql } from './membership-store.ts'
 import type { Turn } from './space-store.ts'
 
-// The statements that write "ThreadReader" and "ThreadTurn", except imports, which write all tables generically. A
-// thread has no row of its own: it consists of the messages that refer to its root. These tables have no foreign
-// keys, because the locks of foreign keys could deadlock with deletions of messages.
+// Contains the statements that write the tables "ThreadReader" and "ThreadTurn", except imports, which write all
+// tables generically. A thread has no row of its own. It consists of the messages that refer to its root. These
+// tables have no foreign keys, because the locks of foreign keys could cause deadlocks with deletions of messages.
 
 /**
- * Part of a WITH clause that records for whom replies in the thread of the part `message` count as unread from now
- * on: the senders of the reply and of the thread's first message, and the mentioned people.
+ * A CTE that records the readers of a thread, for whom further replies are unread. For the reply in the CTE `message`,
+ * these are its sender, the sender of the thread's first message, and the mentioned people.
  */
 export const insertThreadReadersSql = Prisma.sql`
   INSERT INTO "ThreadReader" ("threadRootId", "humanId", "spaceId", "takesPart")
@@ -26,7 +26,9 @@ export const insertThreadReadersSql = Prisma.sql`
   ON CONFLICT ("threadRootId", "humanId") DO UPDATE SET "takesPart" = true
     WHERE EXCLUDED."takesPart" AND NOT "ThreadReader"."takesPart"`
 
-/** Moves a human's read marker of a thread forward. Returns false if it was already at this position or beyond. */
+/**
+ * Moves a human's read marker of a thread forward. Returns false if the marker was already at this position or later.
+ */
 export async function moveThreadMark(
   tx: Tx,
   { threadRootId, spaceId, humanId }: { threadRootId: string; spaceId: string; humanId: string },
@@ -40,13 +42,16 @@ export async function moveThreadMark(
   return count > 0
 }
 
-/** Returns the agent that had the last turn in a thread; null if none had. The caller has locked the space. */
+/**
+ * Returns the agent that had the last turn in a thread, or null if there was no turn. The caller has locked the
+ * space.
+ */
 export async function lastPickedIn(tx: Tx, threadRootId: string): Promise<Room['lastPicked']> {
   const row = await tx.threadTurn.findUnique({ where: { threadRootId } })
   return row === null ? null : { id: row.lastPickedId, joinedAt: row.lastPickedJoinedAt.getTime() }
 }
 
-/** Records which agent had the turn in a thread. */
+/** Records which agent had the last turn in a thread. */
 export async function takeTurnInThread(
   tx: Tx,
   { threadRootId, spaceId }: { threadRootId: string; spaceId: string },
@@ -61,8 +66,8 @@ export async function takeTurnInThread(
 }
 
 /**
- * Parts of a WITH clause for deleting the messages whose ids the subquery returns: they delete the state of threads
- * of which no messages remain. A thread continues without its first message.
+ * Returns CTEs for a statement that deletes the messages whose ids the subquery returns. They delete the state of
+ * threads of which no message remains. A thread whose first message was deleted continues to exist.
  */
 export const deleteThreadsSql = (messageIds: Prisma.Sql): Prisma.Sql[] =>
   ['ThreadReader', 'ThreadTurn'].map((table) => {
@@ -74,7 +79,7 @@ export const deleteThreadsSql = (messageIds: Prisma.Sql): Prisma.Sql[] =>
         AND m.id NOT IN (${messageIds}))`
   })
 
-/** Copies the turns in the threads of a space. Gives a human read markers for the copied threads, up to `upTo`. */
+/** Copies the turns in the threads of a space. Marks the copied threads as read up to `upTo` for a human. */
 export async function copyThreadState(
   tx: Tx,
   {
@@ -119,10 +124,10 @@ export async function isThreadRoot(db: Pick<Database, 'query'>, messageId: strin
   return row?.isRoot === true
 }
 
-/** The thread to which a reply belongs, or why there is none. */
+/** The thread to which a reply belongs, or the reason why there is none. */
 export type FoundPlace = { type: 'place'; place: ReplyPlace } | { type: 'unknown' } | { type: 'deleted' }
 
-/** Does the same as `findReplied`. Returns nothing for a space of which the entity is not a member. */
+/** Does the same as `findReplied`, but finds nothing in a space of which the entity is not a member. */
 export function findReplyPlace(
   db: Pick<Database, 'query'>,
   { entityId, ...reply }: { spaceId: string; entityId: string; replyToId: string },
@@ -131,8 +136,8 @@ export function findReplyPlace(
 }
 
 /**
- * Returns the thread for a reply to a message of a space that the sender may see. Also works for the first message
- * of a thread that retention has deleted while the thread continues.
+ * Returns the thread for a reply to a message. Either the caller or `condition` must ensure that the sender may see
+ * the space. Also works if retention has deleted the first message of a thread that still exists.
  */
 export async function findReplied(
   db: Pick<Database, 'query'>,

@@ -1,7 +1,7 @@
 import type { AccessToken, Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "AccessToken" and "Invitation".
+// Contains the statements that write the tables "AccessToken" and "Invitation".
 
 const OMIT_HASH = { hash: true } as const
 
@@ -9,7 +9,7 @@ export async function insertToken(tx: Tx, token: Prisma.AccessTokenCreateInput):
   return tx.accessToken.create({ data: token, omit: OMIT_HASH })
 }
 
-/** Stores when a token was used. */
+/** Records when a token was last used. */
 export async function saveTokenUse(tx: Pick<Tx, 'accessToken'>, id: string, lastUsedAt: Date): Promise<void> {
   await tx.accessToken.updateMany({ where: { id }, data: { lastUsedAt } })
 }
@@ -27,8 +27,8 @@ export async function revokeTokensOf(tx: Tx, humanId: string, revokedAt: Date): 
 }
 
 /**
- * Revokes the tokens that an admin has created with that role: tokens for admins, and tokens for other people, who
- * may be admins.
+ * Revokes the tokens that an admin has created in this role. These are tokens for admins and tokens for other people,
+ * because those people may be admins.
  */
 export async function revokeAdminTokensOf(tx: Tx, createdById: string): Promise<string[]> {
   const revoked = await tx.$queryRaw<{ id: string }[]>`
@@ -48,11 +48,13 @@ export async function deleteInvitations(tx: Tx, where: Prisma.InvitationWhereInp
 }
 
 /**
- * Deletes the invitation with the hash of a code, and all other invitations of its human, so that no further link signs
- * the human in. Returns the id of the human; null if the invitation does not exist or has expired.
+ * Deletes the invitation whose code has this hash. Also deletes all other invitations of the same human, so that no
+ * other link can sign the human in. Returns the id of the human, or null if the invitation does not exist or has
+ * expired.
  */
 export async function redeemInvitation(tx: Tx, hash: string, now: Date): Promise<string | null> {
-  // The rows are locked in the order of their ids, so that two invitations of one human can be redeemed concurrently.
+  // Locks the rows in the order of their ids, so that concurrent requests with two invitations of one human do not
+  // deadlock.
   const [found] = await tx.$queryRaw<{ humanId: string }[]>`
     WITH of_human AS (
       SELECT hash FROM "Invitation"

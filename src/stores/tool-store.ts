@@ -2,7 +2,7 @@ import type { Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "AgentTool" and "McpServer".
+// Contains the statements that write the tables "AgentTool" and "McpServer".
 
 export async function insertTools(tx: Tx, tools: Prisma.AgentToolCreateManyInput[]): Promise<void> {
   await tx.agentTool.createMany({ data: tools })
@@ -38,7 +38,7 @@ interface McpServerKey {
   name: string
 }
 
-/** Trusts the tools that a server listed last. */
+/** Marks the tools that a server listed most recently as trusted. */
 export async function trustListing(tx: Tx, { agentId, name }: McpServerKey): Promise<void> {
   await tx.$executeRaw`
     UPDATE "McpServer" SET fingerprints = fingerprints || coalesce((
@@ -46,7 +46,10 @@ export async function trustListing(tx: Tx, { agentId, name }: McpServerKey): Pro
     WHERE "agentId" = ${agentId} AND name = ${name}`
 }
 
-/** Stores the tools that a server currently lists. `seen`: the fingerprints to trust if this is the first list. */
+/**
+ * Stores the tools that a server currently lists. `seen`: the fingerprints that become trusted if the server has not
+ * listed tools before.
+ */
 export async function saveListing(
   tx: Tx,
   { agentId, name }: McpServerKey,
@@ -58,7 +61,7 @@ export async function saveListing(
     WHERE "agentId" = ${agentId} AND name = ${name}`
 }
 
-/** Stores why a server, or some of its tools, cannot be used. */
+/** Stores the reasons why a server, or some of its tools, cannot be used. */
 export async function saveProblems(
   prisma: Pick<Tx, '$executeRaw'>,
   { agentId, name }: McpServerKey,
@@ -68,7 +71,7 @@ export async function saveProblems(
     UPDATE "McpServer" SET problems = ${jsonbText(problems)}::jsonb WHERE "agentId" = ${agentId} AND name = ${name}`
 }
 
-/** Stores the encrypted authorization of a server itself. */
+/** Stores the encrypted authorization of the server itself, as opposed to that of a person. */
 export async function saveServerAuthorization(tx: Tx, { agentId, name }: McpServerKey, sealed: string): Promise<void> {
   await tx.$executeRaw`UPDATE "McpServer" SET "oauthSealed" = ${sealed} WHERE "agentId" = ${agentId} AND name = ${name}`
 }

@@ -5,19 +5,20 @@ import type { Database } from '../platform/db.ts'
 import { addLostUsageSql, deleteRunSql, type Spending, TODAY } from './run-store.ts'
 import { ACTIVE_RUNS_SQL } from './status-sql.ts'
 
-// The ledger: the statements that write "DailyUsage", "HumanUsage" and "RootUsage".
+// Contains the statements that write the usage tables: "DailyUsage", "HumanUsage" and "RootUsage".
 
 /**
- * The maximum delay before a change in a message's usage is published, and the minimum interval between such events.
+ * The maximum delay until a change in a message's usage is published. It is also the minimum interval between two
+ * events about the same message.
  */
 const TELL_AFTER = Prisma.sql`interval '2 seconds'`
 
 const PAYING_HUMAN = Prisma.sql`coalesce("payingHumanId", ${rootHuman(Prisma.sql`"payingRootId"`, Prisma.sql`"payingAskers"`)})`
 
 /**
- * Changes that add usage to the day, the human and the root, in a statement that holds a run (`FROM held`). Every
- * statement locks the rows in this order, after the row of the run. The value of the run's `usageDay` before the
- * statement shows whether the day already counts the run.
+ * Returns CTEs for a fenced write (runs/hold.ts). They add usage to the day, the human and the root. Every statement
+ * locks the rows in this order, after the row of the run. The previous value of the run's `usageDay` shows whether
+ * the run has already been counted for a day.
  */
 export function countInLedger(spent: Spending): Changes {
   const { model, inputTokens, cachedInputTokens, outputTokens, costNanos, estimated } = spent
@@ -50,7 +51,7 @@ export function countInLedger(spent: Spending): Changes {
   }
 }
 
-/** Assignments that add the excluded values to the row with this alias. */
+/** Returns assignments that add the excluded values to the row with this alias. */
 function summed(row: string): Prisma.Sql {
   const sums = ['inputTokens', 'cachedInputTokens', 'outputTokens', 'costNanos'].map(
     (column) => `"${column}" = ${row}."${column}" + excluded."${column}"`,
@@ -58,14 +59,14 @@ function summed(row: string): Prisma.Sql {
   return Prisma.raw(`${sums.join(', ')}, "isUnpriced" = ${row}."isUnpriced" OR excluded."isUnpriced"`)
 }
 
-/** The columns of a run that determine to whose budgets its usage counts. */
+/** The columns of a run that determine the budgets to which its usage counts. */
 type PayingRun = Pick<Run, 'id' | 'attempt' | 'agentId' | 'rootId' | 'deepestSpaceId' | 'triggerSpaceId'> & {
   askers: readonly string[]
 }
 
 /**
- * Counts usage without holding the run, for a run that lost its claim or for a failed generation. Also works if the
- * run was deleted.
+ * Counts usage without holding the run, for an attempt that lost its claim or for a failed generation. Also works if
+ * the run was deleted.
  */
 export async function countLost(db: Database, run: PayingRun, spent: Spending): Promise<void> {
   const { daily, human, root } = countInLedger(spent)
@@ -82,11 +83,14 @@ export async function countLost(db: Database, run: PayingRun, spent: Spending): 
 
 const SKIPPED = Prisma.sql`runs = d.runs - 1, "skippedCycles" = d."skippedCycles" + 1`
 
-/** Condition: the row `d` of a ledger counts the run `r`. */
+/** SQL condition: the row `d` of a usage table contains the usage of the run `r`. */
 const COUNTS_RUN = Prisma.sql`
   d.day = r."usageDay" AND d."agentId" = r."agentId" AND d."spaceId" = r."usageSpaceId" AND d.model = r."usageModel"`
 
-/** Deletes the run of a rolled-back cycle, and counts it as a skipped cycle. The usage of the run remains counted. */
+/**
+ * Deletes the run of a cycle that is erased because the agent skipped it, and counts the cycle as skipped. The usage
+ * of the run remains counted.
+ */
 export const rollBackCycleSql = (runId: string): Prisma.Sql => Prisma.sql`
   WITH gone AS (${deleteRunSql(runId)} RETURNING *),
   daily AS (UPDATE "DailyUsage" d SET ${SKIPPED} FROM gone r WHERE ${COUNTS_RUN} RETURNING 1)
@@ -102,11 +106,11 @@ export interface ChangedRoot {
   tokens: number
 }
 
-/** Selects the roots whose changed usage must be published, with the due time. */
+/** Selects the roots whose changed usage must be published, with the times at which this is due. */
 export const CHANGED_ROOTS_SQL = Prisma.sql`SELECT "rootId" AS id, "tellAt" AS at FROM "RootUsage" WHERE "tellAt" IS NOT NULL`
 
 /**
- * Postpones the due time, so that the usage is published later if this process dies before publishing it. Returns
+ * Postpones the due times, so that the usage is published later if this process dies before publishing it. Returns
  * `ChangedRoot`s.
  */
 export function postponeChangedSql(rootIds: string[]): Prisma.Sql {
@@ -121,7 +125,7 @@ export function postponeChangedSql(rootIds: string[]): Prisma.Sql {
     SELECT t."rootId" AS "messageId", m."spaceId", t.tokens FROM taken t LEFT JOIN "Message" m ON m.id = t."rootId"`
 }
 
-/** Clears the due time, unless usage has changed in the meantime. */
+/** Clears the due times, except for roots whose usage has changed in the meantime. */
 export function clearPublishedSql(changed: readonly ChangedRoot[]): Prisma.Sql {
   const ids = changed.map(({ messageId }) => messageId)
   const tokens = changed.map((one) => one.tokens)
@@ -131,11 +135,11 @@ export function clearPublishedSql(changed: readonly ChangedRoot[]): Prisma.Sql {
     FROM unnest(${ids}::text[], ${tokens}::float8[]) AS t("rootId", tokens) WHERE u."rootId" = t."rootId"`
 }
 
-/** Part of a WITH clause: deletes the usage of these roots. */
+/** Returns a CTE that deletes the usage of these roots. */
 export const deleteRootUsageSql = (rootIds: Prisma.Sql): Prisma.Sql =>
   Prisma.sql`DELETE FROM "RootUsage" WHERE "rootId" IN (${rootIds})`
 
-/** Part of a WITH clause: deletes the usage of those roots that have no active run. */
+/** Returns a CTE that deletes the usage of these roots, except roots that have an active run. */
 export const deleteIdleRootUsageSql = (rootIds: Prisma.Sql): Prisma.Sql => Prisma.sql`
   DELETE FROM "RootUsage" u WHERE u."rootId" IN (${rootIds}) AND NOT EXISTS (
     SELECT 1 FROM "Run" r WHERE r."rootId" = u."rootId" AND r.status IN ${ACTIVE_RUNS_SQL})`

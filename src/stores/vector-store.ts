@@ -1,29 +1,30 @@
 import { Prisma, type SearchModel } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "SearchVector" and "SearchModel", except the trigger `followSearchText` (migration `search_vectors`).
+// Contains the statements that write the tables "SearchVector" and "SearchModel", except the trigger
+// `followSearchText` (migration `search_vectors`).
 
 /** A text without a vector. */
 export interface PendingText {
   messageId: string
   fileId: string
-  /** The revision of the text, which each change increments. */
+  /** The revision of the text. Each change increments it. */
   revision: number
   /** The beginning of the text of a message, or of the name and text of a file. */
   text: string
 }
 
-/** The vector of a pending text; empty if the provider refused the text. */
+/** The vector of a pending text. It is empty if the provider refused the text. */
 export type TextVector = Omit<PendingText, 'text'> & { vector: readonly number[] }
 
-/** Returns the model that currently computes vectors, and its progress; null if there is none. */
+/** Returns the model that currently computes vectors, with its progress, or null if there is none. */
 export async function searchModelOf(tx: Tx): Promise<SearchModel | null> {
   return tx.searchModel.findUnique({ where: { id: 1 } })
 }
 
 /**
- * Sets the model that computes vectors. If it differs from the previous model, all texts are processed again. Waits
- * for transactions that are adding texts, because their triggers have not seen the new model.
+ * Sets the model that computes vectors. If this model differs from the previous one, all texts are processed again.
+ * Waits for transactions that are adding texts, because their triggers have not seen the new model.
  */
 export async function setSearchModel(tx: Tx, name: string): Promise<void> {
   if ((await searchModelOf(tx))?.name === name) return
@@ -46,7 +47,10 @@ export const pendingTextsSql = (most: number, characters: number): Prisma.Sql =>
   FROM (SELECT * FROM "SearchVector" WHERE vector IS NULL ORDER BY "messageId" DESC, "fileId" DESC LIMIT ${most}) v
     JOIN "Message" m ON m.id = v."messageId"`
 
-/** Stores vectors of a model, unless the text has changed or was deleted, or another model was set in the meantime. */
+/**
+ * Stores vectors of a model. Skips texts that have changed or were deleted in the meantime. Stores nothing if another
+ * model was set in the meantime.
+ */
 export const storeVectorsSql = (model: string, vectors: readonly TextVector[]): Prisma.Sql => Prisma.sql`
   UPDATE "SearchVector" v SET vector = given.vector::real[], model = ${model}
   FROM unnest(${vectors.map(({ messageId }) => messageId)}::text[], ${vectors.map(({ fileId }) => fileId)}::text[],
@@ -56,15 +60,15 @@ export const storeVectorsSql = (model: string, vectors: readonly TextVector[]): 
     AND EXISTS (SELECT FROM "SearchModel" WHERE name = ${model})`
 
 /**
- * Processes the texts of the next messages, from newest to oldest: marks texts without a vector of the model as
- * pending. Returns whether more messages may follow.
+ * Marks the texts of the next batch of messages as pending if they have no vector of the model. Goes from the newest
+ * to the oldest messages. Returns whether older messages may remain.
  */
 export async function backfillVectors(tx: Tx, model: string, messages: number): Promise<boolean> {
   const [state] = await tx.$queryRaw<SearchModel[]>`SELECT * FROM "SearchModel" WHERE name = ${model} FOR UPDATE`
   if (state === undefined || state.backfillBefore === '') return false
   const { backfillBefore } = state
   const isBefore = backfillBefore === null ? Prisma.sql`true` : Prisma.sql`t."messageId" < ${backfillBefore}`
-  // Locks the texts, because a row must not refer to a text that is deleted at the same time.
+  // Locks the texts, because a new row must not refer to a text that is being deleted.
   const [batch] = await tx.$queryRaw<{ oldest: string | null }[]>`
     WITH ids AS MATERIALIZED (
       SELECT t."messageId" FROM "SearchText" t WHERE ${isBefore} GROUP BY 1 ORDER BY 1 DESC LIMIT ${messages}

@@ -2,11 +2,11 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { newId } from '../lib/ids.ts'
 import type { Tx } from '../platform/db.ts'
 
-/** The statements that write the tables `AgentVersion` and `AgentDraft`. */
+/** Contains the statements that write the tables "AgentVersion" and "AgentDraft". */
 
 /** The author of a change, and the author's note about it. */
 export interface ChangeNote {
-  /** The human; null for the operator. */
+  /** The human who made the change; null for the operator. */
   authorId: string | null
   note: string | null
 }
@@ -21,7 +21,7 @@ export interface NewVersion extends ChangeNote {
 /** The maximum number of versions that are kept per agent. */
 const MOST_VERSIONS = 1000
 
-/** Writes a version, and deletes the oldest one above the limit. Returns its id. */
+/** Writes a version, and deletes the oldest one if there are too many. Returns the id of the new version. */
 export async function insertVersion(tx: Tx, version: NewVersion): Promise<string> {
   const id = newId('agv')
   const { agentId, number } = version
@@ -39,7 +39,7 @@ export interface NewDraft extends ChangeNote {
   createdAt: Date
 }
 
-/** Writes the draft of an agent, which replaces an earlier one. */
+/** Writes the draft of an agent. Replaces an earlier draft. */
 export async function writeDraft(tx: Tx, draft: NewDraft): Promise<void> {
   const { agentId, ...rest } = draft
   const id = newId('agv')
@@ -51,8 +51,8 @@ export async function deleteDraft(tx: Tx, agentId: string): Promise<void> {
 }
 
 /**
- * A column for a run `r` of an agent `a`: the definition with which the run began, if the agent has changed since
- * then and that version is still stored; otherwise null.
+ * SQL for a column of a run `r` of an agent `a`. The value is the definition with which the run started, if the agent
+ * has changed since then and that version is still stored. Otherwise it is null.
  */
 export const PINNED_DEFINITION_SQL = Prisma.sql`(
   SELECT v.definition FROM "AgentVersion" v

@@ -1,7 +1,7 @@
 import type { Prisma, Webhook } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 
-// The statements that write "Webhook".
+// Contains the statements that write the table "Webhook".
 
 export async function insertWebhook(tx: Tx, webhook: Prisma.WebhookUncheckedCreateInput): Promise<Webhook> {
   return tx.webhook.create({ data: webhook })
@@ -13,7 +13,7 @@ export async function deleteWebhooks(tx: Tx, where: Prisma.WebhookWhereInput): P
 }
 
 /**
- * Stores a new encrypted secret. The previous secret stays valid until a given time. Returns undefined if there is
+ * Stores a new encrypted secret. The previous secret stays valid until the given time. Returns undefined if there is
  * no such webhook.
  */
 export async function rotateWebhookSecret(
@@ -27,7 +27,7 @@ export async function rotateWebhookSecret(
   return rotated
 }
 
-/** Stores when a webhook was used. */
+/** Records when a webhook was last used. */
 export async function saveWebhookUse(prisma: Pick<Tx, 'webhook'>, id: string, lastUsedAt: Date): Promise<void> {
   await prisma.webhook.updateMany({ where: { id }, data: { lastUsedAt } })
 }
