@@ -4,8 +4,8 @@ import { createCounts } from '../lib/counts.ts'
 import { RateLimitedError } from '../lib/errors.ts'
 
 /**
- * Counts the bytes of requests. A request may contain far more than its operation needs (ids, extensions, undeclared
- * variables), and the whole request stays in memory until the operation has ended.
+ * Counts the bytes of requests. A request may contain far more than its operation needs (such as ids, extensions or
+ * undeclared variables), and the whole request stays in memory until the operation has ended.
  */
 export interface RequestBytes {
   /**
@@ -23,7 +23,7 @@ export interface RequestBytes {
 export interface RequestBytesOptions {
   mostOfViewer?: number
   mostInAll?: number
-  /** The number of bytes that each viewer may hold, regardless of the bytes of others. */
+  /** The number of bytes that each viewer may hold, however many bytes others hold. */
   alwaysFree?: number
 }
 
@@ -33,7 +33,7 @@ const MIB = 1024 * 1024
 const MOST_OF_VIEWER = 32 * MIB
 const MOST_IN_ALL = 256 * MIB
 const ALWAYS_FREE = 2 * MIB
-/** The number of bytes for which a request counts as one more request. */
+/** The number of bytes that count as one more request. */
 const BYTES_A_REQUEST = 16 * 1024
 /**
  * The minimum size of a long request. Shorter requests are parsed even above the rate, so that a mutation can return

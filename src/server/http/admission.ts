@@ -23,17 +23,17 @@ import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
 /**
- * The maximum time for which a subscription above the viewer's rate waits for admission. Clients often start many
- * subscriptions at once.
+ * The longest that a subscription waits while its viewer exceeds the rate. Subscriptions wait instead of failing
+ * because clients often start many at once.
  */
 const LONGEST_TURN_MS = 60_000
 
-/** The duration after which an operation starts no further mutation fields. */
+/** After this time, an operation starts no further mutation fields. */
 const LONGEST_OPERATION_MS = 30_000
 
 /**
- * The number of bytes, beyond those covered by the cost of the fields, for which a response counts as one more
- * request.
+ * Each time a response exceeds the size covered by the cost of its fields by this many more bytes, it counts as one
+ * more request.
  */
 const BYTES_A_REQUEST = 64 * 1024
 
@@ -67,7 +67,7 @@ interface SubscribeHook extends Hook {
   setSubscribeFn(subscribe: (args: unknown) => unknown): void
 }
 
-/** The fields of the context that the transport sets: see OperationContext. */
+/** The context fields that the transport sets. See OperationContext. */
 interface OfTransport {
   request?: Request
   res?: ServerResponse
@@ -89,9 +89,9 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   const withdrawals = createWithdrawals()
 
   /**
-   * Refuses an operation. Returns normally if the operation may run after all, because it is a withdrawal (see
-   * withdrawals.ts), or because its mutation returns the refusal as a result.
-   * @throws the reason of the refusal
+   * Refuses an operation. Does not throw if the operation is a withdrawal (see withdrawals.ts), which may still
+   * run, or if its mutation can return the refusal as a result.
+   * @throws the reason for the refusal
    */
   async function refuse(args: Hook['args'], error: unknown): Promise<void> {
     const isPastRate = error instanceof RateLimitedError
@@ -155,8 +155,8 @@ export function useAdmission(parts: AdmissionParts): Plugin {
           await holdUntilSent(args.contextValue, bytes, operationOf(args)?.operation)
           return result
         } finally {
-          // The operation counts as running until here, so that the number of results that wait to be sent is
-          // limited too.
+          // The operation counts as running until this point, which also limits the number of results waiting to be
+          // sent.
           end()
         }
       } catch (error) {
@@ -200,7 +200,7 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   return { onExecute: onExecute as never, onSubscribe: onSubscribe as never }
 }
 
-/** The result of an operation whose client has disconnected. No client receives it. */
+/** The result of an operation whose client has disconnected. It is never sent. */
 const NOBODY_WAITS = topLevelError('BAD_USER_INPUT', 'The client closed the connection.')
 
 const operationOf = ({ document, operationName }: ExecutionArgs) => getOperationAST(document, operationName)

@@ -17,8 +17,8 @@ export function askedOriginOf(headers: Headers): string | null {
 }
 
 /**
- * Returns the origin at which the client reached a proxy, according to the browser's Origin header or else the
- * proxy's headers; missing parts come from `expected`. Returns null for a request without a proxy.
+ * Returns the origin at which the client reached a proxy. Uses the browser's Origin header or, without one, the
+ * proxy's headers, and takes missing parts from `expected`. Returns null for a request without a proxy.
  */
 export function forwardedOriginOf(headers: Headers, expected: string): string | null {
   const [proto, host] = [firstOf(headers['x-forwarded-proto']), firstOf(headers['x-forwarded-host'])]

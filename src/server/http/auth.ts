@@ -44,7 +44,7 @@ export interface AuthBodies {
 }
 
 const LARGEST_BODY_BYTES = 16 * 1024
-/** The maximum size of a form, which contains a signed token of an identity provider. */
+/** The maximum size of a form. Forms contain a signed token from an identity provider. */
 const LARGEST_FORM_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 10_000
 const MOST_UNFINISHED_BYTES = 4 * 1024 * 1024
@@ -69,7 +69,7 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
   }
 
   async function signOut(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // A page of another site sends no cookie, but its request could make the browser delete the cookie.
+    // A request from another site's page carries no cookie, but its response could make the browser delete the cookie.
     checkPage(request, origins)
     const cookies = trustedCookiesOf(request, origins)
     if (cookies.length > 0) await sessions.signOut(cookies)
@@ -78,7 +78,8 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
   }
 
   /**
-   * Describes the viewer of a bearer token or session cookie. Without either, returns no error, unlike an operation.
+   * Describes the viewer of a bearer token or session cookie. If both are missing, the response is not an error,
+   * unlike for operations.
    */
   async function describeSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const scope = await authentication.viewerOf(request, response).then(

@@ -17,7 +17,7 @@ import { topLevelError } from '../../graphql/masking.ts'
 const MOST_FIELDS = 25_000
 /** The maximum nesting of fields. */
 const DEEPEST = 20
-/** The number of fields that count as one request. */
+/** The number of fields that cost as much as one request. */
 const FIELDS_A_REQUEST = 100
 
 /**
@@ -26,8 +26,8 @@ const FIELDS_A_REQUEST = 100
  */
 const MOST_INTROSPECTION = 300
 /**
- * The number of fields that an introspection field counts as. It is more than one, because most introspection fields
- * are in lists of types.
+ * How many fields each introspection field counts as. The number is greater than one because most introspection
+ * fields are in lists of types.
  */
 const FIELDS_OF_INTROSPECTION = 10
 
@@ -39,7 +39,7 @@ export interface Cost {
   introspection: number
 }
 
-/** Caches the cost of operations whose variables do not affect it. */
+/** Caches the cost of operations whose variables do not affect the cost. */
 const known = new WeakMap<OperationDefinitionNode, Cost>()
 
 /**
@@ -114,28 +114,25 @@ function isText(type: TypeNode): boolean {
   return type.kind === Kind.NAMED_TYPE && (type.name.value === 'ID' || type.name.value === 'String')
 }
 
-/** Returns the number of requests that the operation counts as. */
+/** Returns how many requests the operation counts as. */
 export function pointsOf({ complexity }: Pick<Cost, 'complexity'>): number {
   return Math.max(1, Math.round(complexity / FIELDS_A_REQUEST))
 }
 
-/** The weight of one field while an operation runs, because its text may be long. */
+/** The weight of each field while an operation runs. Fields are weighted because their text may be long. */
 const WEIGHT_OF_FIELD = 50
-/**
- * The maximum weight of an operation due to the length of its texts, because the size of its response is limited
- * too.
- */
+/** The maximum weight that an operation gets for the length of its text. The size of the response is limited too. */
 const MOST_WEIGHT_OF_TEXTS = 6250
 
 /**
- * Returns the weight of a running operation (see work.ts): the number of its fields, or, if greater, an estimate for
- * the length of their texts.
+ * Returns the weight of a running operation (see work.ts): the number of its fields or an estimate for the length
+ * of their text, whichever is greater.
  */
 export function weightOf({ complexity }: Cost): number {
   return Math.max(complexity, Math.min(complexity * WEIGHT_OF_FIELD, MOST_WEIGHT_OF_TEXTS))
 }
 
-/** Returns the error for an operation that exceeds a limit; otherwise null. */
+/** Returns an error if the operation exceeds a limit; null if it does not. */
 export function excessOf({ complexity, depth, introspection }: Cost): GraphQLError | null {
   const reason = reasonOf({ complexity, depth, introspection })
   if (reason === null) return null

@@ -10,13 +10,13 @@ import { pathOf } from './targets.ts'
 /** The path prefix of the console's assets. */
 const ASSETS_PATH = '/console/'
 /**
- * The paths of the console's pages. The server returns the same document for all of them, and the document renders
- * the page of the path.
+ * The paths of the console's pages. The server returns the same document for all of them, and its script renders
+ * the page for the path.
  */
 const PAGES =
   /^\/(?:|(?:spaces|runs|agents|why|people)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|profile|models|start|usage|audit|notifications|search)\/?$/
 
-/** Assets whose path matters: a service worker controls only the pages below its own path. */
+/** Assets that must keep their path: a service worker controls only the pages below its own path. */
 const AT_ROOT = ['/manifest.webmanifest', '/service-worker.js']
 
 const BUILT = path.resolve(import.meta.dirname, '../../../web/dist')
@@ -120,8 +120,8 @@ async function load(basePath: string): Promise<Map<string, Asset>> {
 }
 
 /**
- * Adapts the page to the path prefix, because the built page has relative paths of assets, and the path of the API
- * at the root.
+ * Inserts the path prefix into the page. As built, the page has relative asset paths and expects the API at the
+ * root.
  */
 function pageUnder(basePath: string, page: Buffer): Buffer {
   const text = page

@@ -50,7 +50,7 @@ export function trustedCookiesOf(request: Pick<IncomingMessage, 'headers' | 'met
   return secrets
 }
 
-/** @throws CrossSiteError if the page is not allowed, or if the request does not have the header */
+/** @throws CrossSiteError if the page is not allowed, or if the request lacks the header */
 export function checkPage(request: Pick<IncomingMessage, 'headers'>, origins: OriginCheck): void {
   if (request.headers.origin === undefined) return
   if (request.headers[CSRF_HEADER] !== '1' || !origins.allows(request)) throw new CrossSiteError()
@@ -59,9 +59,9 @@ export function checkPage(request: Pick<IncomingMessage, 'headers'>, origins: Or
 type OriginCheck = Pick<Origins, 'allows'>
 
 /**
- * Whether the request comes from an allowed page. Browsers send no Origin when a page reads from its own server, but
- * they do when a page of another origin reads with the header. Old browsers, and browsers that use plain http, do
- * not send `Sec-Fetch-Site`.
+ * Whether the request comes from an allowed page. Browsers send no Origin header with a same-origin GET, but they
+ * send one with a cross-origin GET that has the custom header. They do not send `Sec-Fetch-Site` if they are old or
+ * use plain http.
  */
 function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>, origins: OriginCheck): boolean {
   const { origin, 'sec-fetch-site': site } = request.headers
@@ -70,15 +70,15 @@ function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>,
 }
 
 /**
- * Whether the request or PARLEY_PUBLIC_URL shows which scheme the browser uses. Otherwise a proxy may have
+ * Whether the request or PARLEY_PUBLIC_URL shows which scheme the browser uses. If neither does, a proxy may have
  * terminated https, and a cookie set now could lack `Secure`.
  */
 export const isSchemeKnown = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   origin !== null || headers.origin !== undefined || headers['x-forwarded-proto'] !== undefined
 
 /**
- * The name and path of the cookies for attempts: each sign-in or MCP authorization that a browser starts gets its
- * own cookie.
+ * The name prefix and path of the cookies of one kind of attempt. Each sign-in or MCP authorization that a browser
+ * starts gets its own cookie.
  */
 interface AttemptCookies {
   prefix: string

@@ -69,8 +69,9 @@ export interface OperationContext extends DocumentContext {
 export type Graphql = YogaServerInstance<OperationContext, Context>
 
 /**
- * Creates the pipeline of every operation, over POST, GET, server-sent events and, by `getEnveloped`, sockets:
- * authentication, parsing and validation (cached per process), limits, execution, and masking of errors.
+ * Creates the pipeline for every operation: authentication, parsing and validation (cached per process), limits,
+ * execution, and masking of errors. Operations arrive over POST, GET, server-sent events or, through
+ * `getEnveloped`, sockets.
  */
 export function createGraphql(options: GraphqlOptions): Graphql {
   const { domain, authentication, schema, streams, maskError, subscribe, allowedOrigins, bodies } = options
@@ -126,7 +127,7 @@ export function createGraphql(options: GraphqlOptions): Graphql {
   })
 }
 
-/** Prevents proxies and browsers from caching responses, which depend on the viewer, and from buffering streams. */
+/** Responses depend on the viewer, so proxies and browsers must not cache them. Proxies must not buffer streams. */
 function useProxyHeaders(): Plugin {
   return {
     onResponse({ response: { headers } }) {
@@ -139,7 +140,7 @@ function useProxyHeaders(): Plugin {
   }
 }
 
-/** Records a mutation as activity of its human. */
+/** Counts a mutation as activity of the human who sent it. */
 function useSignsOfLife(presence: Domain['presence']): Plugin<Context> {
   return {
     onExecute({ args: { document, operationName, contextValue } }) {

@@ -5,8 +5,8 @@ import type { Clock } from '../../platform/clock.ts'
 
 export interface HealthParts {
   /**
-   * Returns why the database cannot serve; null if it can. Like the other check, must resolve within a second or
-   * two.
+   * Returns the reason why the database cannot be used; null if it can. Must resolve within a second or two, like
+   * the other check.
    */
   database(): Promise<string | null>
   realtime(): Promise<boolean>
@@ -16,7 +16,7 @@ export interface HealthParts {
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void> | void
 
-/** Reports in JSON whether the process is alive, and whether it accepts work. */
+/** Reports in JSON whether the process is alive, and whether it accepts requests. */
 export interface Health {
   live: Handler
   ready: Handler
@@ -28,7 +28,7 @@ export interface Health {
 }
 
 /**
- * The maximum wait for the next probe while draining, as a multiple of the probe interval; LONGEST_WAIT_MS is the
+ * The maximum wait for the next probe while draining, in multiples of the probe interval. LONGEST_WAIT_MS is the
  * upper limit.
  */
 const PATIENCE = 1.5

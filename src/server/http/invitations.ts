@@ -12,9 +12,12 @@ import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
 
-/** The paths of pages with a code for one sign-in: invitations, and the link that the server prints at its start. */
+/**
+ * The paths of pages that contain a code for one sign-in: invitations, and the link that the server prints when it
+ * starts.
+ */
 export const INVITATION_PATH = /^\/(invitations|sign-in)\/([^/]+)$/
-/** The path at which the page of an invitation gets its description and its session. */
+/** The path from which the page of an invitation gets its description and its session. */
 export const INVITATION_SESSION_PATH = /^\/auth\/invitations\/([^/]+)$/
 
 export interface InvitationParts {
@@ -51,7 +54,7 @@ export function createInvitationHandlers(parts: InvitationParts): { link: Handle
 
   async function accept(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
     checkPage(request, origins)
-    // Otherwise the invitation would be used up without a session.
+    // If the browser would drop the cookie, the invitation would be used up without starting a session.
     if (!isCookieKept(request, publicUrl))
       throw new ConflictError(
         `The browser would not stay signed in at this address. Open the link at ${publicUrl.origin} instead.`,

@@ -56,7 +56,7 @@ export function useJsonOnly(): Plugin {
         })
       }
     },
-    // Some clients send an operation name although the operation is anonymous.
+    // Some clients send an operation name although their operation is anonymous.
     onParams({ params, setParams }) {
       const { operationName, ...rest } = params
       if (operationName === '') setParams(rest)
@@ -84,7 +84,7 @@ export function useGraphqlResponseJson(): Plugin {
     },
     onResponse({ request, response }) {
       if (!takesAnything(request) || !response.headers.get('content-type')?.startsWith(RESPONSE_JSON)) return
-      // Otherwise the header that Yoga set, spelled in a different case, would also be sent.
+      // Yoga has set this header with different capitalization, and both headers would be sent.
       response.headers.delete('content-type')
       response.headers.set('content-type', 'application/json; charset=utf-8')
     },

@@ -13,7 +13,7 @@ export async function listen(server: Server, address: Address): Promise<void> {
   await listenAt(server, address, address.port)
 }
 
-/** @param at the port to listen on; errors name the port of the settings instead */
+/** @param at the port to listen on; error messages name the configured port instead */
 async function listenAt(server: Server, { host, port }: Address, at: number): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
@@ -35,7 +35,7 @@ const inUse = ({ host, port }: Address) => new Error(`PORT: ${host}:${port} is i
 
 /**
  * Checks that the host belongs to this machine and that no process listens on the port, before the start creates,
- * migrates or locks anything. Does this without listening on the port: a proxy would send requests to it, which
+ * migrates or locks anything. Does not listen on the port, because a proxy might then send requests to it, which
  * would be lost when the check ends.
  * @throws the same errors as `listen`
  */
@@ -46,7 +46,7 @@ export async function checkAddress(address: Address): Promise<void> {
   if (address.port !== 0 && (await isAnswered(address))) throw inUse(address)
 }
 
-/** The addresses at which a server that listens on all addresses can be reached from this machine. */
+/** For a server that listens on all addresses, an address at which this machine can reach it. */
 const LOOPBACK: Readonly<Record<string, string>> = { '::': '::1', '0.0.0.0': '127.0.0.1' }
 
 async function isAnswered({ host, port }: Address): Promise<boolean> {

@@ -34,8 +34,8 @@ const ATTEMPT_SECONDS = 15 * 60
 /** The maximum number of authorizations that a browser may have in progress at the same time. */
 const MOST_ATTEMPTS = 5
 /**
- * The number of requests (PARLEY_RATE_REQUESTS) that starting an authorization counts as, because the server then
- * sends requests to the MCP server.
+ * How many requests (PARLEY_RATE_REQUESTS) the start of an authorization counts as. It counts as several because
+ * the server then sends requests to the MCP server.
  */
 const BEGIN_POINTS = 10
 
@@ -62,8 +62,8 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
   const home = { href: `${publicUrl.basePath}/`, label: 'Go to Parley' }
 
   /**
-   * Returns the viewers who are signed in in the browser: the browser may send several session cookies. A page that
-   * links here cannot read the response.
+   * Returns the viewers who are signed in on the browser, which may send several session cookies. A page that links
+   * here cannot read the response.
    */
   async function viewersOf(request: IncomingMessage): Promise<Viewer[]> {
     const bearer = bearerOf(request.headers.authorization)

@@ -9,7 +9,7 @@ import { authenticate, bearerOf } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export interface MetricsParts {
-  /** The registry with the metrics of other parts. */
+  /** The registry that contains the metrics of the other parts. */
   others: Registry
   signIns: SignIns
   sockets(): number
@@ -51,8 +51,8 @@ const FROM_ELSEWHERE = ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'for
 const LOOPBACK_NAME = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
 
 /**
- * Whether a request comes directly from this machine: it names a loopback host and did not pass through a local
- * proxy.
+ * Whether a request comes directly from this machine: its Host header is a loopback host, and no local proxy
+ * forwarded it.
  */
 function isLocal({ socket, headers }: IncomingMessage): boolean {
   if (FROM_ELSEWHERE.some((name) => headers[name] !== undefined)) return false

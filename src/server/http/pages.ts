@@ -42,9 +42,9 @@ const FIRST_QUERY = `# Welcome to Parley. Type your token into the
 `
 
 /**
- * A script that runs before GraphiQL in its page. It adds the Authorization header that was last entered in a
- * Headers pane to requests of tabs without one, and delays the introspection query until a token has been entered.
- * The token stays in the page; the script deletes tokens that older versions stored.
+ * A script that runs in the page before GraphiQL. It remembers the Authorization header that was last entered in a
+ * Headers pane, and adds it to requests from tabs without one. It delays the introspection query until a token has
+ * been entered. The token stays in the page; the script deletes tokens that older versions stored.
  */
 const KEEP_AUTHORIZATION = `<script>
   for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)
@@ -116,12 +116,12 @@ export function createGraphiql(basePath: string): Handler {
   }
 }
 
-/** Whether the request comes from a browser that wants a page, not from a client that wants data. */
+/** Whether the request comes from a browser that expects a page, not from a client that expects data. */
 export function wantsPage({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && String(headers.accept ?? '').includes('text/html')
 }
 
-/** `hint`: an additional sentence about what an operator may have to change. */
+/** `hint`: an additional sentence that tells an operator what to change. */
 export function sendNotFound(response: ServerResponse, hint: string | null = null): void {
   response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
   response.end(hint === null ? 'Not found.\n' : `Not found. ${hint}\n`)

@@ -32,8 +32,8 @@ class UploadsOfViewer extends DataStore {
   }
 
   /**
-   * Clients treat an upload as a file once its offset equals its size, so an upload whose completion failed earlier
-   * is completed first.
+   * Clients treat an upload as a file once its offset equals its size, so if an earlier attempt to complete the
+   * upload failed, this completes the upload first.
    */
   override async getUpload(id: string): Promise<Upload> {
     const upload = await this.#uploads.get(this.#viewer, id)
@@ -63,8 +63,8 @@ export interface TusParts {
 }
 
 /**
- * Handles resumable uploads according to the protocol tus 1.0 (https://tus.io). The last segment of an upload's
- * address is the id of the file that results.
+ * Handles resumable uploads according to the protocol tus 1.0 (https://tus.io). The last segment of an upload's URL
+ * is the id of the future file.
  */
 export function createTusHandler({ uploads, mostBytes, refusalOf }: TusParts) {
   const locker = new MemoryLocker()

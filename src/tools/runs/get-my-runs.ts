@@ -13,7 +13,7 @@ export const getMyRuns = defineTool({
 })
 
 const MOST = 50
-/** The maximum number of inbox events that the description of a think cycle names. */
+/** The maximum number of inbox events that the description of a think cycle lists. */
 const MOST_NAMED = 10
 const STATUSES = ['queued', 'running', 'waiting_tool', 'completed', 'failed', 'canceled']
 
@@ -74,7 +74,7 @@ function progressOfOthers(setting: ToolSetting): ToolBody {
         .slice(0, MOST)
       const reports = await runProgress.ofRuns(found)
       const known = await discretion.toCompare(run, idsOf(found))
-      // The space of a run for other requesters is confidential too.
+      // For a run with other requesters, the triggering space is confidential too.
       const others = triggerSpaceId === undefined ? found : found.filter(({ id }) => known.has(id))
       const otherActiveRuns = others.map((other) =>
         known.has(other.id) ? progressEntryOf(setting, other, reports.get(other.id)) : bareEntryOf(other),
@@ -86,7 +86,7 @@ function progressOfOthers(setting: ToolSetting): ToolBody {
 
 const idsOf = (runs: readonly Run[]) => runs.map(({ id }) => id)
 
-/** Returns the entry of a run that works for other requesters. */
+/** Returns the short entry for a run with other requesters. */
 const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
   runId,
   status: status.toLowerCase(),
@@ -94,8 +94,8 @@ const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
 })
 
 /**
- * Describes the trigger of a run, or the sources of a think cycle's inbox events. Does not name spaces that the agent
- * has left.
+ * Describes the trigger of a run or, for a think cycle, the sources of its inbox events. Does not name spaces that
+ * the agent has left.
  */
 function aboutRun(setting: ToolSetting, run: Run, taken: InboxEvent[]): string {
   const { triggerType, triggerSpaceId, triggerSummary } = run
