@@ -262,10 +262,7 @@ export class PublicationWindow implements SharedWindow {
     return first ? this.#bytes - (first.end - first.bytes) : 0
   }
 
-  /**
-   * Drops the oldest `count` publications. Subscribers that have yet to receive them read them from the log, or get
-   * a gap.
-   */
+  /** Drops the oldest `count` publications. Subscribers that have yet to receive them get a gap. */
   dropOldest(count: number): void {
     this.#dropBefore(this.#start + Math.min(count, this.held))
   }

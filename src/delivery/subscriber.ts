@@ -1,5 +1,5 @@
-// One subscriber: answers the events of its feed and sends the answers to its sink, alone while it lags, through the hub
-// once it is caught up.
+// Serves one subscriber: answers the events of its feed and sends the answers to its sink. Does so alone while the
+// subscriber lags, and through the hub once it is caught up.
 import type { Viewer } from '../access/viewer.ts'
 import type { Turns } from '../lib/turns.ts'
 import { type Answer, type EventAnswer, identityOf, isPersonal, type Sink } from './answer.ts'
@@ -11,8 +11,8 @@ import type { Hub } from './hub.ts'
 export interface SubscriberParts {
   hub: Hub
   /**
-   * Makes lagging subscribers take turns. A subscriber waits for its turn before it delivers, and again after a lookup
-   * that many subscribers may have awaited.
+   * Makes lagging subscribers take turns. A subscriber waits for its turn before it delivers, and once more after a
+   * lookup that many subscribers may have waited for.
    */
   turns: Turns
   answers: Answers
@@ -23,7 +23,7 @@ export interface SubscriberParts {
   onTooSlow(): void
 }
 
-/** The number of characters sent before the sink is checked for backpressure. */
+/** After this many characters, the subscriber checks whether the sink can take more. */
 const MOST_GIVEN_CHARACTERS = 256 * 1024
 
 /** Answers the events of a feed and sends the answers to the subscriber's sink, at the subscriber's pace. */
@@ -46,7 +46,7 @@ export function createSubscriber(
     const found = answers.answer(delivery, viewers, readVersion)
     const answer = found instanceof Promise ? await inTurn(found, turns) : found
     const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
-    // Only this viewer's execution failed, so it is retried alone.
+    // The execution failed only for this viewer, so it is retried for this viewer alone.
     if (own === undefined) return ownAnswer({ ...delivery, shareKey: null })
     if (own instanceof Error) throw own
     readVersion = Math.max(readVersion, own.versions.to)
@@ -59,8 +59,8 @@ export function createSubscriber(
   }
 
   /**
-   * Returns the answer once the pace allows it. An answer that has to wait is discarded, and the
-   * operation is executed again later.
+   * Returns the answer once the pace allows it. If it has to wait, the answer is discarded, and the operation is
+   * executed again later.
    */
   async function pacedAnswer(delivery: Delivery<object>): Promise<Answer> {
     const own = await ownAnswer(delivery)

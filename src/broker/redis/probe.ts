@@ -109,8 +109,8 @@ export function createProbe(parts: ProbeParts): Probe {
     const signal: Operation[] = text === null ? [] : [{ type: 'signal', ...text }]
     const used = await pass(topic, [...ALL_OPERATIONS, ...signal], timeoutMs)
     await readDrafts({ connection, redis, keys }, topic, [MESSAGE_ID])
-    // When it runs out of memory, Redis refuses scripts only if they would add data, so the second pass detects the
-    // lack.
+    // Without free memory, Redis refuses a script only if the script's first write would add data. This is the case on
+    // the second pass, when the topic exists.
     await pass(topic, [EVENT, EXPIRE], timeoutMs)
     await redis.del(used)
   }

@@ -2,12 +2,12 @@ import { createSerial } from '../../lib/async.ts'
 import type { Lifeline } from '../feed.ts'
 
 /**
- * The set of channels (or other named sources) to which a subscriber listens during its lifeline. `listen` starts
+ * The set of channels (or other named sources) that a subscriber listens to during its lifeline. `listen` starts
  * listening to one of them and returns a function that stops listening.
  */
 export interface ChannelSet {
   /**
-   * Resolves when the set listens to exactly the channels that `channelsNow` returns. Refreshes run one at a time, and
+   * Resolves when the set listens to exactly the channels that `channelsNow` returns. Refreshes run one at a time.
    * `onChange` is called with the difference before the next refresh starts.
    */
   refresh(onChange?: (change: { came: string[]; went: string[] }) => void): Promise<void>
@@ -32,7 +32,7 @@ export function createChannelSet(
 
   async function join(channel: string): Promise<void> {
     const stop = await listen(channel)
-    // If another channel failed in the meantime, the lifeline has ended and will not stop this listener.
+    // If another channel failed in the meantime, the lifeline has already ended, so the listener must be stopped here.
     if (lifeline.signal.aborted) stop()
     else joined.set(channel, stop)
   }
