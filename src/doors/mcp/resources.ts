@@ -12,7 +12,7 @@ const SPACE_URI = /^parley:\/\/spaces\/(spc_[0-9a-f]{32})(?:\?after=([^&#]{1,500
 
 export const uriOf = (spaceId: string): string => `parley://spaces/${spaceId}`
 
-/** Returns the space that a URI names; null for any other URI. */
+/** Returns the space in a URI; null if the URI is not that of a space. */
 export function spaceOf(uri: unknown): { spaceId: string; after: string | null } | null {
   const [, spaceId, after] = (typeof uri === 'string' && SPACE_URI.exec(uri)) || []
   if (spaceId === undefined) return null

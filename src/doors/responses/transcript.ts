@@ -9,26 +9,26 @@ export interface Item {
 
 interface Heard {
   seq: number
-  /** The text of each part; null for a part that is not text. */
+  /** The text of each part; null if the part is not text. */
   texts: (string | null)[]
   isFinished: boolean
 }
 
 /**
- * The texts of a turn, in the order of the space. They depend only on the messages, so a later reader gets the same
+ * The texts of a turn, in the order of the space. They depend only on the messages, so every reader gets the same
  * texts in the same order.
  */
 export class Transcript {
   readonly #rootId: string
   readonly #messages = new Map<string, Heard>()
-  /** Edits and deletions after which the messages were already loaded again. */
+  /** The edits and deletions for which the messages have already been loaded again. */
   readonly #changes = new Set<string>()
 
   constructor(rootId: string) {
     this.#rootId = rootId
   }
 
-  /** Reads whole messages. */
+  /** Adds messages, including all their text. */
   load(messages: readonly ShownMessage[]): void {
     for (const message of messages) this.#put(message)
   }
@@ -70,14 +70,14 @@ export class Transcript {
     }
   }
 
-  /** Removes all messages; call `load` after it. */
+  /** Removes all messages. `load` must be called afterwards. */
   clear(): void {
     this.#messages.clear()
   }
 
   /**
-   * Returns the texts. While the turn is not over, leaves out those after an incomplete message, because more text may
-   * come before them.
+   * Returns the texts. While the turn is not over, leaves out the texts after an incomplete message, because the
+   * message may grow and get more texts before them.
    */
   items(isOver: boolean): Item[] {
     const inOrder = [...this.#messages].toSorted(([, one], [, other]) => one.seq - other.seq)
