@@ -81,7 +81,7 @@ import type { PersonAuthorization } from '../tools/mcp/person-authorization.ts'
 import type { ServerTrial } from '../tools/mcp/server-trial.ts'
 import type { OpenApiReader } from '../tools/openapi/reader.ts'
 
-/** The port through which the API calls the application. src/app.ts provides it. */
+/** The interface through which the API calls the application. src/app.ts provides the implementation. */
 export interface Domain {
   rates: Rates
   tokens: Tokens

@@ -244,7 +244,7 @@ const failureOf = ({ message, code, field }: DoorError) => ({
 /** The maximum share of a response for the request's fields that the response repeats. */
 const REPEATED_SHARE = 0.5
 
-/** @throws DoorError if the fields that every response repeats leave too little space for its output */
+/** @throws DoorError if the fields that every response repeats leave too few bytes for its output */
 function checkRepeated({ model, instructions, metadata, tools }: ResponseRequest, maxResponseBytes: number): void {
   const most = Math.floor(maxResponseBytes * REPEATED_SHARE)
   if (jsonBytes([model, instructions, metadata, tools]) > most)
