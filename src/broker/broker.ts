@@ -9,7 +9,7 @@ import { createMemorySignals } from './memory/signals.ts'
 import type { Signals } from './signals.ts'
 
 export interface BrokerOptions {
-  /** If absent, no events or signals leave this process. */
+  /** The URL of Redis. If absent, events and signals stay in this process. */
   redisUrl?: string | null | undefined
   /** The prefix of all keys and channels in Redis. Deployments that share a Redis must use different prefixes. */
   prefix?: string
@@ -34,10 +34,7 @@ export interface Broker {
   close(): Promise<void>
 }
 
-/**
- * A write waits at most this long for Redis, because mutations must respond within 250 ms whether or not Redis is
- * reachable.
- */
+/** How long a write waits for Redis. Mutations must respond within 250 ms, whether or not Redis is reachable. */
 const PATIENCE_MS = 150
 const SILENT: BrokerLogger = { info: () => {}, warn: () => {} }
 

@@ -4,18 +4,18 @@ import type { StreamPosition } from './cursor.ts'
 import type { FollowOptions, LogBatch } from './log.ts'
 import { type AttachedPosition, DELIVERY_ENTRIES, type Page, type PublicationWindow, toLogBatch } from './window.ts'
 
-/** A topic as its subscribers see it: the window over the newest publications, and the log behind it. */
+/** A topic as its subscribers see it, consisting of a window with the newest publications, and the log. */
 export interface TopicSource {
   /** Can be used once `ready` has resolved. */
   readonly window: PublicationWindow
   /** Resolves when the window has been created, or when the signal aborts. */
   ready(signal: AbortSignal): Promise<void>
   /**
-   * Reads at most `limit` publications from the log. Waits while the log is unreachable; returns null when the
+   * Reads at most `limit` publications from the log. Waits while the log is unreachable. Returns null when the
    * signal aborts.
    */
   read(after: StreamPosition, limit: number, signal: AbortSignal): Promise<Page | null>
-  /** Updates the window from the log, after a read has shown that the window lags. */
+  /** Updates the window from the log. Called when a read has shown that the window lags. */
   refresh(signal: AbortSignal): Promise<void>
 }
 
@@ -69,9 +69,9 @@ function wokenOrAborted(attached: AttachedPosition, signal: AbortSignal): Promis
 }
 
 /**
- * Delivers from the log until the window covers the position. Returns the attached position; null when the signal
- * aborts. Before reading a page that may be the last one, reserves a position at the end of the window, so that a
- * busy topic cannot outrun the subscriber.
+ * Delivers from the log until the window covers the position. Returns the attached position, or null when the
+ * signal aborts. Before reading a page that may be the last one, reserves a position at the end of the window, so
+ * that a subscriber of a busy topic can catch up.
  */
 async function* catchUp(
   source: TopicSource,

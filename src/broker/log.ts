@@ -8,7 +8,7 @@ export type LogEvent = { type: string; [field: string]: unknown }
  * mutated.
  */
 export interface Publication<E extends LogEvent = LogEvent> {
-  /** An opaque cursor. Reading `after` it returns the next publication of the same topic. */
+  /** An opaque cursor. A read after this cursor returns the next publication of the topic. */
   cursor: string
   /** The time at which the publication was appended, in ms since 1970, by the clock of the appending process. */
   at: number
@@ -17,8 +17,8 @@ export interface Publication<E extends LogEvent = LogEvent> {
 
 /**
  * `publications`: the next publications in order, at least one. `gap`: there was no last cursor, or the log no
- * longer has the publications between that cursor and `cursor`. The subscriber must then read the current state; it
- * will receive every publication after `cursor`.
+ * longer has the publications between the last cursor and `cursor`. The subscriber must then read the current
+ * state. It receives every publication after `cursor`.
  */
 export type LogBatch = { type: 'publications'; publications: Publication[] } | { type: 'gap'; cursor: string }
 
@@ -45,14 +45,14 @@ export interface AppendOptions {
    */
   once?: string
   /**
-   * A sequence number without gaps or repetitions. The first ordinal of a topic is 1, unless `isFirst` is set, and
-   * each later ordinal must be the previous one plus 1. A lower ordinal returns `duplicate`, a higher one
-   * `missing`.
+   * A sequence number. The ordinals of a topic have no gaps or repetitions. The first ordinal of a topic is 1,
+   * unless `isFirst` is set, and each later ordinal must be the previous one plus 1. A lower ordinal returns
+   * `duplicate`, a higher one `missing`.
    */
   ordinal?: number
   /** Whether a topic that has no ordinal yet accepts any ordinal as its first. */
   isFirst?: boolean
-  /** If this seal is set on the topic, nothing is appended and the result is `sealed`. */
+  /** A seal. If it is set on the topic, nothing is appended, and the result is `sealed`. */
   unlessSealed?: string
   /**
    * Drops every earlier publication of the topic, because any of them may contain deleted content. The topic then
@@ -129,16 +129,16 @@ export interface SharedWindow {
 export interface FollowOptions {
   /** The cursor after which delivery starts. Without a cursor, delivery starts with a gap at the end of the topic. */
   after?: string | undefined
-  /** When it aborts, the iteration ends at once and frees its resources. */
+  /** When this signal aborts, the iteration ends at once and frees its resources. */
   signal: AbortSignal
   /**
-   * Called once, as soon as this subscriber is found to be too slow. The iteration throws SlowConsumerError only at
-   * its next step, which a blocked consumer may never request.
+   * Called once, as soon as this subscriber is found to be too slow. The iteration itself throws SlowConsumerError
+   * only at its next step, and a blocked consumer may never request this step.
    */
   onSlow?: (() => void) | undefined
   /**
-   * Takes over delivery while the subscriber is caught up, delivering synchronously from the shared window to all
-   * caught-up subscribers. Must resolve when the signal aborts or `isLost` becomes true. The iteration then
+   * Takes over delivery while the subscriber is caught up. Delivers from the shared window to all caught-up
+   * subscribers, synchronously. Must resolve when the signal aborts or `isLost` becomes true. The iteration then
    * delivers until the subscriber is caught up again. Without this option, the iteration delivers everything.
    */
   onCaughtUp?: ((window: SharedWindow, position: SubscriberPosition, signal: AbortSignal) => Promise<void>) | undefined
@@ -149,19 +149,20 @@ export interface FollowOptions {
  * append. The log is not the source of truth: all of it may be lost at any time, and subscribers then receive a
  * gap.
  *
- * Appends by one process to one topic keep the order of the calls. A write never fails a caller whose change is
- * already committed. If the log does not respond within 150 ms (at once while it is known to be unreachable),
- * `append` returns `deferred`; `seal`, `finishDraft` and `expire` resolve, and the process buffers the write. If
- * the buffer is full, the oldest writes are dropped, and subscribers of the topic receive a gap. Deltas and reads
- * are not buffered: they reject with LogUnavailableError after about 5 s, and may or may not have been executed.
+ * If one process appends to one topic, the order of its calls is kept. A write never fails a caller whose change is
+ * already committed. If the log does not respond within 150 ms, the process buffers the write. In this case,
+ * `append` returns `deferred`, and `seal`, `finishDraft` and `expire` resolve. While the log is known to be
+ * unreachable, this happens at once. If the buffer is full, the oldest writes are dropped, and subscribers of the
+ * topic receive a gap. Deltas and reads are not buffered: they reject with LogUnavailableError after about 5 s, and
+ * may or may not have been executed.
  */
 export interface EventLog {
   append(topic: string, event: LogEvent, options?: AppendOptions): Promise<AppendResult>
   /**
    * Appends a MessageTextDelta and adds the delta to the message's draft in one step. Returns the cursor. A delta
-   * that the draft already contains is not appended again. `whole` returns the part's text including this delta; if
-   * the log has lost the draft, it appends this text at offset 0 instead. If `unlessSealed` is sealed, returns null
-   * and has no effect.
+   * that the draft already contains is not appended again. `whole` returns the part's text including this delta. If
+   * the log has lost the draft, it appends this text at offset 0 instead of the delta. If `unlessSealed` is sealed,
+   * returns null and has no effect.
    */
   appendDelta(
     topic: string,
@@ -180,9 +181,9 @@ export interface EventLog {
     options?: Pick<AppendOptions, 'unlessSealed'>,
   ): Promise<string | null>
   /**
-   * Returns the drafts of messages in a topic. Messages without a draft are left out. A draft that is read after
-   * `heads` contains every delta up to the returned cursor. The log keeps a draft until 60 s after `finishDraft`,
-   * or 24 h after the last delta.
+   * Returns the drafts of messages in a topic. Messages without a draft are left out. A draft that is read after a
+   * call of `heads` contains every delta up to the cursor that `heads` returned. The log keeps a draft until 60 s
+   * after `finishDraft`, or 24 h after the last delta.
    */
   drafts(topic: string, messageIds: readonly string[]): Promise<Map<string, Draft>>
   finishDraft(topic: string, messageId: string): Promise<void>
@@ -203,8 +204,9 @@ export interface EventLog {
    */
   follow(topic: string, options: FollowOptions): AsyncIterableIterator<LogBatch>
   /**
-   * Once this has resolved, no process can append to these topics with this seal as `unlessSealed`. If the log is
-   * unreachable, the seal takes effect when the log is back. A seal is kept for 24 hours.
+   * Sets a seal on topics. Once this has resolved, no process can append to these topics with this seal as
+   * `unlessSealed`. If the log is unreachable, the seal takes effect when the log is back. A seal is kept for 24
+   * hours.
    */
   seal(seal: string, topics: readonly string[]): Promise<void>
   /** Marks the topic as ended, so that it expires after `seconds`. Later appends do not extend that time. */
@@ -213,7 +215,7 @@ export interface EventLog {
   lastOrdinals(topics: readonly string[]): Promise<(number | null)[]>
   /** The number of topics and subscribers in this process. */
   stats(): { topics: number; followers: number }
-  /** Whether the log can be written and followed at the moment. Resolves within 1 s. */
+  /** Whether the log can be written and followed now. Resolves within 1 s. */
   healthy(): Promise<boolean>
   /** Ends all iterations and releases all resources. Appends in progress fail. */
   close(): Promise<void>

@@ -3,7 +3,7 @@ import type { SignalPayload } from './topics.ts'
 
 /**
  * Ephemeral messages to the current listeners in all processes. A signal is delivered at most once and never
- * stored, so listeners must be able to find missed changes in the database.
+ * stored. Listeners must therefore be able to find missed changes in the database.
  */
 export interface Signals {
   /**
@@ -16,7 +16,7 @@ export interface Signals {
   /**
    * Resolves when the subscription is active, so that every signal published later arrives. While Redis is
    * unreachable, the promise stays pending. It rejects only if the connection is closed. Returns a function that
-   * ends the subscription; afterwards, the listener is not called any more.
+   * ends the subscription. After this function was called, the listener is not called again.
    */
   subscribe(channel: string, listener: (payload: SignalPayload) => void): Promise<() => void>
   /**
@@ -28,7 +28,7 @@ export interface Signals {
 }
 
 /**
- * Wraps signals for one channel: listeners in the publishing process are called directly, and not again when Redis
+ * Wraps signals. For one channel, listeners in the publishing process are called directly, and not again when Redis
  * delivers the signal. Other processes receive the signal as usual. `by` identifies the publishing process.
  */
 export function deliverLocally(signals: Signals, channel: string): Signals {

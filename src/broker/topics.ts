@@ -4,7 +4,7 @@ import type { RunStatus, TriggerType } from '../generated/prisma/enums.ts'
  * payloads. Events refer to entities by id, and the delivering process loads the current entity.
  */
 
-/** The events of a space, in order: topic `space:<id>`. */
+/** The events of a space, in order. They are in the topic `space:<id>`. */
 export type SpaceLogEvent =
   | { type: 'MessagePosted'; messageId: string }
   | MessageTextDeltaEvent
@@ -18,7 +18,7 @@ export type SpaceLogEvent =
   | { type: 'SpaceUpdated' }
   /** Many messages have changed, so subscribers must read the space again. */
   | { type: 'SpaceSnapshot' }
-  /** Always the last event. */
+  /** SpaceDeleted is always the last event. */
   | { type: 'SpaceDeleted' }
 
 /**
@@ -34,8 +34,8 @@ export type MessageTextDeltaEvent = {
 }
 
 /**
- * Replaces the text of a streaming part from `offset` on with `text`. Sent when a repeated generation differs from
- * the streamed text from there on.
+ * Replaces the text of a streaming part from `offset` on with `text`. Sent if a generation is repeated and its text
+ * differs from the earlier text from `offset` on.
  */
 export type MessageTextReplacedEvent = {
   type: 'MessageTextReplaced'
@@ -45,7 +45,10 @@ export type MessageTextReplacedEvent = {
   text: string
 }
 
-/** The events of a run, in order: topic `run:<id>`. The last one is RunCompleted, RunFailed or RunCanceled. */
+/**
+ * The events of a run, in order. They are in the topic `run:<id>`. The last one is RunCompleted, RunFailed or
+ * RunCanceled.
+ */
 export type RunLogEvent =
   | { type: 'RunStarted' }
   | { type: 'RunWaitingTool'; toolCallIds: string[] }
@@ -102,8 +105,8 @@ export type ToolSignal = {
 export type GrantSignal = { type: 'grant-changed'; grantId: string }
 /**
  * A run whose status changed. Contains all fields that `agentActivity` needs, so that receivers do not query the
- * database. The fields change only together with the status. One exception is the summary, which also changes when
- * a person named in it is erased. Times are ISO strings.
+ * database. The fields change only together with the status, except that the summary also changes when a person
+ * named in it is erased. Times are ISO strings.
  */
 export type ChangedRun = {
   id: string

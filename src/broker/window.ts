@@ -20,7 +20,7 @@ export const DELIVERY_ENTRIES = 250
 const DELIVERY_BYTES = 256 * 1024
 /**
  * How many publications a window keeps for subscribers that reconnect, per position and in total. Publications that
- * attached subscribers have yet to receive are kept in addition.
+ * attached subscribers have yet to receive are not included in these numbers.
  */
 const RECENT_ENTRIES_A_SEAT = 8
 const MOST_RECENT_ENTRIES = 500
@@ -165,7 +165,10 @@ export class PublicationWindow implements SharedWindow {
     this.#notify('publications')
   }
 
-  /** Adds older publications that were read from the log, if they overlap with the window or end where it begins. */
+  /**
+   * Adds older publications that were read from the log. They must overlap with the window or end where it begins;
+   * other publications are ignored.
+   */
   prepend({ epoch }: StreamPosition, page: Page): void {
     if (this.#kept !== 'needed' || page.type === 'gap' || epoch !== this.#epoch) return
     const older = page.publications
@@ -283,7 +286,7 @@ export class PublicationWindow implements SharedWindow {
 
   /**
    * Checks a subscriber's lag against the limit. If the lag exceeds the limit, a subscriber that was caught up
-   * before is disconnected; any other subscriber must read from the log.
+   * before is disconnected. Any other subscriber must read from the log.
    */
   #checkLag(position: AttachedPosition): void {
     const farBehind = this.#isFarBehind(position)

@@ -18,8 +18,8 @@ interface CachedAnswer {
 const TOO_LARGE: CachedAnswer = { answer: undefined }
 
 /**
- * Answers are kept only for a short time, so that the memory for a burst of events is freed. The few subscribers
- * that resume later cause another execution.
+ * How long answers are kept. The time is short, so that the memory for a burst of events is freed. For the few
+ * subscribers that resume later, the operation is executed again.
  */
 const KEPT_FOR_MS = 30_000
 const PURGED_EVERY_MS = 15_000

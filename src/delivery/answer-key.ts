@@ -2,7 +2,7 @@
 // variables as the key. Gain: without the stage, each client that has reconnected is a separate group, for which
 // the server executes the operation once more per event. The limit in test/delivery/shared-work.test.ts needs this
 // stage: the server looks up an event once for all subscribers with the same view, whichever cursor they began at.
-// No benchmark measures the stage, because none subscribes with cursors (docs/decisions/delivery-stages.md).
+// No benchmark measures this stage, because none subscribes with a cursor (docs/decisions/delivery-stages.md).
 import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
 import { isAdmin, type Ranked } from '../rules/permissions.ts'
 
@@ -22,7 +22,7 @@ const shapes = new WeakMap<DocumentNode, Map<string, Shape>>()
 /**
  * Returns the answer key of a subscription. The events of two subscriptions with the same key have the same
  * answers, unless an answer depends on the viewer. The key consists of the operation of a valid document, its
- * variables without the one for `after`, and the rights that come with the scope and role.
+ * variables without the one for `after`, and the rights of the viewer's scope and role.
  */
 export function answerKey(
   document: DocumentNode,

@@ -18,8 +18,8 @@ export interface Answer {
 }
 
 /**
- * The versions of a logical clock between which the data of an answer was read. An answer for which nothing was
- * read is valid at any version.
+ * The data of an answer was read between these versions of a logical clock. An answer for which nothing was read is
+ * valid at any version.
  */
 export interface VersionSpan {
   from: number
@@ -27,8 +27,8 @@ export interface VersionSpan {
 }
 
 /**
- * The answers to an event that differ per viewer, by `identityOf` the viewer. An error ends the viewer's
- * subscription.
+ * The answers to an event that differ per viewer, by the viewer's identity (see `identityOf`). An error ends the
+ * viewer's subscription.
  */
 export type PersonalAnswers = ReadonlyMap<string, Answer | Error>
 
@@ -46,15 +46,15 @@ export function isPersonal(answer: EventAnswer): answer is PersonalAnswers {
 export interface Sink {
   send(answers: readonly Answer[]): void
   /**
-   * Whether the sink can take no more answers until the client has read some. The listeners of `whenReady` are
-   * called afterwards. A busy sink buffers answers.
+   * Whether the sink is busy, because the client has to read more before it should get further answers. A busy sink
+   * buffers answers. `whenReady` reports when the sink is no longer busy.
    */
   isBusy(): boolean
   /** Calls the listener each time the sink can take more. Returns a function that removes the listener. */
   whenReady(listener: () => void): () => void
   /**
-   * Closes the whole connection with a code after which clients reconnect and resume. If the method is absent, only
-   * the subscription ends, with an error.
+   * Closes the whole connection with a code after which clients reconnect and resume. If this method is absent,
+   * only the subscription ends, with an error.
    */
   giveUp?(): void
 }

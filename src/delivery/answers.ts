@@ -29,8 +29,8 @@ export interface Answers {
    * the event's own fields are selected, nothing is executed (see plain-answers.ts). If the answer depends on the
    * viewer, the operation is executed for each of `viewers`, with batched lookups. Data read before version
    * `minVersion` is read again, so that no subscriber receives older data than it already has.
-   * @throws an error that ends every subscription of this operation, after some retries have failed, because no
-   * event may be skipped
+   * @throws an error after several failed retries. The error ends every subscription of this operation, because no
+   * event may be skipped.
    */
   answer(delivery: Delivery<object>, viewers: () => Iterable<Viewer>, minVersion: number): MaybePromise<EventAnswer>
 }
@@ -43,7 +43,7 @@ export interface AnswersParts {
   domain: Domain
   streams: Streams
   takesCursors: boolean
-  /** See Feed. */
+  /** See `Feed.shownIn`. */
   shownIn: string | null
   maskError: MaskError
   /** The maximum size of the answer to one event. */
@@ -51,7 +51,7 @@ export interface AnswersParts {
 }
 
 /**
- * The pauses before the operation is executed again on an event after a failure, because the database may have been
+ * The pauses before the operation is executed again on an event after a failure. The database may have been
  * unreachable for a moment.
  */
 const RETRIES_AFTER_MS = [100, 500]
@@ -68,7 +68,7 @@ const VIEWERS_AT_ONCE = 512
  */
 const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
 const NO_ERRORS: readonly GraphQLError[] = []
-/** The maximum length of a path that ends at the subscription field, or at the entity that an event refers to. */
+/** The maximum path length of an error about the subscription field, or about the entity that an event refers to. */
 const PATH_TO_SUBJECT = 2
 const ANY_VERSION: VersionSpan = { from: Number.POSITIVE_INFINITY, to: 0 }
 
@@ -174,7 +174,7 @@ export function createAnswers(parts: AnswersParts): Answers {
 
   const answer: Answers['answer'] = (delivery, viewers, minVersion) => {
     const text = plainAnswer(delivery.event)
-    // Composing a plain answer again is cheaper than caching it.
+    // Plain answers are not cached, because composing one again is cheaper.
     if (text !== null) return { text, errors: NO_ERRORS, hasData: true, versions: ANY_VERSION }
     const cached = delivery.shareKey === null ? undefined : cache.get(delivery.shareKey)
     if (cached instanceof Promise) return answerAfter(cached, delivery, viewers, minVersion)
@@ -185,8 +185,8 @@ export function createAnswers(parts: AnswersParts): Answers {
 }
 
 /**
- * Returns the requester to which an event's lookups are charged: the viewer if there is only one, and otherwise all
- * viewers of the space together.
+ * Returns the requester to which an event's lookups are charged. This is the viewer if there is only one, and
+ * otherwise all viewers of the space together.
  */
 function requesterOf(viewers: readonly Viewer[], shownIn: string | null): string {
   const [first] = viewers
@@ -220,7 +220,7 @@ function answerOf({ result, discardedBytes }: BoundedResult, versions: VersionSp
   if (result.errors.every(isUndeliverable)) return { text: EMPTY, errors: NO_ERRORS, hasData, versions, discardedBytes }
   const errors = result.errors.map(maskError)
   const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
-  // If the data of an event is too large, the error is delivered instead, and the subscription continues.
+  // If the data of an event is too large, an error is delivered instead, and the subscription continues.
   return { text, errors, hasData: hasData || errors.some(isTooComplex), versions, discardedBytes }
 }
 
@@ -236,7 +236,7 @@ const isUndeliverable = ({ originalError, path = [] }: GraphQLError) =>
 /** The text of an event that is not delivered, because its subject was deleted or is hidden. */
 const EMPTY = ''
 
-/** Whether the answer is sent to the subscriber. */
+/** Whether the answer is to be sent to the subscriber. */
 export const isDeliverable = ({ text }: Answer) => text !== EMPTY
 
 /** Whether the answer should be delivered but has no data. */
@@ -267,7 +267,7 @@ function successesOf(result: EventAnswer): PersonalAnswers | null {
  */
 const isTransient = (result: EventAnswer) => hasError(result, isTransientError)
 
-/** Whether a lookup failed because the database was too busy. */
+/** Whether an execution failed because the database was too busy. */
 const isBusy = (result: EventAnswer) => hasError(result, isOverloadOfEvent)
 
 function hasError(result: EventAnswer, isIt: (error: Error) => boolean): boolean {

@@ -7,8 +7,8 @@ import type { Delivery } from './feed.ts'
 /** The size of an ordinary event, in characters. Only characters beyond this size count towards the budget. */
 export const FREE_CHARACTERS = 16 * 1024
 /**
- * The budget of one viewer for such characters, over all its subscriptions in this process: the burst, and the
- * refill per second.
+ * The budget of one viewer for the characters beyond this size, over all its subscriptions in this process: the
+ * burst, and the refill per second.
  */
 const BURST_CHARACTERS = 32 * 1024 * 1024
 const CHARACTERS_A_SECOND = 2 * 1024 * 1024
@@ -33,8 +33,8 @@ export interface Pace {
   /** Whether the subscription must wait for its turn before its next event. */
   readonly isHeld: boolean
   /**
-   * Counts the characters by which an event exceeds the size of an ordinary one. Returns false, without counting
-   * them, if the viewer exceeds its pace: the event must then wait for `turn`.
+   * Counts the characters by which an event exceeds the size of an ordinary one. If the viewer exceeds its pace,
+   * returns false and counts nothing. The event must then wait for `turn`.
    */
   take(largeCharacters: number): boolean
   /**
@@ -43,8 +43,8 @@ export interface Pace {
    */
   spend(largeCharacters: number): void
   /**
-   * Resolves with true when the subscription may continue or the signal aborts, and with false when the longest
-   * delay has passed.
+   * Waits for the subscription's turn. Resolves with true when the subscription may continue or the signal aborts,
+   * and with false when the longest delay has passed.
    */
   turn(signal: AbortSignal): Promise<boolean>
   /** The time until the viewer is within its pace again, in ms. */
@@ -67,11 +67,7 @@ export function largeCharactersOf({ text, discardedBytes = 0 }: Pick<Answer, 'te
   return Math.max(0, text.length - FREE_CHARACTERS) + discardedBytes
 }
 
-/**
- * The budgets of this process. They are not shared between processes, because a budget protects the process that
- * computes and writes the answers. A viewer with subscriptions on several processes is slowed down only on those
- * where it receives too much.
- */
+/** Creates the budgets of this process. They are not */
 export function createPaces(options: PacesOptions = {}): Paces {
   const budgets = new Map<string, Budget>()
   const { longestDelayMs = LONGEST_DELAY_MS } = options
@@ -212,7 +208,7 @@ class Budget {
   }
 }
 
-/** The fields of an event that merging reads. */
+/** The fields that the merging of events reads. */
 interface Mergeable {
   type?: string
   [field: string]: unknown
@@ -241,10 +237,10 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
 const MOST_JOINED = 8 * 1024
 
 /**
- * Merges the waiting events of a subscriber that exceeds its pace. Consecutive deltas of one text become one delta;
- * of several changes of one entity, the first and the last remain. A client can resume after any of the remaining
- * events without loss: a joined delta has the cursor of its last delta, and each removed change is followed by the
- * last change of its kind.
+ * Merges the waiting events of a subscriber that exceeds its pace. Consecutive deltas of one text become one delta.
+ * If one entity changed several times, only the first and the last change remain. A client can resume after any of
+ * the remaining events without loss. This is because a joined delta has the cursor of its last delta, and each
+ * removed change is followed by the last change of its kind.
  */
 export function mergeDeliveries<E extends object>(waiting: readonly Delivery<E>[]): Delivery<E>[] {
   const merged: Delivery<E>[] = []
@@ -271,7 +267,7 @@ function withoutSuperseded<E extends object>(waiting: readonly Delivery<E>[]): D
   })
 }
 
-/** Joins two consecutive deltas of one text. Returns null if the events are anything else. */
+/** Joins two consecutive deltas of one text. Returns null for any other two events. */
 function joinedDelta<E extends object>(before: Delivery<E> | undefined, delivery: Delivery<E>): Delivery<E> | null {
   if (before === undefined) return null
   const [first, second] = [before.event as Mergeable, delivery.event as Mergeable]

@@ -1,21 +1,21 @@
 // The interface between a feed, which is the source of a subscription's events, and the subscriber that receives
-// them. Also the lifetime of the subscription.
+// them. This file also defines the lifetime of a subscription.
 import type { Publication, SharedWindow, SubscriberPosition } from '../broker/log.ts'
 
 /** An event on its way to a subscriber. */
 export interface Delivery<E> {
   event: E
   /**
-   * Identifies the event, so that subscribers share its answer: the publication, the list of an agent's runs, or
-   * the cursor of a snapshot. Null if only this subscriber receives the event.
+   * Identifies the event, so that subscribers can share its answer. The key is the publication, the list of an
+   * agent's runs, or the cursor of a snapshot. Null if only this subscriber receives the event.
    */
   shareKey: object | string | null
 }
 
 /**
- * Events in addition to the publications of a topic, which are not stored. A caught-up subscriber gets such an
- * event with the current state of everything that has changed since its previous one. The event has the cursor of
- * the last publication. A lagging subscriber gets one as soon as it is caught up.
+ * Events that a subscriber gets in addition to the publications of a topic. They are not stored. A caught-up
+ * subscriber gets such an event with the current state of everything that has changed since its previous one. The
+ * event has the cursor of the last publication. A lagging subscriber gets one as soon as it is caught up.
  */
 export interface Besides<E> {
   source: {

@@ -18,8 +18,8 @@ import { createSharedWatch } from './shared-watch.ts'
 export type EntityChange = EntitySignal | { type: 'reconnected' | 'missed' }
 
 /**
- * Guards end a subscription as soon as its viewer loses access, even if another process made the change. A guard is
- * active once its promise has resolved, and ends with the lifeline. Each guard subscribes to signals before it
+ * A guard ends a subscription as soon as its viewer loses access, even if another process made the change. The
+ * guard is active once its promise has resolved, and ends with the lifeline. It subscribes to signals before it
  * checks the database.
  */
 export interface Guards {
@@ -31,7 +31,7 @@ export interface Guards {
    */
   space(viewer: Viewer, spaceId: string, lifeline: Lifeline): Promise<void>
   /**
-   * Whether the viewer may see the space now. Retries while the database fails. Returns false once the signal has
+   * Whether the viewer may see the space now. Retries if the database fails. Returns false once the signal has
    * aborted.
    */
   seesSpace(viewer: Viewer, spaceId: string, signal: AbortSignal): Promise<boolean>
@@ -119,10 +119,7 @@ export function createGuards(
     }
   })
 
-  /**
-   * Calls `end` once the human of a session or JWT is deleted, or no longer has the role that the human had when
-   * signing in.
-   */
+  /** Calls `end` once the human of a session or JWT is deleted, or no longer has the same role as at sign-in. */
   async function watchHuman(viewer: Viewer, end: () => void): Promise<() => void> {
     const over = new AbortController()
     const check = async () => {
@@ -137,7 +134,7 @@ export function createGuards(
     }
   }
 
-  /** Checks the access now, and again whenever the viewer may have lost it. */
+  /** Checks the viewer's access now, and again whenever the viewer may have lost access. */
   async function keepChecking(
     viewer: Viewer,
     lifeline: Lifeline,
@@ -173,7 +170,7 @@ export function createGuards(
     },
     async space(viewer, spaceId, lifeline) {
       const exists = async () => (await app.spaces.getMany([spaceId]))[0] != null
-      // Admins may read every space, so for them the existence of the space is checked.
+      // Admins may read every space, so for admins the check is whether the space exists.
       const sees = async () =>
         (await visibility.spaces(viewer, [spaceId])).has(spaceId) && (!isAdmin(viewer) || (await exists()))
       const concerns = (change: EntityChange) => change.type === 'member-left' && change.spaceId === spaceId

@@ -1,7 +1,8 @@
 // The hub: delivers new publications to all caught-up subscribers, in groups that share answers.
-// Optimization: one loop delivers to all caught-up subscribers of a topic. To remove this stage, omit `onCaughtUp`
-// in feeds/space.ts and feeds/run.ts; each subscriber then reads its own iterator. Gain: 2.1 to 4.1 × less CPU per
-// message (docs/decisions/delivery-stages.md). All CPU limits of `bench/fanout` and `bench/crowd` need this stage.
+//
+// Optimization: one loop delivers to all caught-up subscribers of a topic. To remove this stage, omit `onCaughtUp` in
+// feeds/space.ts and feeds/run.ts; each subscriber then reads its own iterator. Gain: 2.1 to 4.1 × less CPU per message
+// (docs/decisions/delivery-stages.md). All CPU limits of `bench/fanout` and `bench/crowd` need this stage.
 import type { Registry } from 'prom-client'
 import type { Viewer } from '../access/viewer.ts'
 import type { Publication, SharedWindow, SizedPublication, SubscriberPosition } from '../broker/log.ts'
@@ -27,8 +28,8 @@ export interface CaughtUpSubscriber {
 }
 
 /**
- * Delivers to caught-up subscribers. Answers each publication once for all subscribers with the same answer key.
- * Then sends the answer to one subscriber after another without awaiting.
+ * Delivers to caught-up subscribers. Creates the answer to each publication once for all subscribers with the same
+ * answer key. Then sends the answer to one subscriber after another, without awaiting anything in between.
  */
 export interface Hub {
   /**
@@ -40,7 +41,7 @@ export interface Hub {
 }
 
 interface AttachedSubscriber extends CaughtUpSubscriber {
-  /** Set when the subscriber has left. This flag is faster to check than whether the subscriber is in the set. */
+  /** Set when the subscriber has left. Checking this flag is faster than looking for the subscriber in the set. */
   isGone: boolean
   leave(error?: Error): void
 }
@@ -51,8 +52,8 @@ const PUBLICATIONS_A_CHECK = 64
 const MOST_BATCHES = 4
 
 /**
- * How often the hub tries to create an additional event (`Besides`) while publications keep arriving. After this
- * many tries, it defers the event.
+ * How often the hub tries to create an additional event (see `Besides`). It may have to try again because
+ * publications keep arriving. After this many tries, it defers the event.
  */
 const MOST_TRIES = 3
 
@@ -156,8 +157,8 @@ class HubGroup {
   }
 
   /**
-   * Sends every caught-up subscriber the additional events that it has not received. A subscriber that lags, or
-   * whose client does not read, gets them at the next call.
+   * Sends every caught-up subscriber the additional events that it has not received. Subscribers that lag, or whose
+   * clients do not read, get these events at the next call.
    */
   async #sendBesides(): Promise<void> {
     if (this.#isSendingBesides) return this.#rules.besides?.source.notifyAgain()
@@ -332,7 +333,10 @@ class HubGroup {
     return false
   }
 
-  /** Removes subscribers that must continue through their own iteration. No answers are kept for them any more. */
+  /**
+   * Removes subscribers that must continue through their own iteration. The hub then keeps no more answers for
+   * them.
+   */
   #removeLost(): void {
     for (const subscriber of [...this.#subscribers]) if (this.#window.isLost(subscriber.position)) subscriber.leave()
     const first = Math.min(this.publications.last, ...Array.from(this.#subscribers, ({ position }) => position.offset))
@@ -345,8 +349,8 @@ class HubGroup {
 }
 
 /**
- * The result of answering a publication. Null if the publication is not delivered; an Error if it ends the
- * subscriptions of its recipients.
+ * The result of answering a publication. It is null if the publication is not delivered, and an Error if it ends
+ * the subscriptions of the recipients.
  */
 type PublicationAnswer = Answer | PersonalAnswers | Error | null
 
@@ -382,8 +386,8 @@ export interface AnsweredPublicationsParts {
  */
 const MOST_KEPT_CHARACTERS = 4 * 1024 * 1024
 /**
- * The maximum size of one batch, in characters. For a client that does not read, this process holds at most one
- * batch and one event.
+ * The maximum size of one batch, in characters. This process keeps at most one batch and one event for a client
+ * that does not read.
  */
 const MOST_BATCH_CHARACTERS = 256 * 1024
 
@@ -433,7 +437,7 @@ export class AnsweredPublications {
     this.#isAnswering = false
   }
 
-  /** Returns the batch after a position; null if the subscriber there must be answered separately. */
+  /** Returns the batch after a position; null if the subscriber at this position must be answered separately. */
   batchAt(position: SubscriberPosition): Batch | null {
     const cached = this.#batches.get(position.offset)
     if (cached !== undefined) return cached
@@ -444,8 +448,8 @@ export class AnsweredPublications {
 
   /**
    * Drops the answers up to `first`, which every subscriber has received. Also drops the per-viewer answers up to
-   * `firstOfReady`: they are not kept for subscribers whose clients do not read. Such subscribers are answered
-   * separately later.
+   * `firstOfReady`: such answers are not kept for subscribers whose clients do not read. These subscribers are
+   * answered separately later.
    */
   forget(first: number, firstOfReady: number): void {
     for (const [offset, answer] of this.#answers) {

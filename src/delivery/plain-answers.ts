@@ -58,8 +58,8 @@ interface Plan {
 
 /**
  * Creates a function that answers the events of a valid subscription from a precomputed plan. The plan contains the
- * selected fields, their types and response names, which GraphQL execution would resolve again for each event. Both
- * ways produce the same bytes (see test/delivery/plain-answers.test.ts).
+ * selected fields, their types and response names, which GraphQL execution would resolve again for each event. The
+ * plan and GraphQL execution produce the same bytes (see test/delivery/plain-answers.test.ts).
  */
 export function createPlainAnswer(operation: Operation, maxBytes: number): PlainAnswer {
   const question = questionOf(operation)
@@ -82,8 +82,8 @@ export function createPlainAnswer(operation: Operation, maxBytes: number): Plain
 type Plans = Map<string, Plan | null>
 
 /**
- * The plans by document and operation name. Subscriptions to different topics share them. `own`: the selection
- * depends on variables, so each subscription has separate plans.
+ * The plans by document and operation name. Subscriptions to different topics share these plans. `own`: the
+ * selection depends on variables, so each subscription has separate plans.
  */
 const sharedPlans = new WeakMap<DocumentNode, Map<string, Plans> | 'own'>()
 

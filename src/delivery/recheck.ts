@@ -1,5 +1,5 @@
-// Periodically checks for changes whose signal was lost, which are subscribers that have lost access and watched
-// runs that have ended.
+// Periodically checks for changes whose signals were lost: subscribers that have lost access, and watched runs that
+// have ended.
 import DataLoader from 'dataloader'
 import type { Domain } from '../graphql/domain.ts'
 import type { Run } from '../graphql/shapes.ts'
@@ -133,8 +133,8 @@ const CHECK_INTERVAL_MS = 5000
 interface Watch {
   onOver: (run: Run | null) => void
   /**
-   * Whether the previous check already found that the run had ended. An end event that was about to be published
-   * has been published by now.
+   * Whether the previous check already found that the run had ended. If the end event was about to be published at
+   * that time, it has been published by now.
    */
   wasEnded: boolean
 }

@@ -17,8 +17,8 @@ interface Entry<T> {
 }
 
 /**
- * `open` subscribes to a key and returns a function that ends the subscription. With `final`, a subscription yields
- * only one value.
+ * `open` subscribes to a key and returns a function that ends the subscription. If `final` is true, a subscription
+ * yields only one value.
  */
 export function createSharedWatch<T>(
   open: (key: string, emit: (value: T) => void) => Promise<() => void>,

@@ -20,7 +20,7 @@ import { createSubscriptionLimits } from './subscription-limits.ts'
 /** Fields that a transport adds to an operation's context if it writes serialized answers itself. */
 export interface SinkContext {
   sink?: Sink
-  /** Receives the iteration. It is not returned, because Yoga's pipeline would wrap it. */
+  /** Receives the iteration. The iteration is not returned, because Yoga's pipeline would wrap it. */
   onBegun?(iteration: AsyncIterable<never>): void
   /** Called when the subscription has ended or could not begin. */
   onEnd?(): void
@@ -31,7 +31,7 @@ export interface SubscribeParts {
   streams: Streams
   /** Masks errors. Errors caused by an unavailable database get the code RATE_LIMITED. */
   maskError: MaskError
-  /** Whether an error is due to a database that is too busy or does not answer. */
+  /** Whether an error occurred because the database is too busy or does not respond. */
   isUnavailable(error: unknown): boolean
   hub: Hub
   /** The maximum number of subscriptions of a viewer over all transports: sockets, event streams and multipart. */
@@ -56,10 +56,10 @@ const LAST_ERROR_MS = 30_000
 const LEAST_RETRY_MS = 1000
 
 /**
- * Creates the only delivery path for subscriptions. It activates the guards and follows the feed. For all
- * subscribers with the same answer key, it executes the operation once per event, and it sends the answers to the
- * transport's sink. A transport without a sink gets an iteration of the answers. A transport with a sink gets,
- * through `onBegun`, an iteration that yields nothing and ends with the subscription.
+ * Creates the only delivery path for subscriptions. It activates the guards and follows the feed. It executes the
+ * operation once per event for all subscribers with the same answer key, and sends the answers to the transport's
+ * sink. A transport without a sink gets an iteration of the answers. A transport with a sink gets, through
+ * `onBegun`, an iteration that yields nothing and ends with the subscription.
  */
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
@@ -100,8 +100,8 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
 }
 
 /**
- * Ends the subscription of a client that cannot keep up or exceeds its pace too far. A socket is closed with a code
- * after which clients reconnect. Any other transport sends an error, and the client has some time to read it.
+ * Ends the subscription of a client that cannot keep up or that far exceeds its pace. A socket is closed with a
+ * code after which clients reconnect. Any other transport sends an error, and the client has some time to read it.
  */
 function endSlow({ lifeline }: Feed<object>, to: { sink: Sink; pace: Pace; cutOff(): void }): void {
   const { sink, pace, cutOff } = to
@@ -167,7 +167,7 @@ async function deliver(
   try {
     await feed.deliverTo(createSubscriber(feed, subscriber))
   } catch (error) {
-    // The client resumes after its last cursor, when the database is available again.
+    // The client can resume after its last cursor when the database is available again.
     if (isOverloadOfEvent(error) || isUnavailable(error)) subscriber.onTooSlow()
     else lifeline.fail(error as Error)
   }

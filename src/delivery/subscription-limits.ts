@@ -14,7 +14,7 @@ export interface SubscriptionLimits {
 export interface StandingSubscription {
   /** The source of the events: a space, or null for the viewer's own events. */
   topic: string | null
-  /** The `Answers` object, which subscriptions with the same execution share. */
+  /** The `Answers` object. Subscriptions with the same execution have the same object. */
   answers: object
   /** The number of fields that one event may return. */
   weight: number
@@ -40,8 +40,8 @@ export const MOST_OF_SOCKET = 100
 const TRY_AGAIN_MS = 10_000
 
 /**
- * Returns the maximum number of subscriptions of a viewer: as many as the viewer's sockets may carry, up to
- * `MOST_SUBSCRIPTIONS`, but at least one per socket.
+ * Returns the maximum number of subscriptions of a viewer. A viewer may have as many as its sockets may carry, up
+ * to `MOST_SUBSCRIPTIONS`, and at least one per socket.
  */
 export function mostSubscriptions(maxSocketsPerViewer: number): number {
   return Math.min(MOST_OF_SOCKET * maxSocketsPerViewer, Math.max(MOST_SUBSCRIPTIONS, maxSocketsPerViewer))
@@ -92,7 +92,7 @@ export function createSubscriptionLimits(mostOfViewer: number): SubscriptionLimi
   }
 }
 
-/** `message`: says which limit was reached. */
+/** `message`: a sentence about the limit that was reached. */
 export function tooManySubscriptions(message: string): RateLimitedError {
   return new RateLimitedError(`${message} End some subscriptions, then try again.`, TRY_AGAIN_MS)
 }

@@ -1,13 +1,14 @@
-// Optimization: pauses for 1 to 5 ms between rounds of writes, so that the events that arrive meanwhile are sent in
-// one write. Long rounds are divided into slices. To remove this stage, let hub.ts serve each group in
+// Optimization: pauses for 1 to 5 ms between rounds of writes, so that the events that arrive in the meantime are
+// sent in one write. Long rounds are divided into slices. To remove this stage, let hub.ts serve each group in
 // `setImmediate`. Gain: 1.4 to 1.6 × less CPU per message in groups of 10 subscribers
 // (docs/decisions/delivery-stages.md). The limit of `bench/fanout` with 1,000 viewers in 100 spaces needs this
 // stage.
-/** How many subscribers are served before the event loop gets control again. Serving them takes about 7 ms. */
+/** How many subscribers are served before other events are handled. Serving them takes about 7 ms. */
 const SERVED_A_SLICE = 512
 /**
- * The pause after a round, relative to its duration, with its limits. Events that arrive during the pause are sent
- * in one write. A long round batches more events anyway, and yields to the event loop between its slices.
+ * The pause after a round in proportion to the duration of the round, and its limits. Events that arrive during the
+ * pause are sent in one write. A long round batches more events anyway, and other events are handled between its
+ * slices.
  */
 const REST_TO_ROUND = 0.3
 const LONGEST_REST_MS = 5

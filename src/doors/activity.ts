@@ -16,7 +16,8 @@ interface Watch {
 
 /**
  * Watches each space once for all streams of this process, because a separate subscription for each stream would
- * account for most of the stream's memory. Listeners are only notified of a change, and read the state themselves.
+ * account for most of the stream's memory. Listeners are only notified of a change, and must read the state
+ * themselves.
  */
 export function createActivity(): Activity {
   const watches = new Map<string, Watch>()
@@ -28,7 +29,7 @@ export function createActivity(): Activity {
       if (listeners.size === 0) resolve()
       for (const listener of [...listeners.keys()]) listener()
     }
-    // An error is ignored, because it ends this caller's stream too.
+    // An error is ignored here, because the same error ends this caller's stream.
     const end = await caller.follow(ACTIVITY, { spaceId }, { onEvent, onEnd: () => resolve() }).catch(() => null)
     if (end === null) return
     caller.signal.addEventListener('abort', () => resolve(), { once: true })

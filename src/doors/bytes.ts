@@ -5,7 +5,7 @@ import { jsonBytes } from '../lib/json.ts'
 export function firstInBytes<T>(values: readonly T[], maxBytes: number): T[] {
   let left = maxBytes
   const end = values.findIndex((value) => {
-    // One byte is added for the comma after the value.
+    // The additional byte is for the comma after the value.
     left -= jsonBytes(value) + 1
     return left < 0
   })

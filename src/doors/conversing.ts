@@ -34,8 +34,7 @@ export function createConversing({ conversations, deletion, rates, record }: Par
         detail: { memberIds: [input.agentId], fields: ['name', 'memberIds'] },
       }
       const openSpace = () => conversations.open(viewer, { ...input, deed })
-      // Only the creation of a space is an audited action, and the flow records it. Therefore, only refusals are
-      // recorded here.
+      // The flow records the creation of a space as an audited action. Therefore, only refusals are recorded here.
       return admitted(caller, () => record.during(() => deed, openSpace, { onlyRefusals: true }))
     },
     async discard(caller, id) {

@@ -36,21 +36,24 @@ export interface Follower<Data> {
 /** A response of server-sent events. */
 export interface EventStream {
   /**
-   * Writes an event. Resolves when the client has read enough to receive more. A long event is delayed while too
-   * many bytes are in flight to all clients.
+   * Writes an event. Resolves when the client has read enough to receive more. If the event is long, first waits
+   * while too many bytes are in flight to all clients.
    * @throws DoorError for an event over the size limit; another error if the client has disconnected
    */
   write(text: string): Promise<void>
   end(): void
 }
 
-/** A slot in the limit of the viewer's open streams. Streams need one, and so do calls that wait for agents. */
+/**
+ * A slot among the viewer's open streams. A slot is needed for each stream, and for each call that waits for
+ * agents.
+ */
 export interface Place {
   /** How many calls wait at the same time. Defaults to 1. */
   count?: number
   /**
-   * Whether the request is served while the server is shutting down. Such a request ends at once: see
-   * `Door.endsAtDrain`.
+   * Whether the request is served even while the server is shutting down. Such a request ends at once (see
+   * `Door.endsAtDrain`).
    */
   isServedWhileDraining?: boolean
 }
@@ -71,8 +74,8 @@ export interface Exchange {
   json(): Promise<unknown>
   /**
    * Sends a response. Waits while too many bytes are in flight to all clients.
-   * @throws DoorError for a response over the size limit. If the request had no effects, also throws DoorError when
-   * the wait takes too long.
+   * @throws DoorError for a response over the size limit. Also throws DoorError when the wait takes too long,
+   * unless the request had effects.
    */
   send(status: number, body: unknown, headers?: Record<string, string>): Promise<void>
   /** Sends a response that another package has created, as fast as the client reads it. */
@@ -97,11 +100,11 @@ export interface Door {
   /** Returns the body of the response to a failed request, in the format of the protocol. */
   failureOf(failure: DoorError): unknown
   /**
-   * Whether the endpoint ends its streams and waiting calls itself when `Exchange.waiting` aborts. If false, its
-   * open streams are disconnected.
+   * Whether the endpoint ends its streams and waiting calls itself when `Exchange.waiting` aborts. If this is
+   * false, the server disconnects the open streams.
    */
   endsAtDrain: boolean
-  /** The path of the OAuth metadata. The response to a request without a valid token refers to this path. */
+  /** The path of the OAuth metadata. A response that asks for a valid token refers to this path. */
   metadataPath?: string
 }
 
@@ -158,8 +161,8 @@ export class DoorError extends Error {
 
 export const badInput = (message: string, field: string | null = null) => new DoorError('BAD_INPUT', message, { field })
 /**
- * An HTTP status for failures after which clients must not retry automatically. Clients retry after 408, 409, 429
- * and 5xx.
+ * The HTTP status of failures after which clients must not retry automatically. Clients retry after statuses 408,
+ * 409, 429 and 5xx.
  */
 export const NOT_TO_RETRY = { status: 422 }
 

@@ -1,4 +1,4 @@
-// Shared by the endpoints for JSON-RPC 2.0.
+// Functions that the endpoints for JSON-RPC 2.0 share.
 import { DoorError, type EventStream, type Exchange } from './exchange.ts'
 
 const PARSE_ERROR = -32700

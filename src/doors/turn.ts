@@ -39,14 +39,14 @@ export interface Outcome {
 
 /** The state of a turn. */
 export interface TurnState {
-  /** Whether at least one agent is working, rather than only waiting for people. */
+  /** Whether at least one agent is working. An agent that only waits for people does not count. */
   isBusy: boolean
   /** The calls that wait for people. */
   waiting: PendingCall[]
   /** The outcome of the turn's message for each agent. Empty if the turn has no message. */
   outcomes: Outcome[]
   usage: Usage | null
-  /** The events up to this cursor contain everything that the state shows. */
+  /** Everything that the state shows is contained in the events up to this cursor. */
   cursor: string
 }
 
@@ -164,8 +164,8 @@ export async function readTurn(caller: Caller, { spaceId, rootId }: TurnScope): 
     waiting,
     outcomes,
     usage: message?.rootUsage ?? null,
-    // When the turn is over, the cursor is read after the runs. The cursor in the same response may be older than
-    // the last events of the runs.
+    // When the turn is over, the cursor is read in a separate query after the runs. The cursor from the same query
+    // may be older than the last events of the runs.
     cursor: isBusy ? space.streamCursor : (await readPlace(caller, spaceId)).cursor,
   }
 }

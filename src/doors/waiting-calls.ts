@@ -1,7 +1,7 @@
 import { type Caller, DoorError } from './exchange.ts'
 import { CALL, DECIDE, mutate, type PendingCall, SUBMIT_RESULT, sendMessage } from './operations.ts'
 
-/** Returns a sentence that says whom an agent is waiting for, and why. */
+/** Returns a sentence that says whom or what an agent is waiting for. */
 export function wordsOf({ waitsFor, agent, toolName, approval }: PendingCall): string {
   if (waitsFor === 'MESSAGE') return `${agent.name} is waiting for a reply.`
   if (waitsFor === 'RESULT') return `${agent.name} is waiting for the result of ${toolName}.`
@@ -47,7 +47,7 @@ export async function answerCall(caller: Caller, { id, message }: PendingCall, a
     if (answer.type === 'message') {
       const { text, idempotencyKey } = answer
       if (message === null) return
-      // A question in a thread is answered there.
+      // A question that was asked in a thread is answered in this thread.
       const place = message.threadRoot === null ? {} : { replyToId: message.id }
       await sendMessage(caller, { spaceId: message.space.id, text, idempotencyKey, ...place })
     } else if (answer.type === 'result') {

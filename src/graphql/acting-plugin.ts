@@ -1,5 +1,5 @@
-// Checks each mutation of an admin who acts as another human. This plugin is the innermost one of the builder. Its
-// error therefore becomes a member of the result union, if the mutation's union contains ForbiddenError.
+// Checks each mutation of an admin who acts as another human. This plugin is the innermost one of the builder, so
+// its error becomes the mutation's result if the result union contains ForbiddenError.
 import SchemaBuilder, { BasePlugin, type PothosOutputFieldConfig, type SchemaTypes } from '@pothos/core'
 import type { GraphQLFieldResolver } from 'graphql'
 import { checkMutationWhileActing } from '../rules/acting.ts'

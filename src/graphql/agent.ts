@@ -22,7 +22,7 @@ async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<Pu
 
 /**
  * Returns the agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. `told`: the runs
- * in an event; if null, the runs are loaded.
+ * in an event. If it is null, the runs are loaded.
  */
 export async function activeRunsOf(
   agentId: string,
@@ -114,7 +114,7 @@ builder.queryFields((t) => ({
     {
       type: Agent,
       description: 'All agents, newest first. A SERVICE token sees only the agents that it may trigger.',
-      // A search has to read the names of all agents.
+      // The cost of a search is higher, because a search reads the names of all agents.
       complexity: ({ search, ...page }) => ({ ...sizeOfPage()(page), field: search == null ? 1 : 50 }),
       args: { search: t.arg.string() },
       async resolve(_, { search, ...page }, { domain, viewer, loaders }) {

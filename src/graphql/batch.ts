@@ -6,7 +6,7 @@ import type { ResponseMeter } from './response-meter.ts'
 export class Loader<K, V> {
   readonly #load: DataLoader.BatchLoadFn<K, V>
   readonly #options: DataLoader.Options<K, V, string>
-  /** Created for the first key, because an operation has about sixty loaders and uses only a few. */
+  /** Created when the first key is loaded, because an operation has about sixty loaders and uses only a few. */
   #loader: DataLoader<K, V, string> | undefined
 
   constructor(load: DataLoader.BatchLoadFn<K, V>, options: DataLoader.Options<K, V, string>) {
@@ -28,7 +28,7 @@ export class Loader<K, V> {
     this.#made().clear(key)
   }
 
-  /** Caches a value unless the key is already cached. */
+  /** Caches a value, unless a value for the key is already cached. */
   prime(key: K, value: V): void {
     this.#made().prime(key, value)
   }
@@ -39,12 +39,12 @@ export class Loader<K, V> {
   }
 }
 
-/** The part of a loader that most callers need. */
+/** The method of a loader that most callers need. */
 export type Loadable<K, V> = Pick<Loader<K, V>, 'load'>
 
 /**
- * The maximum number of keys in one batch. An operation may load far fewer keys, and a statement may have far more
- * parameters.
+ * The maximum number of keys in one batch. It is far higher than the number of keys that an operation may load, and
+ * far lower than the number of parameters that a statement may have.
  */
 const MOST_KEYS = 10_000
 
@@ -60,9 +60,9 @@ export function batched<K, V>(
 }
 
 /**
- * Like `batched`, for values that depend on the viewer. An operation may be executed on one event for many viewers,
- * and these executions reach a field in different ticks. Therefore, the batch is dispatched in a later phase of the
- * event loop.
+ * Like `batched`, for values that depend on the viewer. When an operation is executed on one event for many
+ * viewers, these executions reach a field in different ticks. Therefore, the batch is dispatched in a later phase
+ * of the event loop.
  */
 export function batchedOverViewers<K, V>(
   load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
@@ -72,7 +72,7 @@ export function batchedOverViewers<K, V>(
   return new Loader(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS, batchScheduleFn })
 }
 
-/** Like `batched`, for a `load` that returns a map. Keys that are missing in the map get `absent`. */
+/** Like `batched`, for a `load` that returns a map. If the map lacks a key, its value is `absent`. */
 export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>>, absent: V): Loader<string, V> {
   return batched(async (keys) => {
     const found = await load([...keys])
@@ -95,8 +95,8 @@ export interface ForResponse {
 }
 
 /**
- * Like `batched`, for values that may be long. Loads them in chunks, one after the other. Once a response has
- * exceeded its limit, it will be discarded, so its remaining values are null and are not cached.
+ * Like `batched`, for values that may be long. Loads them in chunks, one after the other. A response that has
+ * exceeded its limit will be discarded, so its remaining values are null and are not cached.
  */
 export function batchedInChunks<K extends ForResponse, V>(
   size: number,
@@ -167,7 +167,7 @@ export async function loadExisting<V>(loader: Loadable<string, V | null>, id: st
   return existing(await loader.load(id))
 }
 
-/** Loads an optional reference. Returns null for null. */
+/** Loads an optional reference. Returns null if `id` is null. */
 export async function loadOptional<V>(loader: Loadable<string, V | null>, id: string | null): Promise<V | null> {
   return id === null ? null : loader.load(id)
 }

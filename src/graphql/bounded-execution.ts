@@ -35,9 +35,9 @@ const FEW_ERRORS = 100
 
 /**
  * Executes an operation so that its response has at most `limit` bytes of JSON. If the response would be too large,
- * connections return fewer edges. The result is a QUERY_TOO_COMPLEX error if the request selects the same content
- * repeatedly, or if a single object is too large. Returns synchronously if the execution is synchronous and its
- * response fits.
+ * connections return fewer edges. The result is the error QUERY_TOO_COMPLEX if the request selects the same content
+ * repeatedly, or if a single object is too large. Returns synchronously if the first execution is synchronous and
+ * its response fits.
  */
 export function executeBounded(execute: ExecuteOnce, context: Context, limit: number): MaybePromise<BoundedResult> {
   const meter = new ResponseMeter({ limit })
@@ -71,7 +71,7 @@ async function shorten(
   let discardedBytes = spentBytes
   let cuts: EdgeCuts = NO_CUTS
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    // Other events are handled between two executions.
+    // Lets other events be handled between two executions.
     await new Promise(setImmediate)
     const meter = new ResponseMeter({ limit, isMeasuring: true, cuts })
     const result = await executeMetered(execute, { ...context, meter })

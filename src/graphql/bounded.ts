@@ -22,7 +22,7 @@ import { instancePath } from './response-path.ts'
 type Resolver = GraphQLFieldResolver<unknown, Context>
 type ResolveInfo = Parameters<Resolver>[3]
 
-/** Counts a resolved value. Returns the value to serialize; if it is a connection, it may have fewer edges. */
+/** Counts a resolved value, and returns the value to serialize. A returned connection may have fewer edges. */
 type Account = (value: unknown, source: unknown, args: ResolveArgs, context: Context, info: ResolveInfo) => unknown
 type ResolveArgs = Record<string, unknown>
 
@@ -73,7 +73,7 @@ function accounted(account: Account, ...given: Parameters<Account>): unknown {
 
 function counted(resolve: Resolver, account: Account | null): Resolver {
   return (source, args, context, info) => {
-    // There is no context if another library introspects the schema.
+    // The context is missing if another library introspects the schema.
     const meter = context?.meter
     if (meter === undefined) return resolve(source, args, context, info)
     if (meter.isExceeded) return meter.never
@@ -91,7 +91,7 @@ function addRootKeys(meter: ResponseMeter, info: ResolveInfo): void {
   meter.addItems(info.path, 1, { bytes: bytes + String(info.path.key).length + PUNCTUATION, leaves: 0 })
 }
 
-/** Resolves a mutation only once, although its response may be built again with fewer edges. */
+/** Makes a mutation resolve only once, even if its response is built again with fewer edges. */
 function resolvedOnce(resolve: Resolver): Resolver {
   return (source, args, context, info) => {
     const { mutationResults } = context
@@ -117,7 +117,10 @@ function knownAccountOf(type: GraphQLOutputType): Account | null {
   return account
 }
 
-/** Returns null for objects, because their fields are counted instead. */
+/**
+ * Returns the function that counts a field's value. Returns null for objects, because their fields are counted
+ * instead.
+ */
 function accountOf(declared: GraphQLOutputType): Account | null {
   const type = getNullableType(declared)
   const named = getNamedType(type)
@@ -160,8 +163,8 @@ const accountForList: Account = (value, _source, _args, { meter }, info) => {
 }
 
 /**
- * Counts the bytes of the leaves of introspection. The number of these leaves is not limited here, because they are
- * cheap and the schema has only so many of them.
+ * Counts the bytes of introspection leaves. The number of these leaves is not limited here, because they are cheap,
+ * and the size of the schema limits their number.
  */
 const accountForIntrospected: Account = (value, _source, _args, { meter }, info) => {
   if (Array.isArray(value) && value.length > 0)
@@ -218,7 +221,7 @@ function contentKeyOf(source: unknown, { parentType, fieldName }: ResolveInfo): 
   return `#${known}.${fieldName}`
 }
 
-/** The size of a list item apart from its values: the keys of its fields, and punctuation. */
+/** The size of a list item apart from its values. It includes the keys of the item's fields, and punctuation. */
 interface ItemSize {
   bytes: number
   leaves: number
@@ -246,7 +249,10 @@ function itemSizeOf({ fieldNodes, fragments }: ResolveInfo): ItemSize {
 
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
-/** If a field can have several types, the largest type counts. Nested lists are counted when they are resolved. */
+/**
+ * Returns the size of a selection. If a field can have several types, the largest type counts. Nested lists are
+ * counted when they are resolved.
+ */
 function sizeOfSelection(set: SelectionSetNode | undefined, fragments: Fragments): ItemSize {
   const total: ItemSize = { bytes: 0, leaves: 0 }
   const byType = new Map<string, ItemSize>()

@@ -23,7 +23,7 @@ export type SchemaTypes = {
 }
 
 /**
- * The schema builder to which every file of this folder adds its types. The Relay plugin is used only for
+ * The schema builder. Every file of this folder adds its types to it. The Relay plugin is used only for
  * connections, because ids are those of the database (see node.ts). The expected failures of a mutation are members
  * of its result union.
  */

@@ -38,7 +38,7 @@ export const idCursorWithin =
   ({ id }: { id: string }): string =>
     encodeIdCursor(id, parentId)
 
-/** Converts the arguments for a page of messages, which by default are the last 50. A message's id is its cursor. */
+/** Converts the arguments for a page of messages. The default is the last 50 messages. A message's id is its cursor. */
 export function messagesRequest(page: PageArguments): PageRequest {
   const decode = (cursor: string) => {
     if (prefixOf(cursor) !== 'msg') throw foreignCursor()

@@ -33,8 +33,8 @@ export interface Context {
    */
   endsAt?: number
   /**
-   * A space whose members are the only recipients of the event that is being executed, so that the viewer is a
-   * member. Null if there is no such space.
+   * If only the members of a space receive the event that is being executed, this is the space, and the viewer is a
+   * member. Otherwise null.
    */
   shownIn: string | null
   /**

@@ -10,7 +10,7 @@ import { HumanRoleType, PresenceType } from './enums.ts'
 import { Entity, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-/** Returns the presence of a human as the viewer may see it. Needs no lookup for people who are not connected. */
+/** Returns the presence of a human as the viewer may see it. People who are not connected need no lookup. */
 async function presenceFor(id: string, { domain, viewer, loaders, shownIn }: Context): Promise<Presence> {
   const presence = domain.presence.of(id)
   if (presence === 'OFFLINE') return presence

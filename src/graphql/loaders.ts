@@ -71,8 +71,8 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
   }
 
   /**
-   * Returns rows that another query has returned, in the same order, and caches them. If cursors must be read
-   * first, loads the rows again.
+   * Caches rows that another query has returned, and returns them in the same order. If cursors must be read first,
+   * loads the rows again.
    */
   async function seen<V extends { id: string }>(loader: Loader<string, V | null>, found: readonly V[]): Promise<V[]> {
     if (!takesCursors) prime(loader, found)
@@ -241,7 +241,7 @@ function createOfAgents({ domain }: CommonOptions) {
 }
 
 function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
-  /** Caches messages of a space whose cursor was read together with the space. */
+  /** Caches messages that were read together with the cursor of their space. */
   async function seen(found: Message[]): Promise<Map<string, Message>> {
     const whole = await domain.reading.withDraftText(found)
     prime(messages, whole)
@@ -275,7 +275,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
     ),
     filePages: batchedByRequest((spaceIds, request: PageRequest) => domain.files.pageMany(spaceIds, request)),
     /**
-     * The versions are loaded in chunks, because a version has up to 32,000 characters, and a message has up to
+     * These versions are loaded in chunks, because a version has up to 32,000 characters, and a message has up to
      * twenty versions.
      */
     messageVersions: batchedInChunks(

@@ -54,8 +54,8 @@ const OWN_CODES: ReadonlySet<string> = new Set([
 ] satisfies TopLevelCode[])
 
 /**
- * Converts an error to one for clients. An expected error gets its code. Any other error is logged and masked. An
- * error that is already masked is returned unchanged.
+ * Converts an error to an error for clients. If the error is expected, the new error has its code. Any other error
+ * is logged and masked. An error that is already masked is returned unchanged.
  */
 export type MaskError = (error: unknown) => GraphQLError
 
@@ -69,7 +69,7 @@ interface HttpAnswer {
   headers?: Record<string, string>
 }
 
-/** The header of a 401 response, which states the authentication scheme. */
+/** The header of a response with status 401. It states the authentication scheme. */
 export const CHALLENGE = { 'www-authenticate': 'Bearer realm="parley"' }
 
 /** Creates an error for clients. `http` sets the response status if the whole request failed. */
@@ -97,13 +97,13 @@ const overloaded = () =>
 function codeOf(root: unknown, error: unknown): TopLevelCode | null {
   if (root instanceof UnauthenticatedError) return 'UNAUTHENTICATED'
   if (root instanceof DomainError) return CODE_OF_DOMAIN_ERROR[root.code]
-  // At the same time, the socket is closed with 1013.
+  // For this error, the socket is also closed with 1013.
   if (root instanceof SlowConsumerError) return 'RATE_LIMITED'
   if (!(root instanceof GraphQLError)) return null
   const { code } = root.extensions
   if (typeof code === 'string' && OWN_CODES.has(code)) return code as TopLevelCode
   if (typeof code === 'string') return CODE_OF_SERVER_ERROR[code] ?? null
-  // graphql-js creates errors about variables before the execution, without a path. It creates errors about
+  // graphql-js reports invalid variables before the execution, with errors that have no path. It reports invalid
   // arguments during the execution.
   const isOfRequest = !(error instanceof GraphQLError) || error.path === undefined
   return isOfRequest || root.message.startsWith('Argument "') ? 'BAD_USER_INPUT' : null
@@ -115,7 +115,7 @@ function detailsOf(root: unknown): Record<string, unknown> {
   return {}
 }
 
-/** Removes suggestions, because they may contain names that introspection does not show. */
+/** Removes suggestions from a message, because they may contain names that introspection does not show. */
 function withoutSuggestion(message: string): string {
   return message.replace(/ Did you mean [\s\S]+\?$/, '')
 }
@@ -123,7 +123,7 @@ function withoutSuggestion(message: string): string {
 /** The errors that some masking function has already masked. */
 const masked = new WeakSet<GraphQLError>()
 
-/** `isOverload`: whether the client should try again because the database is too busy or does not answer. */
+/** `isOverload`: whether the client should try again, because the database is too busy or does not respond. */
 export function createMasking(
   { logger, metrics }: Pick<Platform, 'logger' | 'metrics'>,
   isOverload: (error: unknown) => boolean,

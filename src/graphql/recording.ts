@@ -13,8 +13,9 @@ import { type Json, type JsonObject, storableText } from '../lib/json.ts'
 import type { Context } from './context.ts'
 
 /**
- * Mutations without an audit entry. They are so frequent that their rows are a sufficient record, they change no
- * stored data, or they write a separate entry for each of their parts. Their refusals are audited nevertheless.
+ * Mutations without an audit entry. A mutation is in this list if it is so frequent that its rows are a sufficient
+ * record, if it changes no stored data, or if it writes a separate entry for each of its parts. Refusals of these
+ * mutations are audited nevertheless.
  */
 const WITHOUT_ENTRY = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react', 'setTyping'])
 
@@ -41,8 +42,8 @@ const TARGETS = [
 
 /**
  * Makes every mutation write an audit entry with the actor, the action, and the parts of the input that are neither
- * content nor secrets. If an admin acts as the actor, `detail.actingAdminId` is the id of the admin. It is null for
- * the operator.
+ * content nor secrets. If an admin acts as the actor, `detail.actingAdminId` is the id of the admin, or null if the
+ * admin is the operator.
  */
 export function recorded(schema: GraphQLSchema): GraphQLSchema {
   for (const field of Object.values(schema.getMutationType()?.getFields() ?? {})) {
@@ -89,8 +90,8 @@ function targetOf(input: JsonObject): string | null {
 const SAYS_NOTHING_PRIVATE = ['Boolean', 'Int', 'Float']
 
 /**
- * Returns the names of the input's fields (`fields`), and the values of ids, enums, booleans and numbers. Texts and
- * JSON are left out.
+ * Returns the names of the input's fields (`fields`), and the values of ids, enums, booleans and numbers. The
+ * values of texts and JSON are left out.
  */
 function detailOf(type: GraphQLInputType, input: JsonObject): JsonObject {
   const named = getNamedType(type)

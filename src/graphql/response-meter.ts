@@ -1,10 +1,7 @@
 import type { ResponsePath } from './response-path.ts'
 import { instancePath, isWithin, selectionPath } from './response-path.ts'
 
-/**
- * The maximum number of leaves in one response. It applies to short leaves too, because each leaf takes time to
- * resolve.
- */
+/** The maximum number of leaves in one response. Short leaves count too, because each leaf takes time to resolve. */
 const MOST_LEAVES = 30_000
 /**
  * A measuring execution continues up to this multiple of the limit, so that it can find repetitions and the size of
@@ -18,7 +15,7 @@ const LONG_VALUE_BYTES = 1024
 export interface MeasuredConnection {
   path: ResponsePath
   edges: number
-  /** Whether the page is read from the end of the connection's order. */
+  /** Whether the edges that are kept come from the end of the page. */
   fromEnd: boolean
 }
 
@@ -37,9 +34,9 @@ export interface ResponseMeterOptions {
 /**
  * Counts the bytes that one execution of an operation adds to the response. Resolvers call it (see bounded.ts).
  * Once the limit is exceeded, the execution is abandoned: every further resolver returns a promise that never
- * settles. Errors are not thrown instead, because they would be wrapped for thousands of fields, and graphql-js
- * does not handle rejections of list items. A measuring meter also records the size of each list item, from which
- * `planCuts` calculates how many edges fit.
+ * settles. The resolvers do not throw errors instead, because each of thousands of errors would be wrapped, and
+ * graphql-js does not handle rejections of list items. A measuring meter also records the size of each list item,
+ * from which `planCuts` calculates how many edges fit.
  */
 export class ResponseMeter {
   readonly limit: number
@@ -114,8 +111,8 @@ export class ResponseMeter {
   }
 
   /**
-   * Returns the cost of values in the unit that is used to plan cuts. The unit is bytes. If many short leaves take
-   * a larger share of the maximum number of leaves, this share is converted to bytes.
+   * Returns the cost of values in the unit that is used to plan cuts. The unit is bytes. If there are many short
+   * leaves, the cost is their share of the maximum number of leaves, converted to bytes.
    */
   costOf(bytes: number, leaves: number): number {
     return Math.max(bytes, leaves * (this.limit / MOST_LEAVES))

@@ -1,6 +1,6 @@
 /**
- * The path of a value in a response, in the form that graphql-js passes to resolvers, which is a linked list from
- * the value to the root.
+ * The path of a value in a response, in the form that graphql-js passes to resolvers. The form is a linked list
+ * from the value to the root.
  */
 export interface ResponsePath {
   readonly prev: ResponsePath | undefined

@@ -38,7 +38,7 @@ builder.scalarType('StreamCursor', {
   },
 })
 
-/** Converts a literal in the document. */
+/** Converts a literal in a document to a JSON value. */
 function jsonOfLiteral(node: ValueNode, variables: Record<string, unknown> | null | undefined): Json {
   switch (node.kind) {
     case Kind.VARIABLE:

@@ -4,7 +4,7 @@ type Row<Many extends (ids: never) => Promise<readonly unknown[]>> = NonNullable
 type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>> =
   Awaited<ReturnType<List>> extends Map<string, readonly (infer One)[]> ? One : never
 
-/** The values behind the API's types, as the domain returns them. */
+/** The values that back the API's types, as the domain layer returns them. */
 export type { AgentVersion } from '../agents/agent-versions.ts'
 export type Invitation = NonNullable<Awaited<ReturnType<Domain['invitations']['getMany']>>[number]>
 export type JoinLink = Awaited<ReturnType<Domain['joinLinks']['create']>>

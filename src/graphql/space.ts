@@ -73,7 +73,7 @@ Space.implement({
   }),
 })
 
-/** These fields depend on the viewer's read marker. */
+/** The following fields depend on the viewer's read marker. */
 builder.objectFields(Space, (t) => ({
   firstUnreadMessage: t.field({
     type: Message,

@@ -21,8 +21,8 @@ export type SpaceEvent = AtCursor & { spaceId: string } & (
 
 /**
  * An event of `runEvents`. If a think cycle was rolled back, its row and its calls no longer exist when its last
- * events are delivered. These events contain the last known state. Events about calls are not delivered if no state
- * is known.
+ * events are delivered. These events contain the last known state. An event about a call is not delivered if no
+ * state of the call is known.
  */
 export type RunEvent = AtCursor & { runId: string; lastKnown?: Run; lastKnownCall?: ToolCall } & (
     | RunLogEvent
@@ -68,8 +68,8 @@ export interface Watcher {
  */
 export interface Streams {
   /**
-   * `selectsPresence`: whether the operation selects fields of MemberPresenceChanged. If not, it does not receive
-   * these events.
+   * `selectsPresence`: whether the operation selects fields of MemberPresenceChanged. An operation that does not
+   * select these fields does not receive these events.
    * @throws BadInputError if `after` is invalid
    */
   spaceMessages(
@@ -77,7 +77,7 @@ export interface Streams {
     options: { spaceId: string; after: string | null; selectsPresence: boolean },
   ): Promise<AsyncIterable<SpaceEvent>>
   /**
-   * Ends after the last event of the run.
+   * Returns the events of a run, and ends after the last one.
    * @throws BadInputError if `after` is invalid
    */
   runEvents(watcher: Watcher, options: { runId: string; after: string | null }): Promise<AsyncIterable<RunEvent>>
@@ -87,7 +87,7 @@ export interface Streams {
     options: { spaceId: string; asksMore: boolean },
   ): Promise<AsyncIterable<AgentActivityEvent>>
   viewerEvents(watcher: Watcher): Promise<AsyncIterable<ViewerEvent>>
-  /** Returns the current cursor of each space. A subscription can continue from it with later events. */
+  /** Returns the current cursor of each space. A subscription that starts at this cursor receives the later events. */
   spaceCursors(spaceIds: readonly string[]): Promise<string[]>
   runCursors(runIds: readonly string[]): Promise<string[]>
 }

@@ -56,8 +56,8 @@ async function contentOf(
 }
 
 /**
- * Resolves the result of a call, for viewers who may read it. If a tool is visible only because it needs approval,
- * only viewers of the run may read its output.
+ * Resolves the result of a call, or null for viewers who may not read it. If a tool is visible only because it
+ * needs approval, only viewers of the run may read its output.
  */
 async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   const { hidesOutput = false } = (call.approval ?? {}) as { hidesOutput?: boolean }
@@ -66,8 +66,8 @@ async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, c
 }
 
 /**
- * Resolves a call's input and approval for viewers who may read them. These include approvers who are listed in the
- * approval policy, if they may read the confidential spaces that the call's content comes from.
+ * Resolves a call's input or approval, or null for viewers who may not read it. Approvers who are listed in the
+ * approval policy may read it if they may read the confidential spaces that the call's content comes from.
  */
 async function intoIt<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   if (await isSeen(call, context)) return content()

@@ -3,21 +3,18 @@ import { createWork } from './http/work.ts'
 
 /** The number of responses of the maximum size that may be in flight at a time, over all viewers. */
 const MOST_RESPONSES = 4
-/** The share of the maximum size up to which a viewer's first response is sent without waiting. */
+/** If a viewer's first response is at most this share of the maximum size, it is sent without waiting. */
 const FREE_SHARE = 1 / 8
 /** A client that reads fewer bytes than this per interval is disconnected while other responses wait. */
 const LEAST_BYTES_READ = 64 * 1024
 const READ_WITHIN_MS = 1000
-/**
- * The maximum time until the first bytes of a response are written. After this time, the client is treated as not
- * reading.
- */
+/** The maximum time until a response is written. After this time, the client is treated as not reading. */
 const WRITTEN_WITHIN_MS = 5000
 const RECHECK_MS = 250
 /** Responses shorter than this do not wait for other responses. */
 export const SHORT_RESPONSE_BYTES = 64 * 1024
 
-/** Lets a transport report that a response was sent, and disconnects its client on request. */
+/** Through this interface, a transport reports that a response was sent, and disconnects the client on request. */
 export interface Sending {
   /** Calls the listener once the response has been sent or the client has disconnected. */
   onSent(listener: () => void): void
@@ -47,7 +44,10 @@ interface Held {
   readonly sending: Sending
   /** The time at which the response was passed to its connection, or at which the client last read some of it. */
   since: number
-  /** The number of bytes that had not been sent to the client at the time `since`; 0 until the response is written. */
+  /**
+   * The number of bytes that the client's connection had not accepted at the time `since`; 0 until the response is
+   * written.
+   */
   waitingBytes: number
 }
 

@@ -78,9 +78,9 @@ export interface RunningServer {
   url: string
   port: number
   /**
-   * Shuts the server down. With `drain`: reports not ready until the prober has received this status, then accepts
-   * no new work, waits up to 5 s for requests and operations, and closes sockets with 1001. Without `drain`: closes
-   * all connections immediately.
+   * Shuts the server down. With `drain`, reports that it is not ready until the prober has received this status.
+   * Then accepts no new work, waits up to 5 s for requests and operations, and closes sockets with 1001. Without
+   * `drain`, closes all connections immediately.
    */
   close(options?: { drain: boolean }): Promise<void>
 }
@@ -95,7 +95,7 @@ const REQUEST_TIMES = { headersTimeout: 10_000, requestTimeout: LONGEST_UPLOAD_M
 /** The timeout for a whole request that is not an upload. */
 const LONGEST_BODY_MS = 30_000
 /**
- * The time for which idle connections stay open: longer than in most proxies, so that the proxy closes the
+ * How long idle connections stay open. The time is longer than in most proxies, so that the proxy closes the
  * connection first.
  */
 const KEEP_ALIVE_MS = 65_000
@@ -110,7 +110,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { logger } = platform
   let draining = false
   let closing = false
-  /** Whether connections are closed as soon as they are idle. */
+  /** Whether connections are to be closed as soon as they are idle. */
   let closesIdle = false
   const isApi = config.role !== 'worker'
   const signIns = createSignIns(app.domain, logger)
@@ -165,7 +165,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ])
       server.closeAllConnections()
       await closed
-      // Also stops the timers of the HTTP server.
+      // This also stops the timers of the HTTP server.
       server.close()
       await endpoint?.close()
     },
@@ -217,7 +217,7 @@ async function acceptWaiting(server: Server): Promise<() => void> {
 const stopAccepting = (server: Server) => new Promise((resolve) => TcpServer.prototype.close.call(server, resolve))
 
 /**
- * Returns a check to run on each request. The check warns once if clients reach a proxy at another origin than
+ * Returns a check for each request. The check logs a warning once if clients reach a proxy at another origin than
  * PARLEY_PUBLIC_URL.
  */
 function createOriginComparison({ publicUrl, logger }: Platform): (request: IncomingMessage) => void {
@@ -256,7 +256,7 @@ interface Endpoint {
   console: Handler
   /** Handles the pages of invitations and of the start link, and the sign-in with an invitation. */
   invitation: { link: Handler; session: Handler }
-  /** The handlers for signing in and out, by path. */
+  /** The handlers for sign-in and sign-out, by path. */
   auth: Record<string, Handler>
   /** Handles the link in an email. */
   mailLink: Handler
@@ -273,7 +273,7 @@ interface Endpoint {
   close(): Promise<void>
 }
 
-/** Whether the database is too busy, or does not answer. */
+/** Whether an error occurred because the database is too busy or does not respond. */
 const isUnavailable = (error: unknown): boolean => isOverload(error) || isOutage(error)
 
 function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOptions, signIns: SignIns): Endpoint {
@@ -401,8 +401,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
 }
 
 /**
- * Returns the issuer of the tokens that the server accepts, for OAuth clients. Identity providers are not included,
- * because their tokens can only start sessions.
+ * Returns the issuer of the access tokens that the server accepts, for OAuth clients. Identity providers are not
+ * included, because their tokens can only start sessions.
  */
 function issuersOf({ jwt: { issuer, jwksUrl } }: Pick<Config, 'jwt'>): string[] {
   return jwksUrl !== null && issuer !== null && URL.canParse(issuer) ? [issuer] : []
@@ -476,8 +476,8 @@ function createRoutes(
 }
 
 /**
- * Node accepts any Host header, but GraphQL Yoga fails if the header is not valid in a URL, with an error that
- * contains file paths.
+ * Rejects Host headers that are not valid in a URL. Node accepts any Host header, but GraphQL Yoga fails on an
+ * invalid one, with an error that contains file paths.
  */
 function hasUsableHost({ headers }: IncomingMessage): boolean {
   return headers.host === undefined || URL.canParse(`http://${headers.host}`)

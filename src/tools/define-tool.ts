@@ -98,7 +98,7 @@ export function toolOf({ names, isOffered, create }: ToolDefinition, parts: Tool
   return { name, presence: { type: 'hidden' }, execution: null, ...tool }
 }
 
-/** Whether the run may see the space, because its agent is a member. */
+/** Whether the run's agent is a member of the space, so that the run may see it. True if `spaceId` is null. */
 export function isMemberOf({ scene }: Pick<ToolInput, 'scene'>, spaceId: string | null): boolean {
   return spaceId === null || scene.spaces.some(({ id }) => id === spaceId)
 }

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../lib/json.ts'
 import { type Tool, ToolFailure } from './tool.ts'
 
-/** Where the model wants a call to be shown, for the toolset SPACE_TOOLS. */
+/** The place where the model wants a call to be shown. Used with the toolset SPACE_TOOLS. */
 export interface Placement {
   /** The space; null if the call is not shown. */
   spaceId: string | null

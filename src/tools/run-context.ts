@@ -32,7 +32,7 @@ export interface RunContext extends Claim {
 
 /** The changes to a run's context that its tools return. */
 export interface ToolEffects {
-  /** The confidential spaces from which the content that the run has received comes. */
+  /** The confidential spaces from which the run has received content. */
   learned?: Partial<Marks>
   /** The space that the run has entered. */
   entered?: ActiveSpace
@@ -49,8 +49,8 @@ export interface Effects extends ToolEffects {
 }
 
 /**
- * The deepest event of a think cycle. Messages of the cycle are one level deeper, and its usage counts towards the
- * space of this event.
+ * The deepest event of a think cycle. The messages of the cycle are one level deeper, and the usage of the cycle
+ * counts towards the space of this event.
  */
 export interface Lineage extends Provenance {
   readonly rootId: string

@@ -18,8 +18,8 @@ import type { NewFile } from '../stores/file-store.ts'
 import type { RunContext, RunExecution, ToolEffects } from './run-context.ts'
 
 /**
- * A failure that the model receives as the call's result, `{ "error": { "code", "message" } }`. The message tells
- * the model what to do.
+ * A failure that the model receives as the result of the call, in the form `{ "error": { "code", "message" } }`.
+ * The message tells the model what to do.
  */
 export class ToolFailure extends Error {
   readonly code: string
@@ -45,7 +45,10 @@ export function failureResult(code: string, message: string, details?: Json): Js
   return { error: { code, message, ...(details === undefined ? {} : { details }) } }
 }
 
-/** Returns the failure of a call whose text has partly been streamed. It tells the model not to repeat that text. */
+/**
+ * Returns the failure of a call whose text has partly been streamed. The failure tells the model not to repeat that
+ * text.
+ */
 export function heardInPart(output: Json): Json {
   const error = (output as JsonObject | null)?.['error'] ?? {}
   const { code, message, details } = error as { code?: string; message?: string; details?: Json }
@@ -64,11 +67,11 @@ export interface ToolScene {
     name: string
     routing: Routing
     adminAgentId: string | null
-    /** The number of members. */
+    /** The number of members of the space. */
     size: number
     /**
-     * At most 100 members, agents first. Empty if the run may not see the members, or if the prompt does not show
-     * the space in detail.
+     * The members, at most 100, with agents first. Empty if the run may not see the members, or if the prompt does
+     * not show the space in detail.
      */
     members: { id: string; name: string; kind: EntityKind; description: string | null }[]
   }[]
@@ -143,14 +146,11 @@ export interface Tool {
   /** The `execution` of an agent's own tool, which says who executes its calls; null for a built-in tool. */
   execution: ToolExecution | null
   /**
-   * Set for a tool that is executed outside the server. Says whether the tool may receive content of confidential
-   * spaces.
+   * Set for a tool that is executed outside the server. `mayReceiveConfidential`: whether the tool may receive
+   * content of confidential spaces.
    */
   outside?: { mayReceiveConfidential: boolean }
-  /**
-   * The time limit for the result, if a person or service returns the result. In this case, `execute` is not
-   * called.
-   */
+  /** The time limit if a person or service returns the result. In this case, `execute` is not called. */
   waitMs?: number
   /**
    * Set if people must approve each call. After the approval, the call is executed outside its run by
@@ -167,7 +167,7 @@ export interface Tool {
   executeApproved?(input: JsonObject, use: ApprovedCall): Promise<ToolOutput>
   /** Set if the model continues without waiting for the result. The result arrives in the agent's inbox. */
   asynchronous?: boolean
-  /** @throws ToolFailure for a failure that the model can act on */
+  /** Executes a call. @throws ToolFailure for a failure that the model can act on */
   execute(input: JsonObject, use: ToolUse): Promise<ToolReturn>
 }
 
@@ -178,7 +178,7 @@ export type Presence =
   /** The call is shown as part of a message in the active space. */
   | { type: 'part' }
 
-/** The tool posts: one text field of the input is a message, which is streamed while the model writes it. */
+/** The tool posts. One text field of the input is a message, which is streamed while the model writes it. */
 export interface SpeechPresence {
   type: 'speech'
   field: string
@@ -199,13 +199,13 @@ export interface Speech {
    * @throws ToolFailure
    */
   postFile(use: ToolUse, spaceId: string, file: NewFile): Promise<{ message: Message; fileId: string }>
-  /** For tools whose calls name their space; null if the run posts only to its active space. */
+  /** Set for tools whose calls name their space; null if the run posts only to its active space. */
   composite: CompositeSpeech | null
 }
 
 /** Posts the messages of a run whose tools name their space. All texts for one space are parts of one message. */
 export interface CompositeSpeech {
-  /** Adds a text to the run's message in a space. @throws ToolFailure, before any text is posted if possible */
+  /** Adds a text to the run's message in a space. @throws ToolFailure, if possible before any text is posted */
   say(use: ToolUse, utterance: Utterance): Promise<Message>
 }
 

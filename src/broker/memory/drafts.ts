@@ -12,8 +12,8 @@ export class MemoryDrafts {
   }
 
   /**
-   * Appends a delta to a part. Returns `held` if the part already contains the delta; otherwise the text that must
-   * be appended to the log. If text before the delta is missing, sets the part to `whole` instead.
+   * Appends a delta to a part. Returns `held` if the part already contains the delta, and otherwise the text that
+   * must be appended to the log. If text before the delta is missing, sets the part to `whole` instead.
    */
   grow({ messageId, partIndex, offset, delta }: TextDelta, whole: () => string): Growth {
     const text = this.#live(messageId)?.parts.get(partIndex) ?? ''
@@ -31,7 +31,7 @@ export class MemoryDrafts {
     this.#drafts.set(messageId, { parts, expiresAt: this.#now() + KEPT_MS })
   }
 
-  /** Returns copies of the drafts, which stay the same when the drafts grow. */
+  /** Returns copies of the drafts. The copies stay the same when the drafts grow. */
   read(messageIds: readonly string[]): Map<string, Draft> {
     const found = new Map<string, Draft>()
     for (const id of messageIds) {

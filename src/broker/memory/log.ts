@@ -133,12 +133,12 @@ const sealOf = (topic: string, seal: string) => `${topic} ${seal}`
 const SWEEP_INTERVAL_MS = 60_000
 const MOST_BYTES = 64 * 1024 * 1024
 /**
- * The share of its publications that a topic loses at a time. Dropping several at once avoids a search for the
- * largest topic at each append.
+ * The share of its publications that a topic loses at a time. Several are dropped at once, so that appends rarely
+ * have to search for the largest topic.
  */
 const DROPPED_SHARE = 1 / 8
 
-/** A topic in this process. */
+/** A topic in the memory of this process. */
 interface Topic {
   readonly window: PublicationWindow
   readonly onceKeys: Set<string>
@@ -247,8 +247,8 @@ export class MemoryTopics {
   }
 
   /**
-   * Drops the oldest publications of the topic with the most bytes, so that a flood of publications in one space
-   * does not keep subscribers of other spaces from resuming. Returns false if only the newest publication is left.
+   * Drops the oldest publications of the topic with the most bytes, so that many publications in one space do not
+   * keep subscribers of other spaces from resuming. Returns false if only the newest publication is left.
    */
   #dropFromLargest(): boolean {
     const largest = [...this.#topics.values()].reduce((one, other) =>

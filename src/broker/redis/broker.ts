@@ -33,7 +33,7 @@ export interface RedisBrokerOptions {
 
 /**
  * Opens the event log and the signals, with one connection for commands and one for subscriptions. If the URL lists
- * several nodes, both are opened to each master of the cluster.
+ * several nodes, opens two such connections to each master of the cluster.
  * @throws as createBroker does
  */
 export async function openRedisBroker(options: RedisBrokerOptions): Promise<RedisBroker> {

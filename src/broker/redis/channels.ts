@@ -9,7 +9,7 @@ import type { PublishCommand } from './scripts.ts'
  * once. While slots of a cluster move, it may arrive twice. Payloads are JSON.
  */
 export interface RedisChannels {
-  /** The command with which scripts publish. */
+  /** The Redis command with which scripts publish. */
   readonly command: PublishCommand
   publish(channel: string, payload: object): Promise<void>
   /**

@@ -139,7 +139,7 @@ export class ShardRoutes implements ChannelRoutes {
     return opened.redis
   }
 
-  /** Refreshes the slot map until the unreachable master is back or has a successor. */
+  /** Refreshes the slot map until the unreachable master is back or has been replaced. */
   async #findSuccessor(key: string, redis: Redis): Promise<void> {
     const isAway = () => this.#connections.get(key)?.redis === redis && redis.status !== 'ready'
     while (!this.#stop.signal.aborted && isAway()) {

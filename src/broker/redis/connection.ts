@@ -1,4 +1,4 @@
-// Connections to Redis that reconnect forever, and calls that are retried over them.
+// Connections to Redis that reconnect forever, and calls over these connections that are retried.
 import { type Cluster, Redis, type RedisOptions } from 'ioredis'
 import { sleep } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
@@ -9,14 +9,17 @@ import { createOutageLog, type RedisRole } from './outages.ts'
 import { isRefusal, unusable } from './refusals.ts'
 import { sentinelOptionsOf } from './sentinel.ts'
 
-/** Leaves one second for the rest of the startup, which must fail within 5 s. */
+/**
+ * How long connecting may take at startup. This leaves one second for the rest, because a startup without Redis
+ * must fail within 5 s.
+ */
 export const START_TIMEOUT_MS = 4000
 const CONNECT_TIMEOUT_MS = 2000
 const WATCH_INTERVAL_MS = 5000
 
 /**
- * A connection that reconnects forever, to one server or to all masters of a cluster. It does not queue commands
- * while it is down, and it never sends a command again. A command whose response was lost rejects, and `call`
+ * A connection to one server, or to all masters of a cluster, that reconnects forever. While it is down, it does
+ * not queue commands, and it never sends a command twice. A command whose response was lost rejects, and `call`
  * decides whether to retry.
  */
 export interface RedisConnection extends RedisCalls {
@@ -48,7 +51,7 @@ export function optionsOf({ username, password, isTls, family }: RedisTarget, ro
     retryStrategy: (attempt) => Math.min(25 * attempt, 500),
     reconnectOnError: (error) => error.message.includes('READONLY'),
     // Parley queues, resends and resubscribes itself, because ioredis loses commands and subscriptions if a
-    // connection breaks twice.
+    // connection breaks twice in a row.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -95,8 +98,8 @@ export function openRedis(
 }
 
 /**
- * Destroys open connections that do not respond because the peer has vanished or hangs. Otherwise, ioredis would
- * wait for a response forever, and so would every later command.
+ * Destroys open connections that do not respond because the peer has vanished or hangs. If they stayed open,
+ * ioredis would wait forever for a response, and so would every later command.
  */
 export async function breakWhatHangs(connections: () => Redis[], signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -120,11 +123,11 @@ export const CALL_TIMEOUT_MS = 5000
 const RETRY_INTERVAL_MS = 50
 const REFUSED_PAUSE_MS = 500
 
-/** Calls to Redis, with retries. */
+/** Calls Redis, with retries. */
 export interface RedisCalls {
   /**
-   * Retries the attempt, across reconnects, until Redis responds, 5 s have passed, or `deadline` (in ms of
-   * `Date.now`) is reached. The attempt must be idempotent.
+   * Retries the attempt until Redis responds, even across reconnects. Gives up after 5 s, or at `deadline` (in ms
+   * of `Date.now`). The attempt must be idempotent.
    * @throws LogUnavailableError
    */
   call<T>(attempt: () => Promise<T>, deadline?: number): Promise<T>
@@ -194,7 +197,7 @@ export function becomesReady(redis: Redis | Cluster, deadline: number, closed: A
   })
 }
 
-/** Settles like the promise, but rejects with the message `words` if the promise is still pending after `timeoutMs`. */
+/** Settles like the promise. If the promise is still pending after `timeoutMs`, rejects with the message `words`. */
 export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, words = 'it does not respond'): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new TimeoutError(words)), timeoutMs)

@@ -1,10 +1,10 @@
 import type { Cluster, Redis } from 'ioredis'
 import type { BrokerLogger } from '../logger.ts'
 
-/** What a connection is used for. */
+/** The use of a connection. */
 export type RedisRole = 'commands' | 'subscriber'
 
-/** If a connection breaks within this time after it was opened, this counts as the same outage. */
+/** A connection that breaks within this time after it was opened does not end the outage. */
 const STEADY_MS = 5000
 /** The minimum pause between two reconnects to a server that refuses writes. */
 const READ_ONLY_PAUSE_MS = 2000

@@ -26,7 +26,7 @@ export interface ProbeParts {
   wakeUpNameOf(topic: string): string
 }
 
-/** There are enough names to find one for each master of a typical cluster. */
+/** Candidates for the names of probe topics. There are enough to find one for each master of a typical cluster. */
 const NAMES = Array.from({ length: 200 }, (_, index) => `probe:${index}`)
 const MESSAGE_ID = 'probe'
 /** If this process dies, the keys of its probe expire after this time. */
@@ -122,7 +122,7 @@ export function createProbe(parts: ProbeParts): Probe {
 
   return {
     async tryAll(timeoutMs) {
-      // These commands fail if a node of a cluster was configured as a single server, because the node refuses the
+      // If a node of a cluster was configured as a single server, these commands fail, because the node refuses the
       // keys of other nodes.
       if (!routes.isSharded) await Promise.all(NAMES.map((name) => redis.exists(keys.topic(name)[0])))
       topics = chooseTopics()

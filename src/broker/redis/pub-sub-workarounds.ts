@@ -101,9 +101,9 @@ interface Wanted {
 type NamedWanted = readonly [channel: string, wanted: Wanted]
 
 /**
- * Replaces RedisPubSub's ioredis subscriber. RedisPubSub calls its methods `on`, `subscribe`, `unsubscribe` and
- * `punsubscribe`. No call fails: `subscribe` calls back once the subscription is active. Each time a connection
- * becomes ready, this class subscribes to all channels of the connection.
+ * Takes the role of RedisPubSub's ioredis subscriber. RedisPubSub calls the methods `on`, `subscribe`,
+ * `unsubscribe` and `punsubscribe`. No call fails: `subscribe` calls back once the subscription is active. Each
+ * time a connection becomes ready, this class subscribes to all channels of the connection.
  */
 class RestoringSubscriber {
   readonly #routes: ChannelRoutes
@@ -160,8 +160,8 @@ class RestoringSubscriber {
   }
 
   /**
-   * Subscribes to channels. Stops if the connection breaks in the meantime, because all channels are subscribed to
-   * again on the next connection.
+   * Subscribes to channels. Stops if the connection breaks in the meantime, because the next connection subscribes
+   * to all channels again.
    */
   async #subscribe(redis: Redis, channels: readonly NamedWanted[]): Promise<void> {
     const { stream } = redis

@@ -34,8 +34,8 @@ interface WakeUpMessage {
  * Receives a topic once for all its subscribers in this process. The stream in Redis is the source of truth. A
  * wake-up message reports that publications were appended, and usually contains them. The reader uses these
  * publications if they start at the next offset and follow the last known batch. If they do not, and after each
- * reconnect, the reader reads the stream from its position. The read also detects whether Redis has lost writes and
- * assigned their offsets again.
+ * reconnect, the reader reads the stream from its position. This read also detects whether Redis has lost writes
+ * and reused their offsets.
  */
 export class RedisTopicReader implements TopicSource {
   readonly #topic: string
@@ -48,7 +48,7 @@ export class RedisTopicReader implements TopicSource {
   #window: PublicationWindow | null = null
   /** The batch of the window's last publication. */
   #batch = ''
-  /** The last batches. They identify wake-up messages that arrive after their publications were read. */
+  /** The last batches. They are used to recognise wake-up messages that arrive after their publications were read. */
   readonly #batches = new Set<string>()
   #refreshing: Promise<void> | null = null
   /** Whether a wake-up message arrived, or may have been lost, while the window was being created or refreshed. */
@@ -145,7 +145,7 @@ export class RedisTopicReader implements TopicSource {
     }
   }
 
-  /** Adds a page to the window, leaving out publications that a wake-up message has added in the meantime. */
+  /** Adds a page to the window. Leaves out publications that a wake-up message has added in the meantime. */
   #pushNew(window: PublicationWindow, { publications, batches }: RedisPage & { type: 'publications' }): void {
     const { offset } = window.end
     const fresh = publications.filter((publication) => publication.offset > offset)
@@ -202,8 +202,8 @@ export interface RedisReading {
    */
   head(topic: string): Promise<PositionWithBatch>
   /**
-   * Returns the publications after a position, at most `limit`, or a gap. If the publication at the position
-   * belongs to another batch than expected, Redis has lost confirmed writes, and the topic begins a new epoch.
+   * Returns the publications after a position, at most `limit`, or a gap. If Redis has the publication of another
+   * batch than expected at the position, Redis has lost confirmed writes, and the topic begins a new epoch.
    * @throws LogUnavailableError
    */
   page(topic: string, after: StreamPosition | PositionWithBatch, limit: number): Promise<RedisPage>

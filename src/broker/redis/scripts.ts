@@ -27,7 +27,7 @@ import {
  */
 
 const EXPIRY_INTERVAL_MS = 10 * 60 * 1000
-/** The minimum time for which the outcome of a batch is kept, so that the same batch can be sent again. */
+/** How long the outcome of a batch is kept at least, so that the same batch can be sent again. */
 const WRITER_KEPT_MS = 10 * 60 * 1000
 /**
  * A wake-up message contains its entries if they have at most this many bytes. A larger message contains only their
@@ -36,10 +36,10 @@ const WRITER_KEPT_MS = 10 * 60 * 1000
 const MOST_WAKE_UP_BYTES = 16_384
 
 /**
- * The script function `isRewound` returns whether Redis has lost confirmed writes. It detects two cases. First,
- * Redis has another run_id than when the epoch was created, because it was restarted or a replica was promoted.
- * This case is not detected if INFO is forbidden. Second, the last entry that the caller knows is missing, or was
- * replaced by an entry of another batch.
+ * The script function `isRewound` returns whether Redis has lost confirmed writes. It detects two cases. In the
+ * first case, Redis was restarted or a replica was promoted, so the run_id differs from that at the creation of the
+ * epoch. This is not detected if INFO is forbidden. In the second case, the last entry that the caller knows is
+ * missing, or was replaced by an entry of another batch.
  */
 const COMMON = `
 local function lifeOfServer()
@@ -326,13 +326,13 @@ export type Operation =
  */
 export type OperationResult = AppendResult | { type: 'done' } | { type: 'misfit' }
 
-/** The size of an operation within a batch, in characters. */
+/** Returns the size of an operation within a batch, in characters. */
 export function sizeOf(operation: Operation): number {
   if (operation.type === 'event') return operation.json.length
   return operation.type === 'text' ? operation.delta.delta.length : 0
 }
 
-/** The seal that the operation sets or checks. */
+/** Returns the seal that the operation sets or checks. */
 function sealOf(operation: Operation): string | undefined {
   if (operation.type === 'seal') return operation.seal
   return 'unlessSealed' in operation ? operation.unlessSealed : undefined

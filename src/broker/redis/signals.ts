@@ -8,8 +8,8 @@ import type { RedisConnection } from './connection.ts'
 import type { RedisWriter } from './writer.ts'
 
 /**
- * The maximum number of signals in progress. If there are more, Redis is unreachable, and further signals are
- * dropped.
+ * The maximum number of signals in progress. Further signals are dropped, because so many signals are in progress
+ * only if Redis is unreachable.
  */
 const MOST_GOING = 10_000
 /** How long `close` waits for the last signals. */

@@ -18,7 +18,7 @@ import {
 const MOST_OPERATIONS_A_BATCH = 100
 const MOST_CHARACTERS_A_BATCH = 512 * 1024
 const MOST_REMEMBERED_TOPICS = 10_000
-/** How often the writer checks a queue while a batch has received no response. */
+/** How often the writer checks a queue that waits for the response to a batch. */
 const WAITING_INTERVAL_MS = 1000
 /**
  * The maximum number of buffered operations per topic while Redis is unreachable. If there are more, the oldest
@@ -45,7 +45,7 @@ interface Batch {
   startsAnew: boolean
 }
 
-/** The writes to one topic that have not been completed. */
+/** The writes to one topic that are not completed yet. */
 interface Queue {
   topic: string
   waiting: Task[]
@@ -80,9 +80,9 @@ export interface RedisWriterOptions {
 }
 
 /**
- * Writes one batch at a time per topic. Operations that arrive in the meantime form the next batch. In this way,
- * the order of the calls is kept across reconnects, and Redis recognises a repeated batch by its number. While
- * Redis is unreachable, operations are buffered up to a limit, and callers do not wait: see `write`.
+ * Writes one batch at a time per topic. Operations that arrive in the meantime form the next batch. Thus the order
+ * of the calls is kept across reconnects. Redis recognises a repeated batch by its number. While Redis is
+ * unreachable, operations are buffered up to a limit, and callers do not wait: see `write`.
  */
 export class RedisWriter {
   readonly #options: RedisWriterOptions
@@ -92,7 +92,7 @@ export class RedisWriter {
   /** The number of operations that are queued but not yet in a batch. */
   #waiting = 0
   #batches = 0
-  /** Whether Redis has failed to respond in time for some topic, and has not responded since. */
+  /** Whether Redis has failed to respond in time for some topic, and has not responded for any topic since. */
   #isAway = false
   #dropped = 0
   #closed = false
@@ -102,9 +102,9 @@ export class RedisWriter {
   }
 
   /**
-   * Resolves with the result of the operation. If Redis does not respond within `patienceMs`, resolves with
-   * `deferred`; while Redis is known to be unreachable, it does so at once. A deferred operation stays queued in
-   * order. An operation on text is never deferred: its promise rejects after 5 s.
+   * Resolves with the result of the operation. Resolves with `deferred` if Redis does not respond within
+   * `patienceMs`, and at once while Redis is known to be unreachable. A deferred operation stays queued in order.
+   * An operation on text is never deferred: its promise rejects after 5 s.
    */
   write(topic: string, operation: Operation): Promise<OperationResult> {
     if (this.#closed) return Promise.reject(closedError())
@@ -139,7 +139,7 @@ export class RedisWriter {
   }
 
   async #drain(queue: Queue): Promise<void> {
-    // Waits so that operations of the same tick can join the batch.
+    // This waits for further operations of the same tick, which can join the batch.
     await Promise.resolve()
     while (queue.waiting.length > 0 || queue.hasHoles) {
       const batch = this.#takeBatch(queue)
@@ -159,7 +159,7 @@ export class RedisWriter {
     return this.#queues.get(queue.topic) === queue
   }
 
-  /** Sends a batch until Redis responds, or until the queue was dropped. */
+  /** Sends a batch again and again until Redis responds or the queue is dropped. */
   #send(topic: string, { number, tasks, startsAnew }: Batch, isWanted: () => boolean): Promise<string> {
     const { connection, redis, keys, wakeUpChannel } = this.#options
     const into = encodeBatch(
@@ -251,8 +251,8 @@ export class RedisWriter {
   }
 
   /**
-   * Drops the oldest operations if this topic, or all topics together, exceed a limit. Drops the oldest queue if
-   * there are too many topics.
+   * Drops the oldest operations if too many are waiting for this topic, or for all topics together. Drops the
+   * oldest queue if there are too many topics.
    */
   #enforceLimits(queue: Queue): void {
     if (queue.waiting.length > MOST_WAITING) this.#dropOldest(queue, queue.waiting.length - MOST_WAITING)
@@ -294,8 +294,8 @@ export class RedisWriter {
 }
 
 /**
- * Resolves a task with `deferred`. Its caller can no longer react to the outcome. Therefore, the topic must accept
- * the task's ordinal even if Redis has lost the earlier ordinals by then.
+ * Resolves a task with `deferred`. The caller can no longer react to the outcome, so the topic must accept the
+ * task's ordinal even if Redis has lost the earlier ordinals by then.
  */
 function defer(task: Task): void {
   if (task.operation.type === 'event') task.operation = { ...task.operation, isFirst: true }
@@ -308,8 +308,8 @@ const beginsBatch = (operation: Operation) => operation.type === 'event' && oper
 const closedError = () => new LogUnavailableError('The event log is closed.')
 
 /**
- * Returns the task with the whole text of its part. If the text is not available, rejects the task and returns
- * none.
+ * Returns the task with the whole text of its part. If the text is not available, rejects the task and returns an
+ * empty list.
  */
 function wholeOf(task: Task): Task[] {
   try {

@@ -15,12 +15,12 @@ import { createSharedWatch } from '../shared-watch.ts'
 
 /**
  * The active runs of watched agents. They are read once and then updated from signals, so that the number of
- * queries does not grow with the number of subscribers or changes. A periodic recheck detects changes whose signal
- * was lost.
+ * queries does not grow with the number of subscribers or changes. A periodic recheck detects changes whose signals
+ * were lost.
  */
 export interface ActiveRuns {
   /**
-   * Watches an agent. Resolves once the agent's runs are cached, with a function that stops watching. Calls
+   * Watches an agent. Resolves once the agent's runs are cached, and returns a function that stops watching. Calls
    * `onChange` after each change.
    */
   watch(agentId: string, onChange: () => void): Promise<() => void>

@@ -14,8 +14,8 @@ import { SPACE_DELETED } from './space.ts'
 const FOREVER_MS = 2 ** 31 - 1
 
 /**
- * Delivers the activity of the agents of a space: first that of all agents, then that of each agent whose runs
- * changed. Several changes of one agent before their delivery become one event.
+ * Delivers the activity of the agents of a space. First delivers an event for each agent, and then one for each
+ * agent whose runs have changed. If an agent changes several times before the delivery, it gets one event.
  */
 export function createAgentActivity(
   { signals, clock, logger }: Pick<Platform, 'signals' | 'clock' | 'logger'>,

@@ -8,7 +8,7 @@ import type { Lifeline } from '../feed.ts'
 export interface ChannelSet {
   /**
    * Resolves when the set listens to exactly the channels that `channelsNow` returns. Refreshes run one at a time.
-   * `onChange` is called with the difference before the next refresh starts.
+   * Before the next refresh starts, `onChange` is called with the added and removed channels.
    */
   refresh(onChange?: (change: { came: string[]; went: string[] }) => void): Promise<void>
 }
@@ -32,7 +32,8 @@ export function createChannelSet(
 
   async function join(channel: string): Promise<void> {
     const stop = await listen(channel)
-    // If another channel failed in the meantime, the lifeline has already ended, so the listener must be stopped here.
+    // If listening to another channel failed in the meantime, the lifeline has already ended, so this listener must
+    // be stopped here.
     if (lifeline.signal.aborted) stop()
     else joined.set(channel, stop)
   }

@@ -28,8 +28,8 @@ const THOUGHTS: ReadonlySet<string> = new Set([
 ] satisfies RunLogEvent['type'][])
 
 /**
- * The cursor at which a subscriber begins in the log, and the events that are delivered before because they are no
- * longer in the log.
+ * The cursor at which a subscriber begins in the log, and the events that are delivered first because they are
+ * missing in the log.
  */
 interface Beginning {
   after: string
@@ -37,7 +37,7 @@ interface Beginning {
 }
 
 /**
- * Delivers the events of one run to its subscribers, from the start of the run or from a cursor, up to its only end
+ * Delivers the events of one run to its subscribers, from the start of the run or from a cursor, up to its end
  * event.
  */
 export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>, parts: RunEventsParts) {
@@ -67,8 +67,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     const isWhole =
       first === undefined ? run.status === 'QUEUED' : first.event.type === 'RunStarted' || ENDS.has(first.event.type)
     if (isWhole && batch.type === 'publications') return { after: start, replayed: [] }
-    // The log begins later than the run. The head was read before the journal, so each event is in the journal,
-    // after the head, or in both. No event is missed, and a few may be delivered twice.
+    // The log does not contain the beginning of the run. The head was read before the journal, so each event is in
+    // the journal, after the head, or in both. No event is missed, and a few may be delivered twice.
     const [now] = await domain.runs.getMany([run.id])
     const replayed = replayOf(now ?? run, await journal.read(run.id))
     return { after: head, replayed: replayed.map(({ at, event }) => eventOf(run.id, head, at, event)) }
@@ -238,7 +238,7 @@ function eventOfPublication(runId: string, { cursor, at, event }: Publication): 
   return { ...(event as RunLogEvent), cursor, at: new Date(at), runId }
 }
 
-/** Drops the start event for a subscriber that has already received one. */
+/** Drops the start event, because the subscriber has already received one. */
 function withoutStart(to: Subscriber<RunEvent>): Subscriber<RunEvent> {
   return { ...to, deliver: (deliveries) => to.deliver(deliveries.filter(({ event }) => event.type !== 'RunStarted')) }
 }

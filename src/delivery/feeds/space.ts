@@ -21,8 +21,8 @@ import {
 import type { Guards } from '../guards.ts'
 
 /**
- * If more events than this are waiting, a subscriber that exceeds its pace gets a snapshot instead. The number is
- * half of the lag that ends a subscription.
+ * If more events than this are waiting, a subscriber that exceeds its pace gets a snapshot instead. This number is
+ * half of the lag at which a subscription ends.
  */
 const MOST_UNMERGED = 500
 
@@ -46,9 +46,9 @@ export function createSpaceMessages(
   { guards, announcer, presence }: SpaceMessagesParts,
 ) {
   /**
-   * If a publication ends a viewer's subscription, returns the error for the viewer: the space was deleted, or the
-   * viewer left it and is not a member now. A resumed log may contain a departure after which the viewer joined
-   * again. Returns null for any other publication.
+   * If a publication ends a viewer's subscription, returns the error for the viewer. The reason is that the space
+   * was deleted, or that the viewer left it and is not a member now. The current membership is checked because a
+   * viewer may have joined again after the departure. Returns null for any other publication.
    */
   async function endErrorAt({ event }: Publication, { viewer, spaceId, signal }: Watched): Promise<Error | null> {
     if (event.type === 'SpaceDeleted') return new NotFoundError(SPACE_DELETED)
@@ -78,7 +78,7 @@ export function createSpaceMessages(
   }
 
   /**
-   * Returns the offset of the newest publication if so many publications are waiting that a snapshot should replace
+   * Returns the offset of the newest publication if many publications are waiting and a snapshot should replace
    * them; null otherwise.
    */
   async function endToSkipTo(cursor: string, topic: string): Promise<number | null> {

@@ -1,5 +1,5 @@
-// The feed of `viewerEvents`, which merges changes of the viewer's spaces, tool calls and standing grants, and the
-// channels that signal these changes.
+// The feed of `viewerEvents`, with merged changes of the viewer's spaces, tool calls and standing grants. It
+// listens to the channels that signal these changes.
 import type { Viewer } from '../../access/viewer.ts'
 import {
   ADMIN_CHANNEL,
@@ -137,8 +137,8 @@ export type SourcesDomain = Pick<
 const MOST_WATCHED = 1000
 const PAGE = 100
 /**
- * How often the server looks up new spaces for admins and new agents for services. No signal announces new spaces
- * and agents.
+ * How often the server looks up new spaces for admins and new agents for services. Lookups are needed because no
+ * signal announces new spaces and agents.
  */
 const LOOKUP_INTERVAL_MS = 2000
 
@@ -204,7 +204,7 @@ export function createViewerSources(
     return isAnsweredBy(call, isAdmin(viewer) ? 'ADMIN' : viewer.scope)
   }
 
-  /** Adds events for the calls that already wait in spaces that a human has joined. */
+  /** Adds events for calls that were already waiting in a space when a human joined it. */
   async function addWaitingCalls(viewer: Viewer, came: string[], onChange: OnChange): Promise<void> {
     for (const { id, spaceId } of await domain.control.pendingToolCalls(viewer)) {
       const isThere = spaceId !== null && came.includes(spaceChannel(spaceId))
@@ -219,8 +219,8 @@ export function createViewerSources(
       function onToolSignal(channel: string, payload: SignalPayload): void {
         if (!('toolCallId' in payload)) return
         const signal = payload as ToolSignal
-        // Admins receive each call only once. If they are asked to decide as a human, they receive it on the
-        // human's channels; otherwise, on the admin channel.
+        // Admins receive each call only once. If they are asked to decide as a human, they receive the call on the
+        // human's channels. Otherwise, they receive it on the admin channel.
         const isDecision = signal.audience === 'deciders'
         if (isAdmin(viewer) && (channel === ADMIN_CHANNEL) === isDecision) return
         const addIfConcerned = async () => {
@@ -266,7 +266,7 @@ export function createViewerSources(
         if (CHANGES_SPACES.includes(change.type)) channels.refresh(onChannelChange).catch(onError)
         if ('toolCallId' in change) onToolSignal(entityChannel(viewer.id), change)
         if (change.type === 'grant-changed') onGrantSignal(entityChannel(viewer.id), change)
-        // An admin already listens to the space, so joining it adds no channel.
+        // An admin already listens to all spaces, so joining a space adds no channel.
         if (change.type === 'member-joined' && isAdmin(viewer)) addCallsOf([spaceChannel(change.spaceId)])
         if (change.type === 'read') onChange({ type: 'ViewerSpaceChanged', spaceId: change.spaceId })
         if (change.type === 'notice') onChange({ ...change, type: 'ViewerNotice' })

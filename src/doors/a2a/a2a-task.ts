@@ -14,8 +14,8 @@ export const contextOf = ({ id, source }: Task): string => source?.spaceId ?? id
 const STATUS_SHARE = 1 / 4
 
 /**
- * Returns the status of a task, together with the questions to the user or the reasons for a failure, in order.
- * Those that do not fit into a response are left out.
+ * Returns the status of a task. Includes the questions to the user or the reasons for a failure, in order, and
+ * leaves out those that do not fit into a response.
  */
 export function statusOf(task: Task, maxResponseBytes: number): object {
   const state = stateOf(task)
@@ -52,7 +52,7 @@ function partsOf({ outcomes, pending }: Task, state: TaskState, maxBytes: number
   )
 }
 
-/** Returns an agent's reply as an artifact. `text`: the new part of the reply. */
+/** Returns an agent's reply as an artifact. `text`: the part of the reply that the artifact contains. */
 export const artifactOf = ({ id, sender }: Message, text: string): object => ({
   artifactId: id,
   name: sender.name,

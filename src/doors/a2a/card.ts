@@ -1,6 +1,6 @@
 import { MESSAGE_ONCE_EXTENSION } from '../../lib/a2a-extensions.ts'
 
-/** The extension with which a task contains a cursor of this server. The task is complete up to this position. */
+/** The A2A extension for the cursor in a task. The task is complete up to the position of the cursor. */
 export const CURSOR_EXTENSION = 'urn:parley:a2a:cursor'
 
 export const A2A_PATH = '/a2a'

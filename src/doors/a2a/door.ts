@@ -101,7 +101,7 @@ export function createA2aDoor({
     return task
   }
 
-  /** Returns the task with the agents' replies. Its cursor is taken before the replies are read. */
+  /** Returns the task with the agents' replies. The cursor in the task is read before the replies. */
   async function whole(caller: Caller, task: Task): Promise<object> {
     return taskOf(task, await tasks.output(caller, task), maxResponseBytes)
   }
@@ -113,7 +113,7 @@ export function createA2aDoor({
     if (typeof taskId === 'string' && taskId !== '') return answerTask(target, caller, taskId, parts)
     if (typeof messageId !== 'string' || messageId === '' || messageId.length > LONGEST_MESSAGE_ID)
       throw new A2aError('INVALID_PARAMS', `\`messageId\` is required, with at most ${LONGEST_MESSAGE_ID} characters.`)
-    // The key prevents a second post if the client lost the response and sends the message again.
+    // The key prevents a second post if the client loses the response and sends the message again.
     const sent = { text: textOf(parts), idempotencyKey: `a2a:${messageId}` }
     if (target.type === 'agent' && caller.viewer.scope !== 'HUMAN') return trigger(target.id, caller, sent)
     const spaceId = await spaceOf(target, caller, typeof contextId === 'string' ? contextId : '')
@@ -157,7 +157,7 @@ export function createA2aDoor({
     return taskId
   }
 
-  /** Posts a message, and stores the configuration that comes with it. Returns the id of the task. */
+  /** Posts a message, and stores the push configuration in the request. Returns the id of the task. */
   async function sendConfigured(target: Target, caller: Caller, params: Params): Promise<string> {
     const { configuration } = params
     const wanted = isObject(configuration) ? configuration['taskPushNotificationConfig'] : null
@@ -168,7 +168,7 @@ export function createA2aDoor({
       await configure(caller, (await unfinished(target, caller, taskId, CONTINUE)).id, input)
       return send(target, caller, params)
     }
-    // The configuration is checked first, so that no message is posted if the configuration is refused.
+    // The push configuration is checked first, so that no message is posted if the configuration is refused.
     const room = await failingAtDoor(() => taskPushes.reserve(caller.viewer, input))
     try {
       const id = await send(target, caller, params)
@@ -354,7 +354,7 @@ export function createA2aDoor({
       if (result !== null) await exchange.send(200, { jsonrpc: '2.0', id, result })
     } catch (error) {
       const reason = endOf(error, exchange.caller)
-      // `reason` is null if the client has disconnected.
+      // If the client has disconnected, `reason` is null.
       if (reason !== null) await exchange.send(200, { jsonrpc: '2.0', id, error: errorOf(reason, onError) })
     } finally {
       stream.end()
@@ -406,7 +406,7 @@ function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
 
 type PushInput = Parameters<Domain['taskPushes']['create']>[2]
 
-/** @throws A2aError if the configuration is malformed */
+/** @throws A2aError if the push configuration is malformed */
 function pushInputOf({ id, url, token, authentication }: Params): PushInput {
   const { scheme, credentials } = isObject(authentication) ? authentication : {}
   const isGivenText = (value: unknown): value is string => typeof value === 'string' && value !== ''

@@ -26,10 +26,10 @@ export interface FollowingParts {
   waiting: AbortSignal
   /** Creates an event of the stream. */
   event(result: object): object
-  /** Creates the event that ends the stream early. */
+  /** Creates the event that is sent if the stream ends before the task. */
   failure(error: unknown): object
   stream: MessageStream
-  /** Whether the stream ends when the task needs input from the client. */
+  /** Whether the stream also ends when the task needs input from the client. */
   endsAtInput: boolean
   maxResponseBytes: number
 }
@@ -96,7 +96,7 @@ export class Following {
       while (this.#continues(task)) task = await this.#next(task)
     } catch (error) {
       const reason = this.#parts.waiting.aborted ? this.#interruption() : error
-      // `reason` is null if the client has disconnected.
+      // If the client has disconnected, `reason` is null.
       if (reason !== null) stream.send(failure(reason))
     } finally {
       stream.end()

@@ -95,7 +95,7 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
   }
 
   return {
-    // This is not an async function, because an async function would take more memory while the stream is open.
+    // `handle` is not an async function, because an async function would take more memory while the stream is open.
     handle(exchange) {
       const { method } = exchange
       if (method === 'POST') return exchange.json().then((body) => open(exchange, readRunInput(body)).then(serve))
@@ -128,15 +128,18 @@ async function begin(caller: Caller, spaceId: string, input: RunInput): Promise<
   const isNew = posted?.seq != null && posted.seq > lastSeq
   return {
     spaceId,
-    // If the client has only sent its history again, its answers to calls are newer than its last message, so the
-    // runs that these answers continue are followed.
+    // If the client has sent its history again without a new message, its newest input is its answers to calls. The
+    // runs that these answers continue are then followed.
     rootId: (isNew ? null : (resumedRoot ?? answeredRoot)) ?? posted?.id ?? null,
     after: input.after ?? cursor,
     hydrates: input.after === null && !isNew && !hasAnswered,
   }
 }
 
-/** Posts a message, unless it was posted before. `seq` is null if the client received the message from this server. */
+/**
+ * Posts a message unless it was posted before. `seq` is null if the client had received the message from this
+ * server.
+ */
 async function post(
   caller: Caller,
   spaceId: string,
@@ -216,7 +219,7 @@ async function run(running: Running): Promise<void> {
     const { waiting, usage } = next.state
     const failure = waiting.length > 0 ? null : failureOf(next.state)
     if (failure !== null) return writer.write({ type: EventType.RUN_ERROR, ...failure })
-    // Interrupts that do not fit are sent after the client has answered the ones sent here.
+    // The remaining interrupts are sent after the client has answered these.
     const interrupts = firstInBytes(
       waiting.map((call) => interruptOf(call, { spaceId, linkTo })),
       maxEventBytes - FRAME_BYTES,

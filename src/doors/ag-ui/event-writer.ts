@@ -65,7 +65,7 @@ export interface EventWriterOptions {
   caller: Caller
   stream: EventStream
   spaceId: string
-  /** The messages that the client already had at `cursor`; null if unknown. */
+  /** The messages that the client has received up to `cursor`; null if unknown. */
   known: Known | null
   /** The client has received all events up to this cursor. */
   cursor: string
@@ -108,7 +108,7 @@ export class EventWriter {
     await this.#send({ ...draft, rawEvent: { cursor: this.#cursor } } as AGUIEvent)
   }
 
-  /** Writes an event after which the client cannot resume yet. */
+  /** Writes an event without a cursor, because the client cannot resume after this event. */
   async writeWithoutCursor(draft: Draft): Promise<void> {
     await this.#send(draft as AGUIEvent)
   }
@@ -178,8 +178,8 @@ export class EventWriter {
       await this.#sendText(messageId, whole.slice(length), at)
       return this.#endText(messageId)
     }
-    // Even if the message is complete, its parts are sent when their events arrive, so that each part has its own
-    // position.
+    // The parts of the message are sent when their own events arrive, even if the message is already complete. In
+    // this way, each part has its own position.
     if (!parts.some(({ index }) => this.#texts.has(partId(id, index)))) this.#sent.add(id)
   }
 
@@ -192,7 +192,8 @@ export class EventWriter {
     // Some text before this delta is missing. Either the log was lost, or the client's history does not match its
     // cursor.
     if (overlap < 0) {
-      // Only one snapshot is sent for the message, even if the message is too old to be in the snapshot.
+      // This ensures that only one snapshot is sent for the message, even if the message is too old to be in the
+      // snapshot.
       this.#sent.add(id)
       return this.#snapshot(at)
     }
@@ -233,8 +234,8 @@ export class EventWriter {
   /** Writes the parts of a complete message that are missing. */
   async #showParts(message: ShownMessage, at: string): Promise<void> {
     for (const part of message.parts) {
-      // All parts but the last keep the earlier position. If the client is disconnected between two parts, it then
-      // gets the message again.
+      // All parts but the last are sent with the earlier position. If the client is disconnected between two parts,
+      // it thus gets the message again.
       const position = part === message.parts.at(-1) ? at : this.#cursor
       if (part.__typename === 'TextPart') await this.#showText(message.id, part.index, part.text, position)
       else await this.#showPart(message.id, part, position)
@@ -245,7 +246,7 @@ export class EventWriter {
   async #showText(id: string, index: number, whole: string, at: string): Promise<void> {
     const messageId = partId(id, index)
     const text = this.#texts.get(messageId)
-    // The text was sent before this stream began.
+    // In this case, the text was sent before this stream began.
     if (text === undefined && !this.#sent.has(id)) return
     const { length } = text ?? { length: 0 }
     if (length > whole.length) return this.#snapshot(at)
@@ -294,8 +295,8 @@ export class EventWriter {
   }
 
   /**
-   * Writes a snapshot for an edited or deleted message. Changes that follow soon after a snapshot wait and share
-   * the next one.
+   * Writes a snapshot because a message was edited or deleted. If a snapshot was written shortly before, waits
+   * first, so that several changes share one snapshot.
    */
   async #showUpdated(message: Change, at: string): Promise<void> {
     if (message.editedAt === null && message.deletedAt === null) return

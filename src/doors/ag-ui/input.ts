@@ -5,8 +5,8 @@ import { badInput } from '../exchange.ts'
 import { resultId } from './messages.ts'
 
 /**
- * A request from a client. The history in the request is divided into new messages and messages that the client had
- * before.
+ * A request from a client. The history in the request is divided into the new part and the messages that the client
+ * had before.
  */
 export interface RunInput {
   threadId: string

@@ -39,7 +39,7 @@ export function resultOf({ status, output, error }: ShownCall, maxBytes: number)
   return JSON.stringify({ error: { code: status, message: error ?? 'The call has no result.' } })
 }
 
-/** Replaces a text that does not fit into an event by an error in the format of a failed call. */
+/** Replaces a text that does not fit into an event with an error in the format of a failed call. */
 const inBytes = (text: string, maxBytes: number): string =>
   jsonBytes(text) <= maxBytes ? text : JSON.stringify({ error: { code: 'TOO_LARGE', message: TOO_LARGE } })
 
@@ -58,8 +58,8 @@ export function textOf(parts: readonly ShownPart[]): string {
 }
 
 /**
- * Converts a message of a space to AG-UI messages: one for a human's message, or one for each part and result of an
- * agent's message.
+ * Converts a message of a space to AG-UI messages. A human's message becomes one message. An agent's message
+ * becomes one message for each part and for each result.
  * @param maxValueBytes the maximum size of a call's input or result
  */
 export function messagesOf(message: ShownMessage, maxValueBytes: number): Message[] {

@@ -28,8 +28,8 @@ export interface Calls {
 
 const DEFAULT_WAIT_SECONDS = 45
 /**
- * The share of a response that a result's data may take. A result contains its data twice, as data and as text. In
- * the text, the JSON is escaped and therefore up to twice as long.
+ * The share of a response that a result's data may take. A result contains its data twice, as data and as text.
+ * JSON in a text is escaped, and therefore up to twice as long.
  */
 export const SHARE_OF_DATA = 1 / 4
 /** The size of a response apart from its result. It includes the description of a task. */
@@ -42,8 +42,8 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
   const tools = createTools(conversing, mostListBytes)
 
   /**
-   * Returns a result that contains the data as text. If the data also fits as structured content, the result
-   * contains this too.
+   * Returns a result with the data as text. If the size limit allows, the result also contains the data as
+   * structured content.
    * @throws DoorError if the text is too long
    */
   function resultWith(data: Record<string, unknown>, text = JSON.stringify(data), isError = false): Result {
@@ -75,7 +75,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
     return resultWith(data, text, isFinished && hasFailed)
   }
 
-  /** Waits for a task. Returns the task's result, questions to the user, or the task itself. */
+  /** Waits for a task. Returns the task's result, questions for the user, or the task itself. */
   async function settle(
     exchange: McpExchange,
     { taskId, waitSeconds, dismissed }: { taskId: string; waitSeconds: number | undefined; dismissed: boolean },

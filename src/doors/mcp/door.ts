@@ -37,7 +37,7 @@ export const METADATA_PATH = `/.well-known/oauth-protected-resource${MCP_PATH}`
 const MOST_IN_BATCH = 100
 const SERVER_INFO = { name: 'parley', title: 'Parley', version: '1' }
 const MODERN = '2026-07-28'
-/** Clients may cache lists that are the same for every viewer. They may do so for five minutes. */
+/** Clients may cache lists that are the same for every viewer for this time (five minutes). */
 const CACHED = { ttlMs: 300_000, cacheScope: 'public' }
 const HEADER_MISMATCH = -32020
 
@@ -60,8 +60,8 @@ function mayWait(message: unknown): boolean {
 }
 
 /**
- * Serves MCP (Model Context Protocol) in the version of 2026-07-28, and clients of the version of 2025-11-25
- * without sessions.
+ * Serves version 2026-07-28 of the Model Context Protocol (MCP). Also serves clients of version 2025-11-25, without
+ * sessions.
  */
 export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoorParts): Door {
   const tasks = createTasks(maxResponseBytes)
@@ -73,8 +73,8 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
   const handler = createMcpHandler((context) => serverFor(context, handlers), { onerror: report, keepAliveMs: 12_000 })
 
   /**
-   * Reports an error. Refused requests are left out: the package reports them too, although the client gets a
-   * response.
+   * Reports an error, unless it only means that a request was refused. The package reports such errors too,
+   * although the client gets a response.
    */
   function report(error: Error): void {
     if (!(error instanceof ProtocolError) && !/^(Rejected|Unsupported Media Type)/.test(error.message)) onError(error)
@@ -102,7 +102,7 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
   }
 
   /**
-   * Serves a request that opens a stream of notifications. If the request is refused, returns the response; null
+   * Serves a request that opens a stream of notifications. Returns the response if the request is refused, and null
    * once the stream is open.
    */
   async function listen(exchange: Exchange, body: unknown): Promise<Response | null> {
@@ -150,7 +150,7 @@ function failureOf(error: unknown, id: unknown): Response {
   return failed(status, told.code, told.message, id, told.data)
 }
 
-/** Returns an error response if the headers of a request do not match its body; null if they do. */
+/** Returns an error response if the headers of a request do not match the body; null if they do. */
 function refusalOf(headers: Headers, body: unknown): Response | null {
   const header = (name: string) => headers.get(name) ?? undefined
   const outcome = classifyInboundRequest({
@@ -228,8 +228,8 @@ function serverFor(
     'prompts/get': (params) => prompts.get(exchange, params),
     ...(isModern ? { 'tasks/update': update } : {}),
   }
-  // These methods are handled by the fallback, because the package's own handlers refuse tasks as results of tools.
-  // If there is no fallback, the package answers an unknown method with 404.
+  // The fallback handles these methods, because the package's own handlers refuse tasks as results of tools. If
+  // there is no fallback, the package responds with 404 to unknown methods.
   if (!isModern || (typeof asked === 'string' && Object.hasOwn(byMethod, asked)))
     server.fallbackRequestHandler = async ({ method, params }, context) => {
       const handle = Object.hasOwn(byMethod, method) ? byMethod[method] : undefined
@@ -237,8 +237,8 @@ function serverFor(
       return checked(await handle(params, context))
     }
   if (isModern) {
-    // A schema that accepts any parameters. The package knows both methods from the version of 2025-11-25, and
-    // calls the handlers only if they have their own schema.
+    // This schema accepts any parameters. The package knows both methods from version 2025-11-25, and calls their
+    // handlers only if a schema is given.
     const ANY = { params: z.looseObject({}) }
     server.setRequestHandler('tasks/get', ANY, async (params) => checked(await methods.get(exchange, params)))
     server.setRequestHandler('tasks/cancel', ANY, (params) => methods.cancel(exchange, params))

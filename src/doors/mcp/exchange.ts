@@ -24,8 +24,8 @@ export interface ClientMessage {
 }
 
 /**
- * Reads the capabilities that clients of the version of 2026-07-28 send with each request. Requests of earlier
- * clients contain none.
+ * Reads the capabilities that clients of version 2026-07-28 send with each request. Requests of earlier versions
+ * contain none.
  */
 export function capabilitiesOf({ params }: ClientMessage): Pick<McpExchange, 'takesTasks' | 'takesForms'> {
   const meta = isObject(params) && isObject(params['_meta']) ? params['_meta'] : {}

@@ -15,13 +15,13 @@ const CURSOR_META_KEY = 'io.parley/cursor'
 const MOST_FOLLOWED = 100
 const KEEP_ALIVE_MS = 12_000
 /**
- * The interval of rechecks. Signals may be lost, and some changes of tasks cause none. Each recheck reads a few
- * tasks, in turn.
+ * The interval of rechecks. Rechecks are needed because signals may be lost, and because some changes of tasks
+ * cause no signal. Each recheck reads a few tasks, in turn.
  */
 const RECHECK_MS = 5000
 const TASKS_A_RECHECK = 5
 
-/** The filter of a client: the objects that it wants to follow. */
+/** The filter that a client sends, which contains the objects to follow. */
 interface Wanted {
   uris: string[]
   taskIds: string[]
@@ -35,8 +35,8 @@ export interface ListenParts {
 }
 
 /**
- * Serves one `subscriptions/listen` request. A notification only reports that an object changed, so at most one per
- * object is kept waiting while a client reads slowly.
+ * Serves one `subscriptions/listen` request. A notification only reports that an object has changed. While a client
+ * reads slowly, at most one notification per object waits to be sent.
  */
 export class Listening {
   readonly #parts: ListenParts
@@ -63,7 +63,7 @@ export class Listening {
   }
 
   /**
-   * Follows those of the wanted objects that the viewer may see, and acknowledges them.
+   * Follows the wanted objects, except those that the viewer may not see, and sends the acknowledgement.
    * @throws DoorError if the whole request is refused
    */
   async begin(wanted: Wanted): Promise<void> {
@@ -122,7 +122,7 @@ export class Listening {
     }: {
       spaceMessages: { __typename: string; cursor: string }
     }) => {
-      // Without a cursor, the first event is a snapshot. It does not mean that anything changed.
+      // If there is no cursor, the first event is a snapshot, which does not mean that anything has changed.
       if (!isFirst && !UNTOLD.has(__typename))
         this.#notify(uri, 'notifications/resources/updated', { uri, _meta: { [CURSOR_META_KEY]: cursor } })
       isFirst = false
@@ -153,7 +153,7 @@ export class Listening {
     await this.#follow(id, (onEnd) =>
       followTask(caller, task, {
         onChange: tellInTurn,
-        // If there is no error, the run has ended, and its final state is read.
+        // The subscription ends without an error when the run has ended. The final state is then read.
         onEnd: (error) => (error === null ? tellInTurn() : onEnd(error)),
       }),
     )
@@ -269,7 +269,7 @@ export class Listening {
 const LIST = 'list'
 const UNKNOWN = new DoorError('INTERNAL_SERVER_ERROR', 'The stream was interrupted: open it again.')
 const HIDDEN: ReadonlySet<string> = new Set(['NOT_FOUND', 'FORBIDDEN'])
-/** Events that cause no notification, because they do not change the resource or arrive with each delta of a text. */
+/** Events that cause no notification, because they do not change the resource or occur for each delta of a text. */
 const UNTOLD: ReadonlySet<string> = new Set(['MessageTextDelta', 'MessageTextReplaced', 'MemberPresenceChanged'])
 const LIST_CHANGES: ReadonlySet<string> = new Set(['ViewerSpaceAdded', 'ViewerSpaceRemoved'])
 
@@ -288,7 +288,10 @@ export function wantedBy(params: unknown): Wanted | string {
 const isTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string')
 
-/** Returns a function that runs the work. All calls during a run together cause only one further run. */
+/**
+ * Returns a function that runs the work. If it is called one or more times during a run, the work runs once more
+ * afterwards.
+ */
 function joined(work: () => Promise<void>): () => void {
   let running = false
   let isAsked = false

@@ -13,7 +13,7 @@ export function taskFields(
 ): Result {
   return {
     taskId: id,
-    // Input is requested only if the client supports forms and the call's input fits into a form.
+    // The status `input_required` is reported only if the client supports forms and the call's input fits into a form.
     status: status === 'input_required' && !(takesForms && takeForms(task.pending)) ? 'working' : status,
     statusMessage: cut(
       [messageOf({ status, ...task }), consoleOnly(task.pending)].filter((text) => text !== null).join(' '),

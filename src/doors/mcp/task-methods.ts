@@ -76,8 +76,8 @@ export async function asProtocolError<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Converts a DoorError. Errors in the client's input, and references to objects that the client may not see, become
- * invalid parameters.
+ * Converts a DoorError. Errors in the client's input become "invalid parameters", and so do references to objects
+ * that the viewer may not see.
  */
 export function protocolErrorOf({ code, message, retryAfterMs }: DoorError): ProtocolError {
   const isInternal = code === 'INTERNAL_SERVER_ERROR' || code === 'RATE_LIMITED'

@@ -32,7 +32,7 @@ const complete = (data: Record<string, unknown>): ToolOutcome => ({ type: 'compl
 const noSuch = (what: string) => notFound(`There is no such ${what}, or you may not see it.`)
 
 /**
- * Creates the tools of the endpoint. Each tool executes the same GraphQL operations as any other client.
+ * Creates the tools of the endpoint. Each tool executes GraphQL operations that any other client could execute too.
  * @param mostListBytes the maximum size of a list of calls as JSON
  */
 export function createTools(conversing: Pick<Conversing, 'open'>, mostListBytes: number): Tools {
@@ -115,7 +115,7 @@ function withoutType(payload: object): Record<string, unknown> {
   return rest
 }
 
-/** Returns a waiting call in the form used in results. A long input is cut to the beginning of its JSON. */
+/** Returns a waiting call as results show it. A long input is shortened to the beginning of its JSON. */
 export function describeCall({ id, message, approval, run, input, ...call }: PendingCall): Record<string, unknown> {
   const json = JSON.stringify(input ?? null)
   const isShort = json.length <= LONGEST_INPUT

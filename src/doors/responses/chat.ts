@@ -32,8 +32,8 @@ const headOf = (asked: Asked, object: string) => ({
 const BETWEEN_TEXTS = Buffer.byteLength(JSON.stringify(SEPARATOR))
 
 /**
- * Returns a chat completion with the texts of the turn. If they do not all fit into `maxBytes` of JSON, contains
- * only the last ones.
+ * Returns a chat completion with the texts of the turn. If not all of them fit into `maxBytes` of JSON, the
+ * completion contains only the last ones.
  */
 export function chatCompletionOf(asked: Asked, view: TurnView, maxBytes: number) {
   const completionWith = (content: string) => ({
@@ -73,7 +73,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
     choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
   })
   return {
-    /** Returns chunks with the text that this view has in addition to earlier views. */
+    /** Returns chunks with the text in this view that earlier views did not have. */
     next(view: TurnView): object[] {
       const chunks: object[] = []
       if (!isBegun) chunks.push(chunk({ role: 'assistant', content: '' }))
@@ -84,7 +84,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
       const items = [...shown.items, ...shown.words]
       const begun = items.filter(({ id }) => sent.has(id))
       const texts = [...begun, ...items.filter(({ id }) => !begun.some((one) => one.id === id))].map(rest)
-      // Each text is sent in a separate chunk, because all texts of a turn may be too long for one event.
+      // Each text gets a separate chunk, because all texts of a turn together may be too long for one event.
       for (const content of texts) if (content !== '') chunks.push(chunk({ content }))
       if (view.status === 'in_progress') return chunks
       if (view.error !== null) {

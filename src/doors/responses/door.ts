@@ -32,8 +32,8 @@ interface Begun extends Turn {
 }
 
 /**
- * Serves Open Responses, with agents as models: `/v1/models` and `/v1/responses`. Clients that support nothing else
- * can use `/v1/chat/completions`. https://www.openresponses.org
+ * Serves Open Responses, with agents as models: `/v1/models` and `/v1/responses`. `/v1/chat/completions` is for
+ * clients that do not support Responses. https://www.openresponses.org
  */
 export function createResponsesDoor(conversing: Conversing, activity: Activity): Door {
   /** Posts the new message in the conversation that the request continues, or in a new conversation. */
@@ -46,7 +46,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
       const messageId = repeats ?? (await sendMessage(caller, { spaceId, text, idempotencyKey: key })).id
       return { spaceId, messageId, asked: askedOf(messageId, request) }
     } catch (error) {
-      // If there is an idempotency key, another request with the same key may use the space, so the space is kept.
+      // The space is kept if there is an idempotency key, because another request with the same key may use the space.
       if (isNew && key === null && isRefusal(error)) await conversing.discard(caller, spaceId)
       throw error
     }
@@ -202,7 +202,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
 }
 
 /**
- * Awaits work that follows a post.
+ * Waits for work that follows a post.
  * @throws DoorError with a status after which clients do not retry, because a retry would post again
  */
 async function afterDeed<Result>(work: Promise<Result>): Promise<Result> {
@@ -241,10 +241,10 @@ const failureOf = ({ message, code, field }: DoorError) => ({
   error: { message, type: TYPES[code] ?? 'invalid_request_error', param: field, code: code.toLowerCase() },
 })
 
-/** The maximum share of a response for the request's fields that the response repeats. */
+/** The maximum share of a response that may consist of fields repeated from the request. */
 const REPEATED_SHARE = 0.5
 
-/** @throws DoorError if the fields that every response repeats leave too few bytes for its output */
+/** @throws DoorError if the fields repeated from the request leave too few bytes for the output of a response */
 function checkRepeated({ model, instructions, metadata, tools }: ResponseRequest, maxResponseBytes: number): void {
   const most = Math.floor(maxResponseBytes * REPEATED_SHARE)
   if (jsonBytes([model, instructions, metadata, tools]) > most)
@@ -296,7 +296,7 @@ function startingAfter(query: URLSearchParams): number {
 const pinging = (stream: EventStream) => () => void stream.write(PING).catch(() => {})
 
 /**
- * Writes a stream to its end. If the work fails, the last event reports the failure.
+ * Writes the stream of a turn and ends it. If the work fails, the last event reports the failure.
  * @throws errors that the client did not cause
  */
 async function written(

@@ -9,7 +9,7 @@ export interface ResponseRequest {
   /** The human's new message. */
   text: string
   /**
-   * The last turn in the history, if the client keeps the history itself. Null if the request begins a
+   * The last turn in the history. Set only if the client keeps the history itself; null if the request begins a
    * conversation.
    */
   known: { asked: string; answered: string } | null
@@ -120,8 +120,8 @@ function turnsIn(value: unknown, field: string): SaidTurn[] {
 const TEXTS: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text'])
 
 /**
- * Returns the text of a message's content. If the content is not text, refuses it with the field `where`, or leaves
- * it out if `where` is null.
+ * Returns the text of a message's content. Content that is not text is left out if `where` is null, and otherwise
+ * refused with an error for the field `where`.
  */
 function contentText(content: unknown, where: string | null): string {
   if (typeof content === 'string') return content

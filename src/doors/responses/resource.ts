@@ -21,7 +21,7 @@ const ID = /^resp_([0-9a-f]{32})$/
 /** Returns the id of a response. It is derived from the id of the message that began the turn. */
 export const responseId = (messageId: string): string => messageId.replace(/^msg_/, 'resp_')
 
-/** Returns the id of the message that began the turn of a response; null for any other id. */
+/** Returns the id of the message that began the turn, given the id of a response; null for any other id. */
 export function messageIdOf(id: string): string | null {
   const [, digits] = ID.exec(id) ?? []
   return digits === undefined ? null : `msg_${digits}`
@@ -34,8 +34,8 @@ export function itemOf({ id, text }: Item, status: 'in_progress' | 'completed' |
 export const partOf = (text: string) => ({ type: 'output_text', text, annotations: [], logprobs: [] })
 
 /**
- * Returns a ResponseResource as defined by Open Responses. If it would exceed `maxBytes` of JSON, leaves out the
- * oldest output.
+ * Returns a ResponseResource as defined by Open Responses. Leaves out the oldest output if the resource would
+ * otherwise exceed `maxBytes` of JSON.
  */
 export function resourceOf(asked: Asked, view: TurnView, maxBytes: number) {
   const { items, words } = view

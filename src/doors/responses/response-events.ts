@@ -12,9 +12,9 @@ export interface NumberedEvent {
 
 /**
  * The number of sequence numbers that are reserved for each output item. A sequence number is a position in the
- * content: a delta has the number of its last character within the range of its item. The numbers therefore
- * increase. A client can resume after any number without state on the server, even if the text is then split into
- * other deltas.
+ * content. For example, the number of a delta is the position of its last character within the range of its item.
+ * Sequence numbers therefore increase, and the server needs no state to resume after any of them, even if the text
+ * is then split into other deltas.
  */
 const WINDOW = 65_536
 const [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE] = [0, 1, 2, 40_000, 40_001, 40_002]
@@ -31,7 +31,7 @@ const ITEM_SLOTS: Slots = [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, I
 /** The size of an event apart from its response. */
 const AROUND_RESOURCE_BYTES = 128
 
-/** How much of an item has been sent, and whether all of it has. */
+/** How many characters of an item have been sent, and whether the item is done. */
 interface SentItem {
   index: number
   length: number
@@ -53,7 +53,7 @@ export class ResponseEvents {
     this.#last = startingAfter
   }
 
-  /** Returns events for everything that this view has in addition to earlier views. */
+  /** Returns events for everything in this view that earlier views did not have. */
   next(view: TurnView): NumberedEvent[] {
     const events: NumberedEvent[] = []
     const add = (number: number, event: { type: string; [field: string]: unknown }) => {
@@ -70,7 +70,7 @@ export class ResponseEvents {
     const isOver = view.status !== 'in_progress'
     const begun = view.items.filter(({ id }) => this.#sent.has(id))
     begun.sort((one, other) => this.#indexOf(one) - this.#indexOf(other))
-    // Items that became visible late come after the items that were sent before.
+    // Items that became visible late follow the items that were sent before.
     for (const item of [...begun, ...view.items.filter(({ id }) => !this.#sent.has(id))]) {
       const index = this.#indexOf(item)
       this.#item(item, { index, isOver, base: (index + 1) * WINDOW, slots: ITEM_SLOTS, add })

@@ -21,7 +21,7 @@ interface Heard {
 export class Transcript {
   readonly #rootId: string
   readonly #messages = new Map<string, Heard>()
-  /** The edits and deletions for which the messages have already been loaded again. */
+  /** The edits and deletions after which the messages were loaded again. */
   readonly #changes = new Set<string>()
 
   constructor(rootId: string) {
@@ -76,8 +76,8 @@ export class Transcript {
   }
 
   /**
-   * Returns the texts. While the turn is not over, leaves out the texts after an incomplete message, because the
-   * message may grow and get more texts before them.
+   * Returns the texts. While the turn is not over, leaves out texts that follow an incomplete message, because this
+   * message may get further texts, which come first.
    */
   items(isOver: boolean): Item[] {
     const inOrder = [...this.#messages].toSorted(([, one], [, other]) => one.seq - other.seq)
@@ -94,7 +94,7 @@ export class Transcript {
     if (sender.kind !== 'AGENT' || run?.rootId !== this.#rootId) return
     const known = this.#messages.get(id)
     const texts = parts.map(textOf)
-    // Text from deltas may be newer than the stored text.
+    // The text built from deltas may be newer than the stored text.
     const newest = texts.map((text, index) => {
       const streamed = known?.texts[index]
       return status === 'STREAMING' && streamed != null && text !== null && streamed.length > text.length

@@ -53,7 +53,7 @@ async function readAnswers(caller: Caller, { spaceId, messageId }: Turn) {
   for (let page = 0; page < MOST_PAGES; page++) {
     const { space }: Answers = await caller.ask<Answers>(ANSWERS, { spaceId, after })
     if (space === null) break
-    // The first page's cursor is kept, because every message before this cursor is on this page or a later one.
+    // The cursor of the first page is used, because every message before this cursor is on this page or a later one.
     cursor ??= space.streamCursor
     messages.push(...nodesOf(space.messages))
     const { hasNextPage, endCursor } = space.messages.pageInfo
@@ -124,7 +124,7 @@ function statusOf(state: TurnState | null, hasFailed: boolean): TurnView['status
   return state.waiting.length === 0 && isCanceled(state) ? 'cancelled' : 'completed'
 }
 
-/** The maximum number of waiting calls that are described. Any others are only counted. */
+/** The maximum number of waiting calls that are described. Further calls are only counted. */
 const MOST_WORDS = 3
 const LONGEST_WORDS = 2500
 

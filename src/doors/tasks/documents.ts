@@ -114,7 +114,7 @@ export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!,
 export const PENDING_IDS = 'query PendingIds { viewer { pendingToolCalls { id } } }'
 export const CALLS = `query Calls($ids: [ID!]!) { nodes(ids: $ids) { ... on ToolCall { ${CALL} } } }`
 
-/** Reads the state of tasks: of messages with the runs that they started, and of single runs. */
+/** Reads the state of tasks. A task is a message with the runs that it started, or a single run. */
 export const TASKS = `query Tasks($ids: [ID!]!) {
   nodes(ids: $ids) {
     __typename

@@ -33,8 +33,8 @@ const keyOf = ({ id, waitsFor, approval }: PendingCall): string =>
   questionKeyOf({ id, waitsFor, inputDigest: approval?.inputDigest ?? null })
 
 /**
- * Whether a form shows the whole input of the call. Only then is an answer to the form accepted as an answer to the
- * call.
+ * Whether a form shows the whole input of the call. An answer to the form counts as an answer to the call only in
+ * this case.
  */
 const fitsForm = ({ input }: PendingCall): boolean => safeJson(input).length <= LONGEST_SHOWN
 const takesForm = (call: PendingCall): boolean => isAnswerableCall(call) && fitsForm(call)
@@ -193,7 +193,7 @@ function resultOf({ resultSchema }: PendingCall, given: Record<string, unknown>)
   try {
     return JSON.parse(text)
   } catch {
-    // A text that is not JSON is the result itself, for example for a tool whose result is a string.
+    // A text that is not JSON is used as the result itself, for example if the result of the tool is a string.
     return text
   }
 }

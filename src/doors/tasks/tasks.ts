@@ -44,7 +44,7 @@ export interface Task {
   waiting: number
   /** The runs of the task that have not ended. */
   activeRunIds: string[]
-  /** The message that the agents reply to; null if there is none that the viewer may see. */
+  /** The message that the agents reply to. Null if there is none, or if the viewer may not see it. */
   source: { messageId: string; spaceId: string } | null
 }
 
@@ -167,7 +167,7 @@ async function readNodes<T extends { id: string }>(
 
 /** Creates the reader of tasks. Tasks are not stored; their ids are those of runs and messages. */
 export function createTasks(maxResponseBytes: number): Tasks {
-  // A result contains its replies twice: as text and as data.
+  // Half of the size limit is available, because a result contains the replies twice: as text and as data.
   const mostReplyBytes = maxResponseBytes / 2
   const mostSummaryBytes = maxResponseBytes / 8
 
@@ -178,7 +178,7 @@ export function createTasks(maxResponseBytes: number): Tasks {
     return new Map(read.map((task) => [task.id, taskOf(task, pending, mostSummaryBytes)]))
   }
 
-  /** Returns the output of the task from the first replies of its runs. The cursor was read before the replies. */
+  /** Builds the output of the task from the first replies of its runs. The cursor was read before the replies. */
   function outputOf(
     { outcomes, source }: Task,
     posted: ReadonlyMap<string, Posted>,

@@ -13,8 +13,8 @@ export interface WaitOptions {
 }
 
 /**
- * The interval of rechecks. Signals may be lost. Some changes cause no signal: a decision by somebody else, and the
- * reading of an inbox event.
+ * The interval of rechecks. Rechecks are needed because signals may be lost, and because some changes cause no
+ * signal. These are decisions by somebody else, and the reading of inbox events.
  */
 const RECHECK_MS = 5000
 /** Changes that occur within this time are read together. */

@@ -31,10 +31,7 @@ const LONGEST_TURN_MS = 60_000
 /** After this time, an operation starts no further mutation fields. */
 const LONGEST_OPERATION_MS = 30_000
 
-/**
- * Each time a response exceeds the size covered by the cost of its fields by this many more bytes, it counts as one
- * more request.
- */
+/** A response counts as one additional request per this many bytes beyond those that the cost of its fields covers. */
 const BYTES_A_REQUEST = 64 * 1024
 
 export interface AdmissionParts {
@@ -99,8 +96,8 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   }
 
   /**
-   * Returns the weight of the operation, and a function to call when the operation has ended; null if the operation
-   * was refused.
+   * Returns the weight of the operation and a function that must be called when the operation has ended. Returns
+   * null if the operation was refused.
    */
   async function admit({ args, setResultAndStopExecution }: Hook): Promise<Admitted | null> {
     const { contextValue: context } = args
@@ -155,8 +152,8 @@ export function useAdmission(parts: AdmissionParts): Plugin {
           await holdUntilSent(args.contextValue, bytes, operationOf(args)?.operation)
           return result
         } finally {
-          // The operation counts as running until this point, which also limits the number of results waiting to be
-          // sent.
+          // The operation counts as running until this point. This also limits the number of results that wait to
+          // be sent.
           end()
         }
       } catch (error) {
@@ -174,7 +171,7 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   }
 
   /**
-   * Counts the bytes of a response, beyond those covered by the cost of its fields, towards its viewer's rate. This
+   * Counts the bytes of a response towards its viewer's rate, except those that the cost of its fields covers. This
    * affects only later operations.
    */
   async function chargeBytes({ viewer, weight = 0 }: Context, bytes: number): Promise<void> {
@@ -206,8 +203,9 @@ const NOBODY_WAITS = topLevelError('BAD_USER_INPUT', 'The client closed the conn
 const operationOf = ({ document, operationName }: ExecutionArgs) => getOperationAST(document, operationName)
 
 /**
- * Makes a mutation return a RateLimitedError if its result union contains one.
- * @throws `error` if it is another error, or if the mutation's result union does not contain RateLimitedError
+ * Makes a mutation return `error` as its result.
+ * @throws `error` if it is not a RateLimitedError, or if the mutation's result union does not contain
+ * RateLimitedError
  */
 function answerItself(args: Hook['args'], error: unknown): void {
   const { schema, contextValue } = args

@@ -3,9 +3,9 @@ import type { IncomingMessage } from 'node:http'
 type Headers = IncomingMessage['headers']
 
 /**
- * Returns the origin to which a client sent a request, from the client's point of view. The host is that of the
- * request or of the proxy's forwarding headers; the scheme is that of the requesting page or of the proxy's headers.
- * Returns null without a host.
+ * Returns the origin to which a client sent a request, from the client's point of view. The host comes from the
+ * request or from the proxy's forwarding headers, the scheme from the requesting page or the proxy's headers.
+ * Returns null if there is no host.
  */
 export function askedOriginOf(headers: Headers): string | null {
   if (isOwnOrigin(headers)) return headers.origin ?? null
@@ -29,7 +29,7 @@ export function forwardedOriginOf(headers: Headers, expected: string): string | 
   return URL.parse(`${scheme}://${host || own.host}`)?.origin ?? null
 }
 
-/** Whether a page's origin has the host of the request. An explicit default port makes no difference. */
+/** Whether the host of a page's origin is the host of the request. An explicit default port makes no difference. */
 export function isOwnOrigin(headers: Headers): boolean {
   const origin = URL.parse(headers.origin ?? '')
   if (origin === null) return false

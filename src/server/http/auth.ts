@@ -32,7 +32,7 @@ export interface AuthParts {
   ways: { mail: boolean }
 }
 
-/** Reads the bodies of requests that sign in. */
+/** Reads the bodies of sign-in requests. */
 export interface AuthBodies {
   /**
    * Returns the properties of a JSON object; an empty object for any other body.
@@ -79,7 +79,7 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
 
   /**
    * Describes the viewer of a bearer token or session cookie. If both are missing, the response is not an error,
-   * unlike for operations.
+   * unlike that to an operation.
    */
   async function describeSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const scope = await authentication.viewerOf(request, response).then(
@@ -121,7 +121,7 @@ export function answering(
   }
 }
 
-/** The status of an expected failure; null for any other. */
+/** Returns the HTTP status of an expected failure; null for any other error. */
 function statusOf(error: unknown): number | null {
   if (error instanceof BodyRefusedError) return error.status
   if (error instanceof BadInputError) return 400

@@ -27,7 +27,7 @@ export function bearerOf(authorization: unknown): string | null {
 
 /**
  * Returns the viewer of a bearer token or session.
- * @param onRenewed sets the cookie with its later expiry; null if the response cannot set cookies
+ * @param onRenewed sets the cookie again with a later expiry; null if the response cannot set cookies
  * @throws UnauthenticatedError if there are no credentials, or if the token (without a token, the session) is
  * invalid, revoked or expired
  */

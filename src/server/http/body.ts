@@ -11,8 +11,8 @@ import type { RequestContext } from './authentication.ts'
 type Refusal = 408 | 413 | 415 | 503
 
 /**
- * The error for a request whose body the server does not read completely: the body is too slow (408), too large
- * (413) or in an unsupported encoding (415), or the server is short of memory (503).
+ * The error for a request whose body the server does not read completely: the body arrives too slowly (408), is too
+ * large (413) or has an unsupported encoding (415), or the server lacks memory (503).
  */
 export class BodyRefusedError extends Error {
   readonly status: Refusal
@@ -40,8 +40,8 @@ export interface BodyReader {
 
 export interface BodyReaderOptions {
   /**
-   * The limit for all incomplete bodies together. Above the limit, the largest body of the owner with the most
-   * bytes is refused.
+   * The maximum size of all incomplete bodies together. If it is exceeded, the largest body of the owner with the
+   * most bytes is refused.
    */
   mostUnfinishedBytes?: number
   /** The time limit for one whole body. */
@@ -54,14 +54,14 @@ const TIMEOUT_MS = 30_000
 /** The maximum pause between two chunks. A small body may pause for longer, because it uses little memory. */
 const MOST_IDLE_MS = 5000
 const MOST_IDLE_OF_SMALL_MS = 10_000
-/** A body whose Content-Length is at most this may take the whole time limit, however slow its connection is. */
+/** A body with at most this Content-Length may take the whole time limit, however slow the connection is. */
 const SMALL_BYTES = 64 * 1024
 /** After this time, larger bodies must arrive at a minimum rate: 1 MiB within 26 s. */
 const PACE_AFTER_MS = 10_000
 const LEAST_BYTES_PER_SECOND = 64 * 1024
 const SWEEP_MS = 500
 
-/** The progress of a body. */
+/** The progress of one body. */
 export interface BodyProgress {
   receivedBytes: number
   /** The Content-Length; null if there is none. */
@@ -71,7 +71,7 @@ export interface BodyProgress {
   idleMs: number
 }
 
-/** Whether a body arrives so slowly that it is refused before the timeout. */
+/** Whether a body arrives so slowly that it is refused before the time limit. */
 export function isTooSlow({ receivedBytes, declaredBytes, elapsedMs, idleMs }: BodyProgress): boolean {
   if (declaredBytes !== null && declaredBytes <= SMALL_BYTES) return idleMs > MOST_IDLE_OF_SMALL_MS
   return idleMs > MOST_IDLE_MS || elapsedMs > PACE_AFTER_MS + (receivedBytes / LEAST_BYTES_PER_SECOND) * 1000

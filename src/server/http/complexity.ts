@@ -13,11 +13,14 @@ import {
 } from 'graphql'
 import { topLevelError } from '../../graphql/masking.ts'
 
-/** The maximum number of fields in a response. A field within a list counts as often as the list may have items. */
+/**
+ * The maximum number of fields in a response. A field within a list counts once for each item that the list may
+ * have.
+ */
 const MOST_FIELDS = 25_000
 /** The maximum nesting of fields. */
 const DEEPEST = 20
-/** The number of fields that cost as much as one request. */
+/** This many fields count as one request. */
 const FIELDS_A_REQUEST = 100
 
 /**
@@ -121,7 +124,10 @@ export function pointsOf({ complexity }: Pick<Cost, 'complexity'>): number {
 
 /** The weight of each field while an operation runs. Fields are weighted because their text may be long. */
 const WEIGHT_OF_FIELD = 50
-/** The maximum weight that an operation gets for the length of its text. The size of the response is limited too. */
+/**
+ * The maximum weight of an operation due to the length of its text. There is a maximum because the size of the
+ * response is limited too.
+ */
 const MOST_WEIGHT_OF_TEXTS = 6250
 
 /**

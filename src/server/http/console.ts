@@ -28,7 +28,10 @@ const CONTENT_TYPES: Record<string, string> = {
   '.png': 'image/png',
   '.webmanifest': 'application/manifest+json',
 }
-/** The policy allows no content from other origins, no inline scripts or styles, and no text parsed as HTML. */
+/**
+ * The content security policy allows no content from other origins, no inline scripts or styles, and no text parsed
+ * as HTML.
+ */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; " +
@@ -59,8 +62,8 @@ export const isConsolePath = (path: string) =>
   path.startsWith(ASSETS_PATH) || AT_ROOT.includes(path) || PAGES.test(path)
 
 /**
- * Serves the console of web/ as `npm run generate` built it. Reads the files at the first request. `basePath`: the
- * prefix under which browsers reach the server.
+ * Serves the console of web/ as `npm run generate` built it. Reads the files when the first request arrives.
+ * `basePath`: the prefix under which browsers reach the server.
  */
 export function createConsole(basePath: string): Handler {
   let loading: Promise<Map<string, Asset>> | null = null

@@ -12,7 +12,7 @@ const NAME = 'parley_session'
 const CSRF_HEADER = 'x-parley-csrf'
 
 /**
- * Returns the distinct secrets in a request's session cookies. A browser sends several if another site of the
+ * Returns the different secrets in a request's session cookies. A browser sends several if another site of the
  * domain, or a Parley server at another path of the host, has also set one. Only the user can tell which cookie is
  * theirs.
  */
@@ -140,7 +140,7 @@ function setAttempt(
   response.appendHeader('set-cookie', attributes.join('; '))
 }
 
-/** Whether the browser reaches the server by https, judging by the request and PARLEY_PUBLIC_URL. */
+/** Whether the browser uses https to reach the server, according to the request and PARLEY_PUBLIC_URL. */
 const isSecure = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   [origin, headers.origin, askedOriginOf(headers)].some((one) => one?.startsWith('https:'))
 

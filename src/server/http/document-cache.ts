@@ -64,11 +64,11 @@ function asksForCursors(document: DocumentNode): boolean {
   return asks
 }
 
-/** The number of characters of an uncached document that count as one request. */
+/** This many characters of an uncached document count as one request. */
 const CHARACTERS_A_REQUEST = 100
 /**
- * The maximum cost of a document in requests. A document with many characters and few tokens is cheap, because
- * ignored characters cost almost nothing.
+ * The maximum number of requests that a document counts as. Long documents with few tokens are cheap to parse,
+ * because ignored characters cost almost nothing.
  */
 const MOST_POINTS = 150
 /**
@@ -91,7 +91,8 @@ function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer 
 
 /**
  * Parses and validates each document once per process, for all transports. Limits the size of documents. The errors
- * never suggest names of fields or types. Invalid documents are not cached, so each request pays for them again.
+ * never suggest names of fields or types. Invalid documents are not cached, so each request with one is charged
+ * again.
  */
 export function useDocuments({ rates, maskError }: { rates: Rates; maskError: MaskError }): Plugin {
   const valid = createValidDocuments()

@@ -17,8 +17,8 @@ import { inexactNumberError, isExact } from '../../lib/exact-json.ts'
 
 /**
  * Refuses `@skip` and `@include` at the root of a subscription, as graphql-js 17 and the specification of September
- * 2025 do. Other subscriptions are checked by the rule of graphql-js 16, because the rule of graphql-js 17 throws
- * if a directive has a variable.
+ * 2025 require. Other subscriptions are checked by the rule of graphql-js 16, because that of graphql-js 17 throws
+ * if a directive uses a variable.
  */
 function UnconditionalSubscriptionsRule(context: ValidationContext): ASTVisitor {
   const rule = SingleFieldSubscriptionsRule(context) as { OperationDefinition(node: OperationDefinitionNode): void }

@@ -39,8 +39,8 @@ export function createCallers({ graphql, maskError }: { graphql: Graphql; maskEr
   }
 
   return (given) => {
-    // `onSlow` does not call `cutOff` of an operation's `sending`: a subscription that referenced `sending` would
-    // keep its whole object graph in memory.
+    // `onSlow` does not use `cutOff` of an operation's `sending`. If a subscription referenced `sending`,
+    // everything that `sending` references would stay in memory.
     const context = { ...given, onSlow: () => void given.response?.destroy() }
     return {
       viewer: given.viewer,

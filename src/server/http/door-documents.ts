@@ -43,7 +43,7 @@ export function createDoorDocuments({
   }))
   return {
     '/.well-known/agent-card.json': documentOf((urlOf) => cardOf(SERVER, urlOf(A2A_PATH))),
-    // OAuth metadata (RFC 9728) is served at the root, and for the path of the endpoint.
+    // The OAuth metadata (RFC 9728) is served for the root, and for the path of the endpoint.
     '/.well-known/oauth-protected-resource': metadata,
     [METADATA_PATH]: metadata,
   }

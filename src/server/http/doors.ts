@@ -51,7 +51,7 @@ export interface Doors {
   /** Returns the handler for a path; null if no endpoint serves the path. */
   handlerOf(path: string): Handler | null
   /**
-   * Refuses new streams and ends the open ones; their clients reconnect to another process. Waits up to `timeoutMs`
+   * Refuses new streams and ends open streams, whose clients reconnect to another process. Waits up to `timeoutMs`
    * for the other requests, and then refuses those that still wait for agents.
    */
   drain(timeoutMs: number): Promise<void>
@@ -83,9 +83,9 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   const draining = new AbortController()
 
   /**
-   * Waits until few enough bytes are in flight to all clients. Then counts the bytes of this response as in flight
+   * Waits while too many bytes are in flight to all clients. Then counts the bytes of this response as in flight
    * until they are sent.
-   * @throws DoorError if the wait takes too long, unless the response must be sent because the request had effects
+   * @throws DoorError if the wait takes too long. A response to a request that had effects is sent even then.
    */
   async function waitForRoom({ viewer, signal, sending, bytes, hasEffects }: Outgoing): Promise<void> {
     if (bytes < SHORT_RESPONSE_BYTES) return
@@ -115,7 +115,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
       else fail(door, { request, response }, ended)
     }
 
-    /** Writes a text and resolves when the client has read it. A long text counts as in flight until then. */
+    /** Writes a text and resolves when the client has read the text. A long text counts as in flight until then. */
     async function writeHeld(text: string | Uint8Array, bytes: number): Promise<void> {
       const { promise: read, resolve: onRead } = createDeferred()
       const sending = {
@@ -151,7 +151,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         if (response.closed) release()
         else response.once('close', release)
         const body = parsed(bytes)
-        // Each message of a batch is a request.
+        // Each message of a batch counts as a request.
         if (Array.isArray(body) && body.length > 1) await rates.take('requests', viewer, body.length - 1)
         return body
       },
@@ -246,8 +246,8 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   }
 
   /**
-   * Returns before the endpoint has responded. Otherwise each function that awaits this one would take memory as
-   * long as a stream is open.
+   * Returns before the endpoint has responded. If it waited, each function that awaits this one would take memory
+   * as long as a stream is open.
    */
   async function serve(
     { door, prefix }: Pick<Asked, 'door' | 'prefix'>,
@@ -287,7 +287,8 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   }
 }
 
-// Not status 503: clients retry automatically after a 503, although the message may already have been posted.
+// Used with another status than 503, because clients retry automatically after a 503, although the message may
+// already have been posted.
 const SHUT_DOWN =
   'The server is shutting down. The message may have been posted: read the conversation before you try again.'
 
@@ -314,7 +315,7 @@ function parsed(body: Buffer): unknown {
   }
 }
 
-/** Responds to a browser's preflight request; `welcome` has set the headers that allow the request. */
+/** Responds to a browser's preflight request. `welcome` has already set the headers that allow the request. */
 function preflight(request: IncomingMessage, response: ServerResponse): void {
   const asked = request.headers['access-control-request-headers']
   response

@@ -21,7 +21,7 @@ import { createUnanswered } from './unanswered.ts'
 
 /**
  * Implements the single connection mode of "GraphQL over Server-Sent Events": PUT reserves a stream, GET opens it,
- * POST executes an operation whose results arrive on the stream, DELETE ends an operation.
+ * POST executes an operation whose results arrive on the stream, and DELETE ends an operation.
  * https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md
  */
 export interface EventStreams {
@@ -108,7 +108,7 @@ export function createEventStreams({
 
   async function open(stream: Stream, response: ServerResponse): Promise<void> {
     const leave = await watchViewer(stream.viewer, () => {
-      // The delay lets the errors of the stream's operations arrive first.
+      // The delay gives the errors of the stream's operations time to arrive first.
       setTimeout(() => response.end(), ENDED_LINGER_MS).unref()
     })
     response.once('close', leave)
@@ -308,7 +308,7 @@ function tokenOf(request: IncomingMessage): string | null {
   return method === 'GET' && !parameters.has('query') ? parameters.get('token') : null
 }
 
-/** Whether both are the same viewer with the same credential and rights. */
+/** Whether both are the same viewer, with the same credential and the same rights. */
 const isSame = (one: Viewer, other: Viewer) =>
   one.id === other.id && one.tokenId === other.tokenId && one.scope === other.scope && roleOf(one) === roleOf(other)
 

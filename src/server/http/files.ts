@@ -34,17 +34,17 @@ const FILE_PATH = /^\/files\/(fil_[0-9a-f]{32})$/
 
 /** The maximum time for the body of an upload. */
 export const LONGEST_UPLOAD_MS = 3_600_000
-/** How long a client that sends an upload or reads a download may pause. */
+/** How long a client may pause while it sends an upload or reads a download. */
 const MOST_IDLE_MS = 30_000
 /**
- * Limits downloads, because a download from a bucket occupies one of the 64 connections to it, which uploads need
- * as well.
+ * The maximum number of downloads. A download from a bucket occupies one of the 64 connections to it, which uploads
+ * need as well.
  */
 const MOST_DOWNLOADS = 48
 const MOST_DOWNLOADS_OF_VIEWER = 24
 /** Downloads may queue, because a page requests all its images at once. */
 const MOST_WAITING_DOWNLOADS = 500
-/** The maximum size of a form without the file. */
+/** The maximum size of a form apart from the file. */
 const LARGEST_FORM_BYTES = 65_536
 const MOST_FIELDS = 20
 
@@ -59,7 +59,7 @@ export interface FileHandlerParts {
   mostBytes: number
 }
 
-/** Uploads and downloads of files: `POST /files`, `/files/tus`, `GET /files/:id`. */
+/** Handles uploads and downloads of files: `POST /files`, `/files/tus`, `GET /files/:id`. */
 export function createFileHandler(parts: FileHandlerParts): Handler {
   const { files, resumableUploads, rates, authentication, origins, logger, mostBytes } = parts
 
@@ -169,7 +169,7 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
 }
 
 /**
- * Responds to a refused request.
+ * Sends the response to a refused request.
  * @throws `error` if the request did not cause it
  */
 function sendFailure(response: ServerResponse, error: unknown, logger: Pick<Logger, 'warn'>): void {

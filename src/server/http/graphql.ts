@@ -42,8 +42,8 @@ export interface GraphqlOptions {
 }
 
 /**
- * The context that a transport passes to an operation: over HTTP, Yoga's context; over a socket, the context of the
- * session.
+ * The context that a transport passes to an operation. Over HTTP, this is Yoga's context; over a socket, it is the
+ * context of the session.
  */
 export interface OperationContext extends DocumentContext {
   viewer?: Viewer
@@ -62,7 +62,7 @@ export interface OperationContext extends DocumentContext {
   requestBytes?: number
   /** Reports how far the response has been sent, if the operation does not have its own HTTP response. */
   sending?: Sending
-  /** The maximum size of the response, if lower than the limit of all responses. */
+  /** The maximum size of the response, if it is lower than the general limit. */
   maxResponseBytes?: number
 }
 
@@ -156,8 +156,9 @@ function useSubscribe(subscribe: Subscribe): Plugin {
 }
 
 /**
- * Returns CORS headers for allowed origins. They allow every header that the page requests, because client libraries
- * add their own (tracing, the client's name). Without CORS headers, browsers hide the response from the page.
+ * Returns CORS headers for allowed origins. They allow every header that the page requests, because client
+ * libraries add headers of their own, for example for tracing. Without CORS headers, browsers hide the response
+ * from the page.
  */
 function corsOf(request: Request, allowedOrigins: readonly string[]) {
   const origin = request.headers.get('origin')

@@ -37,11 +37,11 @@ export interface InvitationParts {
 const USED_UP = 'The link does not exist, has expired or was already used. Ask for a new one.'
 
 /**
- * `link` handles `/invitations/:code` and `/sign-in/:code`: GET returns the page. For programs, the first POST returns
- * 200 with a new token; later ones return 404, or 429 after too many requests.
+ * `link` handles `/invitations/:code` and `/sign-in/:code`: GET returns the page. For programs, the first POST
+ * returns 200 with a new token; later ones return 404, or 429 after too many requests.
  *
- * `session` handles `/auth/invitations/:code`: GET describes an invitation, as `/auth/mail/:code` does. The first POST sets the cookie of a new
- * session and creates no token, which would stay valid after a sign-out.
+ * `session` handles `/auth/invitations/:code`: GET describes an invitation, as `/auth/mail/:code` does. The first
+ * POST sets the cookie of a new session. It creates no token, because a token would stay valid after a sign-out.
  */
 export function createInvitationHandlers(parts: InvitationParts): { link: Handler; session: Handler } {
   const { invitations, sessions, startLink, page, origins, publicUrl, signIns } = parts
@@ -54,7 +54,7 @@ export function createInvitationHandlers(parts: InvitationParts): { link: Handle
 
   async function accept(request: IncomingMessage, response: ServerResponse, code: string): Promise<void> {
     checkPage(request, origins)
-    // If the browser would drop the cookie, the invitation would be used up without starting a session.
+    // If the browser dropped the cookie, the invitation would be used up without starting a session.
     if (!isCookieKept(request, publicUrl))
       throw new ConflictError(
         `The browser would not stay signed in at this address. Open the link at ${publicUrl.origin} instead.`,

@@ -7,7 +7,7 @@ type Address = Pick<Config, 'host' | 'port'>
 
 /**
  * Starts listening, and resolves once the server accepts connections.
- * @throws Error with a one-line message that names the wrong setting
+ * @throws Error with a one-line message that says which setting is wrong
  */
 export async function listen(server: Server, address: Address): Promise<void> {
   await listenAt(server, address, address.port)
@@ -46,7 +46,7 @@ export async function checkAddress(address: Address): Promise<void> {
   if (address.port !== 0 && (await isAnswered(address))) throw inUse(address)
 }
 
-/** For a server that listens on all addresses, an address at which this machine can reach it. */
+/** The loopback address at which this machine can reach a server that listens on all addresses. */
 const LOOPBACK: Readonly<Record<string, string>> = { '::': '::1', '0.0.0.0': '127.0.0.1' }
 
 async function isAnswered({ host, port }: Address): Promise<boolean> {

@@ -46,13 +46,13 @@ export function createMetrics({ others, signIns, sockets, followed }: MetricsPar
   }
 }
 
-/** Headers that proxies add, and headers that browsers send from pages of another origin. */
+/** Headers that are added by proxies, or by browsers to requests from pages of another origin. */
 const FROM_ELSEWHERE = ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'forwarded', 'via', 'origin', 'referer']
 const LOOPBACK_NAME = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
 
 /**
- * Whether a request comes directly from this machine: its Host header is a loopback host, and no local proxy
- * forwarded it.
+ * Whether a request comes directly from this machine. Its Host header must be a loopback host, and no local proxy
+ * may have forwarded it.
  */
 function isLocal({ socket, headers }: IncomingMessage): boolean {
   if (FROM_ELSEWHERE.some((name) => headers[name] !== undefined)) return false

@@ -58,8 +58,8 @@ export function useDeliverable(): Plugin {
 }
 
 /**
- * Returns the body of a part. Only an error that ends the subscription goes into the protocol's `errors`. An event,
- * which has already been serialized, always goes into `payload`.
+ * Returns the body of a part. An error that ends the subscription becomes the protocol's `errors`. An event, which
+ * has already been serialized, becomes the `payload`.
  */
 function bodyOf(result: ExecutionResult & { stringify?: () => string }): string {
   return result.stringify === undefined && result.data == null && result.errors !== undefined

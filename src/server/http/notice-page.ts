@@ -14,10 +14,7 @@ export interface NoticePage {
   retryAfterSeconds?: number
 }
 
-/**
- * Copies the look of the console's cards (web/styles), because the page's policy does not allow the console's
- * files.
- */
+/** Resembles the console's cards (web/styles). The page's policy does not allow the console's own files. */
 const STYLE = `
   :root { color-scheme: light dark }
   * { box-sizing: border-box; margin: 0 }

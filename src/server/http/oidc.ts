@@ -36,12 +36,12 @@ type Provider = Domain['oidc']['providers'][number]
 
 const LONGEST_QUERY = 8192
 /**
- * How many requests (PARLEY_RATE_REQUESTS) each step of a sign-in counts as. Steps are charged to the client's
- * address.
+ * How many requests (PARLEY_RATE_REQUESTS) each step of a sign-in counts as. The requests are charged to the
+ * client's address.
  */
 const BEGIN_POINTS = 5
 const FINISH_POINTS = 20
-/** The maximum number of sign-ins that a browser may have in progress at the same time, in several tabs. */
+/** The maximum number of sign-ins that a browser may have in progress at the same time, for example in several tabs. */
 const MOST_ATTEMPTS = 5
 
 /** Implements sign-in by OpenID Connect. See `OIDC_PATH`. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import { isOwnOrigin } from './asked-origin.ts'
 
-/** Decides which web pages may use the server: pages of its own origin and of allowed origins. */
+/** Decides which web pages may use the server, namely pages of the server's own origin and of allowed origins. */
 export interface Origins {
   /**
    * Whether a request is allowed. Clients that are not browsers send no origin and are allowed. Each refused origin

@@ -15,8 +15,8 @@ const HTML = {
 }
 
 /**
- * Returns the console's policy with the additions that GraphiQL's editor needs: hashes of its inline scripts,
- * workers from blobs, and inline styles.
+ * Returns the console's content security policy with the additions that GraphiQL's editor needs: hashes of its
+ * inline scripts, workers from blobs, and inline styles.
  */
 function policyOf(page: string): string {
   const scripts = [...page.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
@@ -76,9 +76,9 @@ const linkToConsole = (basePath: string) => `<style>
 <nav class="parley-bar" aria-label="Parley">Parley’s API · <a href="${basePath}/">Console</a></nav>`
 
 /**
- * Serves GraphiQL without requests to other hosts. Its subscriptions use server-sent events over POST, because a
- * browser's WebSocket cannot send the Authorization header of the Headers pane. `basePath`: the prefix under which
- * browsers reach the server.
+ * Serves GraphiQL, which then sends no requests to other hosts. Its subscriptions use server-sent events over POST,
+ * because a browser's WebSocket cannot send the Authorization header of the Headers pane. `basePath`: the prefix
+ * under which browsers reach the server.
  */
 export function createGraphiql(basePath: string): Handler {
   let page: Promise<{ plain: string; zipped: Buffer; etag: string; policy: string }> | null = null

@@ -19,10 +19,10 @@ export function rewriteTarget(request: IncomingMessage, basePath: string): void 
   request.url = [inner, ...query].join('?')
 }
 
-/** The path of a request, without its query. */
+/** Returns the path of a request, without its query. */
 export const pathOf = ({ url = '/' }: IncomingMessage): string => url.split('?')[0] ?? '/'
 
-/** The query of a request. */
+/** Returns the query of a request. */
 export const parametersOf = ({ url }: IncomingMessage): URLSearchParams => new URL(url ?? '', BASE).searchParams
 
 /** The maximum number of path segments in a prefix, because a path with many slashes would be expensive to check. */

@@ -1,6 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** How long the server reads and drops the rest of a body, so that a client that is still sending gets its response. */
+/**
+ * How long the server reads and drops the rest of a body. In this time, a client that is still sending can receive
+ * its response.
+ */
 const LINGER_MS = 3000
 /**
  * The maximum size of a small body. The rest of a small body usually arrives with the headers or shortly after, so
@@ -42,7 +45,7 @@ export function closeUnreadBody(
 
   function announceEnd(): void {
     response.setHeader('connection', 'close')
-    // Node calls this function once the response is sent. Node's own version would destroy the connection here.
+    // Node calls this function once the response is sent. The original function would destroy the connection here.
     socket.destroySoon = () => {
       if (request.complete || socket.destroyed) socket.destroy()
       else socket.end()
@@ -51,7 +54,7 @@ export function closeUnreadBody(
   }
 }
 
-/** Refuses a request whose body is not complete in time. The handler of the request may set further limits. */
+/** Refuses a request whose body is not complete in time. The handler of the request may set stricter limits. */
 export function limitBodyTime(request: IncomingMessage, response: ServerResponse, longestMs: number): void {
   const { headers, socket } = request
   if (headers['transfer-encoding'] === undefined && !(Number(headers['content-length'] ?? 0) > 0)) return

@@ -18,8 +18,8 @@ const STATUS_OF: Record<DomainErrorCode, number> = {
 }
 
 /**
- * The requester to which the statements of webhook deliveries are charged. All deliveries share it, because anybody
- * can send one.
+ * The requester to which the database statements of webhook deliveries are charged. All deliveries share it,
+ * because anybody can send one.
  */
 const WEBHOOKS = 'webhooks'
 /** The time limit for a body. */

@@ -22,7 +22,7 @@ export interface WithdrawalsOptions {
 
 const MOST_A_MINUTE = 60
 const MINUTE_SECONDS = 60
-/** The maximum number of selected fields, so that a withdrawal costs no more than a few requests. */
+/** The maximum number of selected fields. It ensures that a withdrawal costs no more than a few requests. */
 const MOST_FIELDS = 500
 
 type Input = Readonly<Record<string, unknown>>

@@ -4,7 +4,7 @@ import { RateLimitedError } from '../../lib/errors.ts'
 export interface Work {
   /**
    * Waits until the limits allow the operation to start. Returns a function to call when the operation has ended.
-   * Waiting operations start round-robin by viewer, and each viewer's in order.
+   * Waiting operations start round-robin by viewer, and in order for each viewer.
    * @throws RateLimitedError if the wait would be too long; the signal's reason if the signal aborts
    */
   begin(viewerId: string, weight: number, signal?: AbortSignal): Promise<() => void>
@@ -13,7 +13,7 @@ export interface Work {
 export interface WorkOptions {
   /**
    * The maximum weight of one viewer's operations. `mostInAll` is the limit for all viewers together. A single
-   * operation may always run, whatever its weight.
+   * operation may always run, even if it is heavier than the limit.
    */
   mostOfViewer?: number
   mostInAll?: number
@@ -36,8 +36,8 @@ const MOST_AT_ONCE = 20
 const MOST_WAITING = 500
 const LONGEST_WAIT_MS = 10_000
 /**
- * More small operations may wait, and for longer, because a viewer may spend the whole rate of a minute on small
- * operations at once.
+ * More small operations than others may wait, and they may wait for longer, because a viewer may spend the whole
+ * rate of a minute on small operations at once.
  */
 const SMALL = 500
 const MORE_IF_SMALL = 12
@@ -68,7 +68,7 @@ class Places implements Work {
   #inAll = 0
   #waitingInAll = 0
   /**
-   * The operation whose turn it is while the limits do not allow it yet. Until it starts, only small operations may
+   * The operation whose turn it is, if the limits do not allow it yet. Until it starts, only small operations may
    * overtake it.
    */
   #next: Waiting | null = null
@@ -109,7 +109,7 @@ class Places implements Work {
   /** Whether the limit for all viewers together allows the operation. */
   #fitsInAll({ count }: Queue, weight: number, waiting: Waiting | null = null): boolean {
     const { mostInAll, small } = this.#most
-    // Small operations do not wait for other viewers' heavy ones.
+    // Small operations do not wait for heavy operations of other viewers.
     if (count === 0 && weight <= small) return true
     if (this.#next !== null && this.#next !== waiting && weight > small) return false
     return this.#inAll === 0 || this.#inAll + weight <= mostInAll

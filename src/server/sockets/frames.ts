@@ -5,7 +5,7 @@
 import * as ws from 'ws'
 import type { Answer } from '../../delivery/answer.ts'
 
-/** The function of `ws` that frames messages, which its type declarations omit. */
+/** The function of `ws` that frames messages. The type declarations of `ws` omit it. */
 const { Sender } = ws as unknown as {
   Sender: { frame(data: Buffer, options: { fin: boolean; opcode: number; readOnly: boolean }): Buffer[] }
 }
@@ -22,8 +22,8 @@ export function headOf(id: string): string {
 }
 
 /**
- * The pieces of the frames between which the operation's head is inserted, by the answers and the length of the
- * head. Operations whose heads have the same length share the pieces.
+ * The frames of each list of answers, split at the places where the operation's head is inserted. Operations whose
+ * heads have the same length share the pieces.
  */
 const between = new WeakMap<readonly Answer[], Map<number, string[]>>()
 

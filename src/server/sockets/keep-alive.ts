@@ -6,7 +6,7 @@ export interface KeepAlive {
   stop(): void
 }
 
-/** The number of groups in which sockets are pinged, because pinging all of them at once would block the event loop. */
+/** Sockets are pinged in this many groups, because pinging all of them at once would block the event loop. */
 const TURNS = 12
 
 /** `onSilent` must close the socket. A client that was merely paused receives the close code when it reads again. */

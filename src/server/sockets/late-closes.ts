@@ -4,7 +4,7 @@ import type { WebSocket } from 'ws'
 export interface LateCloses {
   /**
    * Sends a close frame after all data that the client has not read yet, and then writes nothing more. The client
-   * receives the frame if it reads within 30 s; after this time, the connection is destroyed.
+   * receives the frame if it reads within 30 s. After this time, the connection is destroyed.
    */
   close(socket: WebSocket, code: number, reason: string): void
 }

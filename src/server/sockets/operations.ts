@@ -12,7 +12,7 @@ import { createUnanswered } from '../http/unanswered.ts'
 import { LONGEST_OPERATION_ID } from '../request-bytes.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
-/** The state of a socket after the connection was acknowledged. */
+/** The state of a socket whose connection was acknowledged. */
 export interface Session {
   viewer: Viewer | null
   /**
@@ -24,7 +24,7 @@ export interface Session {
   subscriptions: Map<string, SubscribePayload>
   /** Running operations by id, each with the message that started it. */
   running: Map<string, SubscribePayload>
-  /** Operations to refuse, by id. The value is the number in the operation's message that JSON.parse changed. */
+  /** The operations to refuse, by id. Each value is the number in the operation's message that JSON.parse changed. */
   inexactNumbers: Map<string, string>
   writer: SocketWriter
   /** The origin to which the client opened the socket. */
@@ -51,7 +51,7 @@ interface OperationArgs extends Omit<Operation, 'run'> {
   isReplaced(): boolean
   /** Called when the result is dropped because the operation was replaced. */
   onDropped(): void
-  /** Null after it has been called, so that data needed only for the start is freed. */
+  /** Set to null when it is called, so that data needed only for the start is freed. */
   run: (() => Promise<Result>) | null
 }
 
@@ -105,7 +105,7 @@ export interface SocketOperations {
 export function socketOperations(graphql: Graphql, maskError: MaskError): SocketOperations {
   const unanswered = createUnanswered()
   /**
-   * Callbacks to call when the response of a message has been sent: graphql-ws completes an operation when the
+   * The functions to call when the response to a message has been sent. graphql-ws completes an operation when the
    * kernel has accepted its response.
    */
   const whenSent = new WeakMap<SubscribePayload, () => void>()
@@ -199,8 +199,8 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
       if (replaced !== undefined) unanswered.delete(replaced)
       running.set(id, payload)
       unanswered.add(payload)
-      // A client that repeats an id has ended the earlier operation with this id, because graphql-ws would have
-      // closed the socket if it had not.
+      // If an id is repeated, the client must have ended the earlier operation with this id. Otherwise, graphql-ws
+      // would have closed the socket.
       session.subscriptions.delete(id)
       const isReplaced = () => running.has(id) && running.get(id) !== payload
       try {

@@ -5,7 +5,7 @@ import type { Answer, Sink } from '../../delivery/answer.ts'
 import { framesOf, headOf } from './frames.ts'
 import type { Stalled, StalledSockets } from './stalled-sockets.ts'
 
-/** The maximum number of bytes in this process that the kernel has not accepted yet. */
+/** The maximum number of bytes per socket that wait in this process because the kernel has not accepted them yet. */
 const MOST_WAITING_BYTES = 4 * 1024 * 1024
 
 export interface SocketWriterOptions {
@@ -100,7 +100,7 @@ export class SocketWriter implements Stalled {
     return this.#socket.readyState === this.#socket.OPEN
   }
 
-  /** Returns false if the socket is closing, or must be closed now. */
+  /** Returns false if the socket is closing or must be closed now. */
   #takesMore(): boolean {
     if (!this.#isOpen) return false
     const isFull = this.#transport.writableNeedDrain && this.#socket.bufferedAmount > MOST_WAITING_BYTES
@@ -180,10 +180,7 @@ export class PingProgress {
     this.#socket.ping()
   }
 
-  /**
-   * Whether the client has not answered a ping for longer than allowed, and has been sent more than allowed since
-   * that ping.
-   */
+  /** Whether the client has left a ping unanswered for too long, and has been sent too much since that ping. */
   get isOverdue(): boolean {
     if (!this.#isAsked) return false
     const most = MOST_TEXTS * Math.max(this.#subscriptions.size, 1)

@@ -84,7 +84,7 @@ export function createSockets(options: SocketsOptions): Sockets {
   const silent = new WeakMap<WebSocket, () => void>()
   const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS, (socket) => silent.get(socket)?.())
 
-  /** Authenticates the client and counts its socket. Returning false closes the socket with 4403. */
+  /** Authenticates the client and counts its socket. If this returns false, graphql-ws closes the socket with 4403. */
   async function connect(connection: Connection, parameters: Record<string, unknown> = {}): Promise<boolean> {
     const { socket, session, cookie, address } = connection
     const bearer = bearerOf(parameters['authorization'] ?? parameters['Authorization'] ?? connection.authorization)
@@ -123,7 +123,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     let end: (code: number, reason: string) => void = () => {}
     const closeLate = (reason: string) => {
       lateCloses.close(socket, TRY_AGAIN_LATER, reason)
-      // The socket's operations end now, because the client may take 30 s to receive the close frame.
+      // The socket's operations are ended now, because it may take 30 s until the client receives the close frame.
       end(TRY_AGAIN_LATER, reason)
     }
     const writer = new SocketWriter(socket, transport, {
@@ -241,8 +241,8 @@ function shut(socket: WebSocket, code: number, reason: string): void {
 const LARGEST_FIRST_BYTES = 64 * 1024
 const FIRST_TOO_LARGE = 'Too large a message before the connection is acknowledged'
 /**
- * The maximum size of a ping payload that the pong repeats, in characters of JSON. The size is sufficient for
- * clients that measure latency.
+ * The maximum size of a ping payload that the pong repeats, in characters of JSON. This is enough for clients that
+ * measure latency.
  */
 const LONGEST_REPEATED_PAYLOAD = 1024
 
@@ -336,9 +336,9 @@ const WINDOW_MS = 1000
 const MOST_REFUSALS = 100
 
 /**
- * Returns a function to call for each operation that was refused because of its viewer's rate; a long request
- * counts as several. After 100 refusals within a second, the server does not read from the socket until the second
- * is over, so that refusals cost the server little. In the meantime, further data stays at the client.
+ * Returns a function to call for each operation that was refused because its viewer exceeded the rate. A long
+ * request counts as several. After 100 refusals within a second, the server does not read from the socket until the
+ * second is over, so that refusals cost the server little. In the meantime, further data stays at the client.
  */
 function createSlowing(socket: WebSocket): (count?: number) => void {
   let since = Number.NEGATIVE_INFINITY

@@ -25,7 +25,7 @@ const MOST_SKILLS = 50
 
 /**
  * Reads an A2A 1.0 agent card.
- * @param hasHeaders whether requests carry credentials, which may be sent only to the origin of the card
+ * @param hasHeaders whether requests contain credentials, which may be sent only to the origin of the card
  * @throws ToolFailure if the card lists no usable interface
  */
 export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHeaders: boolean }): ReadCard {

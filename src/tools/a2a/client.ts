@@ -63,8 +63,8 @@ export class RemoteRefusal extends ToolFailure {
   }
 
   /**
-   * Whether the request had no effect, because the server does not know the task or conversation, or does not support
-   * the request.
+   * Whether the request had no effect. This is the case if the server does not know the task or conversation, or
+   * does not support the request.
    */
   get isWithoutEffect(): boolean {
     return this.jsonRpcCode !== null && WITHOUT_EFFECT.has(this.jsonRpcCode)
@@ -86,9 +86,9 @@ const SEND_TIMEOUT_MS = 300_000
 const REQUEST_TIMEOUT_MS = 20_000
 const LONGEST_WORDS = 500
 const TASKS_SEARCHED = 20
-/** Pages are small because the history of a task may be long. */
+/** The page size is small because the history of a task may be long. */
 const TASKS_A_PAGE = 5
-/** Larger than an answer may be, because a task may contain data that is not part of the answer's text. */
+/** The limit is higher than for an answer, because a task may contain data that is not part of the answer's text. */
 const LARGEST_TASK_BYTES = 8 * 1_048_576
 const UNAUTHENTICATED_STATUSES = [401, 403]
 
@@ -178,7 +178,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       searched += tasks.length
       page = { ...params, pageToken: nextPageToken }
     }
-    // The list begins with the newest tasks, so it would have contained the message.
+    // The list begins with the newest tasks, so it would have contained the task of the message.
     return { type: 'not-received' }
   }
 
@@ -237,7 +237,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       } catch (error) {
         signal.throwIfAborted()
         const failure = streamFailure(error, cleaning)
-        // TOO_LARGE is not rethrown: the caller then reads the task again and follows it in another stream.
+        // TOO_LARGE is not rethrown, because the caller then reads the task again and follows it in another stream.
         if (failure.code !== 'TOO_LARGE') throw failure
       } finally {
         left.abort()
@@ -259,7 +259,7 @@ const requestOf = (method: string, params: object) => JSON.stringify({ jsonrpc: 
 
 const badAnswer = (what: string) => new ToolFailure('BAD_ANSWER', `The agent's server responded with ${what}.`)
 
-/** Whether the cause of a failure is taken from the HTTP status, not from the JSON-RPC error in the body. */
+/** Whether a failure is reported by its HTTP status instead of the JSON-RPC error in the body. */
 const doesStatusDecide = (status: number) =>
   UNAUTHENTICATED_STATUSES.includes(status) || status === 429 || status >= 500
 

@@ -26,11 +26,11 @@ import { asksForInput, isIdle, type RemoteTask, shownTask } from './remote-task.
 /** An agent of this server that represents an agent on another server. */
 export interface Asking {
   agentId: string
-  /** `a2a:<card url>` */
+  /** The model of the agent, in the form `a2a:<card url>`. */
   model: string
 }
 
-/** Access to the agents on other servers that agents of this server represent. */
+/** Gives access to the agents on other servers that agents of this server represent. */
 export interface RemoteAgents {
   /** Returns the tool that sends a message to the remote agent; null for an agent that represents none. */
   toolFor(agent: RemoteColumns): Tool | null
@@ -50,7 +50,7 @@ const CARD_FRESH_MS = 60_000
 const MOST_CARDS = 1000
 /** The interval at which an agent that does not stream is polled. */
 const POLL_MS = 1000
-/** The number of times in a row that the connection may break without progress before the call fails. */
+/** How often in a row the connection may break without progress before the call fails. */
 const MOST_BREAKS = 3
 
 const INPUT: JsonObject = {
@@ -173,7 +173,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Returns the task of a message; null if the server has not received the message, or cannot tell.
+   * Returns the task of a message; null if the server has not received the message, or cannot say whether it has.
    * @throws ToolFailure
    */
   async function taskOf(
@@ -213,9 +213,9 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Sends a message. If the message continues a task or conversation that the server refuses, it had no effect, so
-   * it is sent again to begin a new one. After any other failure, the server may have received the message, so it
-   * is not sent again.
+   * Sends a message. If the server refuses the task or conversation that the message continues, the message had no
+   * effect, so it is sent again to begin a new one. After any other failure, the server may have received the
+   * message, so it is not sent again.
    */
   async function send(
     address: RemoteAddress,
@@ -337,7 +337,7 @@ const resultOf = (taskId: string, contextId: string | null): JsonObject => ({ ta
 /** The codes of failures after which the same task may be read again. */
 const BREAKS: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMED_OUT', 'RATE_LIMITED'])
 
-/** Whether the connection to a server broke, or the server was busy. */
+/** Whether an error means that the connection to a server broke, or that the server was busy. */
 export const isBreak = (error: unknown): boolean => error instanceof ToolFailure && BREAKS.has(error.code)
 
 async function orRefused<T>(work: Promise<T>): Promise<T | null> {
@@ -347,7 +347,7 @@ async function orRefused<T>(work: Promise<T>): Promise<T | null> {
   })
 }
 
-/** Shorter than the longest result that is passed to a model. */
+/** The maximum length of an answer as JSON. It is lower than that of a result that is passed to a model. */
 const LONGEST_RESULT = 40_000
 
 /** Cuts an answer so that its JSON is no longer than `LONGEST_RESULT`. */

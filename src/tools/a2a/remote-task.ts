@@ -27,7 +27,10 @@ export type RemoteState = (typeof STATES)[number]
 const PREFIX = 'TASK_STATE_'
 const LONGEST_ID = 500
 const MOST_ARTIFACTS = 100
-/** One character more than a message may have, so that a longer text is recognizable as cut. */
+/**
+ * The maximum length of a text. It is one more than that of a message, so that a longer text is recognizable as
+ * cut.
+ */
 const LONGEST_TEXT = LONGEST_MESSAGE + 1
 
 /** Whether a task stays unchanged until another message is sent. */
@@ -52,7 +55,7 @@ export interface TextCleaning {
 
 const NO_CLEANING: TextCleaning = { clean: (text) => text, trim: (text) => text }
 
-/** Reads a task; null if it has no id or no known state. */
+/** Reads a task. Returns null if it has no id or no known state. */
 export function readTask(value: unknown, cleaning: TextCleaning = NO_CLEANING): RemoteTask | null {
   if (!isObject(value)) return null
   const [id, state] = [idIn(value['id']), stateIn(value['status'])]
@@ -114,7 +117,10 @@ function artifactIn(value: unknown, cleaning: TextCleaning): Artifacts[number] |
   return id === null ? null : { id, text: textOfParts(value['parts'], cleaning) }
 }
 
-/** Returns a growing task as it may be shown: without the end of its text if a header value may begin there. */
+/**
+ * Returns a growing task in the form that may be shown. Drops the end of its text if a header value may begin
+ * there.
+ */
 export function shownTask(task: RemoteTask, { trim }: TextCleaning): RemoteTask {
   const last = task.artifacts.at(-1)
   if (last === undefined || isIdle(task)) return task
@@ -132,7 +138,10 @@ function statusTextIn(status: unknown, cleaning: TextCleaning): string {
   return isObject(message) ? textOfParts(message['parts'], cleaning) : ''
 }
 
-/** Joins the parts of a message or artifact: texts unchanged, data as JSON, and files as their name and URL. */
+/**
+ * Joins the parts of a message or artifact. Texts are unchanged, data becomes JSON, and files become their name and
+ * URL.
+ */
 export function textOfParts(parts: unknown, { clean, trim }: TextCleaning = NO_CLEANING): string {
   if (!Array.isArray(parts)) return ''
   let text = ''

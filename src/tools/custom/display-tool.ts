@@ -2,7 +2,10 @@ import type { JsonObject } from '../../lib/json.ts'
 import { PLACEMENT_FIELDS } from '../placement.ts'
 import type { Tool } from '../tool.ts'
 
-/** Adapts a visible tool to an agent with the toolset SPACE_TOOLS: adds input fields for the space and a mention. */
+/**
+ * Adapts a visible tool to an agent with the toolset SPACE_TOOLS by adding input fields for the space and a
+ * mention.
+ */
 export function displayTool(tool: Tool): Tool {
   if (tool.presence.type !== 'part') return tool
   const properties = { ...(tool.inputSchema.properties as JsonObject | undefined), ...PLACEMENT_PROPERTIES }

@@ -9,7 +9,7 @@ export type ResolveAddresses = (hostname: string) => Promise<{ address: string; 
 export interface AddressGuardOptions {
   /** Whether an IP address is allowed. By default, the addresses of the public internet are allowed. */
   isAllowed?: (address: string) => boolean
-  /** The system's resolver by default. */
+  /** Resolves host names. Defaults to the system's resolver. */
   resolve?: ResolveAddresses
   /** Certificates of authorities (PEM) that are trusted instead of the system's. */
   ca?: string
@@ -18,7 +18,7 @@ export interface AddressGuardOptions {
 /** A connection was refused because of its address. */
 export class BlockedAddressError extends Error {
   constructor(hostname: string) {
-    // The message omits the address, because it would tell the sender to what an internal host name resolves.
+    // The message omits the address, because the address of an internal host name must not be revealed.
     super(`The address of "${hostname}" is not allowed.`)
   }
 }
@@ -56,7 +56,7 @@ export function createGuardedConnector(options: AddressGuardOptions): buildConne
     ...(ca === undefined ? {} : { ca }),
   })
   return (target, callback) => {
-    // For a literal address, the socket connects without a lookup.
+    // If the host is an IP address, the socket connects without a lookup.
     const hostname = target.hostname.replace(/^\[|\]$/g, '')
     if (isIP(hostname) !== 0 && !isAllowed(hostname)) return callback(new BlockedAddressError(hostname), null)
     connect(target, (...result) => {

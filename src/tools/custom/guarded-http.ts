@@ -10,7 +10,7 @@ export interface GuardedRequest {
   url: string
   headers?: Record<string, string>
   body?: string | Uint8Array
-  /** Set to not follow redirects. A redirect then counts as a failure, because its status is not 2xx. */
+  /** If set, redirects are not followed. A redirect then counts as a failure, because its status is not 2xx. */
   stays?: true
   /** The time limit for the whole exchange: DNS, connections, redirects and the body. */
   timeoutMs: number
@@ -41,7 +41,7 @@ export type GuardedOutcome =
       response?: { status: number; contentType: string; body: Uint8Array }
     }
 
-/** HTTP requests to untrusted servers: only to public addresses, and with limits on time, size and redirects. */
+/** Sends HTTP requests to untrusted servers, only to public addresses, and with limits on time, size and redirects. */
 export interface GuardedHttp {
   /** Sends one request. Never throws: errors and responses other than 2xx are returned as failures. */
   send(request: GuardedRequest): Promise<GuardedOutcome>
@@ -55,7 +55,7 @@ export interface GuardedHttp {
 }
 
 export interface GuardedHttpOptions extends AddressGuardOptions {
-  /** Allow requests to private addresses (PARLEY_ALLOW_PRIVATE_TOOLS). */
+  /** Allows requests to private addresses (PARLEY_ALLOW_PRIVATE_TOOLS). */
   allowPrivate?: boolean
   /** The maximum size of a response body for `send`. */
   maxBytes?: number
@@ -67,8 +67,8 @@ const MIB = 1_048_576
 const MAX_REDIRECTS = 5
 
 /**
- * The headers that are kept on a redirect to another origin. Any other header may contain a secret for the first
- * origin.
+ * The headers that are kept on a redirect to another origin. Any other header may contain a secret that is meant
+ * only for the first origin.
  */
 const HEADERS_FOR_ANY_ORIGIN = new Set(['accept', 'accept-encoding', 'content-type', 'idempotency-key', 'user-agent'])
 
@@ -91,7 +91,8 @@ export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp
     const deadline = AbortSignal.timeout(timeoutMs)
     const stop = signal === undefined ? deadline : AbortSignal.any([signal, deadline])
     try {
-      // undici reacts to an abort only once it is connected, and a connection may take 10 s to fail.
+      // Without `unlessAborted`, an abort would take effect only once undici is connected, and a connection may
+      // take 10 s to fail.
       return await unlessAborted(stop, exchange(given, stop))
     } catch (error) {
       if (signal?.aborted === true) return { type: 'failure', code: 'CANCELED', message: 'The request was canceled.' }
@@ -219,7 +220,7 @@ async function readAnswer(response: Dispatcher.ResponseData, maxBytes: number): 
 async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Uint8Array> {
   const chunks: Buffer[] = []
   let size = 0
-  // Throwing inside the loop destroys the body and its connection.
+  // An error thrown inside the loop destroys the body and its connection.
   for await (const chunk of body) {
     size += chunk.length
     if (size > maxBytes) throw tooLarge(maxBytes)
@@ -249,7 +250,7 @@ function tooLarge(maxBytes: number): GuardedHttpError {
   return new GuardedHttpError('TOO_LARGE', `The server's answer is larger than ${maxBytes} bytes.`)
 }
 
-/** Converts an error to a failure. Libraries may have wrapped the guard's errors. */
+/** Converts an error to a failure. Libraries may have wrapped the errors thrown here. */
 export function failureOf(error: unknown): Extract<GuardedOutcome, { type: 'failure' }> {
   let innermost = error
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

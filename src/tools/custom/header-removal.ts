@@ -33,5 +33,5 @@ export function withTexts(value: Json, change: (text: string) => string): Json {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [change(key), withTexts(one, change)]))
 }
 
-/** Shorter header values are not removed, because they could match ordinary words. */
+/** The minimum length of a header value that is removed. Shorter values could match ordinary words. */
 const SHORTEST_SECRET = 6

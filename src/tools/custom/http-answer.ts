@@ -10,9 +10,9 @@ const isText = (mediaType: string) =>
   /^text\/|[/+](xml|yaml|javascript|x-www-form-urlencoded|x-ndjson|jsonl|csv|graphql)$/.test(mediaType)
 
 /**
- * Reads the response from a tool's server. Parses JSON, decodes text by its charset, and turns any other body into
+ * Reads the response of a tool's server. JSON is parsed, text is decoded by its charset, and any other body becomes
  * a file, which the output describes.
- * @throws ToolFailure if a body that is declared as JSON is not valid JSON
+ * @throws ToolFailure if a body is declared as JSON but is not valid JSON
  */
 export function readHttpAnswer(contentType: string, body: Uint8Array): ToolOutput {
   const { mediaType, charset } = contentTypeOf(contentType)

@@ -66,8 +66,8 @@ async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string
 }
 
 /**
- * Whether the run may read the file. The run may read a file of a call only if it already has the sources of that
- * call's label.
+ * Whether the run may read the file. A file of a call may be read only if the call's label is already part of the
+ * run's label or sources.
  */
 async function mayRead(
   discretion: Parts['discretion'],

@@ -10,7 +10,7 @@ import { type McpOutcome, readResult } from './results.ts'
 export interface McpAddress {
   url: string
   headers: Record<string, string>
-  /** Sends and refreshes a token, for a server that requires OAuth. */
+  /** Sends and refreshes the token. Set for a server that requires OAuth. */
   authProvider?: McpAuthProvider
 }
 
@@ -19,7 +19,7 @@ export interface McpCallOptions {
   callId: string
   timeoutMs: number
   signal: AbortSignal
-  /** Called with the last access token that was rejected, if the server rejects the request as unauthorized. */
+  /** Called with the rejected access token if the server rejects the request as unauthorized. */
   refused?(accessToken: string): void
 }
 
@@ -37,14 +37,14 @@ const CONNECT_TIMEOUT_MS = 5_000
 
 const LONGEST_CHALLENGE = 300
 
-/** The maximum number of pages of a list. Some servers may return the same pages again and again. */
+/** The maximum number of pages that are read of a list, because a server may return the same pages again and again. */
 const MOST_PAGES = 20
 
-/** A request to the server, with information from its HTTP responses that their MCP messages lack. */
+/** A request to the server, with information from its HTTP responses that is missing in their MCP messages. */
 interface Request {
   /**
-   * The idempotency key, sent as an HTTP header because MCP has no field for it. Null if the request can be
-   * repeated safely.
+   * The idempotency key, sent as an HTTP header because MCP has no field for it. Null if the request can safely be
+   * repeated.
    */
   key: string | null
   /** Whether the server rejected the session id in the request. */

@@ -18,7 +18,7 @@ export interface McpTool {
   fingerprint: string
 }
 
-/** The tools of a server. Unusable tools are listed separately, with a reason. */
+/** The tools of a server. Tools that cannot be used are listed in `refused`, with a reason. */
 export interface McpDefinitions {
   tools: McpTool[]
   refused: { toolName: string; reason: string }[]
@@ -30,7 +30,10 @@ const MOST_TOOLS = 100
 const MOST_LISTED = 2000
 const LONGEST_DESCRIPTION = 8_000
 const LONGEST_SCHEMA = 65_536
-/** The maximum size of all tools of one server, in characters. The tools are stored with the server. */
+/**
+ * The maximum size of all tools of one server, in characters. There is a maximum because the tools are stored with
+ * the server.
+ */
 const LONGEST_LIST = 1_048_576
 
 /**

@@ -11,7 +11,7 @@ import type { McpOutcome } from './results.ts'
 export interface McpServerAccess extends McpAddress {
   /** The name of the server, unique per agent. */
   name: string
-  /** The server's names of the allowed tools; null if all are allowed. */
+  /** The server's names for the allowed tools; null if all are allowed. */
   allowedTools: string[] | null
   /**
    * The trusted fingerprint of each tool, by the server's name for the tool. Null for a server that has never been
@@ -35,7 +35,7 @@ export interface McpListing {
   /** Servers that could not be listed (`toolName` is null), and single tools that model providers would refuse. */
   failed: { serverName: string; toolName: string | null; reason: string }[]
   /**
-   * For each server: the listed tools that the agent may use, whether offered or not, and the fingerprints of all
+   * By server name: the listed tools that the agent may use, whether offered or not, and the fingerprints of all
    * tools.
    */
   listed: Record<string, { tools: McpTool[]; seen: Record<string, string> }>
@@ -43,7 +43,7 @@ export interface McpListing {
 
 /** The tools of agents' MCP servers. All runs of this process share one client per server. */
 export interface McpTools {
-  /** Lists all servers concurrently, within 5 s. Never throws: the tools of an unavailable server are missing. */
+  /** Lists all servers concurrently, within 5 s. Never throws. If a server is unavailable, its tools are missing. */
   list(servers: McpServerAccess[]): Promise<McpListing>
   /** Calls a tool by the server's name for it. Never throws. */
   call(
@@ -165,7 +165,10 @@ function createServers({ http, clock, ...times }: McpToolsOptions) {
   }
 
   return {
-    /** Lists the server's tools, or returns or throws the cached result while it is fresh. */
+    /**
+     * Lists the server's tools. While the cached result is fresh, returns it instead, or throws it if it is an
+     * error.
+     */
     list({ again = false, ...address }: McpAddress & { again?: boolean }): Promise<ListToolsResult['tools']> {
       const server = serverAt(address)
       const { listing: last } = server

@@ -22,8 +22,8 @@ export interface McpToolset {
    */
   toolsFor(servers: McpServer[], run: { id: string }): Promise<Tool[]>
   /**
-   * Returns the tool of an earlier call. Lists the tool's server again even if it has just failed. Returns
-   * undefined if the tool is no longer offered.
+   * Returns the tool of an earlier call. Lists the server again even if listing has just failed. Returns undefined
+   * if the tool is no longer offered.
    * @param call `personId`: the person who has connected for this call; null for the person behind its run
    * @throws ToolFailure if the server cannot be listed
    */
@@ -46,7 +46,10 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
 
   const personCalls = createPersonCalls(platform, { mcp, oauth })
 
-  /** Decides which token is used to list a server: the server's own or, if there is none, the person's. */
+  /**
+   * Decides which token is used to list a server. This is the server's own token or, if there is none, the
+   * person's.
+   */
   async function reach(server: McpServer, person: PersonOfCall): Promise<Reached> {
     if (server.oauth !== 'PERSON') return { server, humanId: null, isUnknown: false }
     if ((await oauth.accessTokenOf(server)) !== null) return { server, humanId: null, isUnknown: false }
@@ -72,7 +75,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     const listing = await mcp.list(accesses)
     const unknown = new Set(reached.flatMap(({ server, isUnknown }) => (isUnknown ? [server.name] : [])))
     for (const { serverName, toolName, reason } of listing.failed) {
-      // This failure is expected, because the server requires a token and there is none. It causes no warning.
+      // This failure causes no warning. It is expected, because the server requires a token and there is none.
       if (toolName === null && unknown.has(serverName)) continue
       if (toolName === null) logger.warn({ serverName, reason }, 'left out an MCP server: could not list its tools')
       else logger.warn({ serverName, toolName, reason }, 'left out a tool of an MCP server')

@@ -28,11 +28,11 @@ interface Authorization {
   redirectUrl?: string
   issuer?: OAuthAuthorizationServerInformation
   tokens?: OAuthTokens
-  /** The authorization that an admin or a person has begun but not completed. */
+  /** An authorization that an admin or a person has begun but not completed. */
   pending?: { nonce: string; codeVerifier?: string }
   /**
-   * The process that refreshes the tokens, and until when. Only one process may, because a server may accept a
-   * refresh token only once.
+   * The process that is refreshing the tokens, and when its claim ends. Only one process may refresh them, because
+   * a server may accept a refresh token only once.
    */
   refreshing?: { by: string; until: number }
 }
@@ -51,7 +51,7 @@ interface State {
   browser?: string
 }
 
-/** The result for a browser that returns from an authorization. */
+/** The result of an authorization, for the browser that returns from it. */
 export interface Returned {
   isAuthorized: boolean
   /** A sentence for the admin or for the person. */
@@ -67,7 +67,7 @@ export interface ConnectedPerson {
   humanId: string
 }
 
-/** A provider whose refreshes never run in several processes at the same time. */
+/** A provider that never refreshes tokens in several processes at the same time. */
 export interface McpAuthProvider extends OAuthClientProvider {
   /**
    * Sends a request that refreshes the tokens. If another process has just refreshed them, returns a response with the
@@ -77,7 +77,7 @@ export interface McpAuthProvider extends OAuthClientProvider {
 }
 
 /**
- * Authorizes Parley at MCP servers by OAuth. An agent's server has either one token, or a separate token for each
+ * Authorizes Parley at MCP servers with OAuth. An agent's server has either one token, or a separate token for each
  * person.
  */
 export interface McpOAuth {
@@ -118,11 +118,11 @@ export interface BrowserSecret {
 const STATE_TTL_MS = 15 * 60_000
 const STATE_CONTEXT = 'mcp-oauth-state'
 
-/** How long a process may refresh tokens. Longer than the time limit of a request. */
+/** How long a process may take to refresh tokens. The time is longer than the time limit of a request. */
 const REFRESH_LEASE_MS = 15_000
 const REFRESH_POLL_MS = 100
 
-/** The context that the encryption of an authorization is bound to. Names of servers contain no colon. */
+/** Returns the context to which the encryption of an authorization is bound. Names of servers contain no colon. */
 const contextOf = ({ agentId, name, humanId }: AuthorizationKey) =>
   `mcp-oauth:${agentId}:${name}${humanId === undefined ? '' : `:${humanId}`}`
 
@@ -173,7 +173,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       const isBusy = tokens !== undefined && refreshing !== undefined && isNow(refreshing.until, clock.now())
       return isBusy ? { type: 'busy', tokens } : { type: 'claimed' }
     }
-    // The first read takes no lock, so that a waiting process holds none.
+    // The first read takes no lock, so that a waiting process does not hold one.
     let claim = claimOf(await read(key))
     if (claim.type !== 'claimed') return claim
     await change(key, (before) => {
@@ -187,7 +187,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   const endRefresh = async (key: AuthorizationKey, by: string): Promise<void> =>
     void (await change(key, (before) => (before.refreshing?.by === by ? withoutRefresh(before) : before)))
 
-  /** Creates a provider that stores all its state in the database, so that any process may use or refresh a token. */
+  /** Creates a provider that stores all its state in the database, so that any process can use or refresh a token. */
   function providerAt(server: AuthorizationKey, redirectUrl: string): McpAuthProvider {
     /** The client registration that this provider used last. */
     let clientId: string | null = null
@@ -409,7 +409,7 @@ const keyOf = ({ agentId, name, url, humanId }: State): AuthorizationKey => ({
 })
 
 /**
- * Whether a refresh is in progress. An end that is too far in the future is ignored, because it comes from a
+ * Whether a refresh is in progress. An end that is too far in the future is ignored, because it was set by a
  * process whose clock is ahead.
  */
 const isNow = (until: number, now: number) => until > now && until <= now + REFRESH_LEASE_MS

@@ -45,7 +45,7 @@ export function createPersonAuthorization(
       const headers = openHeaders('mcp', server, secretBox)
       const connection = createMcpConnection({ url, headers, authProvider: begun.provider }, http)
       try {
-        // This request makes the server say which authorization server it uses, because the server refuses the request.
+        // The server refuses this request, and says in the response which authorization server it uses.
         await connection.list(LIST_TIMEOUT_MS).catch(() => {})
         if (begun.authorizationUrl() === null) await auth(begun.provider, { serverUrl: url, fetchFn: oauthFetch(http) })
       } catch (error) {

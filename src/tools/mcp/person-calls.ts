@@ -16,11 +16,11 @@ import type { McpOutcome } from './results.ts'
  */
 export type PersonOfCall = () => Promise<RunPerson>
 
-/** Executes calls to tools that each person uses with their own authorization (`oauth: PERSON`). */
+/** Executes calls to tools that each person uses with a separate authorization (`oauth: PERSON`). */
 export interface PersonCalls {
   /** Returns the person behind a run. */
   personOf(runId: string): PersonOfCall
-  /** Whether the person has connected to a server. False if the call is not on behalf of a person. */
+  /** Whether the person has connected to a server. False if there is no person behind the call. */
   isConnected(server: McpServer, person: PersonOfCall): Promise<boolean>
   /**
    * Returns the approval that a call waits for until the person has connected; null if the person has connected.

@@ -22,14 +22,14 @@ import type { McpOAuth } from './oauth.ts'
 
 export interface ConnectMcpServerInput {
   server: McpServerInput
-  /** The agent whose stored headers for this server are used if the input contains no headers. */
+  /** If the input contains no headers, the headers that this agent stores for the server are used. */
   agentId?: string | null
   /** The URL to which a browser returns from an authorization. */
   redirectUrl: string
 }
 
 export interface ConnectedMcpServer {
-  /** The tools; null if the server must be authorized first or could not be used. */
+  /** The tools; null if authorization is needed first, or if the server could not be used. */
   tools: (ListedMcpTool & { confirmed: boolean })[] | null
   /** The URL at which the admin authorizes in a browser. */
   authorizationUrl: string | null
@@ -41,7 +41,7 @@ export interface ConnectedMcpServer {
 export interface ServerTrial {
   /**
    * Admins only: lists all tools of a server, including those that the agent may not use. If the agent already has
-   * the server, stores the list, as a run does.
+   * the server, stores the list, as runs do.
    * @throws ForbiddenError, NotFoundError, or BadInputError with the field at fault
    */
   connectMcpServer(viewer: Viewer, input: ConnectMcpServerInput): Promise<ConnectedMcpServer>

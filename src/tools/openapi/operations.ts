@@ -12,11 +12,11 @@ export interface OpenApiTool {
   /** A valid tool name, which is not necessarily unique. */
   name: string
   description: string
-  /** Like `ToolInput.url`: contains placeholders for the inputs that are part of the URL. */
+  /** The URL in the form of `ToolInput.url`, with placeholders for the inputs that are part of it. */
   url: string
   method: string
   inputSchema: JsonObject
-  /** The reason why the operation cannot be used unchanged, as a sentence; null if it can. */
+  /** The reason why the operation cannot be converted completely, as a sentence; null if it can. */
   problem: string | null
 }
 
@@ -221,11 +221,11 @@ function parametersOf({ item, given }: Operation, reader: SchemaReader): Paramet
   return [...found.values()]
 }
 
-/** OpenAPI says that header parameters with these names are ignored. */
+/** Header parameters with these names are ignored, as OpenAPI requires. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization']
 
 /**
- * Whether the tool leaves out an optional parameter because it cannot send the parameter.
+ * Whether the tool leaves out an optional parameter because tools cannot send it.
  * @throws OperationProblem if such a parameter is required
  */
 function isLeftOut({ name, in: place, required, given }: Parameter): boolean {
@@ -284,8 +284,8 @@ function bodyOf({ method, given }: Operation, reader: SchemaReader): Body | null
 }
 
 /**
- * Returns the rules of a body's schema that the tool's schema can keep. Other rules are dropped, because rules
- * about the number or names of fields would also apply to the operation's parameters.
+ * Returns the rules of a body's schema that the tool's schema can keep. Rules about the number or names of fields
+ * are dropped, because they would also apply to the operation's parameters.
  */
 function ownRules({ additionalProperties }: JsonObject): JsonObject {
   return isObject(additionalProperties) || additionalProperties === true ? { additionalProperties } : {}

@@ -14,7 +14,7 @@ const DESCRIPTIONS: Record<Mind, string> = {
 const hasOthers = ({ size, members }: ToolScene['spaces'][number]): boolean =>
   size > 2 || members.filter(({ kind }) => kind === 'AGENT').length > 1
 
-/** Ends the run because the agent has nothing to do. A persistent agent may always skip. */
+/** Ends the run because the agent has nothing to do. Runs of persistent agents always get this tool. */
 export const skip = defineTool({
   names: { snake: 'skip', camel: 'skip' },
   isOffered: ({ scene }) => scene.agent.mind === 'PERSISTENT' || scene.spaces.some(hasOthers),

@@ -4,8 +4,8 @@ import type { RunReport } from '../../runs/run-progress.ts'
 import { defineTool, isMemberOf, type ToolBody, type ToolSetting } from '../define-tool.ts'
 
 /**
- * Lists the agent's own runs, with the details that the calling run may see. Under ACTIVE_SPACE, it can also list past
- * runs; under SPACE_TOOLS, it returns the progress of the other active runs.
+ * Lists the agent's own runs, with the details that the calling run may see. With ACTIVE_SPACE, the tool can also
+ * list past runs. With SPACE_TOOLS, it returns the progress of the other active runs.
  */
 export const getMyRuns = defineTool({
   names: { snake: 'get_my_runs', camel: 'getMyRuns' },
@@ -74,7 +74,7 @@ function progressOfOthers(setting: ToolSetting): ToolBody {
         .slice(0, MOST)
       const reports = await runProgress.ofRuns(found)
       const known = await discretion.toCompare(run, idsOf(found))
-      // For a run with other requesters, the triggering space is confidential too.
+      // If a run has other requesters, even its triggering space is confidential.
       const others = triggerSpaceId === undefined ? found : found.filter(({ id }) => known.has(id))
       const otherActiveRuns = others.map((other) =>
         known.has(other.id) ? progressEntryOf(setting, other, reports.get(other.id)) : bareEntryOf(other),
@@ -86,7 +86,7 @@ function progressOfOthers(setting: ToolSetting): ToolBody {
 
 const idsOf = (runs: readonly Run[]) => runs.map(({ id }) => id)
 
-/** Returns the short entry for a run with other requesters. */
+/** Returns the entry for a run with other requesters. It contains no content. */
 const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
   runId,
   status: status.toLowerCase(),

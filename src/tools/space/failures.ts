@@ -1,7 +1,7 @@
 import type { Refusal } from '../../confidentiality/discretion.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** The failure of a call for a space that the agent does not belong to. */
+/** The failure of a call for a space that the agent is not a member of. */
 export const notAMember = (): ToolFailure =>
   new ToolFailure(
     'NOT_A_MEMBER',

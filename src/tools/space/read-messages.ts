@@ -29,7 +29,7 @@ export async function openSpace(
   return space
 }
 
-/** The sources that a run gets by reading these lines of a space. */
+/** Returns the sources that a run gets by reading these lines of a space. */
 export function learnedFrom(
   spaceId: string,
   { confidential }: Pick<OpenedSpace, 'confidential'>,
@@ -62,10 +62,10 @@ export const readMessages = defineTool({
 })
 
 const MOST_AT_ONCE = 100
-/** No space has more messages, because this is the maximum `seq`. */
+/** This is the maximum `seq`, so no space has more messages. */
 const FARTHEST_BACK = 2_147_483_647
 
-/** Returns the page of the active space that a call asks for. @throws ToolFailure */
+/** Returns the page of the active space that a call requests. @throws ToolFailure */
 function pageOf({ offset = 0, limit = 50 }: JsonObject, { activeSpace }: RunContext) {
   if (activeSpace === null) throw noActiveSpace()
   if (Number(offset) > FARTHEST_BACK) throw new ToolFailure('BAD_INPUT', `offset must be <= ${FARTHEST_BACK}.`)
@@ -81,7 +81,7 @@ function pageOf({ offset = 0, limit = 50 }: JsonObject, { activeSpace }: RunCont
 const DEFAULT_OF_NAMED = 15
 const MOST_OF_NAMED = 50
 
-/** Returns the range of messages that a call asks for, at the end of a named space. */
+/** Returns the range of the newest messages that a call requests from a named space. */
 function lastOf({ spaceId, limit = DEFAULT_OF_NAMED }: JsonObject) {
   return { spaceId: String(spaceId), limit: Math.max(1, Math.min(Math.trunc(Number(limit)), MOST_OF_NAMED)) }
 }

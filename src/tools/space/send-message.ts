@@ -76,7 +76,10 @@ function inNamedSpace(parts: SendParts): ToolBody {
   }
 }
 
-/** Checks the fields that precede the text in the model's output. They may be in any order. @throws ToolFailure */
+/**
+ * Checks the fields that precede the text in the model's output. The order of these fields does not matter. @throws
+ * ToolFailure
+ */
 async function refuseBefore(parts: SendParts, before: JsonObject): Promise<void> {
   const schema = { ...INPUT_SCHEMA, required: [] }
   const fields = withoutOurNulls(schema, before) as JsonObject
@@ -88,7 +91,8 @@ async function refuseBefore(parts: SendParts, before: JsonObject): Promise<void>
 }
 
 /**
- * Returns the conditions under which a wait ends, whether people can meet them, and whether nobody can reply.
+ * Returns the conditions under which a wait ends, whether people can meet them, and whether there is nobody who can
+ * reply.
  * @throws ToolFailure
  */
 function asked({ isChain }: SendParts, spaceId: string, wait: JsonObject) {
