@@ -11,7 +11,7 @@ export type MaybePromise<T> = T | Promise<T>
 const MOST_CACHED_CHARACTERS = 16 * 1024 * 1024
 
 interface CachedAnswer {
-  /** Undefined once the cache has evicted it. */
+  /** The answer; undefined once the cache has evicted the answer. */
   answer: Answer | undefined
 }
 

@@ -51,12 +51,12 @@ export interface AnswersParts {
 }
 
 /**
- * The pauses before the operation is executed again on an event after a failure. The database may have been
- * unreachable for a moment.
+ * If an execution fails, the operation is executed again on the event after these pauses, because the database may
+ * have been unreachable for a moment.
  */
 const RETRIES_AFTER_MS = [100, 500]
 /**
- * The pauses before the operation is executed again on an event while the database is too busy. After 30 s in
+ * If the database is too busy, the operation is executed again on the event after these pauses. After 30 s in
  * total, the subscriptions end and clients must resume.
  */
 const RETRIES_OF_BUSY_AFTER_MS = [100, 500, 1500, 3000, 5000, 8000, 12_000]
@@ -242,7 +242,7 @@ export const isDeliverable = ({ text }: Answer) => text !== EMPTY
 /** Whether the answer should be delivered but has no data. */
 const hasFailed = (answer: Answer) => !answer.hasData && isDeliverable(answer)
 
-/** Returns the error that ends the subscription of a recipient of this answer. */
+/** Returns the error that ends the subscriptions of the answer's recipients. */
 function failureOf({ errors }: Answer): Error {
   return errors[0] ?? new Error('the operation returned neither data nor errors for an event')
 }

@@ -1,4 +1,4 @@
-// Keeps responses within the size limit by shortening long lists, in the same way as GraphQL's connections.
+// Keeps responses within the size limit by shortening long lists, as the connections of the GraphQL API do.
 import { jsonBytes } from '../lib/json.ts'
 
 /** Returns as many of the first values as fit into `maxBytes` of JSON. */

@@ -253,8 +253,8 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
       if (reception.hasChanged()) checks.noteChange()
       if (checks.isDue()) {
         checks.noteCheck()
-        // The state is null if the caller has lost access to the space. In this case, the subscription ends with
-        // the reason.
+        // The state is null if the caller has lost access to the space. The subscription then ends with an error
+        // that contains the reason.
         state = await readTurn(caller, options)
         continue
       }

@@ -28,9 +28,12 @@ export interface BoundedResult {
 const MOST_ATTEMPTS = 6
 /** If more than this share of the bytes of long values is repeated content, the request is refused. */
 const REPEATED_SHARE = 0.25
-/** The count is an estimate. If it exceeds this share of the limit, the response is measured exactly. */
+/**
+ * The number of counted bytes is an estimate. If the number exceeds this share of the limit, the response is
+ * measured exactly.
+ */
 const EXACT_FROM = 0.5
-/** If a response has more errors than this, it is measured exactly too. */
+/** A response with more errors than this is measured exactly too. */
 const FEW_ERRORS = 100
 
 /**

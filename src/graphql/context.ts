@@ -33,8 +33,8 @@ export interface Context {
    */
   endsAt?: number
   /**
-   * If only the members of a space receive the event that is being executed, this is the space, and the viewer is a
-   * member. Otherwise null.
+   * A space that the viewer belongs to, because only its members receive the event that is being executed. Null if
+   * there is no such space.
    */
   shownIn: string | null
   /**

@@ -97,7 +97,7 @@ const overloaded = () =>
 function codeOf(root: unknown, error: unknown): TopLevelCode | null {
   if (root instanceof UnauthenticatedError) return 'UNAUTHENTICATED'
   if (root instanceof DomainError) return CODE_OF_DOMAIN_ERROR[root.code]
-  // For this error, the socket is also closed with 1013.
+  // A SlowConsumerError also closes the socket, with code 1013.
   if (root instanceof SlowConsumerError) return 'RATE_LIMITED'
   if (!(root instanceof GraphQLError)) return null
   const { code } = root.extensions

@@ -160,7 +160,7 @@ export interface Tool {
   /**
    * Set if each person uses the tool with their own authorization. Returns the approval that a call waits for until
    * the person behind the run has connected; null if the person has connected.
-   * @throws ToolFailure if there is no such person
+   * @throws ToolFailure if there is no person behind the run
    */
   connection?(): Promise<AskedApproval | null>
   /** Executes a call outside its run, using only its input. @throws ToolFailure */

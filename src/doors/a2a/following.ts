@@ -53,7 +53,7 @@ export class Following {
   #runIds: ReadonlySet<string> = new Set()
   /** The ids of replies that have changed since they were read. */
   readonly #changed = new Set<string>()
-  /** The run id of each message of another run, by message id. */
+  /** The messages of other runs. Maps the id of each message to the id of its run. */
   readonly #others = new Map<string, string>()
   /** Whether events about messages may have been missed, so that all replies must be read again. */
   #hasGap = false

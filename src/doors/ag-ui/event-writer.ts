@@ -246,7 +246,7 @@ export class EventWriter {
   async #showText(id: string, index: number, whole: string, at: string): Promise<void> {
     const messageId = partId(id, index)
     const text = this.#texts.get(messageId)
-    // In this case, the text was sent before this stream began.
+    // If neither the text nor its message is recorded, the text was sent before this stream began.
     if (text === undefined && !this.#sent.has(id)) return
     const { length } = text ?? { length: 0 }
     if (length > whole.length) return this.#snapshot(at)

@@ -25,7 +25,7 @@ interface ToolDefinition<S extends z.ZodType = z.ZodType> {
   title: string
   description: string
   input: S
-  /** MCP's annotations, which are hints about the tool's behaviour. */
+  /** The MCP annotations of a tool, which are hints about its behaviour. */
   annotations: { readOnlyHint: boolean; destructiveHint?: boolean; idempotentHint?: boolean; openWorldHint: false }
 }
 

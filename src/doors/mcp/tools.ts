@@ -15,7 +15,7 @@ import { openOwnSpace } from '../tasks/own-space.ts'
 import { readCalls, readPendingIds, type TaskOutput } from '../tasks/tasks.ts'
 import type { ToolInput, ToolName } from './tool-inputs.ts'
 
-/** The outcome of a tool. */
+/** The outcome of a call to a tool. */
 export type ToolOutcome =
   | { type: 'complete'; data: Record<string, unknown> }
   /** The tool started runs. The result depends on the runs' task, and on how long the client waits. */

@@ -28,8 +28,8 @@ export function bearerOf(authorization: unknown): string | null {
 /**
  * Returns the viewer of a bearer token or session.
  * @param onRenewed sets the cookie again with a later expiry; null if the response cannot set cookies
- * @throws UnauthenticatedError if there are no credentials, or if the token (without a token, the session) is
- * invalid, revoked or expired
+ * @throws UnauthenticatedError if there are no credentials, or if they are invalid, revoked or expired. If there is
+ * a token, the session is not tried.
  */
 export async function authenticate(
   signIns: SignIns,

@@ -62,8 +62,8 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
   const home = { href: `${publicUrl.basePath}/`, label: 'Go to Parley' }
 
   /**
-   * Returns the viewers who are signed in on the browser, which may send several session cookies. A page that links
-   * here cannot read the response.
+   * Returns the viewers who are signed in. There may be several, because the browser may send several session
+   * cookies. A page that links here cannot read the response.
    */
   async function viewersOf(request: IncomingMessage): Promise<Viewer[]> {
     const bearer = bearerOf(request.headers.authorization)

@@ -347,7 +347,7 @@ async function orRefused<T>(work: Promise<T>): Promise<T | null> {
   })
 }
 
-/** The maximum length of an answer as JSON. It is lower than that of a result that is passed to a model. */
+/** The maximum length of an answer as JSON. It is shorter than the longest result that is passed to a model. */
 const LONGEST_RESULT = 40_000
 
 /** Cuts an answer so that its JSON is no longer than `LONGEST_RESULT`. */

@@ -28,8 +28,8 @@ const PREFIX = 'TASK_STATE_'
 const LONGEST_ID = 500
 const MOST_ARTIFACTS = 100
 /**
- * The maximum length of a text. It is one more than that of a message, so that a longer text is recognizable as
- * cut.
+ * The maximum length of a text. It is one character longer than a message may be, so that a text that was cut can
+ * be recognized.
  */
 const LONGEST_TEXT = LONGEST_MESSAGE + 1
 

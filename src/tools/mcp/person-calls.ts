@@ -24,7 +24,7 @@ export interface PersonCalls {
   isConnected(server: McpServer, person: PersonOfCall): Promise<boolean>
   /**
    * Returns the approval that a call waits for until the person has connected; null if the person has connected.
-   * @throws ToolFailure if there is no such person
+   * @throws ToolFailure if there is no person behind the call
    */
   connection(server: McpServer, tool: PersonalTool, person: PersonOfCall): Promise<AskedApproval | null>
   /**

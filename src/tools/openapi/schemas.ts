@@ -18,7 +18,7 @@ const NOT_SCHEMA = new Set(['discriminator', 'xml', 'externalDocs', 'example', '
 
 /** Reads parts of an OpenAPI document, and resolves their references. */
 export interface SchemaReader {
-  /** Resolves a reference, unless it refers to a schema. @throws OperationProblem */
+  /** Resolves the reference in a value that is not a schema. @throws OperationProblem */
   resolved(value: Json | undefined): JsonObject
   /** Converts a schema, including the schemas it refers to, to JSON Schema. @throws OperationProblem */
   schema(value: Json | undefined): JsonObject
