@@ -14,7 +14,7 @@ const RECHECK_MS = 250
 /** Responses shorter than this do not wait for other responses. */
 export const SHORT_RESPONSE_BYTES = 64 * 1024
 
-/** Through this interface, a transport reports that a response was sent, and disconnects the client on request. */
+/** A transport uses this interface to report that a response was sent. The interface can also disconnect the client. */
 export interface Sending {
   /** Calls the listener once the response has been sent or the client has disconnected. */
   onSent(listener: () => void): void

@@ -23,7 +23,7 @@ import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
 /**
- * The longest that a subscription waits while its viewer exceeds the rate. Subscriptions wait instead of failing
+ * How long a subscription waits at most while its viewer exceeds the rate. Subscriptions wait instead of failing,
  * because clients often start many at once.
  */
 const LONGEST_TURN_MS = 60_000
@@ -31,7 +31,10 @@ const LONGEST_TURN_MS = 60_000
 /** After this time, an operation starts no further mutation fields. */
 const LONGEST_OPERATION_MS = 30_000
 
-/** A response counts as one additional request per this many bytes beyond those that the cost of its fields covers. */
+/**
+ * Each time a response has this many bytes beyond those that the cost of its fields covers, it counts as one more
+ * request.
+ */
 const BYTES_A_REQUEST = 64 * 1024
 
 export interface AdmissionParts {
@@ -78,7 +81,7 @@ interface OfTransport {
 }
 
 /**
- * Admits operations: checks their complexity and their viewer's rate, and limits how many run at once. Also limits
+ * Admits operations. Checks their complexity and their viewer's rate, and limits how many run at once. Also limits
  * the size of responses, and delays long responses while too many bytes are in flight to clients.
  */
 export function useAdmission(parts: AdmissionParts): Plugin {

@@ -4,8 +4,8 @@ type Headers = IncomingMessage['headers']
 
 /**
  * Returns the origin to which a client sent a request, from the client's point of view. The host comes from the
- * request or from the proxy's forwarding headers, the scheme from the requesting page or the proxy's headers.
- * Returns null if there is no host.
+ * request or from the proxy's forwarding headers. The scheme comes from the requesting page or from the proxy's
+ * headers. Returns null if there is no host.
  */
 export function askedOriginOf(headers: Headers): string | null {
   if (isOwnOrigin(headers)) return headers.origin ?? null
@@ -37,8 +37,8 @@ export function isOwnOrigin(headers: Headers): boolean {
 }
 
 /**
- * The host of the request and the host that a proxy forwards. A page of another origin cannot forge either, because
- * browsers do not send these headers across origins without a preflight.
+ * Returns the host of the request and the host that a proxy forwards. A page of another origin cannot forge them,
+ * because browsers send these headers across origins only after a preflight.
  */
 const hostsOf = (headers: Headers): string[] =>
   [firstOf(headers['x-forwarded-host']), headers.host].filter((host) => host !== undefined && host !== '') as string[]

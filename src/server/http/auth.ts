@@ -35,7 +35,7 @@ export interface AuthParts {
 /** Reads the bodies of sign-in requests. */
 export interface AuthBodies {
   /**
-   * Returns the properties of a JSON object; an empty object for any other body.
+   * Returns the properties of the JSON object in a body. Returns an empty object if the body is not a JSON object.
    * @throws BodyRefusedError
    */
   json(request: IncomingMessage): Promise<Record<string, unknown>>
@@ -78,8 +78,8 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
   }
 
   /**
-   * Describes the viewer of a bearer token or session cookie. If both are missing, the response is not an error,
-   * unlike that to an operation.
+   * Describes the viewer of a bearer token or session cookie. A request without either is not an error here,
+   * although it is one for operations.
    */
   async function describeSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const scope = await authentication.viewerOf(request, response).then(

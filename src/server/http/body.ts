@@ -51,7 +51,7 @@ export interface BodyReaderOptions {
 
 const MOST_UNFINISHED_BYTES = 64 * 1024 * 1024
 const TIMEOUT_MS = 30_000
-/** The maximum pause between two chunks. A small body may pause for longer, because it uses little memory. */
+/** The maximum pause between two chunks. A small body may pause for longer, because it takes little memory. */
 const MOST_IDLE_MS = 5000
 const MOST_IDLE_OF_SMALL_MS = 10_000
 /** A body with at most this Content-Length may take the whole time limit, however slow the connection is. */
@@ -150,7 +150,7 @@ function largestOfLargestOwner(bodies: ReadonlySet<UnfinishedBody>): UnfinishedB
   return largest
 }
 
-/** Resolves when the request's body is complete. @throws if the connection closes before that */
+/** Resolves when the request's body is complete. @throws if the connection closes earlier */
 function endOf(request: IncomingMessage): Promise<void> {
   return new Promise((resolve, reject) => {
     const leave = () => reject(new Error('The client closed the connection before its request was complete.'))
@@ -158,7 +158,7 @@ function endOf(request: IncomingMessage): Promise<void> {
   })
 }
 
-/** @throws BodyRefusedError for a charset other than UTF-8, and for any content coding */
+/** @throws BodyRefusedError for a charset other than UTF-8 or for any content coding */
 function checkEncoding({ headers }: IncomingMessage): void {
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (coding !== '' && coding !== 'identity')

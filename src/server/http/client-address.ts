@@ -5,7 +5,7 @@ import { isPublicAddress } from '../../lib/addresses.ts'
 /**
  * Returns the address of the client of a server behind a proxy. If the peer's address is private or a loopback
  * address, the peer is assumed to be the proxy. In this case, the client's address is the last one in
- * `X-Forwarded-For`, which the proxy added; the client may have forged the earlier addresses.
+ * `X-Forwarded-For`, because the proxy added it. The client may have forged the earlier addresses.
  */
 export function addressBehindProxy({
   headers,

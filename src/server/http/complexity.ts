@@ -24,12 +24,12 @@ const DEEPEST = 20
 const FIELDS_A_REQUEST = 100
 
 /**
- * The maximum number of introspection fields, with fragments expanded: a client's introspection query has
- * about 150.
+ * The maximum number of introspection fields after fragments have been expanded. A typical introspection query of a
+ * client has about 150.
  */
 const MOST_INTROSPECTION = 300
 /**
- * How many fields each introspection field counts as. The number is greater than one because most introspection
+ * Each introspection field counts as this many fields. The number is greater than one because most introspection
  * fields are in lists of types.
  */
 const FIELDS_OF_INTROSPECTION = 10
@@ -46,7 +46,7 @@ export interface Cost {
 const known = new WeakMap<OperationDefinitionNode, Cost>()
 
 /**
- * Returns the cost of an operation with its variables, because `first` may be a variable.
+ * Returns the cost of an operation. The cost depends on the variables, because `first` may be a variable.
  * @throws if variables are invalid
  */
 export function complexityOf({ document, operationName, schema, variableValues }: ExecutionArgs): Cost {
@@ -138,7 +138,7 @@ export function weightOf({ complexity }: Cost): number {
   return Math.max(complexity, Math.min(complexity * WEIGHT_OF_FIELD, MOST_WEIGHT_OF_TEXTS))
 }
 
-/** Returns an error if the operation exceeds a limit; null if it does not. */
+/** Returns an error if the operation exceeds a limit; otherwise null. */
 export function excessOf({ complexity, depth, introspection }: Cost): GraphQLError | null {
   const reason = reasonOf({ complexity, depth, introspection })
   if (reason === null) return null

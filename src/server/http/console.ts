@@ -10,13 +10,13 @@ import { pathOf } from './targets.ts'
 /** The path prefix of the console's assets. */
 const ASSETS_PATH = '/console/'
 /**
- * The paths of the console's pages. The server returns the same document for all of them, and its script renders
- * the page for the path.
+ * The paths of the console's pages. The server returns the same document for all of them, and a script in the
+ * document renders the page for the path.
  */
 const PAGES =
   /^\/(?:|(?:spaces|runs|agents|why|people)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|profile|models|start|usage|audit|notifications|search)\/?$/
 
-/** Assets that must keep their path: a service worker controls only the pages below its own path. */
+/** Assets that must keep their path, because a service worker controls only the pages below its own path. */
 const AT_ROOT = ['/manifest.webmanifest', '/service-worker.js']
 
 const BUILT = path.resolve(import.meta.dirname, '../../../web/dist')
@@ -110,7 +110,7 @@ function assetAt(url: string): string {
   return AT_ROOT.includes(url) ? url.slice(1) : 'index.html'
 }
 
-/** Reads the built files, by path; empty if the console was not built. */
+/** Returns the built files by path. Returns an empty map if the console was not built. */
 async function load(basePath: string): Promise<Map<string, Asset>> {
   const names = await readdir(BUILT, { recursive: true }).catch(() => [])
   const files = names.filter((name) => path.extname(name) in CONTENT_TYPES)

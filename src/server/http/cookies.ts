@@ -13,8 +13,8 @@ const CSRF_HEADER = 'x-parley-csrf'
 
 /**
  * Returns the different secrets in a request's session cookies. A browser sends several if another site of the
- * domain, or a Parley server at another path of the host, has also set one. Only the user can tell which cookie is
- * theirs.
+ * domain, or a Parley server at another path of the host, has also set such a cookie. Only the user can tell which
+ * cookie is theirs.
  */
 export function sessionCookiesOf({ cookie = '' }: Headers): string[] {
   const secrets = new Set<string>()
@@ -60,8 +60,8 @@ type OriginCheck = Pick<Origins, 'allows'>
 
 /**
  * Whether the request comes from an allowed page. Browsers send no Origin header with a same-origin GET, but they
- * send one with a cross-origin GET that has the custom header. They do not send `Sec-Fetch-Site` if they are old or
- * use plain http.
+ * send one with a cross-origin GET that has the custom header. Old browsers do not send `Sec-Fetch-Site`, and other
+ * browsers do not send it over plain http.
  */
 function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>, origins: OriginCheck): boolean {
   const { origin, 'sec-fetch-site': site } = request.headers
@@ -145,8 +145,8 @@ const isSecure = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pic
   [origin, headers.origin, askedOriginOf(headers)].some((one) => one?.startsWith('https:'))
 
 /**
- * Whether the browser keeps the session cookie that `setSessionCookie` sets. A page that was loaded over http drops a
- * `Secure` cookie.
+ * Whether the browser keeps the session cookie that `setSessionCookie` sets. Browsers drop a `Secure` cookie from a
+ * page that was loaded over http.
  */
 export const isCookieKept = (
   request: Pick<IncomingMessage, 'headers'>,

@@ -13,7 +13,8 @@ const MOST_NODES = 50_000
 
 /**
  * Caches the most recently used valid documents without source locations. Each document counts towards the share of
- * the viewer who sent it first, so that a viewer who sends many documents does not evict those of others.
+ * the viewer who sent the document first. Thus, a viewer who sends many documents does not evict the documents of
+ * others.
  */
 function createValidDocuments() {
   const documents = new FairCache<DocumentNode>(MOST_NODES)
@@ -141,8 +142,8 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
 }
 
 /**
- * Returns the error for a document that overflows the parser's stack: a few thousand nested list literals are
- * enough.
+ * Returns the error for a document that overflows the parser's stack. A few thousand nested list literals cause
+ * such an overflow.
  */
 function tooDeep(): GraphQLError {
   return topLevelError('GRAPHQL_PARSE_FAILED', 'The document is nested too deeply.', { status: 400, spec: true })

@@ -39,7 +39,7 @@ export interface DoorsParts {
   inFlight: ResponsesInFlight
   /** The maximum number of requests that wait for agents, including open streams. */
   maxStreamsPerViewer: number
-  /** The protocol endpoints by the prefix of their paths. */
+  /** The protocol endpoints, by the prefix of their paths. */
   doors: Readonly<Record<string, Door>>
 }
 
@@ -57,7 +57,7 @@ export interface Doors {
   drain(timeoutMs: number): Promise<void>
 }
 
-/** How long a stream stays open after its viewer's token has become invalid, so that the error is sent first. */
+/** How long a stream stays open after its viewer's token has become invalid. In this time, the error is sent. */
 const ENDED_LINGER_MS = 500
 const PLACES_RETRY_MS = 5000
 
@@ -246,8 +246,8 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   }
 
   /**
-   * Returns before the endpoint has responded. If it waited, each function that awaits this one would take memory
-   * as long as a stream is open.
+   * Returns before the endpoint has responded. If this function waited for the response, all its callers would take
+   * memory as long as a stream is open.
    */
   async function serve(
     { door, prefix }: Pick<Asked, 'door' | 'prefix'>,
@@ -287,7 +287,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   }
 }
 
-// Used with another status than 503, because clients retry automatically after a 503, although the message may
+// This error is not sent with status 503, because clients retry automatically after a 503, although the message may
 // already have been posted.
 const SHUT_DOWN =
   'The server is shutting down. The message may have been posted: read the conversation before you try again.'

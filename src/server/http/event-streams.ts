@@ -50,7 +50,7 @@ const PING_MS = 12_000
 /** The time within which a client must open a stream that it has reserved. */
 const RESERVED_MS = 30_000
 const MOST_OPERATIONS = 100
-/** How long a stream stays open after its viewer's token or session has become invalid. */
+/** How long a stream stays open after the viewer's token or session has become invalid. */
 const ENDED_LINGER_MS = 500
 
 interface Stream {
@@ -59,8 +59,8 @@ interface Stream {
   /** The response of the GET request; null until the client opens the stream. */
   response: ServerResponse | null
   /**
-   * Functions that end the stream's operations, by the operation id that the client chose; null while an operation
-   * starts.
+   * Functions that end the stream's operations, by the operation id that the client chose. The value is null while
+   * an operation starts.
    */
   operations: Map<string, (() => void) | null>
   expiry: NodeJS.Timeout

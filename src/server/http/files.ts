@@ -37,8 +37,8 @@ export const LONGEST_UPLOAD_MS = 3_600_000
 /** How long a client may pause while it sends an upload or reads a download. */
 const MOST_IDLE_MS = 30_000
 /**
- * The maximum number of downloads. A download from a bucket occupies one of the 64 connections to it, which uploads
- * need as well.
+ * The maximum number of concurrent downloads. A download from a bucket occupies one of the 64 connections to the
+ * bucket, which uploads need as well.
  */
 const MOST_DOWNLOADS = 48
 const MOST_DOWNLOADS_OF_VIEWER = 24
@@ -214,7 +214,7 @@ interface SentFile {
 }
 
 /**
- * Returns the file for a request whose body is the file itself. A header contains the name, in UTF-8 or
+ * Returns the file for a request whose body is the file itself. A header contains the name of the file, in UTF-8 or
  * percent-encoded.
  */
 function fileOfBody(request: IncomingMessage): SentFile {
@@ -306,9 +306,9 @@ function partOf({ method, headers: asked }: IncomingMessage, content: FileConten
 }
 
 /**
- * Returns headers that make browsers save the file instead of showing it as a page of this origin, and keep them
- * from guessing another type. Browsers may cache the file but must revalidate it each time, because the viewer may
- * have lost access.
+ * Returns headers that make browsers save the file instead of showing it as a page of this origin, and that keep
+ * browsers from guessing another type. Browsers may cache the file but must revalidate it each time, because the
+ * viewer may have lost access.
  */
 function headersOf({ name, mediaType }: { name: string; mediaType: string }): Record<string, string> {
   return {

@@ -54,7 +54,7 @@ export interface OperationContext extends DocumentContext {
   askedOrigin?: string | null
   /** Called when the client cannot keep up with a subscription. */
   onSlow?: () => void
-  /** Aborts when no client waits for the response any more; absent over HTTP, where the request has its own signal. */
+  /** Aborts when no client waits for the response any more. Absent over HTTP, where the request has its own signal. */
   signal?: AbortSignal
   /** The sink of a subscription over a socket or event stream. */
   sink?: Sink
@@ -113,16 +113,16 @@ export function createGraphql(options: GraphqlOptions): Graphql {
     ],
     cors: (request) => corsOf(request, allowedOrigins),
     maskedErrors: { maskError: (error) => maskError(error), errorMessage: '' },
-    // document-cache.ts caches documents instead.
+    // Yoga's own cache is not used, because document-cache.ts caches documents.
     parserAndValidationCache: false,
-    // body.ts limits bodies instead.
+    // Yoga's own limit is not used, because body.ts limits bodies.
     maxRequestBodySize: false,
     multipart: false,
     batching: false,
-    // pages.ts serves GraphiQL instead.
+    // Yoga's own page is not used, because pages.ts serves GraphiQL.
     graphiql: false,
     landingPage: false,
-    // masking.ts logs unexpected errors.
+    // Yoga does not log, because masking.ts logs unexpected errors.
     logging: false,
   })
 }

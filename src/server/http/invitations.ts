@@ -37,8 +37,8 @@ export interface InvitationParts {
 const USED_UP = 'The link does not exist, has expired or was already used. Ask for a new one.'
 
 /**
- * `link` handles `/invitations/:code` and `/sign-in/:code`: GET returns the page. For programs, the first POST
- * returns 200 with a new token; later ones return 404, or 429 after too many requests.
+ * `link` handles `/invitations/:code` and `/sign-in/:code`: GET returns the page. The first POST, which programs
+ * use, returns 200 with a new token. Later ones return 404, or 429 after too many requests.
  *
  * `session` handles `/auth/invitations/:code`: GET describes an invitation, as `/auth/mail/:code` does. The first
  * POST sets the cookie of a new session. It creates no token, because a token would stay valid after a sign-out.

@@ -34,8 +34,8 @@ async function listenAt(server: Server, { host, port }: Address, at: number): Pr
 const inUse = ({ host, port }: Address) => new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
 
 /**
- * Checks that the host belongs to this machine and that no process listens on the port, before the start creates,
- * migrates or locks anything. Does not listen on the port, because a proxy might then send requests to it, which
+ * Checks that the host belongs to this machine and that no process listens on the port. Called before the start
+ * creates, migrates or locks anything. Does not listen on the port, because a proxy might then send requests that
  * would be lost when the check ends.
  * @throws the same errors as `listen`
  */

@@ -9,14 +9,14 @@ import { authenticate, bearerOf } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export interface MetricsParts {
-  /** The registry that contains the metrics of the other parts. */
+  /** The registry that contains the metrics of all parts of the server. */
   others: Registry
   signIns: SignIns
   sockets(): number
   followed(): { topics: number; followers: number }
 }
 
-/** Serves Prometheus metrics, to admins and to requests from this machine. */
+/** Serves Prometheus metrics to admins, and in response to requests from this machine. */
 export function createMetrics({ others, signIns, sockets, followed }: MetricsParts): Handler {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })

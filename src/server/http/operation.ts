@@ -29,7 +29,7 @@ export class OperationFailed extends Error {
 
 /**
  * Parses and validates an operation.
- * @throws OperationFailed or another error if the operation cannot be executed
+ * @throws OperationFailed, or the error of the pipeline, if the operation cannot be executed
  */
 export function prepareOperation(graphql: Graphql, context: OperationContext, request: OperationRequest): Operation {
   const { query, variables } = request

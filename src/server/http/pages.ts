@@ -66,7 +66,7 @@ const KEEP_AUTHORIZATION = `<script>
   }
 </script>`
 
-/** A bar above GraphiQL, with a link to the console. */
+/** The HTML of a bar above GraphiQL with a link to the console. */
 const linkToConsole = (basePath: string) => `<style>
   body { display: flex; flex-direction: column; height: 100vh }
   #root { flex: 1; min-height: 0; height: auto }

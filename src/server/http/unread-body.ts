@@ -6,8 +6,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
  */
 const LINGER_MS = 3000
 /**
- * The maximum size of a small body. The rest of a small body usually arrives with the headers or shortly after, so
- * its connection can be reused.
+ * The maximum size of a small body. The rest of a small body usually arrives with the headers or shortly
+ * afterwards, so the connection can be reused.
  */
 const SMALL_BYTES = 64 * 1024
 
@@ -39,7 +39,7 @@ export function closeUnreadBody(
     const timer = setTimeout(() => socket.destroy(), lingerMs)
     for (const end of ['end', 'close']) request.once(end, () => clearTimeout(timer))
     if (isChunked || size > SMALL_BYTES) announceEnd()
-    // The unread rest of the body would block the next request on the connection.
+    // Without this, the unread rest of the body would block the next request on the connection.
     request._dump?.()
   }
 

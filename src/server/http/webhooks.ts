@@ -53,7 +53,7 @@ export function createWebhookHandler(
 
 /**
  * Returns the response to an expected failure.
- * @throws `error` if the sender did not cause it
+ * @throws `error` if the sender did not cause the error
  */
 function answerTo(error: unknown): [status: number, message: string] {
   if (error instanceof BodyRefusedError) return [error.status, error.message]

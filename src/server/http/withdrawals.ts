@@ -22,7 +22,7 @@ export interface WithdrawalsOptions {
 
 const MOST_A_MINUTE = 60
 const MINUTE_SECONDS = 60
-/** The maximum number of selected fields. It ensures that a withdrawal costs no more than a few requests. */
+/** The maximum number of selected fields. With this limit, a withdrawal costs no more than a few requests. */
 const MOST_FIELDS = 500
 
 type Input = Readonly<Record<string, unknown>>
@@ -57,7 +57,7 @@ export function createWithdrawals({ most = MOST_A_MINUTE }: WithdrawalsOptions =
   }
 }
 
-/** Returns the number of withdrawals in the operation; 0 if it contains anything else. */
+/** Returns the number of withdrawals in the operation; 0 if the operation contains anything else. */
 function withdrawalsOf({ schema, document, operationName, variableValues }: ExecutionArgs, viewer: Viewer): number {
   const operation = getOperationAST(document, operationName)
   const mutation = schema.getMutationType()

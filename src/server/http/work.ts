@@ -4,7 +4,7 @@ import { RateLimitedError } from '../../lib/errors.ts'
 export interface Work {
   /**
    * Waits until the limits allow the operation to start. Returns a function to call when the operation has ended.
-   * Waiting operations start round-robin by viewer, and in order for each viewer.
+   * Waiting operations start round-robin by viewer, and each viewer's operations start in order.
    * @throws RateLimitedError if the wait would be too long; the signal's reason if the signal aborts
    */
   begin(viewerId: string, weight: number, signal?: AbortSignal): Promise<() => void>
@@ -29,15 +29,15 @@ export interface WorkOptions {
 const MOST_OF_VIEWER = 25_000
 const MOST_IN_ALL = 100_000
 /**
- * The number of operations is limited because each may hold a database connection, or wait for one in a queue that
- * does not distinguish between viewers.
+ * The maximum number of running operations per viewer. There is a maximum because each operation may hold a
+ * database connection, or wait for a connection in a queue that does not distinguish between viewers.
  */
 const MOST_AT_ONCE = 20
 const MOST_WAITING = 500
 const LONGEST_WAIT_MS = 10_000
 /**
- * More small operations than others may wait, and they may wait for longer, because a viewer may spend the whole
- * rate of a minute on small operations at once.
+ * More small operations may wait than other operations, and they may wait for longer. The reason is that a viewer
+ * may spend the whole rate of a minute on small operations at once.
  */
 const SMALL = 500
 const MORE_IF_SMALL = 12
@@ -68,8 +68,8 @@ class Places implements Work {
   #inAll = 0
   #waitingInAll = 0
   /**
-   * The operation whose turn it is, if the limits do not allow it yet. Until it starts, only small operations may
-   * overtake it.
+   * The operation whose turn it is, but which the limits do not allow yet. Until it starts, only small operations
+   * may overtake it.
    */
   #next: Waiting | null = null
   #isServing = false

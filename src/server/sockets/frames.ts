@@ -22,8 +22,8 @@ export function headOf(id: string): string {
 }
 
 /**
- * The frames of each list of answers, split at the places where the operation's head is inserted. Operations whose
- * heads have the same length share the pieces.
+ * The parts of frames between which the operation's head is inserted, by the answers and the length of the head.
+ * Operations whose heads have the same length share these parts.
  */
 const between = new WeakMap<readonly Answer[], Map<number, string[]>>()
 

@@ -16,7 +16,7 @@ import type { SocketWriter } from './socket-writer.ts'
 export interface Session {
   viewer: Viewer | null
   /**
-   * Whether the viewer's token is no longer valid. In that case, no operation is started, and the socket is about
+   * Whether the viewer's token is no longer valid. Then, no further operation is started, and the socket is about
    * to be closed.
    */
   ended: boolean

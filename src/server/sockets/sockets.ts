@@ -246,7 +246,7 @@ const FIRST_TOO_LARGE = 'Too large a message before the connection is acknowledg
  */
 const LONGEST_REPEATED_PAYLOAD = 1024
 
-/** The answer to a ping. It repeats the payload unless the payload is long: a payload may be as large as a frame. */
+/** The answer to a ping. It repeats the payload unless the payload is long. A payload may be as large as a frame. */
 function pongFor(payload: unknown): string {
   const repeated = JSON.stringify({ type: 'pong', payload })
   return repeated.length <= LONGEST_REPEATED_PAYLOAD ? repeated : JSON.stringify({ type: 'pong' })
