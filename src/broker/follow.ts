@@ -4,7 +4,7 @@ import type { StreamPosition } from './cursor.ts'
 import type { FollowOptions, LogBatch } from './log.ts'
 import { type AttachedPosition, DELIVERY_ENTRIES, type Page, type PublicationWindow, toLogBatch } from './window.ts'
 
-/** A topic as its subscribers see it, consisting of a window with the newest publications, and the log. */
+/** A topic as its subscribers see it. It consists of the log and a window with the newest publications. */
 export interface TopicSource {
   /** Can be used once `ready` has resolved. */
   readonly window: PublicationWindow

@@ -166,8 +166,8 @@ export class PublicationWindow implements SharedWindow {
   }
 
   /**
-   * Adds older publications that were read from the log. They must overlap with the window or end where it begins;
-   * other publications are ignored.
+   * Adds older publications that were read from the log. Publications that neither overlap with the window nor end
+   * where it begins are ignored.
    */
   prepend({ epoch }: StreamPosition, page: Page): void {
     if (this.#kept !== 'needed' || page.type === 'gap' || epoch !== this.#epoch) return

@@ -36,7 +36,7 @@ const cachedAnswers = new LRUCache<CachedAnswer, true>({
 setInterval(() => cachedAnswers.purgeStale(), PURGED_EVERY_MS).unref()
 
 /**
- * Caches an answer for `KEPT_FOR_MS`. The answer is evicted earlier if all cached answers together exceed
+ * Caches an answer for `KEPT_FOR_MS`. The cache evicts the answer earlier if all cached answers together exceed
  * `MOST_CACHED_CHARACTERS`.
  */
 function cacheAnswer(answer: Answer): CachedAnswer {

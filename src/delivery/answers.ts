@@ -227,8 +227,8 @@ function answerOf({ result, discardedBytes }: BoundedResult, versions: VersionSp
 const isTooComplex = ({ extensions }: GraphQLError) => extensions['code'] === 'QUERY_TOO_COMPLEX'
 
 /**
- * Whether the error is about the event's own subject, which was deleted or is hidden, and not about an object
- * nested in the selection.
+ * Whether the error is about the event's own subject, which was deleted or is hidden. False for an error about an
+ * object nested in the selection.
  */
 const isUndeliverable = ({ originalError, path = [] }: GraphQLError) =>
   (originalError instanceof GoneError || originalError instanceof HiddenError) && path.length <= PATH_TO_SUBJECT

@@ -67,7 +67,11 @@ export function largeCharactersOf({ text, discardedBytes = 0 }: Pick<Answer, 'te
   return Math.max(0, text.length - FREE_CHARACTERS) + discardedBytes
 }
 
-/** Creates the budgets of this process. They are not */
+/**
+ * Creates the budgets of this process. They are not shared between processes, because a budget protects the process
+ * that computes and writes the answers. A viewer with subscriptions on several processes is slowed down only on
+ * those where it receives too much.
+ */
 export function createPaces(options: PacesOptions = {}): Paces {
   const budgets = new Map<string, Budget>()
   const { longestDelayMs = LONGEST_DELAY_MS } = options

@@ -164,8 +164,8 @@ export async function readTurn(caller: Caller, { spaceId, rootId }: TurnScope): 
     waiting,
     outcomes,
     usage: message?.rootUsage ?? null,
-    // When the turn is over, the cursor is read in a separate query after the runs. The cursor from the same query
-    // may be older than the last events of the runs.
+    // When the turn is over, a separate query reads the cursor after the runs. The cursor from the query for the
+    // runs may be older than their last events.
     cursor: isBusy ? space.streamCursor : (await readPlace(caller, spaceId)).cursor,
   }
 }

@@ -29,7 +29,7 @@ const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').imp
       type: [Run],
       description: "The agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see.",
       complexity: { field: 1, multiplier: 3 },
-      // `activeRuns` is set only if the operation selects no other run fields than those in the event.
+      // `activeRuns` is set only if the operation selects no run fields other than those in the event.
       resolve: ({ agentId, activeRuns }, _, context) =>
         activeRunsOf(agentId, context, activeRuns as shapes.Run[] | null),
     }),

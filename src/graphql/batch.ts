@@ -39,7 +39,7 @@ export class Loader<K, V> {
   }
 }
 
-/** The method of a loader that most callers need. */
+/** The only part of a loader that most callers need. */
 export type Loadable<K, V> = Pick<Loader<K, V>, 'load'>
 
 /**

@@ -133,8 +133,8 @@ const sealOf = (topic: string, seal: string) => `${topic} ${seal}`
 const SWEEP_INTERVAL_MS = 60_000
 const MOST_BYTES = 64 * 1024 * 1024
 /**
- * The share of its publications that a topic loses at a time. Several are dropped at once, so that appends rarely
- * have to search for the largest topic.
+ * The share of its publications that a topic loses at a time. Several publications are dropped at once, so that
+ * appends rarely have to search for the largest topic.
  */
 const DROPPED_SHARE = 1 / 8
 

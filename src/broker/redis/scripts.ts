@@ -37,9 +37,9 @@ const MOST_WAKE_UP_BYTES = 16_384
 
 /**
  * The script function `isRewound` returns whether Redis has lost confirmed writes. It detects two cases. In the
- * first case, Redis was restarted or a replica was promoted, so the run_id differs from that at the creation of the
- * epoch. This is not detected if INFO is forbidden. In the second case, the last entry that the caller knows is
- * missing, or was replaced by an entry of another batch.
+ * first case, Redis was restarted or a replica was promoted, so its run_id has changed since the epoch was created.
+ * This is not detected if INFO is forbidden. In the second case, the last entry that the caller knows is missing,
+ * or was replaced by an entry of another batch.
  */
 const COMMON = `
 local function lifeOfServer()

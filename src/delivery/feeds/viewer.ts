@@ -1,4 +1,4 @@
-// The feed of `viewerEvents`, with merged changes of the viewer's spaces, tool calls and standing grants. It
+// The feed of `viewerEvents`, with merged changes of the viewer's spaces, tool calls and standing grants. The feed
 // listens to the channels that signal these changes.
 import type { Viewer } from '../../access/viewer.ts'
 import {

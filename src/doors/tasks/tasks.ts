@@ -261,7 +261,8 @@ async function pendingAmong(caller: Caller, tasks: readonly Read[]): Promise<Pen
   const waiting = tasks.flatMap(waitingIn).filter(isAnswerableCall)
   if (waiting.length === 0) return { ids: new Set(), calls: [] }
   const listed = await readPendingIds(caller)
-  // A full list contains only the oldest calls, so a newer call may be answerable although it is not in the list.
+  // A full list contains only the oldest calls, so the viewer may be able to answer a newer call that is not in the
+  // list.
   const mayAnswer = ({ id }: { id: string }) => listed.length >= MOST_LISTED || listed.includes(id)
   const ids = new Set(waiting.filter(mayAnswer).map(({ id }) => id))
   const calls = ids.size === 0 ? [] : await readCalls(caller, [...ids].slice(0, MOST_CALLS))
@@ -291,7 +292,7 @@ function taskOf(read: Read, pending: PendingCalls, maxSummaryBytes: number): Tas
   }
 }
 
-/** Leaves out closing texts beyond the size limit. */
+/** Leaves out closing texts once the size limit is reached. */
 function withSummaries(outcomes: readonly TaskOutcome[], maxBytes: number): TaskOutcome[] {
   let left = maxBytes
   return outcomes.map((outcome) => {

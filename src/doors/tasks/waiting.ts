@@ -83,7 +83,7 @@ async function readInTurn(
 export interface TaskFollower {
   /** Called when the runs of the task may have changed. */
   onChange(): void
-  /** Called when no more changes can be reported. */
+  /** Called when the subscription has ended, so that no more changes are reported. */
   onEnd(error: DoorError | null): void
 }
 

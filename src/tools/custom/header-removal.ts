@@ -10,8 +10,8 @@ export function withoutValues(headers: Record<string, string>): (text: string) =
 }
 
 /**
- * Returns a function that drops the end of an unfinished text if a header value begins there, because the rest of
- * the value may follow.
+ * Returns a function that drops the end of an unfinished text if the end is the beginning of a header value. The
+ * rest of the value may follow.
  */
 export function withoutBeginnings(headers: Record<string, string>): (text: string) => string {
   const secrets = Object.values(headers).filter(({ length }) => length >= SHORTEST_SECRET)
