@@ -104,7 +104,7 @@ export interface Door {
    * false, the server disconnects the open streams.
    */
   endsAtDrain: boolean
-  /** The path of the OAuth metadata. A response that asks for a valid token refers to this path. */
+  /** The path of the OAuth metadata. The response to a request without a valid token contains this path. */
   metadataPath?: string
 }
 

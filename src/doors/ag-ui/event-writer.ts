@@ -234,8 +234,8 @@ export class EventWriter {
   /** Writes the parts of a complete message that are missing. */
   async #showParts(message: ShownMessage, at: string): Promise<void> {
     for (const part of message.parts) {
-      // All parts but the last are sent with the earlier position. If the client is disconnected between two parts,
-      // it thus gets the message again.
+      // All parts but the last are sent with the earlier position. A client that is disconnected between two parts
+      // thus gets the message again.
       const position = part === message.parts.at(-1) ? at : this.#cursor
       if (part.__typename === 'TextPart') await this.#showText(message.id, part.index, part.text, position)
       else await this.#showPart(message.id, part, position)

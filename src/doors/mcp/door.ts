@@ -37,7 +37,7 @@ export const METADATA_PATH = `/.well-known/oauth-protected-resource${MCP_PATH}`
 const MOST_IN_BATCH = 100
 const SERVER_INFO = { name: 'parley', title: 'Parley', version: '1' }
 const MODERN = '2026-07-28'
-/** Clients may cache lists that are the same for every viewer for this time (five minutes). */
+/** For this time (five minutes), clients may cache lists that are the same for every viewer. */
 const CACHED = { ttlMs: 300_000, cacheScope: 'public' }
 const HEADER_MISMATCH = -32020
 

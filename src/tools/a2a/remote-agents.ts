@@ -50,7 +50,7 @@ const CARD_FRESH_MS = 60_000
 const MOST_CARDS = 1000
 /** The interval at which an agent that does not stream is polled. */
 const POLL_MS = 1000
-/** How often in a row the connection may break without progress before the call fails. */
+/** After this many breaks of the connection in a row, without progress, the call fails. */
 const MOST_BREAKS = 3
 
 const INPUT: JsonObject = {

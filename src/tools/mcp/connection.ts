@@ -37,10 +37,13 @@ const CONNECT_TIMEOUT_MS = 5_000
 
 const LONGEST_CHALLENGE = 300
 
-/** The maximum number of pages that are read of a list, because a server may return the same pages again and again. */
+/**
+ * How many pages of a list are read at most. There is a maximum because a server may return the same pages again
+ * and again.
+ */
 const MOST_PAGES = 20
 
-/** A request to the server, with information from its HTTP responses that is missing in their MCP messages. */
+/** A request to the server. Contains information from its HTTP responses that the MCP messages lack. */
 interface Request {
   /**
    * The idempotency key, sent as an HTTP header because MCP has no field for it. Null if the request can safely be
