@@ -9,7 +9,7 @@ import { createMemorySignals } from './memory/signals.ts'
 import type { Signals } from './signals.ts'
 
 export interface BrokerOptions {
-  /** If absent, all events and signals stay in this process. */
+  /** The URL of Redis. If absent, events and signals stay in this process. */
   redisUrl?: string | null | undefined
   /** The prefix of all keys and channels in Redis. Deployments that share a Redis must use different prefixes. */
   prefix?: string
@@ -34,15 +34,15 @@ export interface Broker {
   close(): Promise<void>
 }
 
-/** Mutations must answer within 250 ms, whether or not Redis is reachable. */
+/** How long a write waits for Redis. Mutations must respond within 250 ms, whether or not Redis is reachable. */
 const PATIENCE_MS = 150
 const SILENT: BrokerLogger = { info: () => {}, warn: () => {} }
 
 /**
- * Opens the event log and the signals, either in Redis, with one connection for commands and one for subscriptions, or
- * in this process.
- * @throws within 5 s if Redis cannot be reached, and at once if Redis refuses a required command; the error is one line that
- * names REDIS_URL and contains no secret
+ * Opens the event log and the signals, either in this process or in Redis. In Redis, they use one connection for
+ * commands and one for subscriptions.
+ * @throws within 5 s if Redis cannot be reached, and at once if Redis refuses a required command. The message is
+ * one line that mentions REDIS_URL and contains no secret.
  */
 export async function createBroker(options: BrokerOptions = {}): Promise<Broker> {
   const { redisUrl, prefix = 'parley:', logger = SILENT, patienceMs = PATIENCE_MS } = options
@@ -51,7 +51,7 @@ export async function createBroker(options: BrokerOptions = {}): Promise<Broker>
     const signals = createMemorySignals(logger)
     return toBroker({ log, signals, shared: null }, () => {})
   }
-  // An embedded server without Redis saves memory by not loading the Redis client.
+  // The Redis client is loaded only when needed, which saves memory in an embedded server without Redis.
   const { openRedisBroker } = await import('./redis/broker.ts')
   const opened = await openRedisBroker({ url: redisUrl, prefix, logger, patienceMs })
   const { log, signals, redis, close } = opened

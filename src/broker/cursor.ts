@@ -1,4 +1,4 @@
-// Positions in a topic, and cursors: positions as clients send them.
+// Positions in a topic, and cursors. A cursor is the form in which clients send a position.
 import { BadInputError } from '../lib/errors.ts'
 
 /** The position after the publication with this offset. Offsets are counted from 1 within an epoch; 0 is the start. */
@@ -13,8 +13,8 @@ const randomDigits = () =>
     .padStart(8, '0')
 
 /**
- * Returns a new, unique epoch. Epochs are not secret and must be cheap to create: every batch contains a new epoch,
- * which Redis almost never needs.
+ * Returns a new, unique epoch. Epochs are not secret, and must be cheap to create: every batch contains a new one,
+ * although a topic rarely needs it.
  */
 export function newEpoch(): string {
   return randomDigits() + randomDigits()

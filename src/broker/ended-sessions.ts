@@ -3,7 +3,10 @@ import type { BrokerLogger } from './logger.ts'
 import type { Signals } from './signals.ts'
 import { entityChannel, SESSIONS_CHANNEL, tokenChannel } from './topics.ts'
 
-/** Publishes that sessions have ended, so that every process drops them from its cache and closes their sockets. Call it after the commit. */
+/**
+ * Publishes that sessions have ended, so that every process drops them from its cache and closes their sockets.
+ * Must be called after the commit.
+ */
 export async function publishEndedSessions(signals: Pick<Signals, 'publish'>, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
   const all = signals.publish(SESSIONS_CHANNEL, { type: 'ended', ids: [...ids] })
@@ -12,8 +15,8 @@ export async function publishEndedSessions(signals: Pick<Signals, 'publish'>, id
 
 /**
  * Publishes that a human's role changed, so that every process drops the human's cached sessions, and closes the
- * sockets that were opened with these sessions or with JWTs of the human. Call it after the commit; `null` means no
- * change.
+ * sockets that were opened with these sessions or with JWTs of the human. Must be called after the commit. `null`
+ * means that no role changed.
  */
 export async function publishRoleChange(
   { signals, logger }: { signals: Pick<Signals, 'publish'>; logger: BrokerLogger },

@@ -1,26 +1,27 @@
-// Follows a topic for one subscriber: from the log until it is caught up, then from the shared window.
+// Follows a topic for one subscriber. Reads from the log until the subscriber is caught up, and then from the
+// shared window.
 import type { StreamPosition } from './cursor.ts'
 import type { FollowOptions, LogBatch } from './log.ts'
 import { type AttachedPosition, DELIVERY_ENTRIES, type Page, type PublicationWindow, toLogBatch } from './window.ts'
 
-/** A topic as its subscribers see it: the window over the newest publications, and the log behind it. */
+/** A topic as its subscribers see it. It consists of the log and a window with the newest publications. */
 export interface TopicSource {
-  /** Available once `ready` resolves. */
+  /** Can be used once `ready` has resolved. */
   readonly window: PublicationWindow
-  /** Resolves when the window receives new publications, or when the signal aborts. */
+  /** Resolves when the window has been created, or when the signal aborts. */
   ready(signal: AbortSignal): Promise<void>
   /**
-   * Reads at most `limit` publications from the log. Waits while the log is unreachable; returns null when the
+   * Reads at most `limit` publications from the log. Waits while the log is unreachable. Returns null when the
    * signal aborts.
    */
   read(after: StreamPosition, limit: number, signal: AbortSignal): Promise<Page | null>
-  /** Brings the window up to date with the log, after a read showed that the window lags. */
+  /** Updates the window from the log. Called when a read has shown that the window lags. */
   refresh(signal: AbortSignal): Promise<void>
 }
 
 /**
- * Delivers the publications after a position until the signal aborts. Without a position, it first delivers a gap and
- * starts at the end of the topic. It reads from the log until the window covers the position, and then from the window.
+ * Delivers the publications after a position until the signal aborts. Without a position, delivers a gap and starts
+ * at the end of the topic. Reads from the log until the window covers the position, and then from the window.
  */
 export async function* batches(
   source: TopicSource,
@@ -38,7 +39,7 @@ export async function* batches(
     while (!signal.aborted) {
       attached ??= yield* catchUp(source, position, signal, onSlow)
       if (attached === null) return
-      // Not in a separate generator, which would cost memory for each idle subscription.
+      // This loop is not a separate generator, because a generator would cost memory for each idle subscription.
       while (!signal.aborted) {
         const batch = window.take(attached)
         if (batch === 'behind') break
@@ -55,7 +56,7 @@ export async function* batches(
   }
 }
 
-/** Resolves when publications arrive for the position, or the signal aborts. */
+/** Resolves when publications arrive for the position, or when the signal aborts. */
 function wokenOrAborted(attached: AttachedPosition, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
@@ -68,9 +69,9 @@ function wokenOrAborted(attached: AttachedPosition, signal: AbortSignal): Promis
 }
 
 /**
- * Delivers from the log until the window covers the position, and returns the attached position; null when
- * the signal aborts. Before it reads a page that may be the last one, it reserves a position at the end of
- * the window, so that a busy topic cannot outrun the subscriber.
+ * Delivers from the log until the window covers the position. Returns the attached position, or null when the
+ * signal aborts. Before reading a page that may be the last one, reserves a position at the end of the window, so
+ * that a subscriber of a busy topic can catch up.
  */
 async function* catchUp(
   source: TopicSource,
@@ -107,7 +108,7 @@ async function* catchUp(
   return null
 }
 
-/** Returns a position at the end of the window if one page reaches that far, else null. */
+/** Returns a position at the end of the window if one page reaches that far; null if it does not. */
 function reserveNear(
   window: PublicationWindow,
   position: StreamPosition,
@@ -119,15 +120,15 @@ function reserveNear(
     : null
 }
 
-/** The open iterations of one log, so that `close` can end all of them. */
+/** Tracks the open iterations of one log, so that closing the log can end all of them. */
 export interface Iterations {
   /**
-   * Wraps a generator. The generator must pass the signal it is given to everything it awaits. That signal aborts when
-   * `outer` aborts, when the consumer returns (even during a pending `next()`), and on `endAll`. The generator starts
-   * at the first `next()`; when it ends, it leaves no listener on `outer`.
+   * Wraps a generator. The generator must pass its signal to everything it awaits. The signal aborts when `outer`
+   * aborts, when the consumer calls `return` (even during a pending `next()`), and when `endAll` is called. The
+   * generator starts at the first `next()`, and leaves no listener on `outer` when it ends.
    */
   open<T>(outer: AbortSignal, begin: (signal: AbortSignal) => AsyncGenerator<T, void>): AsyncIterableIterator<T>
-  /** The number of iterations that have started and not ended. */
+  /** The number of iterations that have started and have not ended yet. */
   count(): number
   /** Ends all iterations. An iteration that is opened later ends at its first `next()`. */
   endAll(): void

@@ -2,34 +2,34 @@ import { randomUUID } from 'node:crypto'
 import type { SignalPayload } from './topics.ts'
 
 /**
- * Ephemeral messages to the current listeners in all processes. A signal is delivered at most once and never stored, so
- * a listener must be able to find missed changes in the database.
+ * Ephemeral messages to the current listeners in all processes. A signal is delivered at most once and never
+ * stored. Listeners must therefore be able to find missed changes in the database.
  */
 export interface Signals {
   /**
-   * Resolves at once and never throws. A signal that cannot be sent within about 5 s is lost, which is
-   * logged. Signals of one process to one channel keep their order while the connection lasts. `beside`: an
-   * event log topic to which the caller appends in the same tick; the signal is sent in the same batch if
-   * possible, and is then buffered with that batch while Redis is unreachable.
+   * Resolves at once and never throws. A signal that cannot be sent within about 5 s is lost, and the loss is
+   * logged. Signals from one process to one channel keep their order while the connection lasts. `beside`: an event
+   * log topic to which the caller appends in the same tick. If possible, the signal is sent in the same batch, and
+   * is buffered with the batch while Redis is unreachable.
    */
   publish(channel: string, payload: SignalPayload, beside?: string): Promise<void>
   /**
-   * Resolves when the subscription is active: every signal published later arrives. Returns a function that
-   * ends the subscription; the listener is not called after that. While Redis is unreachable, the promise
-   * stays pending; it rejects only if the connection is closed.
+   * Resolves when the subscription is active, so that every signal published later arrives. While Redis is
+   * unreachable, the promise stays pending. It rejects only if the connection is closed. Returns a function that
+   * ends the subscription. After this function was called, the listener is not called again.
    */
   subscribe(channel: string, listener: (payload: SignalPayload) => void): Promise<() => void>
   /**
-   * Calls the listener when a lost connection and all its subscriptions are restored. The listener must check the
-   * database, because signals may have been lost.
+   * Calls the listener when a lost connection and all its subscriptions have been restored. Signals may have been
+   * lost, so the listener must check the database.
    */
   onReconnect(listener: () => void): () => void
   close(): Promise<void>
 }
 
 /**
- * Wraps signals so that, for one channel, listeners in this process receive a signal directly and not again when Redis
- * delivers it. Other processes receive the signal as usual. `by` identifies the publishing process.
+ * Wraps signals. For one channel, listeners in the publishing process are called directly, and not again when Redis
+ * delivers the signal. Other processes receive the signal as usual. `by` identifies the publishing process.
  */
 export function deliverLocally(signals: Signals, channel: string): Signals {
   const by = randomUUID()

@@ -1,29 +1,29 @@
 import type { RunStatus, TriggerType } from '../generated/prisma/enums.ts'
 /**
- * The list of everything that is published: the topics of the event log, the channels of the signals, and
- * their payloads. Events name entities by id; the delivering process loads the current entity.
+ * The list of everything that is published: the topics of the event log, the channels of the signals, and their
+ * payloads. Events refer to entities by id, and the delivering process loads the current entity.
  */
 
-/** The events of a space, in order: topic `space:<id>`. */
+/** The events of a space, in order. They are in the topic `space:<id>`. */
 export type SpaceLogEvent =
   | { type: 'MessagePosted'; messageId: string }
   | MessageTextDeltaEvent
   | MessageTextReplacedEvent
   | { type: 'MessagePartChanged'; messageId: string; partIndex: number }
-  /** After a deletion, this is the first event that the topic still holds (`forgets` in log.ts). */
+  /** After a deletion, this is the first event that is left in the topic (see `forgets` in log.ts). */
   | { type: 'MessageUpdated'; messageId: string }
   | { type: 'MessageFinished'; messageId: string }
   | { type: 'MemberJoined'; entityId: string }
   | { type: 'MemberLeft'; entityId: string }
   | { type: 'SpaceUpdated' }
-  /** Many messages changed: subscribers must read the space again. */
+  /** Many messages have changed, so subscribers must read the space again. */
   | { type: 'SpaceSnapshot' }
-  /** Always the last event. */
+  /** SpaceDeleted is always the last event. */
   | { type: 'SpaceDeleted' }
 
 /**
- * `offset` is the position of `delta` in the part, in UTF-16 units. If it is lower than the length of the text so far,
- * receivers ignore the overlap.
+ * `offset` is the position of `delta` in the part, in UTF-16 units. If `offset` is lower than the length of the
+ * text so far, receivers ignore the overlap.
  */
 export type MessageTextDeltaEvent = {
   type: 'MessageTextDelta'
@@ -34,8 +34,8 @@ export type MessageTextDeltaEvent = {
 }
 
 /**
- * Replaces the text of a streaming part from `offset` on with `text`, because a repeated generation differs from that
- * point on.
+ * Replaces the text of a streaming part from `offset` on with `text`. Sent if a generation is repeated and its text
+ * differs from the earlier text from `offset` on.
  */
 export type MessageTextReplacedEvent = {
   type: 'MessageTextReplaced'
@@ -45,7 +45,10 @@ export type MessageTextReplacedEvent = {
   text: string
 }
 
-/** The events of a run, in order: topic `run:<id>`. The last one is RunCompleted, RunFailed or RunCanceled. */
+/**
+ * The events of a run, in order. They are in the topic `run:<id>`. The last one is RunCompleted, RunFailed or
+ * RunCanceled.
+ */
 export type RunLogEvent =
   | { type: 'RunStarted' }
   | { type: 'RunWaitingTool'; toolCallIds: string[] }
@@ -69,7 +72,7 @@ export type RunLogEvent =
   | { type: 'RunToolCallChanged'; toolCallId: string }
   | { type: 'RunSpaceEntered'; spaceId: string }
 
-/** The tokens of one step. `estimated`: the provider reported none. */
+/** The tokens of one step. `estimated`: the provider reported none, so the numbers are estimates. */
 export type LoggedUsage = {
   estimated: boolean
   inputTokens: number
@@ -77,7 +80,7 @@ export type LoggedUsage = {
   cachedInputTokens?: number
   outputTokens: number
   totalTokens: number
-  /** Null: the model has no known price. Absent in events that older versions wrote. */
+  /** Null if the model has no known price. Absent in events that older versions wrote. */
   costUsd?: number | null
 }
 
@@ -85,13 +88,13 @@ export const spaceTopic = (spaceId: string): string => `space:${spaceId}`
 export const runTopic = (runId: string): string => `run:${runId}`
 
 /**
- * Channel `jobs`: there may be a run or job to claim. `by`: the process that has already received the signal
- * (signals.ts).
+ * Channel `jobs`: there may be a run or job to claim. `by`: the process that has received the signal directly (see
+ * signals.ts).
  */
 export type JobsSignal = { type?: undefined; by?: string }
 /**
- * A tool call began to wait, stopped waiting or changed. `audience`: those who can answer the call, or those
- * who can approve it. (Signals of versions without approvals have no audience.)
+ * A tool call began to wait, stopped waiting or changed. `audience`: the people and services that can answer the
+ * call, or the people who can approve it. Versions without approvals send no audience.
  */
 export type ToolSignal = {
   type: 'tool-waiting' | 'tool-changed' | 'tool-settled'
@@ -101,15 +104,18 @@ export type ToolSignal = {
 /** A standing grant was proposed, decided on or used, or has ended. */
 export type GrantSignal = { type: 'grant-changed'; grantId: string }
 /**
- * A run whose status changed, with all fields that `agentActivity` needs, so that receivers do not query the database.
- * The fields change only together with the status, except that the summary also changes when a person whom it names is
- * erased. Times are ISO strings.
+ * A run whose status changed. Contains all fields that `agentActivity` needs, so that receivers do not query the
+ * database. The fields change only together with the status, except that the summary also changes when a person
+ * named in it is erased. Times are ISO strings.
  */
 export type ChangedRun = {
   id: string
   agentId: string
   status: RunStatus
-  /** How often the run was claimed. Orders the signals about one run, because several processes send them in any order. */
+  /**
+   * How often the run was claimed. Receivers use it to order the signals about one run, because several processes
+   * send them in any order.
+   */
   attempt: number
   triggerType: TriggerType
   triggerName: string | null
@@ -121,8 +127,8 @@ export type ChangedRun = {
   startedAt: string | null
 }
 /**
- * Channel `agent:<id>`: the status of one of its runs changed (`run`), its activity changed in another way
- * (no `run`), or one of its EXTERNAL calls began or stopped waiting for a service.
+ * Channel `agent:<id>`: the status of one of the agent's runs changed (`run` is set), the agent's activity changed
+ * in another way (`run` is absent), or one of the agent's EXTERNAL calls began or stopped waiting for a service.
  */
 export type AgentSignal = { type: 'run-changed'; run?: ChangedRun } | ToolSignal
 /** A human receives a notification. */
@@ -135,8 +141,8 @@ export type NoticeSignal = {
   runId: string | null
 }
 /**
- * Channel `entity:<id>`: this human or agent joined or left a space, moved its read marker, was asked to
- * decide on a tool call or a standing grant, received a notification, got another role, or was deleted.
+ * Channel `entity:<id>`: this human or agent joined or left a space, moved a read marker, was asked to decide on a
+ * tool call or a standing grant, received a notification, got another role, or was deleted.
  */
 export type EntitySignal =
   | { type: 'member-joined' | 'member-left' | 'read'; spaceId: string }
@@ -154,8 +160,8 @@ export type SessionsSignal = { type: 'ended'; ids: string[] }
  */
 export type RunSignal = { type: 'stop' | 'stopped'; runId: string }
 /**
- * Channel `space:<id>`: its settings or members changed, a message was posted or finished, a tool call that
- * it shows began to wait or was settled, or the space was deleted.
+ * Channel `space:<id>`: the settings or members of the space changed, a message was posted or finished, a tool call
+ * that the space shows began to wait or was settled, or the space was deleted.
  */
 export type SpaceSignal =
   | { type: 'changed' | 'message' | 'member-joined' | 'member-left' | 'deleted'; entityId?: string }
@@ -165,16 +171,19 @@ export type SpaceSignal =
 /** Channel `models`: an admin added, changed or deleted a model provider. */
 export type ModelsSignal = { type: 'providers-changed' }
 
-/** Channel `budgets`: a reservation of a budget has ended, so runs that wait for it may try again. */
+/** Channel `budgets`: a reservation of a budget has ended, so runs that wait for the budget can try again. */
 export type BudgetsSignal = { type: 'budget-released' }
 
 /**
- * Channel `presence`. `by`: the sending process. `presence`: changes since the last message among the people connected to
- * the process: who connected (`came`, with the seconds since their last activity), disconnected or was active, and who is
- * typing in which space, with the remaining ms. `seq` counts the messages in which somebody connected or disconnected. A
+ * Channel `presence`. `by` is the sending process.
+ *
+ * `presence`: the changes since the last message, among the people connected to the process: who connected (`came`,
+ * with the seconds since their last activity), disconnected (`went`) or was active, and who is typing in which
+ * space (`leftMs`: the remaining time). `seq` counts the messages in which somebody connected or disconnected. A
  * message without content reports that the process is alive.
- * `presence-of-all`: all people connected to the process. `presence-wanted`: a request for that list, to one process or to all.
- * `presence-left`: the process is shutting down.
+ *
+ * `presence-of-all`: all people connected to the process. `presence-wanted`: a request for that list, to one
+ * process or to all. `presence-left`: the process is shutting down.
  */
 export type PresenceSignal =
   | {
@@ -212,7 +221,7 @@ export const MODELS_CHANNEL = 'models'
 export const BUDGETS_CHANNEL = 'budgets'
 export const PRESENCE_CHANNEL = 'presence'
 export const PRESENCE_SHARING_CHANNEL = 'presence-sharing'
-/** The channel for admins: tool calls of all spaces that begin or stop waiting, and standing grants that change. */
+/** The channel for admins: tool calls in any space that begin or stop waiting, and standing grants that change. */
 export const ADMIN_CHANNEL = 'admins'
 export const agentChannel = (agentId: string): string => `agent:${agentId}`
 export const entityChannel = (entityId: string): string => `entity:${entityId}`

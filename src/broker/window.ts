@@ -1,5 +1,4 @@
-// The newest publications of a topic, held once for all its subscribers in this process, and the lag of each
-// subscriber.
+// The newest publications of a topic, which all its subscribers in this process share, and the lag of each subscriber.
 import { SlowConsumerError } from '../lib/errors.ts'
 import { encodeCursor, type StreamPosition } from './cursor.ts'
 import {
@@ -10,21 +9,24 @@ import {
   type SubscriberPosition,
 } from './log.ts'
 
-/** A consumer that lags by more publications is disconnected. */
+/** A subscriber that lags by more publications than this is disconnected. */
 const MOST_WAITING_ENTRIES = 1000
 export const MOST_WAITING_BYTES = 4 * 1024 * 1024
-/** The maximum number of publications and bytes of one delivery. A delivery always contains at least one publication. */
+/**
+ * The maximum number of publications and bytes in one delivery. A delivery always contains at least one
+ * publication.
+ */
 export const DELIVERY_ENTRIES = 250
 const DELIVERY_BYTES = 256 * 1024
 /**
- * How many publications a window keeps for subscribers that reconnect, in addition to those that attached subscribers
- * have yet to receive: per position, and in total.
+ * How many publications a window keeps for subscribers that reconnect, per position and in total. Publications that
+ * attached subscribers have yet to receive are not included in these numbers.
  */
 const RECENT_ENTRIES_A_SEAT = 8
 const MOST_RECENT_ENTRIES = 500
 const MOST_RECENT_BYTES = 512 * 1024
 
-/** The publications after a position, perhaps none, or a gap with the position at its end. */
+/** The publications after a position (possibly none), or a gap with the position at its end. */
 export type Page =
   | { type: 'publications'; publications: readonly SizedPublication[] }
   | { type: 'gap'; end: StreamPosition }
@@ -37,18 +39,18 @@ export function toLogBatch(page: Page): LogBatch {
 }
 
 interface HeldPublication extends SizedPublication {
-  /** The total of bytes pushed into the window up to and including this publication. */
+  /** The total number of bytes pushed into the window, up to and including this publication. */
   end: number
 }
 
 /** The position of a subscriber in the window. */
 export interface AttachedPosition extends SubscriberPosition {
   offset: number
-  /** The total of bytes pushed into the window up to this position. */
+  /** The total number of bytes pushed into the window, up to this position. */
   end: number
   /**
-   * Whether the subscriber has been caught up since it attached or received a gap. A subscriber that was caught up must
-   * keep up.
+   * Whether the subscriber has been caught up since it attached or received a gap. A subscriber that was caught up
+   * once must keep up.
    */
   live: boolean
   /** Whether the topic was lost or truncated, so that the next delivery is a gap. */
@@ -64,21 +66,21 @@ export interface AttachedPosition extends SubscriberPosition {
 }
 
 /**
- * The newest publications of a topic, held once for all its subscribers in this process. If `kept` is a number, the
- * window keeps that many publications. If `kept` is `'needed'`, it keeps the publications that some subscriber has yet
- * to receive, and a few older ones.
+ * The newest publications of a topic, which all its subscribers in this process share. If `kept` is a number, the
+ * window keeps that many publications. If `kept` is `'needed'`, it keeps the publications that some subscriber has
+ * yet to receive, and a few older ones.
  */
 export class PublicationWindow implements SharedWindow {
   #epoch: string
   #last: number
   #publications: HeldPublication[] = []
-  /** Publications before this index are dropped, and removed from the array in bulk later. */
+  /** Publications before this index count as dropped. They are removed from the array later, in bulk. */
   #start = 0
   #bytes = 0
   readonly #kept: number | 'needed'
   readonly #positions = new Set<AttachedPosition>()
   readonly #listeners = new Set<(change: 'publications' | 'elsewhere') => void>()
-  /** The number of positions with `waitedFor`. */
+  /** The number of positions whose `waitedFor` is true. */
   #waitedFor = 0
   /** The offset of the last event that dropped all publications before it; 0 if there was none. */
   #firstOfTopic = 0
@@ -94,19 +96,25 @@ export class PublicationWindow implements SharedWindow {
     return { epoch: this.#epoch, offset: this.#last }
   }
 
-  /** Whether the position is of this epoch, and the window holds or will receive every publication after it. */
+  /**
+   * Whether the position belongs to this epoch and the window holds, or will receive, every publication after the
+   * position.
+   */
   covers({ epoch, offset }: StreamPosition): boolean {
     return epoch === this.#epoch && offset <= this.#last && offset >= this.#last - this.held
   }
 
-  /** Returns the publications after a position, at most `limit`; a gap if the window does not cover the position. */
+  /** Returns the publications after a position, at most `limit`, or a gap if the window does not cover the position. */
   read(after: StreamPosition, limit: number): Page {
     if (!this.covers(after)) return { type: 'gap', end: this.end }
     const from = this.#publications.length - (this.#last - after.offset)
     return { type: 'publications', publications: this.#publications.slice(from, from + limit) }
   }
 
-  /** Attaches a subscriber at a position; returns null if the window does not cover it. Release it with `detach`. */
+  /**
+   * Attaches a subscriber at a position; returns null if the window does not cover it. The position must be
+   * released with `detach`.
+   */
   attach(position: StreamPosition, onSlow?: () => void): AttachedPosition | null {
     if (!this.covers(position)) return null
     const { offset } = position
@@ -123,8 +131,8 @@ export class PublicationWindow implements SharedWindow {
   }
 
   /**
-   * Advances a position past publications that the subscriber got from the log, even to a publication that the window
-   * does not hold yet.
+   * Advances a position past publications that the subscriber received from the log. The window may not yet hold
+   * all of these publications.
    */
   advance(position: AttachedPosition, offset: number): void {
     if (offset <= position.offset) return
@@ -157,7 +165,10 @@ export class PublicationWindow implements SharedWindow {
     this.#notify('publications')
   }
 
-  /** Adds older publications that were read from the log, if they end where the window begins or overlap with it. */
+  /**
+   * Adds older publications that were read from the log. Publications that neither overlap with the window nor end
+   * where it begins are ignored.
+   */
   prepend({ epoch }: StreamPosition, page: Page): void {
     if (this.#kept !== 'needed' || page.type === 'gap' || epoch !== this.#epoch) return
     const older = page.publications
@@ -180,7 +191,7 @@ export class PublicationWindow implements SharedWindow {
     return () => void this.#listeners.delete(listener)
   }
 
-  /** Continues in another epoch; every position gets a gap. */
+  /** Continues in another epoch. Every position gets a gap. */
   restart(end: StreamPosition): void {
     this.#epoch = end.epoch
     this.#firstOfTopic = 0
@@ -195,8 +206,8 @@ export class PublicationWindow implements SharedWindow {
   }
 
   /**
-   * Continues after `offset` without the publications up to it. Subscribers with lower positions must read these
-   * publications from the log.
+   * Continues after `offset`, without the publications up to `offset`. Subscribers with lower positions must read
+   * these publications from the log.
    */
   jump(offset: number): void {
     this.#clear()
@@ -209,8 +220,8 @@ export class PublicationWindow implements SharedWindow {
   }
 
   /**
-   * Returns the next delivery for a position; null if there are no new publications, `behind` if the window no
-   * longer covers the position.
+   * Returns the next delivery for a position. Returns null if there are no new publications, and `behind` if the
+   * window no longer covers the position.
    * @throws SlowConsumerError if the subscriber lags too far behind
    */
   take(position: AttachedPosition): LogBatch | 'behind' | null {
@@ -243,25 +254,25 @@ export class PublicationWindow implements SharedWindow {
     return this.#publications.slice(from, to)
   }
 
-  /** The number of publications held. */
+  /** The number of publications in the window. */
   get held(): number {
     return this.#publications.length - this.#start
   }
 
-  /** The bytes of the publications held. */
+  /** The total size of the publications in the window, in bytes. */
   get heldBytes(): number {
     const first = this.#publications[this.#start]
     return first ? this.#bytes - (first.end - first.bytes) : 0
   }
 
-  /** Drops a number of the oldest publications. Subscribers that have yet to receive them get a gap. */
+  /** Drops the oldest `count` publications. Subscribers that have yet to receive them get a gap. */
   dropOldest(count: number): void {
     this.#dropBefore(this.#start + Math.min(count, this.held))
   }
 
   /**
-   * Returns the total of bytes up to `offset`. If the next publication is not held, because it has not arrived or was
-   * dropped, returns the current total.
+   * Returns the total number of bytes pushed into the window up to `offset`. If the next publication has not
+   * arrived yet or was dropped, returns the current total.
    */
   #endAt(offset: number): number {
     const next = this.#publications[this.#publications.length - (this.#last - offset)]
@@ -274,8 +285,8 @@ export class PublicationWindow implements SharedWindow {
   }
 
   /**
-   * Checks a subscriber's lag against the limit. Above it, a subscriber that was caught up before is disconnected; any
-   * other must read from the log.
+   * Checks a subscriber's lag against the limit. If the lag exceeds the limit, a subscriber that was caught up
+   * before is disconnected. Any other subscriber must read from the log.
    */
   #checkLag(position: AttachedPosition): void {
     const farBehind = this.#isFarBehind(position)

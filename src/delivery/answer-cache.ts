@@ -1,5 +1,5 @@
-// Caches the answers to publications for all subscribers of one operation, and executes the operation on an event
-// once for all viewers that need the answer in the same tick.
+// Caches the answers to publications for all subscribers of one operation. If several viewers need the answer to an
+// event in the same tick, executes the operation once for all of them.
 import { LRUCache } from 'lru-cache'
 import type { Viewer } from '../access/viewer.ts'
 import { type Answer, type EventAnswer, isPersonal } from './answer.ts'
@@ -7,19 +7,19 @@ import type { Delivery } from './feed.ts'
 
 export type MaybePromise<T> = T | Promise<T>
 
-/** The size of the cache of answers in this process, in characters. */
+/** The maximum size of the cache of answers in this process, in characters. */
 const MOST_CACHED_CHARACTERS = 16 * 1024 * 1024
 
 interface CachedAnswer {
-  /** Undefined once the cache has evicted it. */
+  /** The answer; undefined once the cache has evicted the answer. */
   answer: Answer | undefined
 }
 
 const TOO_LARGE: CachedAnswer = { answer: undefined }
 
 /**
- * Frees the memory that a burst of events takes. Few subscribers resume after a longer pause; for them, events are
- * executed again.
+ * How long answers are kept. The time is short, so that the memory for a burst of events is freed. For the few
+ * subscribers that resume later, the operation is executed again.
  */
 const KEPT_FOR_MS = 30_000
 const PURGED_EVERY_MS = 15_000
@@ -36,7 +36,7 @@ const cachedAnswers = new LRUCache<CachedAnswer, true>({
 setInterval(() => cachedAnswers.purgeStale(), PURGED_EVERY_MS).unref()
 
 /**
- * Caches an answer for `KEPT_FOR_MS`, or until it is evicted because the answers of all operations exceed
+ * Caches an answer for `KEPT_FOR_MS`. The cache evicts the answer earlier if all cached answers together exceed
  * `MOST_CACHED_CHARACTERS`.
  */
 function cacheAnswer(answer: Answer): CachedAnswer {
@@ -46,9 +46,9 @@ function cacheAnswer(answer: Answer): CachedAnswer {
 }
 
 /**
- * Caches the answers of one operation. It keeps the answer to a publication until the window drops the publication or
- * the cache evicts the answer, and the answer to a snapshot while the snapshot is being executed. Per-viewer answers
- * are not cached.
+ * Caches the answers of one operation. The answer to a publication is kept until the window drops the publication
+ * or the cache evicts the answer. The answer to a snapshot is kept only while the operation is executed on the
+ * snapshot. Per-viewer answers are not cached.
  */
 export function createAnswerCache() {
   const ofPublications = new WeakMap<object, CachedAnswer | Promise<EventAnswer>>()
@@ -80,7 +80,7 @@ export function createAnswerCache() {
   return { keep, get }
 }
 
-/** Batches the requests for one event in one tick into a single execution. */
+/** Combines the requests for one event in one tick into a single execution. */
 export function createBatching(
   execute: (delivery: Delivery<object>, viewers: Iterable<Viewer>) => MaybePromise<EventAnswer>,
 ) {

@@ -1,8 +1,8 @@
-// Stage for speed: lets subscribers that began at different cursors share answers. To remove it, use all variables as
-// the key. Gain: without it, each client that has reconnected is a group of its own, so the server executes the
-// operation once more per event for each of them. The limit in test/delivery/shared-work.test.ts needs this stage: the
-// server looks up an event once for all subscribers with the same view, whichever cursor they began at. No benchmark
-// measures the stage, because none subscribes with cursors (docs/decisions/delivery-stages.md).
+// Optimization: lets subscribers that began at different cursors share answers. To remove this stage, use all
+// variables as the key. Gain: without the stage, each client that has reconnected is a separate group, for which
+// the server executes the operation once more per event. The limit in test/delivery/shared-work.test.ts needs this
+// stage: the server looks up an event once for all subscribers with the same view, whichever cursor they began at.
+// No benchmark measures this stage, because none subscribes with a cursor (docs/decisions/delivery-stages.md).
 import { type DocumentNode, getOperationAST, Kind, type OperationDefinitionNode, visit } from 'graphql'
 import { isAdmin, type Ranked } from '../rules/permissions.ts'
 
@@ -11,18 +11,18 @@ const OWN_ARGUMENT = 'after'
 
 interface Shape {
   number: number
-  /** The variable that provides `after` and nothing else; null if there is none. */
+  /** The variable that is used only for `after`; null if there is none. */
   ownVariable: string | null
 }
 
 let lastNumber = 0
-/** By parsed document, so that a cached document is analysed once. */
+/** The shapes by parsed document, so that a cached document is analysed only once. */
 const shapes = new WeakMap<DocumentNode, Map<string, Shape>>()
 
 /**
- * Returns the key that two subscriptions must share so that their events have the same answers, unless an
- * answer depends on the viewer: the operation of a valid document, its variables without the one for `after`,
- * and the rights that come with the scope and role.
+ * Returns the answer key of a subscription. The events of two subscriptions with the same key have the same
+ * answers, unless an answer depends on the viewer. The key consists of the operation of a valid document, its
+ * variables without the one for `after`, and the rights of the viewer's scope and role.
  */
 export function answerKey(
   document: DocumentNode,
@@ -49,8 +49,8 @@ function shapeOf(document: DocumentNode, name: string): Shape {
 }
 
 /**
- * Finds the variable only if the root field is selected directly. A subscription whose root field is in a fragment shares
- * its key only with subscriptions that begin at the same cursor.
+ * Finds the variable only if the root field is selected directly. A subscription whose root field is in a fragment
+ * shares a key only with subscriptions that begin at the same cursor.
  */
 function ownVariableOf(
   document: DocumentNode,

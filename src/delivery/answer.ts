@@ -1,11 +1,12 @@
-// The answer to an event, shared by subscribers or made for each viewer, and the sink that receives a subscriber's answers.
+// The answer to an event, which subscribers share or which is created for each viewer, and the sink that receives a
+// subscriber's answers.
 import type { GraphQLError } from 'graphql'
 import type { Viewer } from '../access/viewer.ts'
 
-/** The result of executing a subscription's operation on one event: the serialized selection, as it is sent to clients. */
+/** The result of executing a subscription's operation on one event, serialized as it is sent to clients. */
 export interface Answer {
   text: string
-  /** Errors with internal details masked, as clients receive them. */
+  /** The errors as clients receive them, with internal details masked. */
   errors: readonly GraphQLError[]
   hasData: boolean
   versions: VersionSpan
@@ -17,21 +18,24 @@ export interface Answer {
 }
 
 /**
- * The versions, by a logical clock, between which the data of an answer was read. An answer that read nothing
- * is valid at any version.
+ * The data of an answer was read between these versions of a logical clock. An answer for which nothing was read is
+ * valid at any version.
  */
 export interface VersionSpan {
   from: number
   to: number
 }
 
-/** The answers to an event that differ per viewer, by identity. An error ends that viewer's subscription. */
+/**
+ * The answers to an event that differ per viewer, by the viewer's identity (see `identityOf`). An error ends the
+ * viewer's subscription.
+ */
 export type PersonalAnswers = ReadonlyMap<string, Answer | Error>
 
-/** One answer for all viewers, or one for each. */
+/** One answer for all viewers, or a separate answer for each. */
 export type EventAnswer = Answer | PersonalAnswers
 
-/** Viewers of one scope with the same identity get the same answers. */
+/** Viewers of one scope that have the same identity get the same answers. */
 export const identityOf = ({ id, tokenId }: Viewer): string => `${id} ${tokenId}`
 
 export function isPersonal(answer: EventAnswer): answer is PersonalAnswers {
@@ -42,15 +46,15 @@ export function isPersonal(answer: EventAnswer): answer is PersonalAnswers {
 export interface Sink {
   send(answers: readonly Answer[]): void
   /**
-   * Whether the client has not read enough for the sink to take more answers. `whenReady` reports when it has. A busy
-   * sink buffers answers.
+   * Whether the sink is busy, because the client has to read more before it should get further answers. A busy sink
+   * buffers answers. `whenReady` reports when the sink is no longer busy.
    */
   isBusy(): boolean
-  /** Calls the listener each time the sink can take more. Returns a function that stops it. */
+  /** Calls the listener each time the sink can take more. Returns a function that removes the listener. */
   whenReady(listener: () => void): () => void
   /**
-   * Closes the whole connection with a code after which clients reconnect and resume. If absent, only the subscription
-   * ends, with an error.
+   * Closes the whole connection with a code after which clients reconnect and resume. If this method is absent,
+   * only the subscription ends, with an error.
    */
   giveUp?(): void
 }

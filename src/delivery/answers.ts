@@ -22,50 +22,53 @@ import type { Delivery } from './feed.ts'
 import { createPlainAnswer } from './plain-answers.ts'
 import { probeOf } from './viewer-probe.ts'
 
-/** Answers the events of one operation for all subscribers with the same scope and variables. */
+/** Creates the answers to the events of one operation, for all subscribers with the same scope and variables. */
 export interface Answers {
   /**
-   * Executes the operation once on an event, and caches the answer until the window drops the publication. If the
-   * selection needs only the event's own fields, nothing is executed (plain-answers.ts). If the answer depends on the
+   * Executes the operation once on an event, and caches the answer until the window drops the publication. If only
+   * the event's own fields are selected, nothing is executed (see plain-answers.ts). If the answer depends on the
    * viewer, the operation is executed for each of `viewers`, with batched lookups. Data read before version
    * `minVersion` is read again, so that no subscriber receives older data than it already has.
-   * @throws after some retries, the error that ends every subscription of this operation, because no event may be
-   * skipped
+   * @throws an error after several failed retries. The error ends every subscription of this operation, because no
+   * event may be skipped.
    */
   answer(delivery: Delivery<object>, viewers: () => Iterable<Viewer>, minVersion: number): MaybePromise<EventAnswer>
 }
 
 export interface AnswersParts {
-  /** Shared by all subscribers. */
+  /** The operation, which is the same for all subscribers. */
   operation: Pick<ExecutionArgs, 'schema' | 'document' | 'operationName' | 'variableValues'>
   /** Any viewer who subscribed with this operation. */
   anyViewer: Viewer
   domain: Domain
   streams: Streams
   takesCursors: boolean
-  /** See Feed. */
+  /** See `Feed.shownIn`. */
   shownIn: string | null
   maskError: MaskError
   /** The maximum size of the answer to one event. */
   maxResponseBytes: number
 }
 
-/** Pauses before the operation is executed again on an event after a failure: the database may be unreachable for a moment. */
+/**
+ * If an execution fails, the operation is executed again on the event after these pauses, because the database may
+ * have been unreachable for a moment.
+ */
 const RETRIES_AFTER_MS = [100, 500]
 /**
- * Pauses before the operation is executed again on an event after the database was too busy: 30 s in total, after which
- * the subscriptions end and clients must resume.
+ * If the database is too busy, the operation is executed again on the event after these pauses. After 30 s in
+ * total, the subscriptions end and clients must resume.
  */
 const RETRIES_OF_BUSY_AFTER_MS = [100, 500, 1500, 3000, 5000, 8000, 12_000]
-/** The maximum number of concurrent executions for one event. */
+/** The maximum number of concurrent executions per event. */
 const VIEWERS_AT_ONCE = 512
 /**
- * The size in characters above which the per-viewer answers to an event make the server execute the operation for one
- * remaining viewer at a time.
+ * The maximum size in characters of the per-viewer answers that one execution creates for an event. For each
+ * remaining viewer, the server executes the operation separately.
  */
 const MOST_PERSONAL_CHARACTERS = 16 * 1024 * 1024
 const NO_ERRORS: readonly GraphQLError[] = []
-/** The number of path elements up to the subscription field, or up to the entity that its event names. */
+/** The maximum path length of an error about the subscription field, or about the entity that an event refers to. */
 const PATH_TO_SUBJECT = 2
 const ANY_VERSION: VersionSpan = { from: Number.POSITIVE_INFINITY, to: 0 }
 
@@ -112,7 +115,7 @@ export function createAnswers(parts: AnswersParts): Answers {
     let loaders: CommonLoaders | null = null
     const common = () => (loaders ??= createCommonLoaders(parts))
     let personal: Promise<PersonalAnswers> | null = null
-    // The probe calls this function at its first read, so that the lookups of all viewers join its batch.
+    // The probe calls this function at its first read, so that the lookups for all viewers join its batch.
     const probe = probeOf(anyViewer, () => {
       personal = answerEach(event, viewers, common)
     })
@@ -136,8 +139,8 @@ export function createAnswers(parts: AnswersParts): Answers {
   }
 
   /**
-   * Executes the operation on an event for the current viewers. A viewer who subscribes during the execution may already
-   * have newer data, and gets a separate answer.
+   * Executes the operation on an event for the current viewers. A viewer who subscribes during the execution gets a
+   * separate answer, because this viewer may already have newer data.
    */
   function executeAndCache(
     { event, shareKey }: Delivery<object>,
@@ -155,9 +158,9 @@ export function createAnswers(parts: AnswersParts): Answers {
   const executeTogether = createBatching(executeAndCache)
 
   /**
-   * Waits for an execution in progress, and uses its answer if the execution began late enough for this subscriber. If
-   * answers differ per viewer, executes the operation once more, for all waiting viewers together. Many subscribers
-   * that reconnect therefore cost only a few statements.
+   * Waits for an execution in progress, and uses its answer if the execution began late enough for this subscriber.
+   * If answers differ per viewer, executes the operation once more for all waiting viewers together. As a result,
+   * many subscribers that reconnect cost only a few statements.
    */
   async function answerAfter(
     other: Promise<EventAnswer>,
@@ -171,7 +174,7 @@ export function createAnswers(parts: AnswersParts): Answers {
 
   const answer: Answers['answer'] = (delivery, viewers, minVersion) => {
     const text = plainAnswer(delivery.event)
-    // Composing a plain answer again is cheaper than caching it.
+    // Plain answers are not cached, because composing one again is cheaper.
     if (text !== null) return { text, errors: NO_ERRORS, hasData: true, versions: ANY_VERSION }
     const cached = delivery.shareKey === null ? undefined : cache.get(delivery.shareKey)
     if (cached instanceof Promise) return answerAfter(cached, delivery, viewers, minVersion)
@@ -181,7 +184,10 @@ export function createAnswers(parts: AnswersParts): Answers {
   return { answer }
 }
 
-/** Returns the requester of an event's lookups: the viewer if there is only one, else all viewers of the space together. */
+/**
+ * Returns the requester to which an event's lookups are charged. This is the viewer if there is only one, and
+ * otherwise all viewers of the space together.
+ */
 function requesterOf(viewers: readonly Viewer[], shownIn: string | null): string {
   const [first] = viewers
   const isAlone = first !== undefined && viewers.every(({ id }) => id === first.id)
@@ -209,19 +215,20 @@ function answerOf({ result, discardedBytes }: BoundedResult, versions: VersionSp
   const hasData = result.data != null
   if (result.errors === undefined)
     return { text: JSON.stringify(result), errors: NO_ERRORS, hasData, versions, discardedBytes }
-  // Do not log this error. It is expected, because the event's subject was deleted or is hidden from this viewer.
+  // These errors are not logged. They are expected, because the event's subject was deleted or is hidden from this
+  // viewer.
   if (result.errors.every(isUndeliverable)) return { text: EMPTY, errors: NO_ERRORS, hasData, versions, discardedBytes }
   const errors = result.errors.map(maskError)
   const text = JSON.stringify({ ...result, errors: errors.map(formatError) })
-  // An event that is too large is delivered as its error, and does not end the subscription.
+  // If the data of an event is too large, an error is delivered instead, and the subscription continues.
   return { text, errors, hasData: hasData || errors.some(isTooComplex), versions, discardedBytes }
 }
 
 const isTooComplex = ({ extensions }: GraphQLError) => extensions['code'] === 'QUERY_TOO_COMPLEX'
 
 /**
- * Whether the error concerns the event's own subject, which is deleted or hidden, and not an object nested in the
- * selection.
+ * Whether the error is about the event's own subject, which was deleted or is hidden. False for an error about an
+ * object nested in the selection.
  */
 const isUndeliverable = ({ originalError, path = [] }: GraphQLError) =>
   (originalError instanceof GoneError || originalError instanceof HiddenError) && path.length <= PATH_TO_SUBJECT
@@ -229,13 +236,13 @@ const isUndeliverable = ({ originalError, path = [] }: GraphQLError) =>
 /** The text of an event that is not delivered, because its subject was deleted or is hidden. */
 const EMPTY = ''
 
-/** Whether the answer is delivered. */
+/** Whether the answer is to be sent to the subscriber. */
 export const isDeliverable = ({ text }: Answer) => text !== EMPTY
 
-/** Whether the answer has no data although it should be delivered. */
+/** Whether the answer should be delivered but has no data. */
 const hasFailed = (answer: Answer) => !answer.hasData && isDeliverable(answer)
 
-/** The error that ends the subscription of a recipient of this answer. */
+/** Returns the error that ends the subscriptions of the answer's recipients. */
 function failureOf({ errors }: Answer): Error {
   return errors[0] ?? new Error('the operation returned neither data nor errors for an event')
 }
@@ -243,8 +250,8 @@ function failureOf({ errors }: Answer): Error {
 const isComplete = (result: EventAnswer) => !isTransient(result) && (isPersonal(result) || !hasFailed(result))
 
 /**
- * Returns the per-viewer answers that did not fail; null if there are none. For each other viewer, the operation
- * is executed again.
+ * Returns the per-viewer answers that did not fail; null if there are none. For the other viewers, the operation is
+ * executed again.
  */
 function successesOf(result: EventAnswer): PersonalAnswers | null {
   if (!isPersonal(result)) return null
@@ -255,12 +262,12 @@ function successesOf(result: EventAnswer): PersonalAnswers | null {
 }
 
 /**
- * Whether the result has an error that a retry may resolve: an internal error, an overload, or a deletion between two
- * lookups.
+ * Whether the result has an error that a retry might resolve: an internal error, an overload, or a deletion between
+ * two lookups.
  */
 const isTransient = (result: EventAnswer) => hasError(result, isTransientError)
 
-/** Whether a lookup found the database too busy. */
+/** Whether an execution failed because the database was too busy. */
 const isBusy = (result: EventAnswer) => hasError(result, isOverloadOfEvent)
 
 function hasError(result: EventAnswer, isIt: (error: Error) => boolean): boolean {

@@ -1,50 +1,50 @@
-// Slows down viewers that receive too much: gives each viewer a budget of characters, and merges events that wait for the
-// budget.
+// Slows down viewers that receive too much. Gives each viewer a budget of characters, and merges events that wait
+// for the budget.
 import { sleep } from '../lib/async.ts'
 import type { Answer } from './answer.ts'
 import type { Delivery } from './feed.ts'
 
-/** The size of an ordinary event. Only characters over this size count. */
+/** The size of an ordinary event, in characters. Only characters beyond this size count towards the budget. */
 export const FREE_CHARACTERS = 16 * 1024
 /**
- * The budget of one viewer for the large characters of all its subscriptions in this process: the burst, and the
- * refill per second.
+ * The budget of one viewer for the characters beyond this size, over all its subscriptions in this process: the
+ * burst, and the refill per second.
  */
 const BURST_CHARACTERS = 32 * 1024 * 1024
 const CHARACTERS_A_SECOND = 2 * 1024 * 1024
 /**
- * A viewer that exceeds its pace receives nothing large until this much of the burst is free again, so that several
- * waiting events can be merged.
+ * A viewer that has exceeded its pace receives no large event until this much of the burst is free again, so that
+ * several waiting events can be merged.
  */
 const RELEASE_CHARACTERS = 512 * 1024
 /**
- * The pause between the turns of two subscriptions of a viewer, in which the events of the first subscription are
- * counted.
+ * The pause between the turns of two subscriptions of one viewer. In this time, the events of the first
+ * subscription are counted.
  */
 const TURN_MS = 10
-/** The maximum delay of one event, after which the subscription ends. */
+/** The maximum delay of one event. If it is exceeded, the subscription ends. */
 const LONGEST_DELAY_MS = 60_000
 
 /**
- * The pace of one subscription. All subscriptions of a viewer share a budget of characters. The budget does not apply
- * to queries, to mutations, or to subscriptions of other viewers.
+ * The pace of one subscription. All subscriptions of a viewer share a budget of characters. Queries, mutations and
+ * the subscriptions of other viewers do not use this budget.
  */
 export interface Pace {
   /** Whether the subscription must wait for its turn before its next event. */
   readonly isHeld: boolean
   /**
-   * Counts the characters of an event that exceed the size of an ordinary one. Returns false if the viewer exceeds its pace:
-   * then nothing is counted, and the event must wait for `turn`.
+   * Counts the characters by which an event exceeds the size of an ordinary one. If the viewer exceeds its pace,
+   * returns false and counts nothing. The event must then wait for `turn`.
    */
   take(largeCharacters: number): boolean
   /**
-   * Counts an event that has waited for its turn. The event is delivered even if it exceeds the budget, and then delays
-   * the next one.
+   * Counts an event that has waited for its turn. The event is delivered even if it exceeds the budget, which then
+   * delays the next event.
    */
   spend(largeCharacters: number): void
   /**
-   * Resolves when the subscription may continue, or the signal aborts. Returns false if the longest delay has
-   * passed.
+   * Waits for the subscription's turn. Resolves with true when the subscription may continue or the signal aborts,
+   * and with false when the longest delay has passed.
    */
   turn(signal: AbortSignal): Promise<boolean>
   /** The time until the viewer is within its pace again, in ms. */
@@ -52,7 +52,7 @@ export interface Pace {
 }
 
 export interface Paces {
-  /** Joins the viewer's budget. Call `leave` when the subscription ends. */
+  /** Joins the viewer's budget. `leave` must be called when the subscription ends. */
   join(viewerId: string): { pace: Pace; leave(): void }
 }
 
@@ -62,15 +62,15 @@ export interface PacesOptions {
   longestDelayMs?: number
 }
 
-/** The characters of an answer that count towards the pace. */
+/** Returns the number of characters of an answer that count towards the pace. */
 export function largeCharactersOf({ text, discardedBytes = 0 }: Pick<Answer, 'text' | 'discardedBytes'>): number {
   return Math.max(0, text.length - FREE_CHARACTERS) + discardedBytes
 }
 
 /**
- * The budgets of this process. They are not shared between processes, because a budget protects the process
- * that computes and writes the answers; a viewer with subscriptions on several processes is slowed only on the
- * processes where it receives too much.
+ * Creates the budgets of this process. They are not shared between processes, because a budget protects the process
+ * that computes and writes the answers. A viewer with subscriptions on several processes is slowed down only on
+ * those where it receives too much.
  */
 export function createPaces(options: PacesOptions = {}): Paces {
   const budgets = new Map<string, Budget>()
@@ -128,7 +128,7 @@ function paceOf(budget: Budget, longestDelayMs: number): Pace {
   }
 }
 
-/** The characters that the subscriptions of one viewer have received, less the refill over time. */
+/** The number of characters that the subscriptions of one viewer have received, minus the refill over time. */
 class Budget {
   users = 0
   readonly #burst: number
@@ -153,7 +153,10 @@ class Budget {
     if (this.#spent > this.#burst) this.#isSpent = true
   }
 
-  /** Whether the viewer exceeds its pace: from the moment the burst is used up until enough of it is free again. */
+  /**
+   * Whether the viewer exceeds its pace. This lasts from the moment the burst is used up until enough of it is free
+   * again.
+   */
   isSpent(): boolean {
     if (!this.#isSpent) return false
     this.#refill()
@@ -209,13 +212,13 @@ class Budget {
   }
 }
 
-/** The fields of an event that merging reads. */
+/** The fields that the merging of events reads. */
 interface Mergeable {
   type?: string
   [field: string]: unknown
 }
 
-/** Events that append text. Two of them can be joined if they have equal values in the listed fields. */
+/** Events that append text. Two of them can be joined if the listed fields have equal values. */
 const DELTAS: Readonly<Record<string, readonly string[]>> = {
   MessageTextDelta: ['messageId', 'partIndex'],
   RunTextDelta: ['step'],
@@ -224,8 +227,8 @@ const DELTAS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Events that name a changed entity. The entity is read at delivery, so the events between the first and the last of a
- * kind carry no information.
+ * Events about a changed entity. The entity is read at delivery, so only the first and the last event of a kind
+ * carry information.
  */
 const CHANGES: Readonly<Record<string, readonly string[]>> = {
   MessageUpdated: ['messageId'],
@@ -238,10 +241,10 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
 const MOST_JOINED = 8 * 1024
 
 /**
- * Merges the waiting events of a subscriber that exceeds its pace. Consecutive deltas of one text become one delta; of
- * several changes of one entity, the first and the last remain. A client can resume after any merged event without
- * loss: a joined delta has the cursor of its last delta, and a removed change is followed by the last change of its
- * kind.
+ * Merges the waiting events of a subscriber that exceeds its pace. Consecutive deltas of one text become one delta.
+ * If one entity changed several times, only the first and the last change remain. A client can resume after any of
+ * the remaining events without loss. This is because a joined delta has the cursor of its last delta, and each
+ * removed change is followed by the last change of its kind.
  */
 export function mergeDeliveries<E extends object>(waiting: readonly Delivery<E>[]): Delivery<E>[] {
   const merged: Delivery<E>[] = []
@@ -268,7 +271,7 @@ function withoutSuperseded<E extends object>(waiting: readonly Delivery<E>[]): D
   })
 }
 
-/** Joins two consecutive deltas of one text; returns null for any other two events. */
+/** Joins two consecutive deltas of one text. Returns null for any other two events. */
 function joinedDelta<E extends object>(before: Delivery<E> | undefined, delivery: Delivery<E>): Delivery<E> | null {
   if (before === undefined) return null
   const [first, second] = [before.event as Mergeable, delivery.event as Mergeable]

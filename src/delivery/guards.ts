@@ -1,4 +1,4 @@
-// Ends subscriptions whose viewer has lost access: to the server, a space or a run.
+// Ends the subscriptions of viewers who have lost access to the server, a space or a run.
 import type { Viewer } from '../access/viewer.ts'
 import { type EntitySignal, entityChannel, tokenChannel } from '../broker/topics.ts'
 import type { Domain } from '../graphql/domain.ts'
@@ -12,35 +12,35 @@ import type { PeriodicRecheck } from './recheck.ts'
 import { createSharedWatch } from './shared-watch.ts'
 
 /**
- * A signal on the viewer's own channel. `reconnected`: signals may have been lost. `missed`: a recheck found a change
- * for which no signal arrived.
+ * A signal on the viewer's own channel. `reconnected`: the connection was restored, and signals may have been lost.
+ * `missed`: a recheck found a change for which no signal arrived.
  */
 export type EntityChange = EntitySignal | { type: 'reconnected' | 'missed' }
 
 /**
- * Guards end a subscription as soon as its viewer loses access, even if another process made the change. A guard is
- * active once its promise resolves, and ends with the lifeline. Each guard subscribes to signals before it checks the
- * database.
+ * A guard ends a subscription as soon as its viewer loses access, even if another process made the change. The
+ * guard is active once its promise has resolved, and ends with the lifeline. It subscribes to signals before it
+ * checks the database.
  */
 export interface Guards {
-  /** Fails with UnauthenticatedError once the viewer's token is revoked or expires. */
+  /** Ends the subscription with UnauthenticatedError once the viewer's token is revoked or expires. */
   viewer(viewer: Viewer, lifeline: Pick<Lifeline, 'fail' | 'onEnd'>): Promise<void>
   /**
-   * Fails with ForbiddenError once the viewer is no longer a member. @throws NotFoundError if the viewer is not a
-   * member now
+   * Ends the subscription with ForbiddenError once the viewer is no longer a member of the space.
+   * @throws NotFoundError if the viewer is not a member now
    */
   space(viewer: Viewer, spaceId: string, lifeline: Lifeline): Promise<void>
   /**
-   * Whether the viewer may see the space now. Retries while the database fails; returns false once the signal has
+   * Whether the viewer may see the space now. Retries if the database fails. Returns false once the signal has
    * aborted.
    */
   seesSpace(viewer: Viewer, spaceId: string, signal: AbortSignal): Promise<boolean>
   /**
-   * Fails with ForbiddenError once the viewer may no longer read the run. @throws NotFoundError if the viewer may
-   * not read it now
+   * Ends the subscription with ForbiddenError once the viewer may no longer read the run.
+   * @throws NotFoundError if the viewer may not read the run now
    */
   run(viewer: Viewer, runId: string, lifeline: Lifeline): Promise<Run>
-  /** Listens to the changes of a human. All listeners of one human share a subscription. */
+  /** Listens to the changes of a human. All listeners for the same human share one subscription to the signals. */
   entityChanges(entityId: string, listener: (change: EntityChange) => void): Promise<() => void>
 }
 
@@ -48,7 +48,7 @@ type GuardsPlatform = Pick<Platform, 'signals' | 'clock' | 'logger'>
 type GuardsDomain = Pick<Domain, 'tokens' | 'visibility' | 'spaces' | 'runs'>
 
 const RETRY_MS = 500
-/** The maximum delay of setTimeout. */
+/** The longest delay that setTimeout supports. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export function createGuards(
@@ -77,7 +77,7 @@ export function createGuards(
       const check = async () => {
         if (!(await tokens.stands(token))) emit('revoked')
       }
-      // A signal only triggers the check. The database decides whether the token is revoked, which is final.
+      // A signal only triggers a check. The database decides whether the token is revoked, and a revocation is final.
       const leave = await signals.subscribe(tokenChannel(tokenId), (payload) => {
         if (isRevocation(payload)) void recheck(check, over.signal)
       })
@@ -119,10 +119,7 @@ export function createGuards(
     }
   })
 
-  /**
-   * Calls `end` once the human of a session or JWT is deleted, or no longer has the role with which the human signed
-   * in.
-   */
+  /** Calls `end` once the human of a session or JWT is deleted, or no longer has the same role as at sign-in. */
   async function watchHuman(viewer: Viewer, end: () => void): Promise<() => void> {
     const over = new AbortController()
     const check = async () => {
@@ -137,7 +134,7 @@ export function createGuards(
     }
   }
 
-  /** Checks now, and again whenever the viewer may have lost access. */
+  /** Checks the viewer's access now, and again whenever the viewer may have lost access. */
   async function keepChecking(
     viewer: Viewer,
     lifeline: Lifeline,
@@ -166,14 +163,14 @@ export function createGuards(
       const { tokenId, expiresAt } = viewer
       const end = () =>
         lifeline.fail(new UnauthenticatedError('Your token is no longer valid. Sign in with another token.'))
-      // A JWT cannot be revoked: access ends when its human is deleted or gets a different role.
+      // A JWT cannot be revoked. Access ends when the human is deleted or gets a different role.
       if (tokenId === null && viewer.scope === 'HUMAN') lifeline.onEnd(await watchHuman(viewer, end))
       if (expiresAt !== null) lifeline.onEnd(callAt(expiresAt.getTime(), clock.now, end))
       if (tokenId !== null) lifeline.onEnd(await revocations.join(tokenId, end))
     },
     async space(viewer, spaceId, lifeline) {
       const exists = async () => (await app.spaces.getMany([spaceId]))[0] != null
-      // Admins may read every space, so check that the space exists.
+      // Admins may read every space, so for admins the check is whether the space exists.
       const sees = async () =>
         (await visibility.spaces(viewer, [spaceId])).has(spaceId) && (!isAdmin(viewer) || (await exists()))
       const concerns = (change: EntityChange) => change.type === 'member-left' && change.spaceId === spaceId
@@ -209,7 +206,10 @@ const mayHaveMissed = (type: EntityChange['type']): boolean => type === 'reconne
 
 const NO_SUCH_SPACE = 'There is no such space, or you are not a member of it.'
 
-/** Calls `call` at the given time, which may be later than setTimeout allows. Returns a function that cancels the call. */
+/**
+ * Calls `call` at the given time, even if the time is further away than setTimeout supports. Returns a function
+ * that cancels the call.
+ */
 function callAt(time: number, now: () => number, call: () => void): () => void {
   let timer: NodeJS.Timeout
   const wait = () => {

@@ -1,8 +1,8 @@
 // The hub: delivers new publications to all caught-up subscribers, in groups that share answers.
 //
-// Stage for speed: one loop delivers to all caught-up subscribers of a topic. To remove it, omit `onCaughtUp` in feeds/space.ts
-// and feeds/run.ts: each subscriber then reads its own iterator. Gain: 2.1 to 4.1 × less CPU for a message
-// (docs/decisions/delivery-stages.md). All limits of `bench/fanout` and `bench/crowd` on CPU need this stage.
+// Optimization: one loop delivers to all caught-up subscribers of a topic. To remove this stage, omit `onCaughtUp` in
+// feeds/space.ts and feeds/run.ts; each subscriber then reads its own iterator. Gain: 2.1 to 4.1 × less CPU per message
+// (docs/decisions/delivery-stages.md). All CPU limits of `bench/fanout` and `bench/crowd` need this stage.
 import type { Registry } from 'prom-client'
 import type { Viewer } from '../access/viewer.ts'
 import type { Publication, SharedWindow, SizedPublication, SubscriberPosition } from '../broker/log.ts'
@@ -28,32 +28,32 @@ export interface CaughtUpSubscriber {
 }
 
 /**
- * Delivers to caught-up subscribers. Answers each publication once per group of subscribers with the same answer
- * key, and then sends the answer to one subscriber after another without awaiting.
+ * Delivers to caught-up subscribers. Creates the answer to each publication once for all subscribers with the same
+ * answer key. Then sends the answer to one subscriber after another, without awaiting anything in between.
  */
 export interface Hub {
   /**
    * Attaches a subscriber. Resolves when the subscriber must continue alone or at its own pace, or when the signal
-   * aborts; the value is the version of the newest data that the subscriber may have received.
+   * aborts. The value is the version of the newest data that the subscriber may have received.
    * @throws the error that ends its subscription
    */
   attach(subscriber: CaughtUpSubscriber, until: AbortSignal): Promise<number>
 }
 
 interface AttachedSubscriber extends CaughtUpSubscriber {
-  /** Set when the subscriber has left. Checking this flag is faster than looking up each subscriber in the set. */
+  /** Set when the subscriber has left. Checking this flag is faster than looking for the subscriber in the set. */
   isGone: boolean
   leave(error?: Error): void
 }
 
 /** The number of publications between two checks for lagging subscribers. */
 const PUBLICATIONS_A_CHECK = 64
-/** The number of batches sent to one subscriber before the next subscriber's turn. */
+/** The maximum number of batches that are sent to one subscriber before the next subscriber gets its turn. */
 const MOST_BATCHES = 4
 
 /**
- * How often an additional event (`Besides`) is created before the hub defers it, because publications keep arriving in
- * the meantime.
+ * How often the hub tries to create an additional event (see `Besides`). It may have to try again because
+ * publications keep arriving. After this many tries, it defers the event.
  */
 const MOST_TRIES = 3
 
@@ -103,7 +103,7 @@ export function createHub(metrics: Registry): Hub {
   }
 }
 
-/** The subscribers of one window with the same answer key. */
+/** The subscribers of one window that have the same answer key. */
 class HubGroup {
   readonly publications: AnsweredPublications
   readonly #answers: Answers
@@ -114,11 +114,14 @@ class HubGroup {
   readonly #stop: () => void
   readonly #subscribers = new Set<AttachedSubscriber>()
   #round: Iterator<AttachedSubscriber> | null = null
-  /** The lowest position of a subscriber after this round has served it. */
+  /** The lowest position among the subscribers that were served in this round. */
   #first = Number.POSITIVE_INFINITY
   #isScheduled = false
   #isSendingBesides = false
-  /** When the first publication of this round was appended; null for a round that serves lagging subscribers. */
+  /**
+   * The time at which the first publication of this round was appended; null for a round that serves lagging
+   * subscribers.
+   */
   #roundOf: number | null = null
 
   constructor(
@@ -154,8 +157,8 @@ class HubGroup {
   }
 
   /**
-   * Sends every caught-up subscriber the additional events that it has not received. A subscriber that lags, or whose
-   * client does not read, gets them at the next call.
+   * Sends every caught-up subscriber the additional events that it has not received. Subscribers that lag, or whose
+   * clients do not read, get these events at the next call.
    */
   async #sendBesides(): Promise<void> {
     if (this.#isSendingBesides) return this.#rules.besides?.source.notifyAgain()
@@ -170,7 +173,7 @@ class HubGroup {
     this.#isSendingBesides = false
   }
 
-  /** @returns false if not every subscriber with this version could take the event */
+  /** Returns false if not every subscriber with this version could take the event. */
   async #sendChangesSince(version: number, to: number): Promise<boolean> {
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       const { last } = this.publications
@@ -182,7 +185,7 @@ class HubGroup {
         this.publications.readVersion,
       )
       const answer = found instanceof Promise ? await found : found
-      // The event has the cursor of the last publication, which all recipients must have received.
+      // The event has the cursor of the last publication, so all recipients must have received this publication.
       if (this.publications.last !== last) continue
       return this.#giveBesides(answer, { version, to, last })
     }
@@ -224,7 +227,7 @@ class HubGroup {
     if (this.#subscribers.size === 0) this.#stop()
   }
 
-  /** Serves a subscriber that could not take all publications during its round. */
+  /** Serves a subscriber that could not take all publications in its round. */
   serveLater(subscriber: AttachedSubscriber): void {
     if (subscriber.position.offset >= this.publications.last) return
     this.#schedule.next(() => {
@@ -266,7 +269,7 @@ class HubGroup {
     const { last } = this.publications
     let first = last
     let firstOfReady = last
-    // Nearly always, every subscriber is caught up, and the loop can be skipped.
+    // Usually, every subscriber is caught up, and the loop can be skipped.
     if (this.#first < last) {
       for (const { position, sink } of this.#subscribers) {
         if (position.offset < first) first = position.offset
@@ -278,13 +281,14 @@ class HubGroup {
     if (firstOfReady < last) this.#onAnswered(firstOfReady, null)
   }
 
-  /** Sends a subscriber the waiting batches, as far as its sink takes them. */
+  /** Sends the waiting batches to a subscriber until its sink can take no more. */
   #serve(subscriber: AttachedSubscriber): void {
     const { position, sink } = subscriber
     for (let given = 0; given < MOST_BATCHES; given++) {
       if (position.offset >= this.publications.last || subscriber.isGone) return
       if (sink.isBusy()) {
-        // Record that the publications were offered to this sink, because only offered publications count as lag.
+        // The publications are recorded as offered to this sink, because only offered publications count towards
+        // the lag.
         if (given === 0) this.#window.offer(position, this.publications.last)
         return
       }
@@ -307,7 +311,7 @@ class HubGroup {
     } else {
       const { answer } = batch
       const own = answer instanceof Error ? answer : answer.get(identityOf(subscriber.viewer))
-      // The subscriber attached after the publication was answered, or must not receive it.
+      // Either the subscriber attached after the publication was answered, or it must not receive the publication.
       if (own === undefined || own instanceof Error) {
         subscriber.leave(own)
         return
@@ -320,8 +324,8 @@ class HubGroup {
   }
 
   /**
-   * Whether the subscriber's pace allows this many characters. If not, the subscriber leaves the group, so that the
-   * others do not wait for it.
+   * Whether the subscriber's pace allows this many characters. If it does not, the subscriber leaves the group, so
+   * that the others do not wait for it.
    */
   #isInPace(subscriber: AttachedSubscriber, largeCharacters: number): boolean {
     if (subscriber.pace.take(largeCharacters)) return true
@@ -329,7 +333,10 @@ class HubGroup {
     return false
   }
 
-  /** Removes subscribers that must continue through their own iteration, so that no answers are kept for them. */
+  /**
+   * Removes subscribers that must continue through their own iteration. The hub then keeps no more answers for
+   * them.
+   */
   #removeLost(): void {
     for (const subscriber of [...this.#subscribers]) if (this.#window.isLost(subscriber.position)) subscriber.leave()
     const first = Math.min(this.publications.last, ...Array.from(this.#subscribers, ({ position }) => position.offset))
@@ -342,15 +349,16 @@ class HubGroup {
 }
 
 /**
- * The result of answering a publication: null if it is not delivered, an Error if it ends the
- * subscription of a recipient.
+ * The result of answering a publication. It is null if the publication is not delivered, and an Error if it ends
+ * the subscriptions of the recipients.
  */
 type PublicationAnswer = Answer | PersonalAnswers | Error | null
 
 /**
- * A batch of answered publications after a position: `shared` has the same answers for all; `personal` is one publication
- * with per-viewer answers. `needsFeed` is a publication that the feed itself must deliver to some viewers; `forOthers` is
- * its batch for the others. `large`: characters that count towards the subscriber's pace.
+ * A batch of answered publications after a position. `shared` contains the same answers for all subscribers.
+ * `personal` is one publication with per-viewer answers. `needsFeed` is a publication that the feed itself must
+ * deliver to some viewers, and `forOthers` is the batch for the other viewers. `large`: the number of characters
+ * that count towards the subscriber's pace.
  */
 export type Batch =
   | { type: 'shared'; to: number; answers: readonly Answer[]; large: number }
@@ -361,10 +369,10 @@ export interface AnsweredPublicationsParts {
   answers: Answers
   window: SharedWindow
   rules: HubRules<object>
-  /** Publications after this offset are answered. */
+  /** The offset after which publications are answered. */
   after: number
   viewers(): Iterable<Viewer>
-  /** Whether there is any subscriber to answer for. */
+  /** Whether there are any subscribers to answer for. */
   isNeeded(): boolean
   /** Called when the window no longer holds the next publication. */
   onLost(): void
@@ -373,25 +381,28 @@ export interface AnsweredPublicationsParts {
 }
 
 /**
- * The size of the answers kept for lagging subscribers, in characters. A subscriber that lags further is
- * answered separately.
+ * The maximum size, in characters, of the answers that are kept for lagging subscribers. A subscriber that lags
+ * further is answered separately.
  */
 const MOST_KEPT_CHARACTERS = 4 * 1024 * 1024
-/** The maximum size of one batch. For a client that does not read, this process holds at most one batch and one event. */
+/**
+ * The maximum size of one batch, in characters. This process keeps at most one batch and one event for a client
+ * that does not read.
+ */
 const MOST_BATCH_CHARACTERS = 256 * 1024
 
-/** Answers the publications of a window after a position one after another, as they arrive. */
+/** Answers the publications of a window that come after a position, one after another, as they arrive. */
 export class AnsweredPublications {
   readonly #parts: AnsweredPublicationsParts
   /** The offset of the last answered publication. */
   last: number
   /** Data read before this version must not be used in an answer of this window. */
   readVersion = 0
-  /** By offset, from the first publication that some subscriber has yet to receive. */
+  /** The answers by offset. They begin with the first publication that some subscriber has yet to receive. */
   readonly #answers = new Map<number, PublicationAnswer>()
   /** The size of all answers. */
   #characters = 0
-  /** By the offset before the batch; cleared when another publication is answered. */
+  /** The batches by the offset before them. Cleared when another publication is answered. */
   readonly #batches = new Map<number, Batch | null>()
   #isAnswering = false
 
@@ -401,8 +412,8 @@ export class AnsweredPublications {
   }
 
   /**
-   * Answers all publications that have arrived, for all subscribers. Call it when publications arrive or a subscriber
-   * attaches.
+   * Answers all publications that have arrived, for all subscribers. Must be called when publications arrive or a
+   * subscriber attaches.
    */
   async catchUp(): Promise<void> {
     if (!this.#isAnswering) await asOwnWork(() => this.#answerArrived())
@@ -426,7 +437,7 @@ export class AnsweredPublications {
     this.#isAnswering = false
   }
 
-  /** Returns the batch after a position; null if the subscriber there must be answered separately. */
+  /** Returns the batch after a position; null if the subscriber at this position must be answered separately. */
   batchAt(position: SubscriberPosition): Batch | null {
     const cached = this.#batches.get(position.offset)
     if (cached !== undefined) return cached
@@ -436,8 +447,9 @@ export class AnsweredPublications {
   }
 
   /**
-   * Drops the answers up to `first`, which every subscriber has received. Drops per-viewer answers up to
-   * `firstOfReady`: they are not kept for a subscriber whose client does not read, which is answered separately later.
+   * Drops the answers up to `first`, which every subscriber has received. Also drops the per-viewer answers up to
+   * `firstOfReady`: such answers are not kept for subscribers whose clients do not read. These subscribers are
+   * answered separately later.
    */
   forget(first: number, firstOfReady: number): void {
     for (const [offset, answer] of this.#answers) {

@@ -1,7 +1,7 @@
-// Stage for speed: composes the answer to an event from its own scalar fields, without executing GraphQL. To remove it, delete
-// its call in answers.ts: GraphQL then executes the operation on every event. Gain: 1.6 to 2.1 × less CPU for a message in groups
-// of 10 subscribers, 1.1 × in a group of 1,000 (docs/decisions/delivery-stages.md). The limit of `bench/fanout` with 1,000 viewers
-// in 100 spaces needs this stage.
+// Optimization: composes the answer to an event from its own scalar fields, without executing GraphQL. To remove
+// this stage, delete its call in answers.ts; GraphQL then executes the operation on every event. Gain: 1.6 to 2.1 ×
+// less CPU per message in groups of 10 subscribers, 1.1 × in a group of 1,000 (docs/decisions/delivery-stages.md).
+// The limit of `bench/fanout` with 1,000 viewers in 100 spaces needs this stage.
 import {
   type DocumentNode,
   type ExecutionArgs,
@@ -25,14 +25,14 @@ import {
 import { collectFields, collectSubfields } from 'graphql/execution/collectFields.js'
 
 /**
- * Composes the answer to an event from the event alone. Returns null if the operation must be executed, because the
- * selection has fields other than the event's own scalar fields.
+ * Composes the answer to an event from the event alone. Returns null if the operation must be executed because the
+ * selection contains anything but the event's own scalar fields.
  */
 export type PlainAnswer = (event: object) => string | null
 
 type Operation = Pick<ExecutionArgs, 'schema' | 'document' | 'operationName' | 'variableValues'>
 
-/** The selection of a subscription, with its variables, which are the same for all its events. */
+/** The selection of a subscription and its variables, which are the same for all its events. */
 interface Question {
   schema: GraphQLSchema
   fragments: Record<string, FragmentDefinitionNode>
@@ -43,7 +43,7 @@ interface Question {
   given: Record<string, unknown>
 }
 
-/** A scalar field of the event, and the text before it. */
+/** A scalar field of the event, and the JSON text that precedes its value. */
 interface Part {
   before: string
   name: string
@@ -57,9 +57,9 @@ interface Plan {
 }
 
 /**
- * Creates a function that answers the events of a valid subscription from a precomputed plan: the selected
- * fields, their types and response names, which GraphQL execution would resolve again for each event. Both ways
- * produce the same bytes: test/delivery/plain-answers.test.ts.
+ * Creates a function that answers the events of a valid subscription from a precomputed plan. The plan contains the
+ * selected fields, their types and response names, which GraphQL execution would resolve again for each event. The
+ * plan and GraphQL execution produce the same bytes (see test/delivery/plain-answers.test.ts).
  */
 export function createPlainAnswer(operation: Operation, maxBytes: number): PlainAnswer {
   const question = questionOf(operation)
@@ -82,8 +82,8 @@ export function createPlainAnswer(operation: Operation, maxBytes: number): Plain
 type Plans = Map<string, Plan | null>
 
 /**
- * Plans by document and operation name, which subscriptions to different topics share. `own`: the selection depends on
- * variables, so each subscription has its own plans.
+ * The plans by document and operation name. Subscriptions to different topics share these plans. `own`: the
+ * selection depends on variables, so each subscription has separate plans.
  */
 const sharedPlans = new WeakMap<DocumentNode, Map<string, Plans> | 'own'>()
 
@@ -106,7 +106,7 @@ function selectsByVariables(document: DocumentNode): boolean {
   return isFound
 }
 
-/** Returns the selection of an operation; null unless it has exactly one root field. */
+/** Returns the selection of an operation; null unless the operation has exactly one root field. */
 function questionOf({ schema, document, operationName, variableValues }: Operation): Question | null {
   const operation = getOperationAST(document, operationName)
   const root = schema.getSubscriptionType()
@@ -144,7 +144,7 @@ function typeOf(event: object, { field }: Question): string | null {
   return typeof found === 'string' ? found : null
 }
 
-/** Returns the synchronous result of a call without a context; null if it fails or returns a promise. */
+/** Returns the result of a synchronous call that gets no context; null if the call fails or returns a promise. */
 function alone(resolve: () => unknown): unknown {
   try {
     const value = resolve()
@@ -181,7 +181,7 @@ function planOf(typeName: string, { schema, fragments, variables, key, nodes, fi
   return { parts, end: `${before}}}}` }
 }
 
-/** Returns a field as a part of the plan; null for a field that is not a scalar, or that has a resolver or arguments. */
+/** Returns a field as a part of the plan; null if the field is not a scalar, or has a resolver or arguments. */
 function partOf(parent: GraphQLObjectType, name: string, before: string): Part | null {
   const field = parent.getFields()[name]
   if (field === undefined || field.resolve !== undefined || field.args.length > 0) return null
@@ -189,12 +189,12 @@ function partOf(parent: GraphQLObjectType, name: string, before: string): Part |
   return isLeafType(type) ? { before, name, type, isNonNull: isNonNullType(field.type) } : null
 }
 
-/** The maximum number of UTF-8 bytes of a UTF-16 unit. */
+/** The maximum number of UTF-8 bytes for one UTF-16 unit. */
 const MOST_BYTES_A_UNIT = 3
 
 /**
- * Returns the answer's text. Returns null, so that the operation is executed, if a value does not match its type or the
- * text may be too long.
+ * Returns the answer's text. Returns null if a value does not match its type or the text may be too long. In this
+ * case, the operation is executed instead.
  */
 function textOf(event: Record<string, unknown>, { parts, end }: Plan, maxBytes: number): string | null {
   let text = ''

@@ -1,4 +1,5 @@
-// Checks at intervals for changes whose signal was lost: subscribers that have lost access, and watched runs that have ended.
+// Periodically checks for changes whose signals were lost: subscribers that have lost access, and watched runs that
+// have ended.
 import DataLoader from 'dataloader'
 import type { Domain } from '../graphql/domain.ts'
 import type { Run } from '../graphql/shapes.ts'
@@ -7,13 +8,16 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * Periodically rechecks the access of all subscribers of this process in batches: a signal can be lost, and a
- * process can die between a commit and its signal.
+ * Periodically rechecks the access of all subscribers in this process, in batches. This is necessary because a
+ * signal can be lost, and a process can die between a commit and its signal.
  */
 export interface PeriodicRecheck {
   /** Calls `onEnded` once the token is no longer valid. */
   token(tokenId: string, onEnded: () => void): () => void
-  /** Calls `onChanged` whenever the human's memberships have changed since the previous recheck, or the human was deleted. */
+  /**
+   * Calls `onChanged` if, since the previous recheck, the human's memberships have changed or the human was
+   * deleted.
+   */
   human(humanId: string, onChanged: () => void): Promise<() => void>
   /** Calls `onTick` at each recheck. */
   onTick(onTick: () => void): () => void
@@ -95,7 +99,7 @@ async function recheckTokens(tokens: Parts['tokens'], watched: Map<string, () =>
   }
 }
 
-/** Calls `check` periodically, never concurrently. @returns a function that stops it */
+/** Calls `check` periodically, never concurrently. Returns a function that stops the calls. */
 function repeat(logger: Platform['logger'], intervalMs: number, check: () => Promise<void>): () => void {
   let isRunning = false
   const timer = setInterval(() => {
@@ -112,11 +116,14 @@ function repeat(logger: Platform['logger'], intervalMs: number, check: () => Pro
 }
 
 /**
- * Detects watched runs that have ended without a published end event, because the process that ended them may
- * have died before it published the event.
+ * Detects watched runs that have ended without a published end event. The process that ended such a run may have
+ * died before it published the event.
  */
 export interface EndedRuns {
-  /** Calls `onOver` once, with the run (null if it was deleted), at the second check that finds that the run has ended. */
+  /**
+   * Calls `onOver` once, when two consecutive checks have found that the run has ended. The run is null if it was
+   * deleted.
+   */
   watch(runId: string, onOver: (run: Run | null) => void): () => void
   close(): Promise<void>
 }
@@ -126,8 +133,8 @@ const CHECK_INTERVAL_MS = 5000
 interface Watch {
   onOver: (run: Run | null) => void
   /**
-   * Whether the previous check already found that the run had ended. If the end event was going to be published, it was
-   * published since.
+   * Whether the previous check already found that the run had ended. If the end event was about to be published at
+   * that time, it has been published by now.
    */
   wasEnded: boolean
 }

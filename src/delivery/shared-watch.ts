@@ -1,9 +1,9 @@
 /**
- * Shares one subscription per key among many listeners. The subscription is opened for the first listener and closed
- * after the last.
+ * Lets many listeners share one subscription per key. The subscription is opened for the first listener and closed
+ * after the last one has left.
  */
 export interface SharedWatch<T> {
-  /** Resolves when the subscription is active, with a function that removes the listener. */
+  /** Resolves when the subscription is active. Returns a function that removes the listener. */
   join(key: string, listener: (value: T) => void): Promise<() => void>
   /** The number of open subscriptions. */
   size(): number
@@ -12,13 +12,13 @@ export interface SharedWatch<T> {
 interface Entry<T> {
   listeners: Set<(value: T) => void>
   opened: Promise<() => void>
-  /** The final value, which later listeners receive at once. */
+  /** The final value, if it has arrived. Later listeners receive it at once. */
   last: { value: T } | null
 }
 
 /**
- * `open` subscribes to a key and returns a function that ends the subscription. With `final`, a subscription yields a
- * single value.
+ * `open` subscribes to a key and returns a function that ends the subscription. If `final` is true, a subscription
+ * yields only one value.
  */
 export function createSharedWatch<T>(
   open: (key: string, emit: (value: T) => void) => Promise<() => void>,

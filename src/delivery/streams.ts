@@ -24,7 +24,7 @@ export interface StreamsParts {
 export interface OwnStreams extends Streams {
   /** Calls `onEnd` when the viewer's token is no longer valid. Resolves with a function that stops watching. */
   watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
-  /** Like `watchToken`; the viewer counts as present until the watch is stopped. */
+  /** Like `watchToken`. In addition, the viewer counts as present until the watch is stopped. */
   watchViewer(viewer: Viewer, onEnd: () => void): Promise<() => void>
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-// Executes a `subscription` operation, for every transport: opens its feed and delivers it to the transport's sink.
+// Executes `subscription` operations for every transport: opens the feed and delivers it to the transport's sink.
 import { createSourceEventStream, type ExecutionArgs, type ExecutionResult, getOperationAST, Kind } from 'graphql'
 import { Repeater } from 'graphql-yoga'
 import type { Viewer } from '../access/viewer.ts'
@@ -17,24 +17,24 @@ import type { Hub } from './hub.ts'
 import { createSubscriber, type SubscriberParts } from './subscriber.ts'
 import { createSubscriptionLimits } from './subscription-limits.ts'
 
-/** A transport that writes serialized answers itself adds these fields to an operation's context. */
+/** Fields that a transport adds to an operation's context if it writes serialized answers itself. */
 export interface SinkContext {
   sink?: Sink
-  /** Receives the iteration directly, because Yoga's pipeline would wrap it. */
+  /** Receives the iteration. The iteration is not returned, because Yoga's pipeline would wrap it. */
   onBegun?(iteration: AsyncIterable<never>): void
-  /** Called when the subscription has ended, or could not begin. */
+  /** Called when the subscription has ended or could not begin. */
   onEnd?(): void
 }
 
 export interface SubscribeParts {
   domain: Domain
   streams: Streams
-  /** Gives errors caused by an unavailable database the code RATE_LIMITED. */
+  /** Masks errors. Errors caused by an unavailable database get the code RATE_LIMITED. */
   maskError: MaskError
-  /** Whether an error is due to a database that is too busy or does not answer. */
+  /** Whether an error occurred because the database is too busy or does not respond. */
   isUnavailable(error: unknown): boolean
   hub: Hub
-  /** Counted over all transports: sockets, event streams and multipart. */
+  /** The maximum number of subscriptions of a viewer over all transports: sockets, event streams and multipart. */
   maxSubscriptionsPerViewer: number
   /** The maximum size of the answer to one event. */
   maxResponseBytes: number
@@ -43,20 +43,23 @@ export interface SubscribeParts {
 
 export type Subscribe = (args: ExecutionArgs) => Promise<ExecutionResult | AsyncIterable<ExecutionResult>>
 
-/** The number of lagging subscribers served per round; each of them may get up to 250 events. */
+/**
+ * The number of lagging subscribers that are served in one turn of the event loop. Each of them may get up to 250
+ * events.
+ */
 const GOING_ON_A_ROUND = 16
 /**
- * How long a client that does not read may take to receive the error that ended its subscription, before its
+ * How long a client may take to read the error that ended its subscription. If the client takes longer, its
  * connection is closed.
  */
 const LAST_ERROR_MS = 30_000
 const LEAST_RETRY_MS = 1000
 
 /**
- * The only delivery path of subscriptions. It activates the guards, follows the feed, executes the operation once per
- * event for all subscribers with the same answer key, and sends the answers to the transport's sink. A transport without
- * a sink gets an iteration of the answers; otherwise `onBegun` gets an iteration that yields nothing and ends with the
- * subscription.
+ * Creates the only delivery path for subscriptions. It activates the guards and follows the feed. It executes the
+ * operation once per event for all subscribers with the same answer key, and sends the answers to the transport's
+ * sink. A transport without a sink gets an iteration of the answers. A transport with a sink gets, through
+ * `onBegun`, an iteration that yields nothing and ends with the subscription.
  */
 export function createSubscribe(parts: SubscribeParts): Subscribe {
   const join = createRegistry(parts)
@@ -97,8 +100,8 @@ export function createSubscribe(parts: SubscribeParts): Subscribe {
 }
 
 /**
- * Ends the subscription of a client that cannot keep up or exceeds its pace too far. A socket is closed with a code
- * after which clients reconnect. Any other transport sends an error, which the client has some time to read.
+ * Ends the subscription of a client that cannot keep up or that far exceeds its pace. A socket is closed with a
+ * code after which clients reconnect. Any other transport sends an error, and the client has some time to read it.
  */
 function endSlow({ lifeline }: Feed<object>, to: { sink: Sink; pace: Pace; cutOff(): void }): void {
   const { sink, pace, cutOff } = to
@@ -120,7 +123,7 @@ function askedBy({ document, operationName, contextValue }: ExecutionArgs) {
   return { weight, isOfViewer: root?.kind === Kind.FIELD && root.name.value === 'viewerEvents' }
 }
 
-/** Shares the `Answers` of active subscriptions by answer key. */
+/** Lets active subscriptions with the same answer key share their `Answers`. */
 function createRegistry({ domain, streams, maskError, maxResponseBytes }: SubscribeParts) {
   const active = new Map<string, { answers: Answers; users: number }>()
   return (
@@ -164,7 +167,7 @@ async function deliver(
   try {
     await feed.deliverTo(createSubscriber(feed, subscriber))
   } catch (error) {
-    // The client resumes after its last cursor, once the database is available.
+    // The client can resume after its last cursor when the database is available again.
     if (isOverloadOfEvent(error) || isUnavailable(error)) subscriber.onTooSlow()
     else lifeline.fail(error as Error)
   }
@@ -174,8 +177,8 @@ async function deliver(
 }
 
 /**
- * An iteration that yields nothing, and ends with the subscription. It is written by hand because the many promises of a Repeater
- * would take a tenth of the memory of an idle subscription.
+ * Returns an iteration that yields nothing, and ends with the subscription. It is written by hand, because the many
+ * promises of a Repeater would account for a tenth of the memory of an idle subscription.
  */
 function silence({ lifeline }: Feed<object>, begin: () => Promise<void>): AsyncIterable<never> {
   let over: Promise<IteratorReturnResult<undefined>> | null = null
@@ -231,7 +234,7 @@ function resultsOf(
   return endedBy(iteration, lifeline)
 }
 
-/** A sink that passes on one answer at a time, when the consumer asks for the next. */
+/** Creates a sink that passes on one answer at a time, when the consumer asks for the next one. */
 function createQueue(push: (result: ExecutionResult) => Promise<unknown>) {
   const waiting: Answer[] = []
   const listeners = new Set<() => void>()

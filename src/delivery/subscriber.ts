@@ -1,5 +1,5 @@
-// One subscriber: answers the events of its feed and sends the answers to its sink, alone while it lags, through the hub
-// once it is caught up.
+// Serves one subscriber: creates the answers to the events of its feed and sends them to its sink. Does so
+// separately for each subscriber that lags, and through the hub once a subscriber is caught up.
 import type { Viewer } from '../access/viewer.ts'
 import type { Turns } from '../lib/turns.ts'
 import { type Answer, type EventAnswer, identityOf, isPersonal, type Sink } from './answer.ts'
@@ -11,8 +11,8 @@ import type { Hub } from './hub.ts'
 export interface SubscriberParts {
   hub: Hub
   /**
-   * Makes lagging subscribers take turns. A subscriber waits for its turn before it delivers, and again after a lookup
-   * that many subscribers may have awaited.
+   * Makes lagging subscribers take turns. A subscriber waits for its turn before it delivers, and again after it
+   * has waited for a lookup, because many subscribers may have waited for the same lookup.
    */
   turns: Turns
   answers: Answers
@@ -23,10 +23,10 @@ export interface SubscriberParts {
   onTooSlow(): void
 }
 
-/** The number of characters sent before the sink is checked for backpressure. */
+/** After this many characters, the subscriber checks whether the sink can take more. */
 const MOST_GIVEN_CHARACTERS = 256 * 1024
 
-/** Answers the events of a feed and sends the answers to the subscriber's sink, at the subscriber's pace. */
+/** Creates the answers to the events of a feed, and sends them to the subscriber's sink at the subscriber's pace. */
 export function createSubscriber(
   { lifeline: { signal } }: Pick<Feed<object>, 'lifeline'>,
   { answers, viewer, sink, pace, hub, turns, onTooSlow }: SubscriberParts,
@@ -37,7 +37,7 @@ export function createSubscriber(
    */
   let readVersion = nextVersion()
   let wasCaughtUp = false
-  /** Whether the subscriber has been over its pace since it was last caught up. */
+  /** Whether the subscriber has exceeded its pace since it was last caught up. */
   let isBehind = false
   const viewers = () => [viewer]
   const isThere = () => !signal.aborted
@@ -46,7 +46,7 @@ export function createSubscriber(
     const found = answers.answer(delivery, viewers, readVersion)
     const answer = found instanceof Promise ? await inTurn(found, turns) : found
     const own = isPersonal(answer) ? answer.get(identityOf(viewer)) : answer
-    // Only this viewer's execution failed, so it is retried alone.
+    // The execution failed only for this viewer, so it is retried for this viewer alone.
     if (own === undefined) return ownAnswer({ ...delivery, shareKey: null })
     if (own instanceof Error) throw own
     readVersion = Math.max(readVersion, own.versions.to)
@@ -59,8 +59,8 @@ export function createSubscriber(
   }
 
   /**
-   * Returns the answer once the pace allows it. An answer that has to wait is discarded, and the
-   * operation is executed again later.
+   * Returns the answer once the pace allows it. If it has to wait, the answer is discarded, and the operation is
+   * executed again later.
    */
   async function pacedAnswer(delivery: Delivery<object>): Promise<Answer> {
     const own = await ownAnswer(delivery)

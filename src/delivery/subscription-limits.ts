@@ -2,10 +2,11 @@ import type { Viewer } from '../access/viewer.ts'
 import { RateLimitedError } from '../lib/errors.ts'
 import { isAdmin } from '../rules/permissions.ts'
 
-/** Limits the subscriptions of each viewer in this process, over all transports. */
+/** Limits the number of subscriptions of each viewer in this process, over all transports. */
 export interface SubscriptionLimits {
   /**
-   * Counts a subscription, and returns a function that releases it. @throws RateLimitedError if the viewer is at a limit
+   * Counts a subscription. Returns a function that releases it.
+   * @throws RateLimitedError if the viewer has reached a limit
    */
   take(viewer: Viewer, subscription: StandingSubscription): () => void
 }
@@ -13,7 +14,7 @@ export interface SubscriptionLimits {
 export interface StandingSubscription {
   /** The source of the events: a space, or null for the viewer's own events. */
   topic: string | null
-  /** The `Answers` object, shared by subscriptions with the same execution. */
+  /** The `Answers` object. Subscriptions with the same execution have the same object. */
   answers: object
   /** The number of fields that one event may return. */
   weight: number
@@ -21,30 +22,36 @@ export interface StandingSubscription {
 }
 
 /**
- * The maximum number of fields that one event may return for one viewer, summed over its different operations
- * on a topic.
+ * The maximum number of fields that one event on a topic may return for one viewer, summed over the viewer's
+ * different operations.
  */
 const MOST_FIELDS_AN_EVENT = 50_000
 /** The minimum weight of an operation. */
 const LEAST_WEIGHT = 500
-/** The maximum number of viewerEvents subscriptions of a viewer. Each of them follows all spaces of the viewer. */
+/**
+ * The maximum number of `viewerEvents` subscriptions of a viewer. Each of them listens to all of the viewer's
+ * spaces.
+ */
 const MOST_OF_VIEWER = 200
-/** The maximum number of subscriptions of a viewer, however many sockets it may open. */
+/** The maximum number of subscriptions of a viewer, regardless of how many sockets the viewer may open. */
 const MOST_SUBSCRIPTIONS = 5000
-/** The maximum number of subscriptions on one socket. */
+/** The maximum number of subscriptions per socket. */
 export const MOST_OF_SOCKET = 100
 const TRY_AGAIN_MS = 10_000
 
-/** The maximum number of subscriptions: as many as the viewer's sockets may carry, up to `MOST_SUBSCRIPTIONS`, but at least one per socket. */
+/**
+ * Returns the maximum number of subscriptions of a viewer. A viewer may have as many as its sockets may carry, up
+ * to `MOST_SUBSCRIPTIONS`, and at least one per socket.
+ */
 export function mostSubscriptions(maxSocketsPerViewer: number): number {
   return Math.min(MOST_OF_SOCKET * maxSocketsPerViewer, Math.max(MOST_SUBSCRIPTIONS, maxSocketsPerViewer))
 }
 
 interface Held {
   count: number
-  /** Subscriptions to viewerEvents. */
+  /** The number of subscriptions to `viewerEvents`. */
   ofViewer: number
-  /** By topic, the different operations, each with its weight and number of subscriptions. */
+  /** The different operations by topic, each with its weight and its number of subscriptions. */
   ways: Map<string | null, Map<object, { users: number; weight: number }>>
 }
 
@@ -85,7 +92,7 @@ export function createSubscriptionLimits(mostOfViewer: number): SubscriptionLimi
   }
 }
 
-/** `message` names the limit. */
+/** `message`: a sentence about the limit that was reached. */
 export function tooManySubscriptions(message: string): RateLimitedError {
   return new RateLimitedError(`${message} End some subscriptions, then try again.`, TRY_AGAIN_MS)
 }

@@ -2,33 +2,34 @@ import { createDeferred } from '../lib/async.ts'
 import type { Caller } from './exchange.ts'
 import { ACTIVITY } from './operations.ts'
 
-/** Reports when the status of a run in a space changes. */
+/** Reports when the status of any run in a space changes. */
 export interface Activity {
-  /** Calls the listener after changes. Returns a function that stops it. */
+  /** Calls the listener after changes. Returns a function that removes the listener. */
   listen(caller: Caller, spaceId: string, listener: () => void): () => void
 }
 
 interface Watch {
-  /** The callers by listener, in the order in which they came. */
+  /** The listeners, each with its caller, in the order in which they were added. */
   listeners: Map<() => void, Caller>
   isOpen: boolean
 }
 
 /**
- * Watches each space once for all streams of this process, because a separate subscription would take most of a
- * stream's memory. Listeners are only notified of a change, and read the state themselves.
+ * Watches each space once for all streams of this process, because a separate subscription for each stream would
+ * account for most of the stream's memory. Listeners are only notified of a change, and must read the state
+ * themselves.
  */
 export function createActivity(): Activity {
   const watches = new Map<string, Watch>()
 
-  /** Watches a space until the caller leaves, loses access, or no listener is left. */
+  /** Watches a space until the caller disconnects or loses access, or until no listener is left. */
   async function watchAs(caller: Caller, spaceId: string, { listeners }: Watch): Promise<void> {
     const { promise: over, resolve } = createDeferred()
     const onEvent = () => {
       if (listeners.size === 0) resolve()
       for (const listener of [...listeners.keys()]) listener()
     }
-    // An error is ignored: the stream of this caller ends for the same reason.
+    // An error is ignored here, because the same error ends this caller's stream.
     const end = await caller.follow(ACTIVITY, { spaceId }, { onEvent, onEnd: () => resolve() }).catch(() => null)
     if (end === null) return
     caller.signal.addEventListener('abort', () => resolve(), { once: true })
@@ -36,7 +37,7 @@ export function createActivity(): Activity {
     end()
   }
 
-  /** Watches a space on behalf of one caller after another, until all callers have left. */
+  /** Watches a space on behalf of one caller after another, until no caller is left. */
   async function keepWatching(spaceId: string, watch: Watch): Promise<void> {
     const tried = new Set<Caller>()
     const nextCaller = () => [...watch.listeners.values()].find((one) => !tried.has(one))

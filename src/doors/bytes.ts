@@ -1,17 +1,17 @@
-// Keeps responses within the size limit by shortening long lists, as GraphQL's connections do.
+// Keeps responses within the size limit by shortening long lists, as the connections of the GraphQL API do.
 import { jsonBytes } from '../lib/json.ts'
 
-/** Returns the first values whose JSON has at most `maxBytes` together. */
+/** Returns as many of the first values as fit into `maxBytes` of JSON. */
 export function firstInBytes<T>(values: readonly T[], maxBytes: number): T[] {
   let left = maxBytes
   const end = values.findIndex((value) => {
-    // Plus 1 for the comma after the value.
+    // The additional byte is for the comma after the value.
     left -= jsonBytes(value) + 1
     return left < 0
   })
   return end === -1 ? [...values] : values.slice(0, end)
 }
 
-/** Returns the last values whose JSON has at most `maxBytes` together, in their order. */
+/** Returns as many of the last values as fit into `maxBytes` of JSON, in their original order. */
 export const lastInBytes = <T>(values: readonly T[], maxBytes: number): T[] =>
   firstInBytes(values.toReversed(), maxBytes).toReversed()

@@ -7,12 +7,12 @@ type Conversations = Domain['conversations']
 type Caller = Pick<DoorCaller, 'viewer'>
 
 /**
- * Opens and finds conversations for the protocol endpoints ("doors"). Each call counts towards the rate limit, a new
- * space gets an audit entry, and failures are DoorErrors.
+ * Opens and finds conversations for the protocol endpoints ("doors"). Each call counts towards the rate limit. A
+ * new space gets an audit entry. Failures are thrown as DoorErrors.
  */
 export interface Conversing {
   open(caller: Caller, input: Omit<Parameters<Conversations['open']>[1], 'deed'>): ReturnType<Conversations['open']>
-  /** Deletes a new space whose first message was refused. */
+  /** Deletes a new space because its first message was refused. */
   discard(caller: Caller, spaceId: string): Promise<void>
   find(caller: Caller, input: Parameters<Conversations['find']>[1]): ReturnType<Conversations['find']>
   continued(caller: Caller, input: Parameters<Conversations['continued']>[1]): ReturnType<Conversations['continued']>
@@ -34,13 +34,14 @@ export function createConversing({ conversations, deletion, rates, record }: Par
         detail: { memberIds: [input.agentId], fields: ['name', 'memberIds'] },
       }
       const openSpace = () => conversations.open(viewer, { ...input, deed })
-      // Only a new space is an audited action, and the flow records it. Here, only refusals are recorded.
+      // The flow records the creation of a space as an audited action. Therefore, only refusals are recorded here.
       return admitted(caller, () => record.during(() => deed, openSpace, { onlyRefusals: true }))
     },
     async discard(caller, id) {
       const deedOf = () => ({ ...actorOf(caller), action: 'deleteSpace', targetId: id, detail: {} })
       const deleteSpace = () => deletion.deleteSpace(caller.viewer, { id })
-      // Does not count towards the rate limit, because an exceeded limit may be the reason for the refusal.
+      // The deletion does not count towards the rate limit, because the message may have been refused for exceeding
+      // the limit.
       await forRequester(caller.viewer.id, () => record.during(deedOf, deleteSpace, { onlyRefusals: false }))
     },
     find: (caller, input) => admitted(caller, () => conversations.find(caller.viewer, input)),
@@ -55,7 +56,7 @@ const actorOf = ({ viewer }: Caller) => ({
 
 const LONGEST_NAME = 60
 
-/** Returns the name of a new conversation: the beginning of its first message. */
+/** Returns the name for a new conversation, which is the beginning of its first message. */
 export function nameOf(text: string): string {
   const line = text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069\s]+/gu, ' ').trim()
   if (line === '') return 'Conversation'

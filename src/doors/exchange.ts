@@ -2,13 +2,13 @@ import type { Viewer } from '../access/viewer.ts'
 import { BadInputError, DomainError, RateLimitedError } from '../lib/errors.ts'
 
 /**
- * A viewer at a protocol endpoint ("door"), whose GraphQL operations run in the same pipeline as those of every other
- * transport. An endpoint can therefore not reveal or do anything that GraphQL refuses, and its operations count towards
- * the same limits.
+ * A viewer at a protocol endpoint ("door"), whose GraphQL operations run in the same pipeline as those of every
+ * other transport. Therefore, an endpoint cannot reveal or do anything that GraphQL refuses, and its operations
+ * count towards the same limits.
  */
 export interface Caller {
   viewer: Viewer
-  /** Aborts when the client disconnects, or, with a DoorError as the reason, when its token ends. */
+  /** Aborts when the client disconnects. Also aborts when its token becomes invalid, with a DoorError as the reason. */
   signal: AbortSignal
   /**
    * Returns the data of a query or mutation. Connections return fewer edges if the data would exceed `maxBytes` of
@@ -17,18 +17,18 @@ export interface Caller {
    */
   ask<Data>(query: string, variables: object, maxBytes?: number): Promise<Data>
   /**
-   * Begins a subscription, which also ends when `signal` aborts. Returns a function that ends it.
+   * Begins a subscription, which ends when the returned function is called or `signal` aborts.
    * @throws DoorError if the subscription cannot begin
    */
   follow<Data>(query: string, variables: object, to: Follower<Data>): Promise<() => void>
 }
 
 export interface Follower<Data> {
-  /** Called for one event at a time. The next event waits until the promise resolves. */
+  /** Called for one event at a time. If it returns a promise, the next event waits until the promise resolves. */
   onEvent(data: Data): void | Promise<void>
   /**
-   * Called once when the subscription ends, with the error that ended it, if any. Not called if the follower has ended
-   * it.
+   * Called once when the subscription ends. `error` is null if the subscription ended without one. Not called if
+   * the follower itself ended the subscription.
    */
   onEnd(error: DoorError | null): void
 }
@@ -36,29 +36,35 @@ export interface Follower<Data> {
 /** A response of server-sent events. */
 export interface EventStream {
   /**
-   * Writes an event. Resolves when the client has read enough to receive more. A long event waits until few enough
-   * bytes are in flight to all clients.
-   * @throws DoorError for an event over the size limit; an error if the client has disconnected
+   * Writes an event. Resolves when the client has read enough to receive more. If the event is long, first waits
+   * while too many bytes are in flight to all clients.
+   * @throws DoorError for an event over the size limit; another error if the client has disconnected
    */
   write(text: string): Promise<void>
   end(): void
 }
 
-/** A place among the viewer's open streams, for a stream or for calls that wait for agents. */
+/**
+ * A slot among the viewer's open streams. A slot is needed for each stream, and for each call that waits for
+ * agents.
+ */
 export interface Place {
-  /** The number of calls that wait at the same time; 1 if absent. */
+  /** How many calls wait at the same time. Defaults to 1. */
   count?: number
-  /** Whether the request is served while the server is shutting down, because it then ends at once: see `Door.endsAtDrain`. */
+  /**
+   * Whether the request is served even while the server is shutting down. Such a request ends at once (see
+   * `Door.endsAtDrain`).
+   */
   isServedWhileDraining?: boolean
 }
 
 /** One request to an endpoint, and its response. */
 export interface Exchange {
   caller: Caller
-  /** Aborts with the signal of the caller, or when the server begins to shut down. */
+  /** Aborts when the caller's signal aborts, or when the server begins to shut down. */
   readonly waiting: AbortSignal
   method: string
-  /** The path without the prefix of the endpoint. */
+  /** The path after the prefix of the endpoint. */
   path: string
   query: URLSearchParams
   header(name: string): string | undefined
@@ -67,42 +73,42 @@ export interface Exchange {
   /** Returns the parsed body. @throws DoorError if it is not JSON */
   json(): Promise<unknown>
   /**
-   * Sends a response, once few enough bytes are in flight to all clients.
-   * @throws DoorError for a response over the size limit, or if too many bytes stay in flight and the request had no
-   * effects
+   * Sends a response. Waits while too many bytes are in flight to all clients.
+   * @throws DoorError for a response over the size limit. Also throws DoorError when the wait takes too long,
+   * unless the request had effects.
    */
   send(status: number, body: unknown, headers?: Record<string, string>): Promise<void>
-  /** Sends a response that another package has created, at the pace of the client. */
+  /** Sends a response that another package has created, as fast as the client reads it. */
   respond(response: Response): Promise<void>
   /**
-   * Takes a place among the viewer's open streams until the response has ended. Call it before an action that is
-   * useless if the request cannot be served.
-   * @throws DoorError if the viewer has too many open streams, or the server shuts down
+   * Reserves a slot among the viewer's open streams until the response has ended. Must be called before an action
+   * that would be useless if the request could not be served.
+   * @throws DoorError if the viewer has too many open streams, or the server is shutting down
    */
   takePlace(place?: Place): Promise<void>
-  /** Begins a response of server-sent events, in the reserved place. */
+  /** Begins a response of server-sent events, using the reserved slot. */
   openStream(): EventStream
-  /** Returns the absolute URL of a path, as the client reaches this server. */
+  /** Returns the absolute URL of a path, as the client can reach it. */
   linkTo(path: string): string
   /** The maximum size of an event or response. */
   maxResponseBytes: number
 }
 
-/** The server side of another protocol. */
+/** The server side of a protocol other than GraphQL. */
 export interface Door {
   handle(exchange: Exchange): Promise<void>
-  /** Returns the body of the response to a request that failed, in the format of the protocol. */
+  /** Returns the body of the response to a failed request, in the format of the protocol. */
   failureOf(failure: DoorError): unknown
   /**
-   * Whether the endpoint ends its streams and waiting calls itself when `Exchange.waiting` aborts. Otherwise, streams
-   * are disconnected.
+   * Whether the endpoint ends its streams and waiting calls itself when `Exchange.waiting` aborts. If this is
+   * false, the server disconnects the open streams.
    */
   endsAtDrain: boolean
-  /** The path of the OAuth metadata, which the response to a request without a valid token names. */
+  /** The path of the OAuth metadata. The response to a request without a valid token contains this path. */
   metadataPath?: string
 }
 
-/** The codes of expected failures: those of GraphQL's mutations, and of its top-level errors. */
+/** The codes of expected failures, which are those of GraphQL's mutations and of its top-level errors. */
 export type DoorErrorCode =
   | 'BAD_INPUT'
   | 'UNAUTHENTICATED'
@@ -155,8 +161,8 @@ export class DoorError extends Error {
 
 export const badInput = (message: string, field: string | null = null) => new DoorError('BAD_INPUT', message, { field })
 /**
- * The HTTP status of a failure after which clients must not retry automatically, as they do after 408, 409, 429 and
- * 5xx.
+ * The HTTP status of failures after which clients must not retry automatically. Clients retry after statuses 408,
+ * 409, 429 and 5xx.
  */
 export const NOT_TO_RETRY = { status: 422 }
 
@@ -179,7 +185,7 @@ export const within = (caller: Caller, maxBytes: number): Caller => ({
   ask: (query, variables) => caller.ask(query, variables, maxBytes),
 })
 
-/** Runs a call of the domain. @throws DoorError for an expected failure */
+/** Runs a function of the domain layer. @throws DoorError for an expected failure */
 export async function failingAtDoor<T>(work: () => T | Promise<T>): Promise<T> {
   try {
     return await work()
@@ -188,16 +194,19 @@ export async function failingAtDoor<T>(work: () => T | Promise<T>): Promise<T> {
   }
 }
 
-/** Returns the error to report to the client when a request ends; null if the client has disconnected. */
+/** Returns the error that is reported to the client when a request ends; null if the client has disconnected. */
 export function endOf(error: unknown, { signal }: Caller): unknown {
   if (!signal.aborted) return error
   return signal.reason instanceof DoorError ? signal.reason : null
 }
 
-/** Whether the viewer may no longer read: its token has ended, or it has lost access. */
+/** Whether the viewer may no longer read, because the token has become invalid or the viewer has lost access. */
 export const hasLostAccess = (error: DoorError | null): error is DoorError =>
   error !== null && (error.code === 'UNAUTHENTICATED' || error.code === 'FORBIDDEN')
 
-/** Returns the time in ms after which an operation that exceeded a rate limit may be retried; null for any other error. */
+/**
+ * Returns the time in ms after which an operation that exceeded a rate limit can be retried; null for any other
+ * error.
+ */
 export const retryAfterOf = (error: unknown): number | null =>
   error instanceof DoorError && error.code === 'RATE_LIMITED' ? (error.retryAfterMs ?? 0) : null

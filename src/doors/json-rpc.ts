@@ -1,4 +1,4 @@
-// Code that the JSON-RPC 2.0 endpoints share.
+// Functions that the endpoints for JSON-RPC 2.0 share.
 import { DoorError, type EventStream, type Exchange } from './exchange.ts'
 
 const PARSE_ERROR = -32700
@@ -18,29 +18,29 @@ export function readMessage({ method, json }: Exchange): Promise<unknown> {
   throw new DoorError('BAD_INPUT', 'Use POST.', { status: 405, headers: { allow: 'POST' } })
 }
 
-/** A response of JSON-RPC messages. */
+/** A response that consists of JSON-RPC messages. */
 export interface MessageStream {
-  /** Sends the first message, which begins the response. @throws DoorError if the token of the viewer has ended */
+  /** Sends the first message, which begins the response. @throws DoorError if the viewer's token has become invalid */
   open(message: object): void
   send(message: object): void
   keepAlive(): void
-  /** Whether the client has unread messages, so that the caller should not send more yet. */
+  /** Whether the client has unread messages. If so, the caller should not send more yet. */
   isBusy(): boolean
-  /** Calls the listener each time the client has read all sent messages. */
+  /** Calls the listener each time the client has read all messages that were sent. */
   onReady(listener: () => void): void
   end(): void
 }
 
 export function messageStreamOf(exchange: Exchange): MessageStream {
   let stream: EventStream | null = null
-  /** The number of writes that have not resolved. */
+  /** The number of writes that have not been completed. */
   let pending = 0
   let last = Promise.resolve()
   let onReady = () => {}
 
   /**
-   * Writes texts in order. Ignores the text if the client has disconnected, and ends the stream if a message exceeds
-   * the size limit.
+   * Writes texts in order. If the client has disconnected, the text is ignored. If a message exceeds the size
+   * limit, the stream is ended.
    */
   async function write(text: string): Promise<void> {
     pending += 1

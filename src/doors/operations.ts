@@ -1,4 +1,4 @@
-// The GraphQL operations of the protocol endpoints, and the types of their results.
+// The GraphQL operations that the protocol endpoints execute, and the types of their results.
 import { type Caller, DoorError, type DoorErrorCode, notFound } from './exchange.ts'
 
 export interface Named {
@@ -12,7 +12,7 @@ export interface Sender extends Named {
 
 export type CallStatus = 'STREAMING' | 'RUNNING' | 'WAITING' | 'DONE' | 'FAILED' | 'TIMED_OUT' | 'CANCELED'
 
-/** A tool call that a message shows. */
+/** A tool call that is shown in a message. */
 export interface ShownCall {
   id: string
   toolName: string
@@ -106,12 +106,12 @@ export interface SendInput {
   mentionedIds?: string[] | undefined
 }
 
-/** Posts as the caller. @throws DoorError */
+/** Posts a message as the caller. @throws DoorError */
 export async function sendMessage(caller: Caller, input: SendInput): Promise<SentMessage> {
   return (await mutate<{ sentMessage: SentMessage }>(caller, SEND, input)).sentMessage
 }
 
-/** Stops runs, and the runs that these have started. Runs that have already ended stay unchanged. @throws DoorError */
+/** Stops runs, and the runs that they have started. Runs that have already ended stay unchanged. @throws DoorError */
 export async function stopRuns(caller: Caller, ids: readonly string[]): Promise<void> {
   for (const runId of ids)
     try {
@@ -131,7 +131,7 @@ export async function mutate<Payload extends object>(
   return resultOf(Object.values(results)[0] as Result<Payload>)
 }
 
-/** The result of a mutation: its payload, or an expected failure. */
+/** The result of a mutation, which is its payload or an expected failure. */
 type Result<Payload> = Payload | Failure
 
 interface Failure {
@@ -141,7 +141,7 @@ interface Failure {
   retryAfterMs?: number
 }
 
-/** Returns the payload of a result. @throws DoorError for an expected failure */
+/** Returns the payload in a result. @throws DoorError for an expected failure */
 function resultOf<Payload extends object>(result: Result<Payload>): Payload {
   if (!('code' in result)) return result
   const { code, message, field, retryAfterMs } = result
@@ -185,7 +185,7 @@ export const ACTIVITY = `subscription DoorActivity($spaceId: ID!) { agentActivit
 
 const PLACE = `query DoorPlace($id: ID!) { space(id: $id) { streamCursor lastMessage { seq } } }`
 
-/** Returns the current cursor of a space, and the `seq` of its last message. @throws DoorError */
+/** Returns the current cursor of a space and the `seq` of its last message. @throws DoorError */
 export async function readPlace(caller: Caller, id: string): Promise<{ cursor: string; lastSeq: number }> {
   const { space } = await caller.ask<{ space: { streamCursor: string; lastMessage: { seq: number } | null } | null }>(
     PLACE,

@@ -5,8 +5,8 @@ const LEAST_MS = 500
 const IDLE_MS = 12_000
 
 /**
- * Returns a caller whose queries wait while the viewer's rate limit is exceeded, so that frequent messages of others do
- * not end a stream.
+ * Returns a caller whose queries wait while the viewer's rate limit is exceeded. If the queries did not wait,
+ * frequent messages from others could end a stream.
  * @param onIdle is called at intervals while a query waits
  */
 export function patient(caller: Caller, onIdle: () => void): Caller {

@@ -1,5 +1,5 @@
-// A turn is the work of agents on one message, or all their current work in a space. This file follows the events of
-// the space until no agent works, or all active agents wait for people.
+// A turn is the work of agents on one message, or all their current work in a space. This file follows the events
+// of the space until no agent is working, or all active agents are waiting for people.
 import { decodeCursor, isAfter } from '../broker/cursor.ts'
 import { type Bell, createBell } from '../lib/async.ts'
 import { cut } from '../lib/json.ts'
@@ -19,7 +19,7 @@ import {
 /** The runs that are followed. */
 export interface TurnScope {
   spaceId: string
-  /** The root of the runs: the message of a human, or another trigger. Null for all runs of the space. */
+  /** The root of the runs, which is a human's message or another trigger. Null for all runs of the space. */
   rootId: string | null
 }
 
@@ -39,14 +39,14 @@ export interface Outcome {
 
 /** The state of a turn. */
 export interface TurnState {
-  /** Whether at least one agent works and does not only wait for people. */
+  /** Whether at least one agent is working. An agent that only waits for people does not count. */
   isBusy: boolean
   /** The calls that wait for people. */
   waiting: PendingCall[]
   /** The outcome of the turn's message for each agent. Empty if the turn has no message. */
   outcomes: Outcome[]
   usage: Usage | null
-  /** The events up to this cursor contain everything in the state. */
+  /** Everything that the state shows is contained in the events up to this cursor. */
   cursor: string
 }
 
@@ -58,7 +58,7 @@ export function isCanceled({ outcomes }: TurnState): boolean {
 
 const LONGEST_FAILURE = 4000
 
-/** Why agents do not work on a message. */
+/** The reasons why an agent does not work on a message. */
 const REASONS: Readonly<Record<string, string>> = {
   FAILED: 'failed.',
   OVER_BUDGET: 'is over its budget.',
@@ -66,7 +66,7 @@ const REASONS: Readonly<Record<string, string>> = {
   LOOP_LIMIT: 'was not woken: a limit on chained runs was reached.',
 }
 
-/** Returns why no agent answered a message; null if one did. */
+/** Returns the reason why no agent answered a message; null if an agent did. */
 export function failureOf({ outcomes }: TurnState): { message: string; code: string } | null {
   const failed = outcomes.filter(({ kind }) => REASONS[kind] !== undefined)
   const others = outcomes.filter(({ kind }) => REASONS[kind] === undefined && kind !== 'NOT_ROUTED')
@@ -94,7 +94,7 @@ interface StateData {
 /** How many of the newest messages are searched for waiting calls. */
 const MESSAGES_WITH_CALLS = 10
 
-/** Executed often, so it selects few fields. */
+/** This query is executed often, so it selects only a few fields. */
 const STATE = `query DoorTurn($spaceId: ID!, $messageId: ID!, $hasMessage: Boolean!, $filter: RunFilter!) {
   space(id: $spaceId) {
     streamCursor
@@ -164,15 +164,15 @@ export async function readTurn(caller: Caller, { spaceId, rootId }: TurnScope): 
     waiting,
     outcomes,
     usage: message?.rootUsage ?? null,
-    // When the turn is over, read the cursor after the runs, because the cursor of the same query may be older than the
-    // last events of the runs.
+    // When the turn is over, a separate query reads the cursor after the runs. The cursor from the query for the
+    // runs may be older than their last events.
     cursor: isBusy ? space.streamCursor : (await readPlace(caller, spaceId)).cursor,
   }
 }
 
 /**
- * Reads the calls that wait for people: calls of active runs, and calls that messages show, which includes those of
- * persistent agents.
+ * Reads the calls that wait for people. These are calls of active runs, and calls that messages show, including
+ * those of persistent agents.
  */
 async function readWaiting(
   caller: Caller,
@@ -184,7 +184,7 @@ async function readWaiting(
     .filter(({ run }) => run !== null && (rootId === null || run.rootId === rootId))
     .flatMap(({ parts, waitingCall }) => [waitingCall, ...parts.map(({ toolCall }) => toolCall)])
   const calls = [...nodesOf(runs).flatMap(({ toolCalls }) => toolCalls), ...shown].filter((call) => call != null)
-  // Other calls that wait for a result are answered by a service.
+  // All other calls that wait for a result are answered by a service.
   const forPeople = calls.filter(
     ({ waitsFor, id }) => waitsFor !== null && (waitsFor !== 'RESULT' || answerable.has(id)),
   )
@@ -195,9 +195,9 @@ async function readWaiting(
 }
 
 export interface FollowOptions extends TurnScope {
-  /** Events after this cursor are delivered. */
+  /** The cursor after which events are delivered. */
   after: string
-  /** Whether to continue while calls wait for people. */
+  /** Whether to continue while calls are waiting for people. */
   waitsForPeople: boolean
   activity: Activity
   /** Called at intervals while nothing happens. */
@@ -206,14 +206,14 @@ export interface FollowOptions extends TurnScope {
 
 const IDLE_MS = 12_000
 /**
- * The intervals at which the state is read again after events that report changes. They grow, so that a short turn ends
- * at once and a long turn costs few queries.
+ * The intervals at which the state is read again after events that report changes. They grow, so that the end of a
+ * short turn is detected at once, and a long turn costs few queries.
  */
 const AFTER_CHANGES_MS = [25, 50, 100, 250, 500]
-/** The intervals at which the state is read again when no event has reported a change. */
+/** The intervals at which the state is read again while no event reports a change. */
 const RECHECKS_MS = [2000, 5000, 15_000, 60_000]
 
-/** Events that may end a turn, or make it wait. */
+/** Events that can end a turn or make it wait. */
 const MAY_CHANGE_STATE: ReadonlySet<SpaceEvent['__typename']> = new Set([
   ...(['SpaceSnapshot', 'MessageUpdated', 'MemberLeft'] as const),
 ])
@@ -233,7 +233,7 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
   let state: TurnState | null = null
   let idleSince = performance.now()
 
-  /** Whether the turn has ended, and all events up to its end were delivered. */
+  /** Whether the turn has ended and all events up to its end have been delivered. */
   function isOver(now: TurnState | null): now is TurnState {
     if (now === null || now.isBusy || (waitsForPeople && now.waiting.length > 0)) return false
     return !checks.isStale() && !isAfter(decodeCursor(now.cursor), decodeCursor(position))
@@ -253,7 +253,8 @@ export async function* followTurn(caller: Caller, options: FollowOptions): Async
       if (reception.hasChanged()) checks.noteChange()
       if (checks.isDue()) {
         checks.noteCheck()
-        // Null if the caller has lost access to the space; the subscription then ends with the reason.
+        // The state is null if the caller has lost access to the space. The subscription then ends with an error
+        // that contains the reason.
         state = await readTurn(caller, options)
         continue
       }
@@ -305,15 +306,15 @@ class Checks {
 }
 
 /**
- * Receives the events of a space one at a time, and notes when the status of a run in it changes. It is a class,
- * because closures would take more memory in each idle stream.
+ * Receives the events of a space one at a time, and records when the status of a run in the space changes. A class
+ * is used because closures would take more memory in each idle stream.
  */
 class Reception implements Follower<{ spaceMessages: SpaceEvent }> {
   readonly #bell: Bell
   readonly #stopListening: () => void
-  /** Ends the subscription. */
+  /** Resolves with a function that ends the subscription. */
   readonly #following: Promise<(() => void) | null>
-  /** The event that waits to be taken. The subscription sends the next event after `onTaken`. */
+  /** The event that waits to be taken. The subscription delivers the next event after `#onTaken` was called. */
   #event: SpaceEvent | null = null
   #onTaken: (() => void) | null = null
   #hasChanged = false
@@ -347,7 +348,7 @@ class Reception implements Follower<{ spaceMessages: SpaceEvent }> {
     this.#bell.ring()
   }
 
-  /** Returns the next event; null if there is none now. @throws the error that has ended the subscription */
+  /** Returns the next event; null if there is none at the moment. @throws the error that has ended the subscription */
   take(): SpaceEvent | null {
     const event = this.#event
     this.#event = null

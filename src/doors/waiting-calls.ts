@@ -1,7 +1,7 @@
 import { type Caller, DoorError } from './exchange.ts'
 import { CALL, DECIDE, mutate, type PendingCall, SUBMIT_RESULT, sendMessage } from './operations.ts'
 
-/** Returns a sentence that says for whom and for what an agent waits. */
+/** Returns a sentence that says whom or what an agent is waiting for. */
 export function wordsOf({ waitsFor, agent, toolName, approval }: PendingCall): string {
   if (waitsFor === 'MESSAGE') return `${agent.name} is waiting for a reply.`
   if (waitsFor === 'RESULT') return `${agent.name} is waiting for the result of ${toolName}.`
@@ -18,7 +18,7 @@ function listOf(names: readonly string[]): string {
   return shown.length === 0 ? last : `${shown.join(', ')} or ${last}`
 }
 
-/** Returns the path of the console's page where people answer a call. */
+/** Returns the path of the page in the console where people answer a call. */
 export const pathOfCall = ({ message }: Pick<PendingCall, 'message'>): string =>
   message === null ? '/waiting' : `/spaces/${message.space.id}#${message.id}`
 
@@ -31,20 +31,23 @@ export type CallAnswer =
 const READ = `query DoorCall($id: ID!) { node(id: $id) { ... on ToolCall { ...DoorCall } } }
 ${CALL}`
 
-/** Reads a call. @throws DoorError if there is none */
+/** Reads a call. @throws DoorError if the call does not exist */
 export async function readCall(caller: Caller, id: string): Promise<PendingCall> {
   const { node } = await caller.ask<{ node: PendingCall | null }>(READ, { id })
   if (node?.id === undefined) throw new DoorError('NOT_FOUND', 'There is no such tool call.')
   return node
 }
 
-/** Answers a call. Does nothing if the call was already answered or decided, or its input was changed. @throws DoorError */
+/**
+ * Answers a call. Does nothing if the call was already answered or decided, or if its input was changed. @throws
+ * DoorError
+ */
 export async function answerCall(caller: Caller, { id, message }: PendingCall, answer: CallAnswer): Promise<void> {
   try {
     if (answer.type === 'message') {
       const { text, idempotencyKey } = answer
       if (message === null) return
-      // A question in a thread is answered there.
+      // A question that was asked in a thread is answered in this thread.
       const place = message.threadRoot === null ? {} : { replyToId: message.id }
       await sendMessage(caller, { spaceId: message.space.id, text, idempotencyKey, ...place })
     } else if (answer.type === 'result') {

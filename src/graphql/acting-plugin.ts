@@ -1,5 +1,5 @@
-// Checks each mutation of an admin who acts as another human. Because this is the innermost plugin of the builder, its error
-// becomes a member of the result union if the mutation lists ForbiddenError.
+// Checks each mutation of an admin who acts as another human. This plugin is the innermost one of the builder, so
+// its error becomes the mutation's result if the result union contains ForbiddenError.
 import SchemaBuilder, { BasePlugin, type PothosOutputFieldConfig, type SchemaTypes } from '@pothos/core'
 import type { GraphQLFieldResolver } from 'graphql'
 import { checkMutationWhileActing } from '../rules/acting.ts'
@@ -23,7 +23,7 @@ class ActingPlugin<Types extends SchemaTypes> extends BasePlugin<Types> {
 SchemaBuilder.registerPlugin(ACTING_PLUGIN, ActingPlugin)
 
 declare global {
-  // biome-ignore lint/style/noNamespace: Pothos declares its plugins in this one.
+  // biome-ignore lint/style/noNamespace: Pothos declares its plugins in this namespace.
   export namespace PothosSchemaTypes {
     export interface Plugins<Types extends SchemaTypes> {
       acting: ActingPlugin<Types>

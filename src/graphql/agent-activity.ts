@@ -6,7 +6,7 @@ import { Agent, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 import { type AgentActivityEvent, itself } from './streams.ts'
 
-/** The fields of a run that the event itself contains. The other fields are read from the run's row. */
+/** The fields of a run that the event contains. Other fields are read from the run's row. */
 const TOLD: ReadonlySet<string> = new Set([
   ...['__typename', 'id', 'agent', 'status', 'triggerType', 'triggerSummary', 'queuedAt', 'startedAt'],
 ])
@@ -29,7 +29,7 @@ const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').imp
       type: [Run],
       description: "The agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see.",
       complexity: { field: 1, multiplier: 3 },
-      // The operation selects only run fields that the event contains.
+      // `activeRuns` is set only if the operation selects no run fields other than those in the event.
       resolve: ({ agentId, activeRuns }, _, context) =>
         activeRunsOf(agentId, context, activeRuns as shapes.Run[] | null),
     }),

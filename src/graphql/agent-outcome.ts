@@ -77,7 +77,7 @@ AgentOutcome.implement({
   }),
 })
 
-/** Whether the viewer sees all of these spaces. */
+/** Whether the viewer may see all of these spaces. */
 async function areVisible(loaders: Loaders, spaceIds: readonly string[]): Promise<boolean> {
   const spaces = await Promise.all(spaceIds.map((id) => loadOptional(loaders.visible.spaces, id)))
   return spaces.every((space) => space != null)

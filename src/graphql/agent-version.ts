@@ -6,7 +6,7 @@ import { checkRequestRate, renewed } from './context.ts'
 import { Agent, AgentInternals, AgentVersion, Entity, Node, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-/** The cost of a field whose value may have several megabytes and is read by a separate statement. */
+/** The complexity of a field whose value may have several megabytes and is read by a separate statement. */
 const LARGE = 20
 
 AgentVersion.implement({

@@ -10,11 +10,11 @@ import type * as shapes from './shapes.ts'
 
 type PublicFields = Pick<shapes.Agent, 'description' | 'model' | 'mind' | 'toolset' | 'paused' | 'addableBy'>
 
-/** Loads the public fields of an agent. For a deleted agent, returns the fields that its row still has. */
+/** Loads the public fields of an agent. If the agent was deleted, returns the fields that are left in its row. */
 async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<PublicFields> {
   const agent = await loaders.agents.load(id)
   if (agent !== null) return agent
-  // The agent may have been deleted after its name was read.
+  // The agent may have been deleted after its name was loaded.
   const formerly = (await loadExisting(loaders.entities, id)).formerly ?? (await loaders.entities.reload(id))?.formerly
   const was = formerly as Pick<PublicFields, 'model' | 'mind' | 'toolset'>
   return { description: null, paused: false, addableBy: 'ADMINS', ...was }
@@ -22,7 +22,7 @@ async function wholeOf({ id }: { id: string }, { loaders }: Context): Promise<Pu
 
 /**
  * Returns the agent's QUEUED, RUNNING and WAITING_TOOL runs that the viewer may see, newest first. `told`: the runs
- * that an event contains; if absent, the runs are loaded.
+ * in an event. If it is null, the runs are loaded.
  */
 export async function activeRunsOf(
   agentId: string,
@@ -114,7 +114,7 @@ builder.queryFields((t) => ({
     {
       type: Agent,
       description: 'All agents, newest first. A SERVICE token sees only the agents that it may trigger.',
-      // A search reads the names of all agents.
+      // The cost of a search is higher, because a search reads the names of all agents.
       complexity: ({ search, ...page }) => ({ ...sizeOfPage()(page), field: search == null ? 1 : 50 }),
       args: { search: t.arg.string() },
       async resolve(_, { search, ...page }, { domain, viewer, loaders }) {

@@ -26,7 +26,7 @@ export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
   }),
 })
 
-/** Loads those of the humans who still exist. Returns null for null. */
+/** Loads the humans who still exist. Returns null if `ids` is null. */
 async function humansOf(ids: string[] | null, { loaders }: Context) {
   if (ids === null) return null
   return (await loadAll(loaders.entities, ids)).filter((human) => human !== null)

@@ -160,10 +160,10 @@ const DecideToolCallsPayload = builder.objectRef<{ results: Decided[] }>('Decide
 })
 
 const MOST_DECIDED_AT_ONCE = 100
-/** The number of decisions in one mutation that count as one message. */
+/** How many decisions in one mutation count as one message. */
 const DECISIONS_A_MESSAGE = 10
 
-/** Decides on one of several calls, and writes its own audit entry. Returns expected failures as results. */
+/** Decides on one of several calls, and writes a separate audit entry. Returns expected failures as results. */
 async function decideOne(
   context: Context,
   { toolCallId, approve, reason }: { toolCallId: string; approve: boolean; reason: string | null },
@@ -184,7 +184,10 @@ async function decideOne(
   }
 }
 
-/** The number of messages that a claim counts as, because it is audited and sends a notification to `notifyUrl`. */
+/**
+ * How many messages a claim counts as. It counts as several, because it is audited and sends a notification to
+ * `notifyUrl`.
+ */
 const CLAIM_POINTS = 10
 
 builder.mutationFields((t) => ({
@@ -192,7 +195,7 @@ builder.mutationFields((t) => ({
     type: DecideToolCallResult,
     args: { input: t.arg({ type: DecideToolCallInput, required: true }) },
     async resolve(_, { input }, context) {
-      // A denial ends the call, so it does not count towards the rate of messages.
+      // A denial ends the call, so it does not count towards the message rate.
       if (input.approve) await takeRate(context, 'messages')
       else checkRequestRate(context)
       const fresh = renewed(context)

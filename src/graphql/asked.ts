@@ -2,8 +2,8 @@ import { type FieldNode, type GraphQLResolveInfo, getNamedType, isObjectType } f
 import { collectSubfields } from 'graphql/execution/collectFields.js'
 
 /**
- * Returns the names of the fields that the operation selects on the objects of the subfield `name`, without aliases
- * and after applying the variables.
+ * Returns the names of the fields that the operation selects on the objects of the subfield `name`. Aliases are
+ * ignored, and variables are applied.
  */
 export function askedOf(info: GraphQLResolveInfo, name: string): Set<string> {
   const { schema, fragments, variableValues, returnType, fieldNodes } = info
@@ -15,7 +15,7 @@ export function askedOf(info: GraphQLResolveInfo, name: string): Set<string> {
   return new Set(below(inner && getNamedType(inner), nodes).map((node) => node.name.value))
 }
 
-/** Returns the names of the fields that a subscription selects on events of a type, without aliases. */
+/** Returns the names of the fields that a subscription selects on events of a type. Aliases are ignored. */
 export function askedOfEvent({ schema, fragments, variableValues, fieldNodes }: GraphQLResolveInfo, typeName: string) {
   const type = schema.getType(typeName)
   if (!isObjectType(type)) return new Set<string>()

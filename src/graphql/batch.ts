@@ -2,11 +2,11 @@ import DataLoader from 'dataloader'
 import { GoneError } from '../lib/errors.ts'
 import type { ResponseMeter } from './response-meter.ts'
 
-/** A DataLoader that is created on first use. Loads each key once, and the keys of one tick in one batch. */
+/** A DataLoader that is created on first use. It loads each key once, and all keys of a tick in one batch. */
 export class Loader<K, V> {
   readonly #load: DataLoader.BatchLoadFn<K, V>
   readonly #options: DataLoader.Options<K, V, string>
-  /** Created with the first key, because an operation has about sixty loaders and uses only a few. */
+  /** Created when the first key is loaded, because an operation has about sixty loaders and uses only a few. */
   #loader: DataLoader<K, V, string> | undefined
 
   constructor(load: DataLoader.BatchLoadFn<K, V>, options: DataLoader.Options<K, V, string>) {
@@ -23,12 +23,12 @@ export class Loader<K, V> {
     return this.#made().clear(key).load(key)
   }
 
-  /** Drops a key from the cache, so that it is loaded again the next time. */
+  /** Drops a key from the cache, so that it is loaded again next time. */
   clear(key: K): void {
     this.#made().clear(key)
   }
 
-  /** Caches a value unless the cache already contains the key. */
+  /** Caches a value, unless a value for the key is already cached. */
   prime(key: K, value: V): void {
     this.#made().prime(key, value)
   }
@@ -39,18 +39,18 @@ export class Loader<K, V> {
   }
 }
 
-/** The part of a loader that most callers need. */
+/** The only part of a loader that most callers need. */
 export type Loadable<K, V> = Pick<Loader<K, V>, 'load'>
 
 /**
- * The maximum number of keys in one batch: far more than an operation may load, and far fewer than the parameters
- * that a statement may have.
+ * The maximum number of keys in one batch. It is far higher than the number of keys that an operation may load, and
+ * far lower than the number of parameters that a statement may have.
  */
 const MOST_KEYS = 10_000
 
 /**
- * Creates a loader. `load` returns values in the order of the keys. An Error among the values rejects only its own
- * key.
+ * Creates a loader. `load` must return the values in the order of the keys. An Error among the values rejects only
+ * its own key.
  */
 export function batched<K, V>(
   load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
@@ -60,9 +60,9 @@ export function batched<K, V>(
 }
 
 /**
- * Like `batched`, for values that depend on the viewer, while the operation is executed on one event for many
- * viewers. Dispatches the batch in a later phase of the event loop, because the executions for the viewers reach this field in different
- * ticks.
+ * Like `batched`, for values that depend on the viewer. When an operation is executed on one event for many
+ * viewers, these executions reach a field in different ticks. Therefore, the batch is dispatched in a later phase
+ * of the event loop.
  */
 export function batchedOverViewers<K, V>(
   load: (keys: readonly K[]) => Promise<readonly (V | Error)[]>,
@@ -72,7 +72,7 @@ export function batchedOverViewers<K, V>(
   return new Loader(load, { cacheKeyFn: nameOf, maxBatchSize: MOST_KEYS, batchScheduleFn })
 }
 
-/** Like `batched`, for a `load` that returns a map. Keys that the map does not contain get `absent`. */
+/** Like `batched`, for a `load` that returns a map. If the map lacks a key, its value is `absent`. */
 export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>>, absent: V): Loader<string, V> {
   return batched(async (keys) => {
     const found = await load([...keys])
@@ -80,23 +80,23 @@ export function batchedByKey<V>(load: (keys: string[]) => Promise<Map<string, V>
   })
 }
 
-/** A parent, and the arguments of a field on it. */
+/** A parent, and the arguments of one of its fields. */
 export interface Asked<A> {
   parentId: string
   request: A
 }
 
 /**
- * The response for which a value is loaded. Once the response has exceeded its limit, no more values are loaded for
- * it.
+ * The response for which a value is loaded. Once the response has exceeded its size limit, no more values are
+ * loaded for it.
  */
 export interface ForResponse {
   meter: ResponseMeter | undefined
 }
 
 /**
- * Like `batched`, for values that may be long: loads them in chunks, one after the other. Once a response has
- * exceeded its limit and will be discarded, its remaining values are null and are not cached.
+ * Like `batched`, for values that may be long. Loads them in chunks, one after the other. A response that has
+ * exceeded its limit will be discarded, so its remaining values are null and are not cached.
  */
 export function batchedInChunks<K extends ForResponse, V>(
   size: number,
@@ -122,7 +122,7 @@ export function batchedInChunks<K extends ForResponse, V>(
 const wayOf = ({ request }: Asked<unknown>) => JSON.stringify(request)
 const nameOfAsked = (asked: Asked<unknown>) => `${asked.parentId} ${wayOf(asked)}`
 
-/** Like `batched`, for a field of many parents: calls `load` once for each distinct set of arguments. */
+/** Like `batched`, for a field of many parents. Calls `load` once for each distinct set of arguments. */
 export function batchedByRequest<A, V>(
   load: (parentIds: string[], request: A) => Promise<readonly V[]>,
 ): Loader<Asked<A>, Exclude<V, Error>> {
@@ -154,20 +154,20 @@ export async function loadAll<K, V>(loader: Loadable<K, V>, keys: readonly K[]):
 }
 
 /**
- * Returns the row. For rows that existed shortly before.
- * @throws GoneError if the row has been deleted since
+ * Returns a row that existed shortly before.
+ * @throws GoneError if the row has been deleted in the meantime
  */
 export function existing<V>(found: V | null | undefined): V {
   if (found == null) throw new GoneError()
   return found
 }
 
-/** Loads a row that another row refers to. @throws GoneError if it has been deleted since */
+/** Loads a row that another row refers to. @throws GoneError if it has been deleted in the meantime */
 export async function loadExisting<V>(loader: Loadable<string, V | null>, id: string): Promise<V> {
   return existing(await loader.load(id))
 }
 
-/** Loads an optional reference: null for null. */
+/** Loads an optional reference. Returns null if `id` is null. */
 export async function loadOptional<V>(loader: Loadable<string, V | null>, id: string | null): Promise<V | null> {
   return id === null ? null : loader.load(id)
 }

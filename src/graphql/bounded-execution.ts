@@ -5,8 +5,8 @@ import { jsonOf, topLevelError } from './masking.ts'
 import { type EdgeCuts, NO_CUTS, planCuts, ResponseMeter } from './response-meter.ts'
 
 /**
- * Executes an operation once, with a context whose meter counts the response. `fieldResolver` resolves fields
- * without their own resolver.
+ * Executes an operation once, with a context whose meter counts the response. `fieldResolver` resolves the fields
+ * that have no resolver of their own.
  */
 export type ExecuteOnce = (
   contextValue: Context,
@@ -20,24 +20,27 @@ export interface BoundedResult {
   result: ExecutionResult
   /** The number of bytes of JSON that all executions together produced. */
   bytes: number
-  /** The number of bytes that executions produced whose response did not fit. */
+  /** The number of bytes that were produced by executions whose response did not fit. */
   discardedBytes: number
 }
 
-/** The maximum number of additional executions to obtain a response that fits. */
+/** The maximum number of further executions that try to produce a response that fits. */
 const MOST_ATTEMPTS = 6
-/** If a larger share of the bytes of long values is repeated content, the request is refused. */
+/** If more than this share of the bytes of long values is repeated content, the request is refused. */
 const REPEATED_SHARE = 0.25
-/** The count is an estimate. Above this share of the limit, the response is measured exactly. */
+/**
+ * The number of counted bytes is an estimate. If the number exceeds this share of the limit, the response is
+ * measured exactly.
+ */
 const EXACT_FROM = 0.5
 /** A response with more errors than this is measured exactly too. */
 const FEW_ERRORS = 100
 
 /**
- * Executes an operation so that its response has at most `limit` bytes of JSON: connections return fewer edges if
- * the response would be too large. The result is a QUERY_TOO_COMPLEX error if the request selects the same content
- * repeatedly, or if a single object is too large. Returns synchronously if the execution is synchronous and its
- * response fits.
+ * Executes an operation so that its response has at most `limit` bytes of JSON. If the response would be too large,
+ * connections return fewer edges. The result is the error QUERY_TOO_COMPLEX if the request selects the same content
+ * repeatedly, or if a single object is too large. Returns synchronously if the first execution is synchronous and
+ * its response fits.
  */
 export function executeBounded(execute: ExecuteOnce, context: Context, limit: number): MaybePromise<BoundedResult> {
   const meter = new ResponseMeter({ limit })
@@ -50,7 +53,10 @@ export function executeBounded(execute: ExecuteOnce, context: Context, limit: nu
   return first instanceof Promise ? first.then(finish) : finish(first)
 }
 
-/** Returns null if the execution was abandoned because its response exceeds the meter's limit. */
+/**
+ * Executes an operation. Returns null if the execution was abandoned because its response exceeds the meter's
+ * limit.
+ */
 function executeMetered(
   execute: ExecuteOnce,
   context: Context & { meter: ResponseMeter },
@@ -68,7 +74,7 @@ async function shorten(
   let discardedBytes = spentBytes
   let cuts: EdgeCuts = NO_CUTS
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
-    // Yields to the event loop between executions.
+    // Lets other events be handled between two executions.
     await new Promise(setImmediate)
     const meter = new ResponseMeter({ limit, isMeasuring: true, cuts })
     const result = await executeMetered(execute, { ...context, meter })

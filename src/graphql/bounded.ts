@@ -22,20 +22,21 @@ import { instancePath } from './response-path.ts'
 type Resolver = GraphQLFieldResolver<unknown, Context>
 type ResolveInfo = Parameters<Resolver>[3]
 
-/** Counts a resolved value and returns the value to serialize, which for a connection may have fewer edges. */
+/** Counts a resolved value, and returns the value to serialize. A returned connection may have fewer edges. */
 type Account = (value: unknown, source: unknown, args: ResolveArgs, context: Context, info: ResolveInfo) => unknown
 type ResolveArgs = Record<string, unknown>
 
 /**
- * The fields that already count their values. Introspection types belong to graphql-js, so all schemas of a process
- * share their fields.
+ * The fields that already count their values. The introspection types belong to graphql-js, so all schemas in a
+ * process share the fields of these types.
  */
 const countedFields = new WeakSet<object>()
 
 /**
- * Makes every field, including introspection, add its result to the context's meter before serialization: the bytes
- * of leaves and keys, and the actual length of lists. Connections drop edges if the response has to become smaller.
- * `countedFieldResolver`, which must be passed to the execution, counts fields without their own resolver.
+ * Makes every field, including those for introspection, add its result to the context's meter before serialization.
+ * The meter counts the bytes of leaves and keys, and the actual length of lists. Connections drop edges if the
+ * response has to become smaller. `countedFieldResolver` counts the fields that have no resolver of their own, and
+ * must be passed to the execution.
  */
 export function bounded(schema: GraphQLSchema): GraphQLSchema {
   const mutation = schema.getMutationType()
@@ -72,7 +73,7 @@ function accounted(account: Account, ...given: Parameters<Account>): unknown {
 
 function counted(resolve: Resolver, account: Account | null): Resolver {
   return (source, args, context, info) => {
-    // There is no context if other code introspects the schema.
+    // The context is missing if another library introspects the schema.
     const meter = context?.meter
     if (meter === undefined) return resolve(source, args, context, info)
     if (meter.isExceeded) return meter.never
@@ -83,14 +84,14 @@ function counted(resolve: Resolver, account: Account | null): Resolver {
   }
 }
 
-/** Counts the keys of a root field and of the objects in it. Keys in lists are counted per item. */
+/** Counts the keys of a root field and of the objects in it. Keys in lists are counted for each item. */
 function addRootKeys(meter: ResponseMeter, info: ResolveInfo): void {
   if (info.path.prev !== undefined) return
   const { bytes } = itemSizeOf(info)
   meter.addItems(info.path, 1, { bytes: bytes + String(info.path.key).length + PUNCTUATION, leaves: 0 })
 }
 
-/** Resolves a mutation only once, because its response may be built again with fewer edges. */
+/** Makes a mutation resolve only once, even if its response is built again with fewer edges. */
 function resolvedOnce(resolve: Resolver): Resolver {
   return (source, args, context, info) => {
     const { mutationResults } = context
@@ -116,7 +117,10 @@ function knownAccountOf(type: GraphQLOutputType): Account | null {
   return account
 }
 
-/** Returns null for objects, because their fields are counted. */
+/**
+ * Returns the function that counts a field's value. Returns null for objects, because their fields are counted
+ * instead.
+ */
 function accountOf(declared: GraphQLOutputType): Account | null {
   const type = getNullableType(declared)
   const named = getNamedType(type)
@@ -126,7 +130,7 @@ function accountOf(declared: GraphQLOutputType): Account | null {
   return named.name.endsWith('Connection') ? accountForConnection : null
 }
 
-/** The maximum size in bytes of leaves whose length clients cannot choose. */
+/** The maximum size in bytes of leaves whose length does not depend on input from clients. */
 const FIXED_SIZES: Record<string, number> = { Boolean: 5, Int: 11, Float: 24, DateTime: 26 }
 
 function fixedSizeOf(name: string): Account | null {
@@ -159,8 +163,8 @@ const accountForList: Account = (value, _source, _args, { meter }, info) => {
 }
 
 /**
- * Counts the bytes of introspection leaves. Their number is not limited here, because the size of the schema limits
- * it and they are cheap.
+ * Counts the bytes of introspection leaves. The number of these leaves is not limited here, because they are cheap,
+ * and the size of the schema limits their number.
  */
 const accountForIntrospected: Account = (value, _source, _args, { meter }, info) => {
   if (Array.isArray(value) && value.length > 0)
@@ -168,7 +172,7 @@ const accountForIntrospected: Account = (value, _source, _args, { meter }, info)
   return value
 }
 
-/** A connection as `connectionOf` returns it. */
+/** A connection as returned by `connectionOf`. */
 interface Connection {
   edges: { cursor: string }[]
   pageInfo: { hasNextPage: boolean; hasPreviousPage: boolean; startCursor: string | null; endCursor: string | null }
@@ -204,7 +208,7 @@ const anonymous = new WeakMap<object, number>()
 let nextAnonymous = 0
 
 /**
- * Returns a key that identifies the field's content: the key is the same for the same object, however often and
+ * Returns a key that identifies the content of a field. The key is the same for the same object, however often and
  * under whatever aliases the content is selected.
  */
 function contentKeyOf(source: unknown, { parentType, fieldName }: ResolveInfo): string {
@@ -217,7 +221,7 @@ function contentKeyOf(source: unknown, { parentType, fieldName }: ResolveInfo): 
   return `#${known}.${fieldName}`
 }
 
-/** The size of a list item without its values: the keys of its fields, and punctuation. */
+/** The size of a list item apart from its values. It includes the keys of the item's fields, and punctuation. */
 interface ItemSize {
   bytes: number
   leaves: number
@@ -226,7 +230,7 @@ interface ItemSize {
 const itemSizes = new WeakMap<FieldNode, ItemSize>()
 /** The punctuation of a field in JSON: quotation marks, a colon and a comma. */
 const PUNCTUATION = 4
-/** An estimate of the length of a type's name, for `__typename`. */
+/** An estimate of the length of a type name, for `__typename`. */
 const TYPE_NAME_BYTES = 30
 
 function itemSizeOf({ fieldNodes, fragments }: ResolveInfo): ItemSize {
@@ -245,7 +249,10 @@ function itemSizeOf({ fieldNodes, fragments }: ResolveInfo): ItemSize {
 
 type Fragments = Readonly<Record<string, FragmentDefinitionNode>>
 
-/** If a field can have several types, the largest size counts. Nested lists are counted when they are resolved. */
+/**
+ * Returns the size of a selection. If a field can have several types, the largest type counts. Nested lists are
+ * counted when they are resolved.
+ */
 function sizeOfSelection(set: SelectionSetNode | undefined, fragments: Fragments): ItemSize {
   const total: ItemSize = { bytes: 0, leaves: 0 }
   const byType = new Map<string, ItemSize>()

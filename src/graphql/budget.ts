@@ -65,7 +65,7 @@ builder.objectField(Space, 'budget', (t) =>
     type: Budget,
     nullable: true,
     description: 'Null unless the viewer is an admin or a human member.',
-    // Humans can see only spaces of which they are members, so this check is only about services.
+    // Humans can see only spaces that they belong to, so this check concerns only services.
     resolve: ({ id, budget }, _, { viewer }) => (viewer.scope === 'SERVICE' ? null : budgetOf(id, budget)),
   }),
 )

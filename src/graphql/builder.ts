@@ -6,7 +6,7 @@ import type { Json } from '../lib/json.ts'
 import { ACTING_PLUGIN } from './acting-plugin.ts'
 import type { Context } from './context.ts'
 
-/** TypeScript types of the API's custom scalars. */
+/** The TypeScript types of the API's custom scalars. */
 type Scalars = {
   ID: { Input: string; Output: string }
   DateTime: { Input: Date; Output: Date }
@@ -23,9 +23,9 @@ export type SchemaTypes = {
 }
 
 /**
- * The schema builder to which every file of this folder adds its types. The Relay plugin is used only for
- * connections: ids are those of the database (see node.ts). Expected failures of a mutation are members of its
- * result union.
+ * The schema builder. Every file of this folder adds its types to it. The Relay plugin is used only for
+ * connections, because ids are those of the database (see node.ts). The expected failures of a mutation are members
+ * of its result union.
  */
 export const builder = new SchemaBuilder<SchemaTypes>({
   plugins: [ErrorsPlugin, RelayPlugin, ComplexityPlugin, ACTING_PLUGIN],
@@ -40,7 +40,7 @@ export const builder = new SchemaBuilder<SchemaTypes>({
     directResult: true,
     defaultUnionOptions: { name: ({ fieldName }) => `${fieldName[0]?.toUpperCase()}${fieldName.slice(1)}Result` },
   },
-  // Complexity is checked before execution, for every transport: see server/http/complexity.ts.
+  // Complexity is checked before execution, for all transports (see server/http/complexity.ts).
   complexity: { disabled: true, defaultComplexity: 1, defaultListMultiplier: 10 },
 })
 

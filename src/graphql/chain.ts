@@ -46,7 +46,7 @@ builder.objectField(Run, 'chain', (t) =>
     type: Chain,
     nullable: true,
     description: 'Null unless the space has MENTION_CHAIN routing.',
-    // A viewer who may only decide on a call does not see the messages between the chain's agents.
+    // A viewer who may see the run only to decide on a call does not see the messages between the chain's agents.
     resolve: ({ chainId, onlyAsked }, _, { loaders }) =>
       onlyAsked === true ? null : loadOptional(loaders.chains, chainId),
   }),

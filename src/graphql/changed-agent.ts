@@ -2,7 +2,7 @@ import { loadExisting } from './batch.ts'
 import { builder } from './builder.ts'
 import { Agent } from './refs.ts'
 
-/** Defines the payload of a mutation that changes an agent. The agent is loaded again by its id. */
+/** Defines the payload of a mutation that changes an agent. The payload loads the agent again by its id. */
 export const changedAgentPayload = (name: string) =>
   builder.objectRef<{ agentId: string }>(name).implement({
     fields: (t) => ({

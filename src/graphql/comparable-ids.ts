@@ -11,12 +11,12 @@ import { itself } from './streams.ts'
 
 type Given = Record<string, unknown>
 
-/** Replaces characters that PostgreSQL cannot compare by U+FFFD, which no id contains. */
+/** Replaces characters that PostgreSQL cannot compare. The replacement is U+FFFD, which no id contains. */
 const comparable = (id: string): string => id.replaceAll('\0', '\uFFFD').toWellFormed()
 
 /**
- * Makes every field except mutations accept any text as an id: an invalid id has the same effect as an unknown one.
- * Mutations validate their input themselves.
+ * Makes all fields except mutations accept any text as an id, so that an invalid id has the same effect as an
+ * unknown one. Mutations validate their input themselves.
  */
 export function withComparableIds(schema: GraphQLSchema): GraphQLSchema {
   const mutation = schema.getMutationType()
@@ -32,7 +32,7 @@ export function withComparableIds(schema: GraphQLSchema): GraphQLSchema {
           args.filter(({ name }) => name in given).map(({ name, type }) => [name, comparableIn(type, given[name])]),
         ),
       })
-      // Resolvers of events are left unchanged, because their fields take no arguments.
+      // The resolver of events is not wrapped, because the fields of events take no arguments.
       if (resolve !== undefined && resolve !== itself)
         field.resolve = (parent, given, ...rest) => resolve(parent, read(given), ...rest)
       if (subscribe !== undefined) field.subscribe = (parent, given, ...rest) => subscribe(parent, read(given), ...rest)

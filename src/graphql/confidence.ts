@@ -11,15 +11,15 @@ interface Marked {
   label: string[]
 }
 
-/** Returns the source spaces of the row that are currently confidential and that the viewer may see. */
+/** Returns those sources of the row that are currently confidential spaces and that the viewer may see. */
 async function confidentialOf({ places, label }: Marked, _: object, { loaders }: Context): Promise<shapes.Space[]> {
   const spaces = await loadAll(loaders.visible.spaces, [...new Set([...places, ...label])].sort())
   return spaces.filter((space) => space?.confidential === true) as shapes.Space[]
 }
 
 /**
- * Whether the viewer may see content from these spaces: the viewer is an admin, or a member of all of them that are
- * confidential.
+ * Whether the viewer may see content from these spaces. The viewer must be an admin, or a member of every
+ * confidential space among them.
  */
 export async function mayHear(spaceIds: readonly string[], { viewer, loaders }: Context): Promise<boolean> {
   if (spaceIds.length === 0 || isAdmin(viewer)) return true
@@ -28,7 +28,7 @@ export async function mayHear(spaceIds: readonly string[], { viewer, loaders }: 
   return !(await loadAll(loaders.ofHumans.isUnheard, asked)).includes(true)
 }
 
-/** Loads the requesters; returns null if there are none. */
+/** Loads the requesters. Returns null if there are none. */
 async function askersOf({ askers }: { askers: string[] }, _: object, { loaders }: Context) {
   if (askers.length === 0) return null
   return (await loadAll(loaders.entities, askers)).filter((human) => human !== null)

@@ -3,7 +3,7 @@ import { type IdPrefix, prefixOf } from '../lib/ids.ts'
 import { foreignCursor, type Page, type PageArguments, type PageRequest, pageRequest } from '../lib/page.ts'
 import type { RunsRequest } from './viewer-loaders.ts'
 
-/** Converts a page of rows into a connection. */
+/** Converts a page of rows to a connection. */
 export function connectionOf<T>(
   { items, hasNextPage, hasPreviousPage, fromEnd }: Page<T>,
   cursorOf: (item: T) => string,
@@ -18,9 +18,9 @@ export function connectionOf<T>(
 }
 
 /**
- * Converts the arguments of a page that is ordered by id. With `ofParent`, the cursors are valid only for this
- * parent.
- * @throws BadInputError
+ * Converts the arguments for a page that is ordered by id. If `ofParent` is given, the cursors are valid only for
+ * this parent.
+ * @throws BadInputError for a cursor of another parent or type
  */
 export function idPageRequest(prefix: IdPrefix, page: PageArguments, ofParent = ''): PageRequest {
   return pageRequest(page, (cursor) => {
@@ -32,13 +32,13 @@ export function idPageRequest(prefix: IdPrefix, page: PageArguments, ofParent = 
 
 export const idCursor = ({ id }: { id: string }): string => encodeIdCursor(id)
 
-/** Creates cursors that are valid only for one parent, and refuses cursors of other parents. */
+/** Returns a function that creates cursors valid only for one parent. */
 export const idCursorWithin =
   (parentId: string) =>
   ({ id }: { id: string }): string =>
     encodeIdCursor(id, parentId)
 
-/** Converts the arguments of a page of messages: by default the last 50. A message's id is its cursor. */
+/** Converts the arguments for a page of messages. The default is the last 50 messages. A message's id is its cursor. */
 export function messagesRequest(page: PageArguments): PageRequest {
   const decode = (cursor: string) => {
     if (prefixOf(cursor) !== 'msg') throw foreignCursor()
@@ -49,7 +49,7 @@ export function messagesRequest(page: PageArguments): PageRequest {
 
 export const DEFAULT_MESSAGES = 50
 
-/** Converts the arguments of a page of an agent's runs, whose cursors contain the agent's id. */
+/** Converts the arguments for a page of an agent's runs. Their cursors contain the agent's id. */
 export function runsRequest(page: PageArguments): RunsRequest {
   const request = pageRequest(page, (cursor) => decodeIdCursor('run', cursor).id)
   const agentOf = (cursor: string | null | undefined) =>
@@ -59,7 +59,7 @@ export function runsRequest(page: PageArguments): RunsRequest {
 
 export const runCursor = ({ id, agentId }: { id: string; agentId: string }): string => encodeIdCursor(id, agentId)
 
-/** Returns the complexity of a connection: its fields count once for each item that it may return. */
+/** Returns the complexity of a connection. Its fields count once for each item that the connection may return. */
 export function sizeOfPage(fallback = 20) {
   return ({ first, last }: { first?: number | null; last?: number | null }) => {
     const size = first ?? last ?? fallback

@@ -16,33 +16,33 @@ export interface Context {
   onSlow(): void
   loaders: Loaders
   /**
-   * Whether the operation selects stream cursors. If so, the cursors must be read before the rows to which they
-   * belong.
+   * Whether the operation selects stream cursors. If so, the cursors must be read before the rows that they belong
+   * to.
    */
   takesCursors: boolean
   /** The number of fields that the operation may return. */
   weight?: number
   /**
-   * Set if the viewer has exceeded the rate of requests. A mutation whose result union contains RateLimitedError
-   * returns it.
+   * Set if the viewer has exceeded the rate of requests. A mutation returns this error if its result union contains
+   * RateLimitedError.
    */
   overRate?: RateLimitedError
   /**
-   * The time after which the operation starts no further mutation, on the clock of `performance.now`. Absent: no
-   * limit.
+   * The time after which the operation starts no further mutation, on the clock of `performance.now`. If absent,
+   * there is no limit.
    */
   endsAt?: number
   /**
-   * A space of which the viewer must be a member, because only its members receive the event that is being executed;
-   * otherwise null.
+   * A space that the viewer belongs to, because only its members receive the event that is being executed. Null if
+   * there is no such space.
    */
   shownIn: string | null
   /**
-   * The origin to which the client sent the operation, from the client's point of view; null for events of
-   * subscriptions.
+   * The origin to which the client sent the operation, from the client's point of view. Null while events of
+   * subscriptions are executed.
    */
   askedOrigin: string | null
-  /** Counts the response of this execution. Absent if the response has no limit. */
+  /** Counts the size of this execution's response. Absent if the size is not limited. */
   meter?: ResponseMeter
   /**
    * The results of an operation's mutations by response key. They are reused if the response is built again with
@@ -62,7 +62,7 @@ export interface ContextOptions extends Pick<Context, 'domain' | 'streams' | 'vi
 }
 
 /**
- * Creates a context whose loaders are created on first use, because small operations and most events of a stream use
+ * Creates a context. Its loaders are created on first use, because small operations and most events of a stream use
  * none.
  */
 export function createContext({ common, shownIn = null, askedOrigin = null, ...given }: ContextOptions): Context {
@@ -89,7 +89,7 @@ export const linkTo = ({ domain, askedOrigin }: Context, path: string): string =
 
 /**
  * Counts a mutation towards a rate.
- * @throws RateLimitedError if the viewer exceeds this rate, or the rate of requests
+ * @throws RateLimitedError if the viewer exceeds this rate or the rate of requests
  */
 export async function takeRate(context: Context, name: RateName, points = 1): Promise<void> {
   checkRequestRate(context)
@@ -97,14 +97,14 @@ export async function takeRate(context: Context, name: RateName, points = 1): Pr
 }
 
 /**
- * For mutations whose result union contains RateLimitedError.
+ * Called by mutations whose result union contains RateLimitedError.
  * @throws RateLimitedError if the operation exceeds the rate of requests
  */
 export function checkRequestRate({ overRate }: Context): void {
   if (overRate !== undefined) throw overRate
 }
 
-/** The time after which a client may repeat mutations that its operation had no time to execute. */
+/** The time after which a client may repeat the mutations that its operation had no time to execute. */
 const AFTER_LONG_OPERATION_MS = 5000
 
 /**

@@ -81,7 +81,7 @@ import type { PersonAuthorization } from '../tools/mcp/person-authorization.ts'
 import type { ServerTrial } from '../tools/mcp/server-trial.ts'
 import type { OpenApiReader } from '../tools/openapi/reader.ts'
 
-/** The port through which the API calls the application. src/app.ts provides it. */
+/** The interface through which the API calls the application. src/app provides the implementation. */
 export interface Domain {
   rates: Rates
   tokens: Tokens
@@ -104,7 +104,7 @@ export interface Domain {
   forgetting: Forgetting
   minds: MindControl
   spaces: Spaces & SpaceCreation & SpaceUpdates
-  /** Used by the protocol endpoints in src/doors. */
+  /** Opens and finds the conversations of the protocol endpoints in src/doors. */
   conversations: Conversations
   taskPushes: TaskPushes
   forking: Forking & Rerunning

@@ -10,11 +10,11 @@ import { HumanRoleType, PresenceType } from './enums.ts'
 import { Entity, Human, Node } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
-/** Returns the presence of a human as the viewer sees it, without a lookup for people who are not connected. */
+/** Returns the presence of a human as the viewer may see it. People who are not connected need no lookup. */
 async function presenceFor(id: string, { domain, viewer, loaders, shownIn }: Context): Promise<Presence> {
   const presence = domain.presence.of(id)
   if (presence === 'OFFLINE') return presence
-  // Events do not depend on the viewer where this is possible, so that they are executed once for all viewers.
+  // Where possible, events do not depend on the viewer, so that they are executed once for all viewers.
   if (shownIn === null && viewer.id === id) return presence
   const isHidden = !(await loadExisting(loaders.entities, id)).sharePresence
   const members = shownIn === null || isHidden ? [] : await loaders.members.load(shownIn)

@@ -32,14 +32,14 @@ export interface CommonOptions {
 }
 
 /**
- * Loaders that several viewers can share: their values do not depend on the viewer, or the viewer is part of the
+ * Loaders that several viewers can share. Their values do not depend on the viewer, or the viewer is part of the
  * key.
  */
 export type CommonLoaders = ReturnType<typeof createCommonLoaders>
 
 /**
  * Creates loaders for everything that may occur repeatedly in an operation. The number of statements depends on the
- * selected fields, not on the number of rows, and not on the number of viewers who receive one event.
+ * selected fields. It depends neither on the number of rows nor on the number of viewers who receive an event.
  */
 export function createCommonLoaders(options: CommonOptions) {
   const rows = createRows(options)
@@ -60,7 +60,7 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
   const spaceCursors = batched((ids: readonly string[]) => streams.spaceCursors(ids))
   const runCursors = batched((ids: readonly string[]) => streams.runCursors(ids))
 
-  /** Loads the rows, reads the cursors of the streams that could change them, and loads the rows again. */
+  /** Loads the rows, reads the cursors of the streams that could change these rows, and loads the rows again. */
   async function afterCursors<V>(
     read: () => Promise<V[]>,
     takeCursors: (found: V[]) => Promise<unknown>,
@@ -71,8 +71,8 @@ function createRows({ domain, streams, takesCursors }: CommonOptions) {
   }
 
   /**
-   * Caches and returns rows that another query returned, in the same order. Loads them again if cursors must be read
-   * first.
+   * Caches rows that another query has returned, and returns them in the same order. If cursors must be read first,
+   * loads the rows again.
    */
   async function seen<V extends { id: string }>(loader: Loader<string, V | null>, found: readonly V[]): Promise<V[]> {
     if (!takesCursors) prime(loader, found)
@@ -145,7 +145,7 @@ type Rows = ReturnType<typeof createRows>
 export const idsOf = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
 const present = <T>(rows: readonly (T | null)[]) => rows.filter((row) => row !== null)
 
-/** Adds the text that STREAMING messages have so far, which is in the event log. */
+/** Adds the current text of STREAMING messages, which is stored in the event log. */
 async function withDrafts(domain: Domain, found: (Message | null)[]): Promise<(Message | null)[]> {
   const whole = await domain.reading.withDraftText(present(found))
   const byId = new Map(whole.map((message) => [message.id, message]))
@@ -154,7 +154,7 @@ async function withDrafts(domain: Domain, found: (Message | null)[]): Promise<(M
 
 export const NOTHING_UNREAD = { messages: 0, mentions: 0 }
 
-/** Creates loaders of values that depend on a human, batched over many humans. */
+/** Creates loaders of values that depend on a human. Lookups for several humans are batched. */
 function createOfHumans({ domain: { visibility, reading, notifications, changeReading } }: CommonOptions) {
   interface InSpace {
     humanId: string
@@ -217,7 +217,7 @@ function createOfHumans({ domain: { visibility, reading, notifications, changeRe
 
 function createOfAgents({ domain }: CommonOptions) {
   return {
-    /** QUEUED, RUNNING and WAITING_TOOL runs, without a check of visibility. */
+    /** The QUEUED, RUNNING and WAITING_TOOL runs of each agent, without a check of visibility. */
     activeRuns: batchedByKey((agentIds) => domain.runs.activeOf(agentIds), []),
     tools: batchedByKey((agentIds) => domain.customTools.listMany(agentIds), []),
     mcpServers: batchedByKey((agentIds) => domain.mcpServers.listMany(agentIds), []),
@@ -225,7 +225,7 @@ function createOfAgents({ domain }: CommonOptions) {
     goals: batchedByKey((agentIds) => domain.goals.listMany(agentIds), []),
     plans: batchedByKey((agentIds) => domain.plans.listMany(agentIds), []),
     firingPages: batchedByRequest((planIds, request: PageRequest) => domain.firingReading.pageMany(planIds, request)),
-    /** The ids of the runs that firings started. */
+    /** The ids of the runs that plan firings have started. */
     firingRuns: batched(
       (firings: readonly PlanFiring[]) => domain.firingReading.runsOf(firings),
       ({ id }: PlanFiring) => id,
@@ -241,7 +241,7 @@ function createOfAgents({ domain }: CommonOptions) {
 }
 
 function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
-  /** Caches messages of a space whose cursor was read together with the space. */
+  /** Caches messages that were read together with the cursor of their space. */
   async function seen(found: Message[]): Promise<Map<string, Message>> {
     const whole = await domain.reading.withDraftText(found)
     prime(messages, whole)
@@ -274,7 +274,10 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
       null,
     ),
     filePages: batchedByRequest((spaceIds, request: PageRequest) => domain.files.pageMany(spaceIds, request)),
-    /** A version has up to 32,000 characters, and a message up to twenty versions. */
+    /**
+     * These versions are loaded in chunks, because a version has up to 32,000 characters, and a message has up to
+     * twenty versions.
+     */
     messageVersions: batchedInChunks(
       CONTENTS_A_CHUNK,
       async (asked: (ForResponse & { id: string })[]) => {
@@ -291,7 +294,7 @@ function createOfSpaces({ domain }: CommonOptions, { messages }: Rows) {
   }
 }
 
-/** The number of long inputs and outputs of calls that are read at a time. Each has up to 256 KiB. */
+/** How many long inputs and outputs of calls are read at a time. Each has up to 256 KiB. */
 const CONTENTS_A_CHUNK = 8
 
 function createOfRuns({ domain }: CommonOptions, { seenToolCalls }: Rows) {

@@ -33,7 +33,7 @@ builder.queryField('mailStatus', (t) =>
     type: MailStatus,
     nullable: true,
     description: 'Null unless the viewer is an admin.',
-    // The field is expensive, because it reads the records of all recent emails.
+    // The field is expensive because it reads the records of all recent emails.
     complexity: 10,
     resolve: (_, __, { domain, viewer }) => (isAdmin(viewer) ? domain.mailStatus() : null),
   }),

@@ -13,7 +13,10 @@ import { requestIdHere } from '../lib/log-context.ts'
 import { counter } from '../lib/metrics.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** All values of `extensions.code` in top-level errors. They are part of the contract, section "Errors and growth". */
+/**
+ * All values of `extensions.code` in top-level errors. They are part of the API's contract (section "Errors and
+ * growth").
+ */
 export type TopLevelCode =
   | 'UNAUTHENTICATED'
   | 'FORBIDDEN'
@@ -51,8 +54,8 @@ const OWN_CODES: ReadonlySet<string> = new Set([
 ] satisfies TopLevelCode[])
 
 /**
- * Converts an error into an error for clients: an expected error gets its code; any other error is logged and
- * masked. An error that is already masked is returned unchanged.
+ * Converts an error to an error for clients. If the error is expected, the new error has its code. Any other error
+ * is logged and masked. An error that is already masked is returned unchanged.
  */
 export type MaskError = (error: unknown) => GraphQLError
 
@@ -66,7 +69,7 @@ interface HttpAnswer {
   headers?: Record<string, string>
 }
 
-/** The header of a 401 response, which names the authentication scheme. */
+/** The header of a response with status 401. It states the authentication scheme. */
 export const CHALLENGE = { 'www-authenticate': 'Bearer realm="parley"' }
 
 /** Creates an error for clients. `http` sets the response status if the whole request failed. */
@@ -94,14 +97,14 @@ const overloaded = () =>
 function codeOf(root: unknown, error: unknown): TopLevelCode | null {
   if (root instanceof UnauthenticatedError) return 'UNAUTHENTICATED'
   if (root instanceof DomainError) return CODE_OF_DOMAIN_ERROR[root.code]
-  // The socket is closed with 1013 at the same time.
+  // A SlowConsumerError also closes the socket, with code 1013.
   if (root instanceof SlowConsumerError) return 'RATE_LIMITED'
   if (!(root instanceof GraphQLError)) return null
   const { code } = root.extensions
   if (typeof code === 'string' && OWN_CODES.has(code)) return code as TopLevelCode
   if (typeof code === 'string') return CODE_OF_SERVER_ERROR[code] ?? null
-  // graphql-js creates errors about variables before the execution, without a path, and errors about arguments
-  // during the execution.
+  // graphql-js reports invalid variables before the execution, with errors that have no path. It reports invalid
+  // arguments during the execution.
   const isOfRequest = !(error instanceof GraphQLError) || error.path === undefined
   return isOfRequest || root.message.startsWith('Argument "') ? 'BAD_USER_INPUT' : null
 }
@@ -112,15 +115,15 @@ function detailsOf(root: unknown): Record<string, unknown> {
   return {}
 }
 
-/** Removes suggestions, because they may contain names that introspection does not show. */
+/** Removes suggestions from a message, because they may contain names that introspection does not show. */
 function withoutSuggestion(message: string): string {
   return message.replace(/ Did you mean [\s\S]+\?$/, '')
 }
 
-/** Errors that are masked already, by any of these functions. */
+/** The errors that some masking function has already masked. */
 const masked = new WeakSet<GraphQLError>()
 
-/** `isOverload`: whether the client should try again, because the database is too busy or does not answer. */
+/** `isOverload`: whether the client should try again, because the database is too busy or does not respond. */
 export function createMasking(
   { logger, metrics }: Pick<Platform, 'logger' | 'metrics'>,
   isOverload: (error: unknown) => boolean,
@@ -189,7 +192,7 @@ function httpOf(code: TopLevelCode, root: unknown): HttpAnswer {
   return { status: 400, spec: true }
 }
 
-/** Serializes a result. The result of a subscription may have been serialized before. */
+/** Serializes a result. The result of a subscription may already be serialized. */
 export function jsonOf(result: ExecutionResult & { stringify?: () => string }): string {
   if (result.stringify !== undefined) return result.stringify()
   return JSON.stringify({ ...result, ...(result.errors ? { errors: result.errors.map(formatError) } : {}) })

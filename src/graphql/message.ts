@@ -58,7 +58,7 @@ Message.implement({
       type: Run,
       nullable: true,
       description: "The run that wrote the message. Null for a human's message, and if the viewer may not see the run.",
-      // A viewer who sees a message is a member of its space, and so may see the runs that post in the space.
+      // A viewer who sees a message is a member of its space, and may therefore see the runs that post in the space.
       resolve: ({ runId }, _, { loaders }) => loadOptional(loaders.runs, runId),
     }),
     waitingCall: t.field({

@@ -14,7 +14,7 @@ interface NodeType {
   adminsOnly?: true
 }
 
-/** By id prefix, the type, and a loader that checks visibility as the fields of this type do. */
+/** For each id prefix, the type, and a loader that checks visibility in the same way as the fields of the type. */
 const NODE_TYPES: Partial<Record<IdPrefix, NodeType>> = {
   spc: { name: 'Space', loader: ({ visible }) => visible.spaces as NodeLoader },
   msg: { name: 'Message', loader: ({ visible }) => visible.messages as NodeLoader },
@@ -54,7 +54,7 @@ Node.implement({
   }),
 })
 
-/** Returns null if there is no such object or the viewer may not see it. */
+/** Returns the object; null if it does not exist or the viewer may not see it. */
 async function loadNode(id: string, { loaders, viewer }: Context): Promise<{ id: string } | null> {
   const type = nodeTypeOf(id)
   if (type === undefined || (type.adminsOnly && !isAdmin(viewer))) return null

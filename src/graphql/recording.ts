@@ -13,14 +13,15 @@ import { type Json, type JsonObject, storableText } from '../lib/json.ts'
 import type { Context } from './context.ts'
 
 /**
- * Mutations without an audit entry: they are too frequent and their rows are a sufficient record; or they change no
- * stored data; or they write an entry for each part. Refusals are audited nevertheless.
+ * Mutations without an audit entry. A mutation is in this list if it is so frequent that its rows are a sufficient
+ * record, if it changes no stored data, or if it writes a separate entry for each of its parts. Refusals of these
+ * mutations are audited nevertheless.
  */
 const WITHOUT_ENTRY = new Set(['sendMessage', 'markRead', 'triggerAgent', 'decideToolCalls', 'react', 'setTyping'])
 
 /**
- * Mutations whose input field `name` is recorded, because it names an object without an id and is neither content
- * nor secret.
+ * Mutations whose input field `name` is recorded, because the name identifies an object without an id, and is
+ * neither content nor a secret.
  */
 const NAMES_ITS_TARGET = new Set(['setModelProvider', 'deleteModelProvider', 'testModelProvider'])
 const LONGEST_NAME = 64
@@ -41,8 +42,8 @@ const TARGETS = [
 
 /**
  * Makes every mutation write an audit entry with the actor, the action, and the parts of the input that are neither
- * content nor secret. If an admin acts as the actor, `detail.actingAdminId` is the id of the admin, or null for the
- * operator.
+ * content nor secrets. If an admin acts as the actor, `detail.actingAdminId` is the id of the admin, or null if the
+ * admin is the operator.
  */
 export function recorded(schema: GraphQLSchema): GraphQLSchema {
   for (const field of Object.values(schema.getMutationType()?.getFields() ?? {})) {
@@ -64,7 +65,7 @@ export function recorded(schema: GraphQLSchema): GraphQLSchema {
         const targetId = action.startsWith('create') ? null : targetOf(input)
         return { ...actorOf(context.viewer), action, targetId, detail }
       }
-      // If an admin acts as another human, all mutations are recorded, however frequent they are.
+      // While an admin acts as another human, all mutations are recorded, however frequent they are.
       const onlyRefusals = WITHOUT_ENTRY.has(action) && acting === undefined
       return context.domain.record.during(deedOf, carryOut, { onlyRefusals })
     }
@@ -89,8 +90,8 @@ function targetOf(input: JsonObject): string | null {
 const SAYS_NOTHING_PRIVATE = ['Boolean', 'Int', 'Float']
 
 /**
- * Returns the names of the input's fields (`fields`), and the values of ids, enums, booleans and numbers, but not of
- * texts and JSON.
+ * Returns the names of the input's fields (`fields`), and the values of ids, enums, booleans and numbers. The
+ * values of texts and JSON are left out.
  */
 function detailOf(type: GraphQLInputType, input: JsonObject): JsonObject {
   const named = getNamedType(type)

@@ -3,8 +3,8 @@ import { builder } from './builder.ts'
 import type * as shapes from './shapes.ts'
 
 /**
- * References to the API's types, so that each type can refer to any other. The file with the type's name
- * implements it.
+ * References to the API's types, so that each type can refer to any other. The file named after a type implements
+ * it.
  */
 export const Node = builder.interfaceRef<{ id: string }>('Node')
 export const Entity = builder.interfaceRef<shapes.Participant>('Entity')

@@ -1,9 +1,12 @@
 import type { ResponsePath } from './response-path.ts'
 import { instancePath, isWithin, selectionPath } from './response-path.ts'
 
-/** The maximum number of leaves in one response, however short they are, because each takes time to resolve. */
+/** The maximum number of leaves in one response. Short leaves count too, because each leaf takes time to resolve. */
 const MOST_LEAVES = 30_000
-/** A measuring execution continues up to this multiple of the limit, to find repetition and the size of each edge. */
+/**
+ * A measuring execution continues up to this multiple of the limit, so that it can find repetitions and the size of
+ * each edge.
+ */
 const MEASURED_LIMITS = 4
 /** Values shorter than this are not checked for repetition. */
 const LONG_VALUE_BYTES = 1024
@@ -12,14 +15,11 @@ const LONG_VALUE_BYTES = 1024
 export interface MeasuredConnection {
   path: ResponsePath
   edges: number
-  /** Whether the page is read from the end of the connection's order. */
+  /** Whether the edges that are kept come from the end of the page. */
   fromEnd: boolean
 }
 
-/**
- * The number of edges that each connection keeps, by the path of the connection in the response (see
- * `instancePath`).
- */
+/** The number of edges that each connection keeps, by the connection's path in the response (see `instancePath`). */
 export type EdgeCuts = ReadonlyMap<string, number>
 
 export const NO_CUTS: EdgeCuts = new Map()
@@ -32,10 +32,11 @@ export interface ResponseMeterOptions {
 }
 
 /**
- * Counts the bytes that one execution of an operation adds to the response. Resolvers call it (see bounded.ts). Once
- * the limit is exceeded, the execution is abandoned: every further resolver returns a promise that never settles.
- * (Errors would be wrapped for thousands of fields, and graphql-js leaves rejections of list items unhandled.) A
- * measuring meter also records the size of each list item, from which `planCuts` calculates how many edges fit.
+ * Counts the bytes that one execution of an operation adds to the response. Resolvers call it (see bounded.ts).
+ * Once the limit is exceeded, the execution is abandoned: every further resolver returns a promise that never
+ * settles. The resolvers do not throw errors instead, because each of thousands of errors would be wrapped, and
+ * graphql-js does not handle rejections of list items. A measuring meter also records the size of each list item,
+ * from which `planCuts` calculates how many edges fit.
  */
 export class ResponseMeter {
   readonly limit: number
@@ -48,16 +49,16 @@ export class ResponseMeter {
   bytes = 0
   leaves = 0
   /**
-   * The total cost that a measuring execution counts, in the unit of `costOf`. The fields below contain the cost of
-   * each list item's fields, and of each item itself.
+   * The total cost that a measuring execution has counted, in the unit of `costOf`. `items` contains the cost of
+   * the fields in each list item, and `itemsOfList` the cost of the items themselves.
    */
   cost = 0
   readonly items = new Map<ResponsePath, number>()
   readonly itemsOfList = new Map<ResponsePath, number>()
   readonly connections: MeasuredConnection[] = []
   /**
-   * The number of bytes of long values. The field below counts only values that the request selects in at least two
-   * places.
+   * The number of bytes of long values. `repeatedBytes` counts only those that the request selects in more than one
+   * place.
    */
   longBytes = 0
   repeatedBytes = 0
@@ -77,15 +78,15 @@ export class ResponseMeter {
   }
 
   /**
-   * The promise that resolvers return once the limit is exceeded. It is garbage-collected with the meter,
-   * together with everything that awaits it.
+   * A promise that resolvers return once the limit is exceeded. It is garbage-collected with the meter, together
+   * with everything that awaits the promise.
    */
   get never(): Promise<never> {
     this.#never ??= new Promise(() => {})
     return this.#never
   }
 
-  /** Counts the keys of a list's items before they are resolved; `bytes` and `leaves` are those of one item. */
+  /** Counts the keys of a list's items before the items are resolved. `bytes` and `leaves` are those of one item. */
   addItems(path: ResponsePath, count: number, { bytes, leaves }: { bytes: number; leaves: number }): void {
     this.leaves += count * leaves
     if (this.isMeasuring) {
@@ -104,14 +105,14 @@ export class ResponseMeter {
     this.#add(bytes)
   }
 
-  /** The number of bytes left for a leaf. Larger sizes need not be measured exactly. */
+  /** The number of bytes left for a leaf. Larger sizes do not have to be measured exactly. */
   get remainingBytes(): number {
     return this.#mostBytes - this.bytes
   }
 
   /**
-   * Returns the cost of values in the unit in which cuts are planned: bytes, or, for many short leaves, their share
-   * of the maximum number of leaves.
+   * Returns the cost of values in the unit that is used to plan cuts. The unit is bytes. If there are many short
+   * leaves, the cost is their share of the maximum number of leaves, converted to bytes.
    */
   costOf(bytes: number, leaves: number): number {
     return Math.max(bytes, leaves * (this.limit / MOST_LEAVES))
@@ -140,7 +141,7 @@ export class ResponseMeter {
   }
 }
 
-/** The share of the limit that a shortened response should use. The rest allows for estimation errors. */
+/** The share of the limit that a shortened response should use. The rest allows for errors in the estimate. */
 const AIM = 0.95
 
 interface Sized {
@@ -154,7 +155,7 @@ interface Sized {
 
 /**
  * Decides how many edges each connection keeps so that the response fits. Sibling connections share the available
- * size. Each connection keeps at least one edge; if that edge alone is too large, the connections nested in it are
+ * size. Each connection keeps at least one edge. If this edge alone is too large, the connections nested in it are
  * cut too. Returns null if nothing can be cut.
  */
 export function planCuts(meter: ResponseMeter): EdgeCuts | null {
@@ -169,7 +170,7 @@ export function planCuts(meter: ResponseMeter): EdgeCuts | null {
 function share(connections: readonly Sized[], available: number, cuts: Map<string, number>): boolean {
   let isCut = false
   let left = available
-  // The smallest connection comes first, so that the others can use the size that it leaves.
+  // The smallest connection comes first, so that the others can use the bytes that it leaves.
   const bySize = connections.toSorted((one, other) => one.total - other.total)
   for (const [index, sized] of bySize.entries()) {
     const part = left / (bySize.length - index)
@@ -202,7 +203,7 @@ function cut({ connection, edges, nested }: Sized, available: number, cuts: Map<
   return { isCut: isCut || isInnerCut, kept }
 }
 
-/** Returns the path that a nested connection has after the outer connection was cut to the edge `index`. */
+/** Returns the path of a nested connection after the outer connection was cut to the edge `index`. */
 function atFirstEdge(path: string, ofConnection: string, index: number): string {
   const [, field = '', ...rest] = path.slice(ofConnection.length).split('.')
   return [ofConnection, field, ...(rest[0] === String(index) ? ['0', ...rest.slice(1)] : rest)].join('.')
@@ -212,7 +213,7 @@ function sizesOf(meter: ResponseMeter): Sized[] {
   const byConnection = new Map(
     meter.connections.map(({ path, edges }) => [path, Array.from({ length: edges }, () => 0)]),
   )
-  // Paths have the form connection → edges → index. An operation may select `edges` more than once.
+  // Paths have the form connection → edges → index. An operation can select `edges` more than once.
   for (const [item, size] of meter.items) {
     const edges = item.prev?.prev && byConnection.get(item.prev.prev)
     if (edges !== undefined) edges[item.key as number]! += size

@@ -1,18 +1,18 @@
 /**
- * The path of a value in a response, in the form that graphql-js passes to resolvers: a linked list from the value
- * to the root.
+ * The path of a value in a response, in the form that graphql-js passes to resolvers. The form is a linked list
+ * from the value to the root.
  */
 export interface ResponsePath {
   readonly prev: ResponsePath | undefined
   readonly key: string | number
 }
 
-/** Returns the path with the indexes of list items, such as `space.messages.edges.0.node`. */
+/** Returns the path including the indexes of list items, such as `space.messages.edges.0.node`. */
 export function instancePath(path: ResponsePath): string {
   return keysOf(path).join('.')
 }
 
-/** Returns the path without indexes, which is the same for all occurrences of a selection. */
+/** Returns the path without indexes. It is the same for all occurrences of a selection. */
 export function selectionPath(path: ResponsePath): string {
   return keysOf(path)
     .filter((key) => typeof key === 'string')

@@ -17,7 +17,7 @@ const RunEvent = builder.interfaceRef<AnyRunEvent>('RunEvent').implement({
 
 const event = <T extends AnyRunEvent['type']>(type: T) => builder.objectRef<Shape<T>>(type)
 
-/** Events whose only field is the run in its current state. */
+/** Events whose only own field is the run in its current state. */
 type OfRun = 'RunStarted' | 'RunCompleted' | 'RunCanceled' | 'RunSnapshot'
 const runEvent = (type: OfRun, description?: string) =>
   event<OfRun>(type).implement({

@@ -7,7 +7,8 @@ import { Entity, Message, Run } from './refs.ts'
 import { RunConnection, RunEdge } from './run-connection.ts'
 
 /**
- * Fields of `Run`: its stop reason, the runs before and after it, and its messages. Also the `runs` query.
+ * Defines the fields of `Run` for the stop reason, for the runs before and after the run, and for its messages.
+ * Also defines the `runs` query.
  */
 builder.objectFields(Run, (t) => ({
   stopReason: t.expose('stopReason', {

@@ -9,14 +9,15 @@ import type * as shapes from './shapes.ts'
 /** Whether the viewer may read the content of a run's trigger. */
 async function seesTrigger(run: shapes.Run, { domain, viewer, loaders, shownIn }: Context): Promise<boolean> {
   if (domain.visibility.runThoughts(viewer, run)) return true
-  if (run.triggerSpaceId === null) return run.triggerType === 'INBOX' // counts events, quotes none
+  // The trigger of a think cycle only states the number of events.
+  if (run.triggerSpaceId === null) return run.triggerType === 'INBOX'
   if (run.triggerSpaceId === shownIn) return true
   return (await loaders.visible.spaces.load(run.triggerSpaceId)) !== null
 }
 
 /**
- * Returns a description of the run's trigger in one line. Viewers who may not read the trigger's content get only
- * its sender or kind.
+ * Returns a one-line description of the run's trigger. Viewers who may not read the trigger's content get only its
+ * sender or kind.
  */
 async function triggerSummaryFor(run: shapes.Run, context: Context): Promise<string> {
   if (await seesTrigger(run, context)) return run.triggerSummary
@@ -26,7 +27,7 @@ async function triggerSummaryFor(run: shapes.Run, context: Context): Promise<str
       return `${sender ? sender.name : 'Somebody'} in another space`
     }
     case 'PLAN':
-      // The plan's name may come from a confidential space, because an agent may have chosen it.
+      // An agent may have chosen the plan's name, so the name may come from a confidential space.
       return (await mayHear([...run.places, ...run.label], context)) ? `The plan "${run.triggerName}"` : 'A plan'
     case 'SERVICE':
       return `The service "${run.triggerName}"`

@@ -9,7 +9,7 @@ import { Agent, Node, Run, RunInternals, Space, TokenUsage, ToolCall } from './r
 import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
 
-/** Returns the calls of a run. A viewer who may only decide on some of the calls gets only those. */
+/** Returns the calls of a run. A viewer who sees the run only as an approver of some calls gets only these calls. */
 async function callsOf({ id, onlyAsked }: shapes.Run, _: object, { loaders }: Context): Promise<shapes.ToolCall[]> {
   const calls = await loaders.toolCallsOfRuns.load(id)
   if (onlyAsked !== true) return calls

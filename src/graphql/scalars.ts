@@ -8,15 +8,15 @@ const FIRST = new Date('0001-01-01T00:00:00Z')
 const LAST = new Date('9999-12-31T23:59:59.999Z')
 
 /**
- * Parses an RFC 3339 instant.
+ * Parses an RFC 3339 timestamp.
  * @throws GraphQLError for any other value, and for dates that do not exist in the calendar
  */
 function instantOf(value: unknown): Date {
   const day = typeof value === 'string' ? INSTANT.exec(value)?.[1] : undefined
   const date = new Date(day === undefined ? Number.NaN : (value as string).toUpperCase())
-  // `Date` would accept 30 February as 1 March.
+  // `Date` would interpret 30 February as 1 March.
   const exists = !Number.isNaN(date.getTime()) && new Date(`${day}T00:00:00Z`).toISOString().startsWith(`${day}`)
-  // PostgreSQL can store every instant in this range with every offset.
+  // PostgreSQL can store every time in this range with every offset.
   if (!exists || date < FIRST || date > LAST)
     throw new GraphQLError('Must be an RFC 3339 instant like 2026-01-31T09:30:00Z.')
   return date
@@ -38,7 +38,7 @@ builder.scalarType('StreamCursor', {
   },
 })
 
-/** Converts a literal in the document. */
+/** Converts a literal in a document to a JSON value. */
 function jsonOfLiteral(node: ValueNode, variables: Record<string, unknown> | null | undefined): Json {
   switch (node.kind) {
     case Kind.VARIABLE:
@@ -51,7 +51,7 @@ function jsonOfLiteral(node: ValueNode, variables: Record<string, unknown> | nul
     case Kind.LIST:
       return node.values.map((item) => jsonOfLiteral(item, variables))
     case Kind.OBJECT:
-      // `fromEntries` is used because assigning to `__proto__` would set the prototype instead of a field.
+      // `fromEntries` is used because an assignment to `__proto__` would set the prototype instead of a field.
       return Object.fromEntries(node.fields.map(({ name, value }) => [name.value, jsonOfLiteral(value, variables)]))
     default:
       return node.value

@@ -35,7 +35,7 @@ const SearchHit = builder.objectRef<shapes.SearchHit>('SearchHit').implement({
 const SearchEdge = builder.edgeObject({ type: SearchHit, name: 'SearchEdge' })
 const SearchConnection = builder.connectionObject({ type: SearchHit, name: 'SearchConnection' }, SearchEdge)
 
-/** The complexity of a search, not counting its hits. */
+/** The complexity of a search apart from its hits. */
 const COST = 500
 const DEFAULT_SIZE = 20
 

@@ -4,7 +4,7 @@ type Row<Many extends (ids: never) => Promise<readonly unknown[]>> = NonNullable
 type Item<List extends (ids: never) => Promise<Map<string, readonly unknown[]>>> =
   Awaited<ReturnType<List>> extends Map<string, readonly (infer One)[]> ? One : never
 
-/** The values behind the API's types, as the domain returns them. */
+/** The values that back the API's types, as the domain layer returns them. */
 export type { AgentVersion } from '../agents/agent-versions.ts'
 export type Invitation = NonNullable<Awaited<ReturnType<Domain['invitations']['getMany']>>[number]>
 export type JoinLink = Awaited<ReturnType<Domain['joinLinks']['create']>>
@@ -40,8 +40,8 @@ export type Plan = Row<Domain['plans']['getMany']>
 export type PlanFiring = Row<Domain['firingReading']['getMany']>
 export type Run = Row<Domain['runs']['getMany']> & {
   /**
-   * Set if the viewer sees the run only because a policy names them as an approver of some of its calls. The viewer
-   * then sees only these calls.
+   * Set if the viewer sees the run only because an approval policy lists the viewer as an approver of some of its
+   * calls. The viewer then sees only these calls.
    */
   onlyAsked?: true
 }
@@ -54,7 +54,7 @@ export type GrantStanding =
 export type Thread = Awaited<ReturnType<Domain['reading']['threadsMany']>> extends Map<string, infer One> ? One : never
 export type StepRecord = Awaited<ReturnType<Domain['stepRecords']['pageMany']>>[number]['items'][number]
 export type Tool = Item<Domain['customTools']['listMany']>
-/** The fields of a run that signals contain, so that no lookup is needed. */
+/** The fields of a run that are part of signals, so that no lookup is needed. */
 export type ToldRun = Item<Domain['runs']['toldOf']>
 export type ToolCall = Row<Domain['toolCalls']['getBriefMany']>
 export type RootUsage = Awaited<ReturnType<Domain['usage']['ofRoots']>> extends Map<string, infer One> ? One : never
@@ -62,21 +62,21 @@ export type SpentToday = Awaited<ReturnType<Domain['usage']['today']>> extends M
 export type UsageRow = Awaited<ReturnType<Domain['usage']['query']>>[number]
 export type Webhook = Row<Domain['webhooks']['getMany']>
 
-/** The fields that humans and agents have in common. Other fields are loaded when they are selected. */
+/** The fields that humans and agents have in common. Other fields are loaded only if they are selected. */
 export type Participant = Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
 
-/** Token usage of a run or of one of its steps. */
+/** The token usage of a run or of one of its steps. */
 export interface Usage {
   estimated: boolean
   inputTokens: number
-  /** Absent in events stored by versions that did not count cached tokens. */
+  /** Absent in events from versions that did not count cached tokens. */
   cachedInputTokens?: number
   outputTokens: number
-  /** Null if unknown; absent in events stored by versions that did not compute costs. */
+  /** Null if unknown. Absent in events from versions that did not compute costs. */
   costUsd?: number | null
 }
 
-/** A part of a message with its index. */
+/** A part of a message, with its index. */
 export interface PlacedPart {
   messageId: string
   index: number

@@ -21,7 +21,7 @@ const SpaceEvent = builder.interfaceRef<AnySpaceEvent>('SpaceEvent').implement({
 
 const event = <T extends AnySpaceEvent['type']>(type: T) => builder.objectRef<Shape<T>>(type)
 
-/** Events with the same fields share an implementation. */
+/** Events without fields of their own. They share an implementation. */
 type OfSpace = 'SpaceSnapshot' | 'SpaceUpdated'
 const spaceEvent = (type: OfSpace, description: string) =>
   event<OfSpace>(type).implement({

@@ -73,7 +73,7 @@ Space.implement({
   }),
 })
 
-/** Fields that depend on the viewer's read marker. */
+/** The following fields depend on the viewer's read marker. */
 builder.objectFields(Space, (t) => ({
   firstUnreadMessage: t.field({
     type: Message,
@@ -84,7 +84,7 @@ builder.objectFields(Space, (t) => ({
     resolve: ({ id }, _, { loaders }) => loaders.firstUnread.load(id),
   }),
   unreadCount: t.int({
-    // The field is expensive, because counting reads messages.
+    // The field is expensive because messages are read to count them.
     complexity: 10,
     description:
       "Number of messages after the viewer's read marker that others sent. Replies count after the viewer's read marker of their thread, if the viewer takes part in the thread or is mentioned. 0 if the viewer is not human.",

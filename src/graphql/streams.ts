@@ -10,8 +10,8 @@ interface AtCursor {
 }
 
 /**
- * An event of `spaceMessages`. The objects to which its ids refer are loaded at delivery. MemberPresenceChanged is
- * not stored, so its cursor is the one of the last stored event.
+ * An event of `spaceMessages`. The objects that its ids refer to are loaded at delivery. MemberPresenceChanged is
+ * not stored, so it has the cursor of the last stored event.
  */
 export type SpaceEvent = AtCursor & { spaceId: string } & (
     | SpaceLogEvent
@@ -21,8 +21,8 @@ export type SpaceEvent = AtCursor & { spaceId: string } & (
 
 /**
  * An event of `runEvents`. If a think cycle was rolled back, its row and its calls no longer exist when its last
- * events are delivered. These events contain the last known state; events about calls without a known state are not
- * delivered.
+ * events are delivered. These events contain the last known state. An event about a call is not delivered if no
+ * state of the call is known.
  */
 export type RunEvent = AtCursor & { runId: string; lastKnown?: Run; lastKnownCall?: ToolCall } & (
     | RunLogEvent
@@ -35,8 +35,8 @@ export interface AgentActivityEvent {
   spaceId: string
   agentId: string
   /**
-   * The agent's QUEUED, RUNNING and WAITING_TOOL runs, newest first, without a check of visibility. Null if they
-   * must be loaded.
+   * The agent's QUEUED, RUNNING and WAITING_TOOL runs, newest first, without a check of visibility. Null if the
+   * runs must be loaded.
    */
   activeRuns: readonly ToldRun[] | null
 }
@@ -50,10 +50,10 @@ export type ViewerEvent = { at: Date } & (
   | ({ type: 'ViewerNotice' } & Omit<NoticeSignal, 'type'>)
 )
 
-/** The resolver of every subscription field, which returns the event unchanged. plain-answers.ts relies on this. */
+/** The resolver of every subscription field. It returns the event unchanged, and plain-answers.ts relies on this. */
 export const itself = <E>(event: E): E => event
 
-/** The viewer of a subscription, and a callback for the case that its client cannot keep up. */
+/** The viewer of a subscription, and a callback for clients that cannot keep up. */
 export interface Watcher {
   viewer: Viewer
   /** Called at most once, when the subscription lags too far behind. */
@@ -61,15 +61,15 @@ export interface Watcher {
 }
 
 /**
- * The port from which subscriptions get their events. It lets the implementation serve many subscribers together.
- * Each iteration ends with `return()`, even while it waits, and then releases its resources. It rejects with
- * NotFoundError if the viewer may not see the object, and with ForbiddenError or UnauthenticatedError when the
- * viewer loses access.
+ * The interface through which subscriptions get their events. It allows the implementation to serve many
+ * subscribers together. Calling `return()` ends an iteration even while it waits, and releases its resources. An
+ * iteration rejects with NotFoundError if the viewer may not see the object, and with ForbiddenError or
+ * UnauthenticatedError when the viewer loses access.
  */
 export interface Streams {
   /**
-   * `selectsPresence`: whether the operation selects fields of MemberPresenceChanged; otherwise it does not receive
-   * these events.
+   * `selectsPresence`: whether the operation selects fields of MemberPresenceChanged. An operation that does not
+   * select these fields does not receive these events.
    * @throws BadInputError if `after` is invalid
    */
   spaceMessages(
@@ -77,17 +77,17 @@ export interface Streams {
     options: { spaceId: string; after: string | null; selectsPresence: boolean },
   ): Promise<AsyncIterable<SpaceEvent>>
   /**
-   * Ends after the last event of the run.
+   * Returns the events of a run, and ends after the last one.
    * @throws BadInputError if `after` is invalid
    */
   runEvents(watcher: Watcher, options: { runId: string; after: string | null }): Promise<AsyncIterable<RunEvent>>
-  /** `asksMore`: whether the operation selects fields of runs that signals do not contain. */
+  /** `asksMore`: whether the operation selects run fields that signals do not contain. */
   agentActivity(
     watcher: Watcher,
     options: { spaceId: string; asksMore: boolean },
   ): Promise<AsyncIterable<AgentActivityEvent>>
   viewerEvents(watcher: Watcher): Promise<AsyncIterable<ViewerEvent>>
-  /** Returns the current cursor of each space, from which a subscription continues with later events. */
+  /** Returns the current cursor of each space. A subscription that starts at this cursor receives the later events. */
   spaceCursors(spaceIds: readonly string[]): Promise<string[]>
   runCursors(runIds: readonly string[]): Promise<string[]>
 }

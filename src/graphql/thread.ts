@@ -40,7 +40,8 @@ const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
   }),
 })
 
-// A viewer who sees a message may also see the other messages of its space. Retention may have deleted some of them.
+// A viewer who sees a message may also see the other messages of the space. Some of them may be missing, because
+// retention deleted them.
 builder.objectFields(Message, (t) => ({
   replyTo: t.field({
     type: Message,

@@ -23,7 +23,7 @@ TokenUsage.implement({
   }),
 })
 
-/** Converts the usage columns of a run or a step. */
+/** Converts the usage columns of a run or a step to the API's type. */
 export function usageOf(row: UsageRow): shapes.Usage {
   const { inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated } = row
   return { inputTokens, cachedInputTokens, outputTokens, estimated, costUsd: usdOf(row.costNanos) }

@@ -33,7 +33,8 @@ const ToolCallWait = builder.enumType('ToolCallWait', {
 })
 
 /**
- * Whether the viewer may see the call: it is part of a message in this response, or the viewer may read its content.
+ * Whether the viewer may see the call, because it is part of a message in this response or because the viewer may
+ * read its content.
  */
 async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Promise<boolean> {
   const asksPeople = call.approvalState !== null || call.grantId !== null
@@ -43,7 +44,7 @@ async function isSeen(call: shapes.ToolCall, { loaders, shownIn }: Context): Pro
 
 type MaybePromise<T> = T | Promise<T>
 
-/** Returns a call's input or output. Loads the value if it was too long to be loaded with the call. */
+/** Returns a call's input or output. If the value was too long to be loaded with the call, loads it now. */
 async function contentOf(
   call: shapes.ToolCall,
   name: 'input' | 'output',
@@ -55,8 +56,8 @@ async function contentOf(
 }
 
 /**
- * Resolves the result of a call for viewers who may read it. If a tool is visible only because it needs approval,
- * its output is visible only to viewers of the run.
+ * Resolves the result of a call, or null for viewers who may not read it. If a tool is visible only because it
+ * needs approval, only viewers of the run may read its output.
  */
 async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   const { hidesOutput = false } = (call.approval ?? {}) as { hidesOutput?: boolean }
@@ -65,8 +66,8 @@ async function outOf<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, c
 }
 
 /**
- * Resolves a call's input and approval for viewers who may read them. These include approvers named by the policy,
- * if they may read the confidential spaces from which the call's content comes.
+ * Resolves a call's input or approval, or null for viewers who may not read it. Approvers who are listed in the
+ * approval policy may read it if they may read the confidential spaces that the call's content comes from.
  */
 async function intoIt<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, context: Context): Promise<T | null> {
   if (await isSeen(call, context)) return content()
@@ -74,7 +75,7 @@ async function intoIt<T>(call: shapes.ToolCall, content: () => MaybePromise<T>, 
   return isAskedByName(call, context.viewer.id) && (await mayHear([...places, ...label], context)) ? content() : null
 }
 
-/** Whether the viewer may submit the result for which the call waits. */
+/** Whether the viewer may submit the result that the call waits for. */
 async function maySubmit(call: shapes.ToolCall, { domain, viewer, loaders }: Context): Promise<boolean> {
   if (isAdmin(viewer)) return mayAnswer(call, { scope: 'ADMIN' })
   if (waitsFor(call) !== 'RESULT' || !isAnsweredBy(call, viewer.scope)) return false

@@ -12,14 +12,14 @@ export interface LoadersOptions extends CommonOptions {
 
 export type Loaders = ReturnType<typeof createLoaders>
 
-/** The arguments of a page of an agent's runs. */
+/** The arguments for a page of an agent's runs. */
 export type RunsRequest = Parameters<Domain['runReading']['pageMany']>[2]
 export interface RunsAsked {
   request: RunsRequest
   statuses: Run['status'][] | null
 }
 
-/** Combines the common loaders with loaders for the viewer. */
+/** Combines the common loaders with loaders for one viewer. */
 export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
   const { domain, viewer } = options
   return {
@@ -52,7 +52,7 @@ export function createLoaders(options: LoadersOptions, common: CommonLoaders) {
   }
 }
 
-/** Creates loaders of rows by id that return null if the row does not exist or the viewer may not see it. */
+/** Creates loaders of rows by id. They return null if the row does not exist or the viewer may not see it. */
 function createVisible({ domain: { visibility, grantReading }, viewer }: LoadersOptions, common: CommonLoaders) {
   function visibleOf<T extends { id: string }>(
     loader: Loader<string, T | null>,
@@ -77,7 +77,7 @@ function createVisible({ domain: { visibility, grantReading }, viewer }: Loaders
     return (row: T) => allowed.load(row)
   }
   const isMembersView = viewer.scope === 'HUMAN' && !isAdmin(viewer)
-  // Viewers who may see spaces without being members may see the content of a space as long as the space exists.
+  // Some viewers may see spaces without being members. They may see the content of a space as long as the space exists.
   const isMember = async (spaceId: string) =>
     isMembersView
       ? memberships.load({ humanId: viewer.id, spaceId })
@@ -106,7 +106,7 @@ function createVisible({ domain: { visibility, grantReading }, viewer }: Loaders
       common.entities,
       others((found: readonly Entity[]) => visibility.entities(viewer, idsOf(found))),
     ),
-    /** Whether the viewer may see more of an entity than its entry in the directory. */
+    /** Whether the viewer may see more of an entity than its directory entry. */
     isAcquainted: {
       load: others((found: readonly { id: string }[]) => visibility.acquaintances(viewer, idsOf(found))),
     },
@@ -118,8 +118,8 @@ function createVisible({ domain: { visibility, grantReading }, viewer }: Loaders
 }
 
 /**
- * Creates loaders of values that a space has for each human, such as read markers. Other viewers have no such
- * values.
+ * Creates loaders of values that each human has for a space, such as read markers. Viewers who are not humans have
+ * no such values.
  */
 function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: CommonLoaders) {
   const isHuman = viewer.scope === 'HUMAN'
@@ -128,7 +128,7 @@ function createOfViewer({ viewer }: LoadersOptions, { ofHumans, messages }: Comm
       load: async (spaceId: string) =>
         isHuman ? ofHumans.unread.load({ humanId: viewer.id, spaceId }) : NOTHING_UNREAD,
     },
-    /** The ids of the threads' first messages. */
+    /** The ids of the messages that started the threads. */
     unreadThreads: {
       load: async (spaceId: string): Promise<readonly string[]> =>
         isHuman ? ofHumans.unreadThreads.load({ humanId: viewer.id, spaceId }) : [],

@@ -36,7 +36,7 @@ Viewer.implement({
     serviceName: t.string({ nullable: true, resolve: (viewer) => (viewer.scope === 'SERVICE' ? viewer.name : null) }),
     unreadCount: t.int({
       description: 'Unread messages in all spaces of the viewer.',
-      // The field is expensive, because counting reads the messages of every space.
+      // The field is expensive because the messages of all spaces are read to count them.
       complexity: 50,
       resolve: async (_, __, { loaders }) => (await loaders.unreadTotal.load()).messages,
     }),

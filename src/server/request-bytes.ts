@@ -4,8 +4,8 @@ import { createCounts } from '../lib/counts.ts'
 import { RateLimitedError } from '../lib/errors.ts'
 
 /**
- * Counts the bytes of requests. A request may contain far more than its operation needs (ids, extensions, undeclared
- * variables), and the whole request stays in memory until the operation has ended.
+ * Counts the bytes of requests. A request may contain far more than its operation needs (such as ids, extensions or
+ * undeclared variables), and the whole request stays in memory until the operation has ended.
  */
 export interface RequestBytes {
   /**
@@ -14,8 +14,8 @@ export interface RequestBytes {
    */
   charge(viewer: Viewer, bytes: number): void
   /**
-   * Counts the bytes as held in memory until the returned function is called.
-   * @throws RateLimitedError if the viewer, or all viewers together, hold too many bytes
+   * Counts the bytes as memory in use until the returned function is called.
+   * @throws RateLimitedError if the viewer, or all viewers together, use too many bytes
    */
   hold(viewer: Viewer, bytes: number): () => void
 }
@@ -23,7 +23,7 @@ export interface RequestBytes {
 export interface RequestBytesOptions {
   mostOfViewer?: number
   mostInAll?: number
-  /** The number of bytes that each viewer may hold, regardless of the bytes of others. */
+  /** The number of bytes that each viewer may use, however many bytes others use. */
   alwaysFree?: number
 }
 
@@ -33,7 +33,7 @@ const MIB = 1024 * 1024
 const MOST_OF_VIEWER = 32 * MIB
 const MOST_IN_ALL = 256 * MIB
 const ALWAYS_FREE = 2 * MIB
-/** The number of bytes for which a request counts as one more request. */
+/** This many bytes of a request count as one more request. */
 const BYTES_A_REQUEST = 16 * 1024
 /**
  * The minimum size of a long request. Shorter requests are parsed even above the rate, so that a mutation can return
@@ -42,7 +42,7 @@ const BYTES_A_REQUEST = 16 * 1024
 const LONG = 256 * 1024
 const TRY_AGAIN_MS = 5000
 
-/** Returns how many additional requests a request counts as. */
+/** Returns how many additional requests a request counts as because of its size. */
 export const pointsOfBytes = (bytes: number): number => Math.floor(bytes / BYTES_A_REQUEST)
 
 export function createRequestBytes(

@@ -3,23 +3,20 @@ import { createWork } from './http/work.ts'
 
 /** The number of responses of the maximum size that may be in flight at a time, over all viewers. */
 const MOST_RESPONSES = 4
-/** The share of the maximum size up to which a viewer's first response does not wait. */
+/** If a viewer's first response is at most this share of the maximum size, it is sent without waiting. */
 const FREE_SHARE = 1 / 8
-/**
- * The minimum number of bytes that a client must read per interval while other responses wait; otherwise it is
- * disconnected.
- */
+/** A client that reads fewer bytes than this per interval is disconnected while other responses wait. */
 const LEAST_BYTES_READ = 64 * 1024
 const READ_WITHIN_MS = 1000
-/** The maximum time for writing a response. After this time, the client counts as not reading. */
+/** The maximum time until a response is written. After this time, the client is treated as not reading. */
 const WRITTEN_WITHIN_MS = 5000
 const RECHECK_MS = 250
 /** Responses shorter than this do not wait for other responses. */
 export const SHORT_RESPONSE_BYTES = 64 * 1024
 
-/** Lets a transport report that a response was sent, and disconnects its client on request. */
+/** A transport uses this interface to report that a response was sent. The interface can also disconnect the client. */
 export interface Sending {
-  /** Calls the listener once the response was sent, or the client has disconnected. */
+  /** Calls the listener once the response has been sent or the client has disconnected. */
   onSent(listener: () => void): void
   /** Returns the number of written bytes that the client's connection has not accepted yet. */
   waitingBytes(): number
@@ -28,7 +25,7 @@ export interface Sending {
 
 /**
  * A process-wide budget for the bytes of long responses that are serialized but not sent yet. A viewer may have one
- * response of the maximum size in flight. Viewers whose responses wait take turns.
+ * response of the maximum size in flight. Waiting responses are sent round-robin by viewer.
  */
 export interface ResponsesInFlight {
   /**
@@ -37,17 +34,20 @@ export interface ResponsesInFlight {
    */
   hold(viewerId: string, bytes: number, sending: Sending, signal?: AbortSignal): Promise<void>
   /**
-   * Disconnects the client if it does not read while other responses wait. For responses that did not wait for the
-   * budget.
+   * Disconnects the client if it does not read while other responses wait. Used for responses that did not wait for
+   * the budget.
    */
   watch(sending: Sending): void
 }
 
 interface Held {
   readonly sending: Sending
-  /** When the response was passed to its connection, or when the client last read some of it. */
+  /** The time at which the response was passed to its connection, or at which the client last read some of it. */
   since: number
-  /** The number of bytes that waited for the client at the time `since`; 0 until the response is written. */
+  /**
+   * The number of bytes that the client's connection had not accepted at the time `since`; 0 until the response is
+   * written.
+   */
   waitingBytes: number
 }
 

@@ -69,18 +69,18 @@ export interface ServerOptions {
   config: Config
   /** The interval at which sockets are pinged. */
   keepAliveMs?: number
-  /** If absent, the server uses the default pacing. */
+  /** If absent, the server uses the default limits on the delivery rate. */
   pacing?: PacesOptions
 }
 
 export interface RunningServer {
-  /** The URL for a browser on this machine, without a path. */
+  /** The URL, without a path, at which a browser on this machine reaches the server. */
   url: string
   port: number
   /**
-   * Shuts the server down. With `drain`: reports not ready until the prober has received this status, then accepts
-   * no new work, waits up to 5 s for requests and operations, and closes sockets with 1001. Without: closes all
-   * connections immediately.
+   * Shuts the server down. With `drain`, reports that it is not ready until the prober has received this status.
+   * Then accepts no new work, waits up to 5 s for requests and operations, and closes sockets with 1001. Without
+   * `drain`, closes all connections immediately.
    */
   close(options?: { drain: boolean }): Promise<void>
 }
@@ -88,14 +88,14 @@ export interface RunningServer {
 const DRAIN_MS = 5000
 /** How long idle connections stay open after the server has stopped accepting new connections. */
 const IDLE_MS = 500
-/** How long a client whose upgrade is refused may take to close its side of the connection. */
+/** How long a client may take to close its side of the connection after its upgrade was refused. */
 const REFUSED_LINGER_MS = 3000
 /** Timeouts for the headers of a request and for the whole request. */
 const REQUEST_TIMES = { headersTimeout: 10_000, requestTimeout: LONGEST_UPLOAD_MS, connectionsCheckingInterval: 1000 }
-/** The timeout for the whole request if it is not an upload. */
+/** The timeout for a whole request that is not an upload. */
 const LONGEST_BODY_MS = 30_000
 /**
- * The time for which idle connections stay open: longer than in usual proxies, so that the proxy closes the
+ * How long idle connections stay open. The time is longer than in most proxies, so that the proxy closes the
  * connection first.
  */
 const KEEP_ALIVE_MS = 65_000
@@ -110,7 +110,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const { logger } = platform
   let draining = false
   let closing = false
-  /** Whether connections are closed as soon as they are idle. */
+  /** Whether connections are to be closed as soon as they are idle. */
   let closesIdle = false
   const isApi = config.role !== 'worker'
   const signIns = createSignIns(app.domain, logger)
@@ -123,7 +123,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const server = createServer(REQUEST_TIMES, (request, response) => {
     rewriteTarget(request, basePath)
     compareOrigin(request)
-    // The connection of a response that is sent during shutdown becomes idle, so it is closed too.
+    // A response that ends during shutdown leaves its connection idle, so the connection is closed too.
     response.once('close', () => closesIdle && setImmediate(() => server.closeIdleConnections()))
     if (closing) response.setHeader('connection', 'close')
     closeUnreadBody(request, response)
@@ -165,7 +165,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       ])
       server.closeAllConnections()
       await closed
-      // Also stops the timers of the HTTP server.
+      // This also stops the timers of the HTTP server.
       server.close()
       await endpoint?.close()
     },
@@ -173,17 +173,17 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
 }
 
 /**
- * During shutdown, the server accepts connections until none has arrived for this time. The constant below is the
- * maximum for the whole wait.
+ * During shutdown, the server keeps accepting connections until none has arrived for this time, or until
+ * LAST_ACCEPTS_MS have passed.
  */
 const QUIET_MS = 20
 const LAST_ACCEPTS_MS = 1000
-/** During a turn of the event loop longer than this, further connections may have arrived. */
+/** If a turn of the event loop takes longer than this, further connections may have arrived during it. */
 const SHORT_TURN_MS = 0.5
 
 /**
- * Accepts the connections that are already waiting, because the kernel would reset them. Does not read from them
- * yet, because handling their requests would delay accepting the others. Returns a function that passes the
+ * Accepts the connections that are already waiting, which the kernel would otherwise reset. Does not read from them
+ * yet, because handling their requests would delay accepting the others. Returns a function that hands the
  * connections to the server.
  */
 async function acceptWaiting(server: Server): Promise<() => void> {
@@ -217,7 +217,7 @@ async function acceptWaiting(server: Server): Promise<() => void> {
 const stopAccepting = (server: Server) => new Promise((resolve) => TcpServer.prototype.close.call(server, resolve))
 
 /**
- * Returns a check for each request that warns once if clients reach a proxy at another origin than
+ * Returns a check for each request. The check logs a warning once if clients reach a proxy at another origin than
  * PARLEY_PUBLIC_URL.
  */
 function createOriginComparison({ publicUrl, logger }: Platform): (request: IncomingMessage) => void {
@@ -256,7 +256,7 @@ interface Endpoint {
   console: Handler
   /** Handles the pages of invitations and of the start link, and the sign-in with an invitation. */
   invitation: { link: Handler; session: Handler }
-  /** The handlers for signing in and out, by path. */
+  /** The handlers for sign-in and sign-out, by path. */
   auth: Record<string, Handler>
   /** Handles the link in an email. */
   mailLink: Handler
@@ -267,13 +267,13 @@ interface Endpoint {
   files: Handler
   doors: Doors
   sockets: Sockets
-  /** Ends event streams and the streams of protocol endpoints: see EventStreams and Doors. */
+  /** Ends event streams and the streams of protocol endpoints. See EventStreams and Doors. */
   drainStreams(timeoutMs: number): Promise<void>
   origins: Origins
   close(): Promise<void>
 }
 
-/** Whether the database is too busy, or does not answer. */
+/** Whether an error occurred because the database is too busy or does not respond. */
 const isUnavailable = (error: unknown): boolean => isOverload(error) || isOutage(error)
 
 function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOptions, signIns: SignIns): Endpoint {
@@ -292,7 +292,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
   const subscribe = createSubscribe({
     domain,
     streams,
-    // Events are only read, so their subscribers can resume after an outage as after an overload.
+    // A subscription only reads events, so its client can resume after a database outage as well as after an overload.
     maskError: createMasking(platform, isUnavailable),
     isUnavailable,
     hub,
@@ -358,7 +358,7 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
       void (await Promise.all([eventStreams.drain(timeoutMs), doors.drain(timeoutMs)])),
     handle(request, response) {
       if (wantsPage(request)) return graphiql(request, response)
-      // Requests from other origins get a response, but browsers hide it (see corsOf) without an explanation.
+      // Requests from other origins get a response, but browsers hide it without an explanation (see corsOf).
       // `allows` logs the reason.
       origins.allows(request)
       if (eventStreams.concerns(request)) {
@@ -401,8 +401,8 @@ function createEndpoint({ app: served, config, keepAliveMs, pacing }: ServerOpti
 }
 
 /**
- * Returns the issuer whose tokens the server accepts, for OAuth clients. Tokens of identity providers only start
- * sessions, so these issuers are not included.
+ * Returns the issuer of the access tokens that the server accepts, for OAuth clients. Identity providers are not
+ * included, because their tokens can only start sessions.
  */
 function issuersOf({ jwt: { issuer, jwksUrl } }: Pick<Config, 'jwt'>): string[] {
   return jwksUrl !== null && issuer !== null && URL.canParse(issuer) ? [issuer] : []
@@ -476,8 +476,8 @@ function createRoutes(
 }
 
 /**
- * Node accepts any Host header, but GraphQL Yoga fails if the header is not valid in a URL, with an error that
- * contains file paths.
+ * Rejects Host headers that are not valid in a URL. Node accepts any Host header, but GraphQL Yoga fails on an
+ * invalid one, with an error that contains file paths.
  */
 function hasUsableHost({ headers }: IncomingMessage): boolean {
   return headers.host === undefined || URL.canParse(`http://${headers.host}`)

@@ -2,7 +2,7 @@ import type { ApprovalPolicy } from '../agents/approval-policy.ts'
 import type { JsonObject } from '../lib/json.ts'
 import { type AskedApproval, type WaitLimits, waitSecondsOf } from '../rules/approvals.ts'
 
-/** The properties of a tool that determine the approval of its calls. */
+/** The properties of a tool that decide which approval its calls need. */
 interface AskingTool {
   inputSchema: JsonObject
   versionDigest: string

@@ -42,8 +42,8 @@ const OF_EACH_TOOLSET = [
 ]
 
 /**
- * All built-in tools by toolset, in the order in which a model sees them. A toolset contains the tools that have a name
- * in it. Only the order of the space tools differs between the toolsets.
+ * All built-in tools by toolset, in the order in which a model sees them. A toolset contains only the tools that
+ * have a name for it. The order of the space tools differs between the toolsets.
  */
 export const TOOLS: Record<Toolset, readonly ToolDefinition[]> = {
   ACTIVE_SPACE: [enterSpace, sendMessage, readMessages, ...OF_EACH_TOOLSET],
@@ -55,7 +55,7 @@ const LATER: ReadonlySet<string> = new Set(
   ALL.filter(({ yieldsToOwn }) => yieldsToOwn).flatMap(({ names }) => Object.values(names)),
 )
 
-/** Whether an agent may have its own tool of this name that is older than the built-in tool. */
+/** Whether an agent may have its own tool with this name, created before the built-in tool was added. */
 export const mayBeOlder = (name: string): boolean => LATER.has(name)
 
 /** Returns the built-in tools of a run. */

@@ -52,32 +52,35 @@ export interface ToolInput {
   speech: Speech
 }
 
-/** Whether a tool acts in the space that the run has entered, or in the space that the call names. */
+/**
+ * Whether a tool acts in the space that the run has entered (`active`), or in the space that the call names
+ * (`named`).
+ */
 export type ToolPlace = 'active' | 'named'
 
 const PLACES: Record<Toolset, ToolPlace> = { ACTIVE_SPACE: 'active', SPACE_TOOLS: 'named' }
 
-/** The input of a definition: the run, the dependencies, and the place in which the tool acts. */
+/** The input of a definition: the run, the dependencies, and where the tool acts. */
 export interface ToolSetting extends ToolInput {
   parts: ToolParts
   place: ToolPlace
 }
 
-/** A built-in tool, for both toolsets. */
+/** A built-in tool with its names in both toolsets. */
 export interface ToolDefinition {
   /**
-   * The tool's names in the toolsets ACTIVE_SPACE (`snake`) and SPACE_TOOLS (`camel`). Without a name, the toolset
-   * lacks the tool.
+   * The tool's names in the toolsets ACTIVE_SPACE (`snake`) and SPACE_TOOLS (`camel`). A toolset without a name
+   * here lacks the tool.
    */
   names: { snake?: BuiltInToolName; camel?: BuiltInToolName }
   /**
-   * Set if agents could already have a tool of this name when the tool was added. Such an agent keeps its own tool
-   * instead of this one.
+   * Set if the tool was added when agents could already have a tool of the same name. Such an agent keeps its own
+   * tool instead.
    */
   yieldsToOwn?: true
-  /** Whether a run gets the tool; every run by default. */
+  /** Whether a run gets the tool. By default, every run does. */
   isOffered?(input: ToolInput): boolean
-  /** Creates the tool for a run. By default, its calls are not shown. */
+  /** Creates the tool for a run. By default, its calls are not shown in spaces. */
   create(setting: ToolSetting): ToolBody
 }
 
@@ -86,7 +89,7 @@ export type ToolBody = Pick<Tool, 'description' | 'inputSchema' | 'execute'> & P
 /** Defines a built-in tool. `TOOLS` lists the definitions. */
 export const defineTool = (definition: ToolDefinition): ToolDefinition => definition
 
-/** Returns the tool for a run; null if the run's toolset lacks it, or the run does not get it. */
+/** Returns the tool for a run; null if the run's toolset lacks the tool, or `isOffered` excludes the run. */
 export function toolOf({ names, isOffered, create }: ToolDefinition, parts: ToolParts, input: ToolInput): Tool | null {
   const { toolset } = input.scene.agent
   const name = toolset === 'ACTIVE_SPACE' ? names.snake : names.camel
@@ -95,7 +98,7 @@ export function toolOf({ names, isOffered, create }: ToolDefinition, parts: Tool
   return { name, presence: { type: 'hidden' }, execution: null, ...tool }
 }
 
-/** Whether the run may see the space, because its agent is a member. */
+/** Whether the run's agent is a member of the space, so that the run may see it. True if `spaceId` is null. */
 export function isMemberOf({ scene }: Pick<ToolInput, 'scene'>, spaceId: string | null): boolean {
   return spaceId === null || scene.spaces.some(({ id }) => id === spaceId)
 }

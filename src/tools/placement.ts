@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../lib/json.ts'
 import { type Tool, ToolFailure } from './tool.ts'
 
-/** The space in which the model wants a call to be shown, for the toolset SPACE_TOOLS. */
+/** The place where the model wants a call to be shown. Used with the toolset SPACE_TOOLS. */
 export interface Placement {
   /** The space; null if the call is not shown. */
   spaceId: string | null
@@ -9,10 +9,10 @@ export interface Placement {
   mention: string | null
 }
 
-/** The input fields for the placement, which every visible tool of SPACE_TOOLS gets. */
+/** The input fields for the placement. Every visible tool of SPACE_TOOLS has them. */
 export const PLACEMENT_FIELDS = ['targetSpaceId', 'mention'] as const
 
-/** Separates the placement from the tool's input. The placement becomes part of the call's state. */
+/** Separates the placement from the rest of the tool's input. The placement becomes part of the call's state. */
 export function takePlacement(
   tool: Pick<Tool, 'placement'> | undefined,
   input: Json,
@@ -36,8 +36,8 @@ export function placementOf({ placement }: JsonObject): Placement {
 }
 
 /**
- * Reads the placement from the input fields written so far, in the model's order. Returns null if the placement may be
- * incomplete, is absent or has an invalid id. Invalid ids are reported once the input is complete.
+ * Reads the placement from an input that the model is still writing. Returns null if the placement is absent, may
+ * be incomplete, or has an invalid id. Invalid ids are reported once the input is complete.
  */
 export function placementSoFar(written: JsonObject): Placement | null {
   const fields = Object.keys(written)

@@ -24,7 +24,7 @@ export function createToolbox(parts: ToolboxParts): Toolbox {
       const own = agent.tools.map((row) => ({ ...ownToolOf(row, parts), asynchronous }))
       const ofToolset = agent.toolset === 'ACTIVE_SPACE' ? own : own.map(displayTool)
       const mcp = await parts.mcp.toolsFor(agent.mcpServers, input.run)
-      // The agent's own tool replaces a built-in tool that was added later with the same name.
+      // If a built-in tool was added later than an agent's own tool of the same name, the agent keeps its own tool.
       const names = new Set(ofToolset.map(({ name }) => name))
       const builtIn = builtInTools(parts, input).filter(({ name }) => !names.has(name))
       const remote = parts.remotes.toolFor(agent)

@@ -2,7 +2,7 @@ import { type Draft, KEPT_FINISHED_DRAFT_MS, KEPT_MS, type TextDelta } from '../
 
 type Growth = { type: 'held' } | { type: 'grown'; appended: { offset: number; delta: string } }
 
-/** The drafts of messages, in this process. */
+/** The drafts of messages in the memory of this process. */
 export class MemoryDrafts {
   readonly #drafts = new Map<string, { parts: Draft; expiresAt: number }>()
   readonly #now: () => number
@@ -12,8 +12,8 @@ export class MemoryDrafts {
   }
 
   /**
-   * Appends a delta to a part. Returns `held` if the part already contains it, else the text that must be
-   * appended to the log. If text before the delta is missing, the part becomes `whole` instead.
+   * Appends a delta to a part. Returns `held` if the part already contains the delta, and otherwise the text that
+   * must be appended to the log. If text before the delta is missing, sets the part to `whole` instead.
    */
   grow({ messageId, partIndex, offset, delta }: TextDelta, whole: () => string): Growth {
     const text = this.#live(messageId)?.parts.get(partIndex) ?? ''
@@ -31,7 +31,7 @@ export class MemoryDrafts {
     this.#drafts.set(messageId, { parts, expiresAt: this.#now() + KEPT_MS })
   }
 
-  /** Returns copies of the drafts, which do not change when a draft grows. */
+  /** Returns copies of the drafts. The copies stay the same when the drafts grow. */
   read(messageIds: readonly string[]): Map<string, Draft> {
     const found = new Map<string, Draft>()
     for (const id of messageIds) {

@@ -18,9 +18,9 @@ import { PublicationWindow, toLogBatch } from '../window.ts'
 import { MemoryDrafts } from './drafts.ts'
 
 export interface MemoryLogOptions {
-  /** The time in ms; the system clock by default. */
+  /** Returns the time in ms. Defaults to the system clock. */
   now?: () => number
-  /** The most bytes of publications, as JSON, that all topics keep together. */
+  /** The maximum number of bytes, as JSON, that the publications of all topics may have together. */
   mostBytes?: number
 }
 
@@ -35,7 +35,7 @@ export function createMemoryLog({ now = Date.now, mostBytes = MOST_BYTES }: Memo
   const iterations = createIterations()
   let closed = false
 
-  /** Every call starts here and deletes expired data, so that no timers are needed. */
+  /** Every call starts by deleting expired data, so that no timers are needed. */
   function enter(): void {
     if (closed) throw new LogUnavailableError('The event log is closed.')
     if (!topics.sweepIfDue()) return
@@ -132,27 +132,33 @@ const sealOf = (topic: string, seal: string) => `${topic} ${seal}`
 
 const SWEEP_INTERVAL_MS = 60_000
 const MOST_BYTES = 64 * 1024 * 1024
-/** The share of its publications that a topic loses at a time, so that the largest topic is not looked for at each append. */
+/**
+ * The share of its publications that a topic loses at a time. Several publications are dropped at once, so that
+ * appends rarely have to search for the largest topic.
+ */
 const DROPPED_SHARE = 1 / 8
 
-/** A topic in this process. */
+/** A topic in the memory of this process. */
 interface Topic {
   readonly window: PublicationWindow
   readonly onceKeys: Set<string>
   ordinal: number | null
   expiresAt: number
-  /** `expire` was called: appends no longer extend the topic's lifetime. */
+  /** Whether `expire` was called. If so, appends no longer extend the topic's lifetime. */
   ended: boolean
-  /** The number of subscribers. While there are any, an expired topic is emptied and not deleted. */
+  /** The number of subscribers. While there are any, an expired topic is emptied instead of deleted. */
   followers: number
 }
 
-/** The topics of one process. Expired topics are deleted on access, and by a sweep at most once a minute. */
+/**
+ * The topics of one process. Expired topics are deleted when they are accessed, and by a sweep at most once a
+ * minute.
+ */
 export class MemoryTopics {
   readonly #topics = new Map<string, Topic>()
   readonly #now: () => number
   readonly #mostBytes: number
-  /** The bytes of the publications of all topics. */
+  /** The total size of the publications of all topics. */
   #bytes = 0
   #sweptAt: number
 
@@ -162,7 +168,7 @@ export class MemoryTopics {
     this.#sweptAt = now()
   }
 
-  /** Returns the topic; creates it if it does not exist. */
+  /** Returns the topic, creating it if it does not exist. */
   at(name: string): Topic {
     const existing = this.find(name)
     if (existing) return existing
@@ -201,7 +207,8 @@ export class MemoryTopics {
     const json = JSON.stringify(storedEvent(event, options))
     const publication = { cursor, at, event: JSON.parse(json) as LogEvent }
     const published = [{ offset: offset + 1, bytes: Buffer.byteLength(json), publication }]
-    // The window's listeners deliver to many subscribers, so their work is not that of the requester who appends.
+    // The window's listeners deliver to many subscribers, so their work must not be charged to the requester who
+    // appends.
     this.#resize(topic, () => asOwnWork(() => topic.window.push(published)))
     while (this.#bytes > this.#mostBytes && this.#dropFromLargest());
     return { type: 'appended', cursor }
@@ -214,7 +221,7 @@ export class MemoryTopics {
     topic.expiresAt = this.#now() + seconds * 1000
   }
 
-  /** Deletes expired topics, at most once a minute. Returns whether it did. */
+  /** Deletes expired topics, at most once a minute. Returns whether a sweep was due. */
   sweepIfDue(): boolean {
     if (this.#now() - this.#sweptAt < SWEEP_INTERVAL_MS) return false
     this.#sweptAt = this.#now()
@@ -232,7 +239,7 @@ export class MemoryTopics {
     this.#bytes = 0
   }
 
-  /** Executes something that changes what a topic holds. */
+  /** Runs a function that adds or removes publications of a topic, and updates the total size. */
   #resize({ window }: Topic, change: () => void): void {
     const before = window.heldBytes
     change()
@@ -240,8 +247,8 @@ export class MemoryTopics {
   }
 
   /**
-   * Drops the oldest publications of the topic with the most bytes, so that a flood in one space does not take away
-   * what subscribers of other spaces need to resume. Returns false if there is nothing to drop but the newest publication.
+   * Drops the oldest publications of the topic with the most bytes, so that many publications in one space do not
+   * keep subscribers of other spaces from resuming. Returns false if only the newest publication is left.
    */
   #dropFromLargest(): boolean {
     const largest = [...this.#topics.values()].reduce((one, other) =>
@@ -268,7 +275,7 @@ export class MemoryTopics {
   }
 }
 
-/** Adds a key, dropping the oldest above the limit. Returns false if the key is already there. */
+/** Adds a key, and drops the oldest key if there are too many. Returns false if the key already exists. */
 function addKey(keys: Set<string>, key: string): boolean {
   if (keys.has(key)) return false
   keys.add(key)

@@ -4,7 +4,10 @@ import type { BrokerLogger } from '../logger.ts'
 import type { Signals } from '../signals.ts'
 import type { SignalPayload } from '../topics.ts'
 
-/** Signals within one process. Listeners are called after `publish` has returned, as with signals from another process. */
+/**
+ * Signals within one process. Listeners are called after `publish` has returned, as they are for signals from
+ * another process.
+ */
 export function createMemorySignals(logger: BrokerLogger): Signals {
   const listeners = new Map<string, Set<(payload: SignalPayload) => void>>()
 
@@ -22,7 +25,7 @@ export function createMemorySignals(logger: BrokerLogger): Signals {
     async publish(channel, payload) {
       if (!listeners.has(channel)) return
       const json = JSON.stringify(payload)
-      // The listeners' work is not that of the requester who publishes.
+      // The listeners' work must not be charged to the requester who publishes.
       queueMicrotask(() => asOwnWork(() => deliver(channel, json)))
     },
     async subscribe(channel, listener) {

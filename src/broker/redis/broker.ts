@@ -10,11 +10,14 @@ import { type ChannelRoutes, createRoutes } from './routes.ts'
 import { createRedisSignals } from './signals.ts'
 import { checkRedis } from './start-check.ts'
 
-/** The event log and the signals in Redis. Close both before `close`, which closes the connections. */
+/**
+ * The event log and the signals in Redis. Both must be closed before `close` is called, because it closes the
+ * connections.
+ */
 export interface RedisBroker {
   log: EventLog
   signals: Signals
-  /** For rate limits and counters that all processes share. */
+  /** The command connection, for rate limits and counters that all processes share. */
   redis: RedisConnection['redis']
   isAway(): boolean
   waiting(): number
@@ -29,8 +32,8 @@ export interface RedisBrokerOptions {
 }
 
 /**
- * Opens the event log and the signals, with one connection for commands and one for subscriptions. If the URL names
- * several nodes, both are opened to each master of the cluster.
+ * Opens the event log and the signals, with one connection for commands and one for subscriptions. If the URL lists
+ * several nodes, opens two such connections to each master of the cluster.
  * @throws as createBroker does
  */
 export async function openRedisBroker(options: RedisBrokerOptions): Promise<RedisBroker> {
@@ -44,7 +47,7 @@ export async function openRedisBroker(options: RedisBrokerOptions): Promise<Redi
   }
   const { log, writer, probe } = createRedisEventLog(commands, channels, { prefix, logger, patienceMs, routes })
   try {
-    // ioredis has the list of a cluster's masters only after `ready`.
+    // ioredis does not have the list of a cluster's masters before `ready`.
     await commands.ready()
     await routes.ready()
     await checkRedis(target, commands.redis, probe)

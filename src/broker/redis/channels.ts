@@ -5,26 +5,26 @@ import type { ChannelRoutes } from './routes.ts'
 import type { PublishCommand } from './scripts.ts'
 
 /**
- * The channels to which this process is subscribed. While the connection lasts, each published message
- * arrives at most once; while slots of a cluster move, it may arrive twice. Payloads are JSON.
+ * The channels that this process subscribes to. While the connection lasts, each published message arrives at most
+ * once. While slots of a cluster move, it may arrive twice. Payloads are JSON.
  */
 export interface RedisChannels {
-  /** The command by which scripts publish. */
+  /** The Redis command with which scripts publish. */
   readonly command: PublishCommand
   publish(channel: string, payload: object): Promise<void>
   /**
-   * Returns a message that a script can publish; null in a cluster, where a script reaches the channels of
-   * one node only.
+   * Returns a message that a script can publish. Returns null in a cluster, where a script can publish only to
+   * channels of its own node.
    */
   textFor(channel: string, payload: object): { channel: string; text: string } | null
   /**
-   * Resolves when the subscription is active, and waits for as long as Redis is unreachable.
+   * Resolves when the subscription is active. While Redis is unreachable, the promise stays pending.
    * @throws LogUnavailableError if the channels are closed first
    */
   subscribe(channel: string, listener: (payload: unknown) => void): Promise<() => void>
-  /** Calls the listener when the subscriptions of a lost connection are restored. */
+  /** Calls the listener when the subscriptions of a lost connection have been restored. */
   onReconnect(listener: () => void): () => void
-  /** Whether published messages arrive in this process. */
+  /** Whether the subscribing connections respond within `timeoutMs`. */
   answers(timeoutMs: number): Promise<boolean>
   close(): void
 }

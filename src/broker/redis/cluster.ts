@@ -17,15 +17,15 @@ import { createOutageLog } from './outages.ts'
 import { isRefusal, unusable } from './refusals.ts'
 import type { ChannelRoutes } from './routes.ts'
 
-/** Returns the slot of a key or channel. Imported with `require`, because the package has no types. */
+/** Returns the slot of a key or channel. The package is loaded with `require` because it has no types. */
 const calculateSlot: (key: string) => number = createRequire(import.meta.url)('cluster-key-slot')
 
-/** How often the slot map is read again. Redis does not announce that slots have moved. */
+/** How often the slot map is refreshed. Redis does not announce that slots have moved. */
 const MAP_INTERVAL_MS = 5000
-/** How often the slot map is read again while a master is unreachable. */
+/** How often the slot map is refreshed while a master is unreachable. */
 const LOST_MAP_INTERVAL_MS = 250
 
-/** Opens command connections to all masters of a cluster, given some of its nodes. */
+/** Opens command connections to all masters of a cluster. The target lists some of the cluster's nodes. */
 export function openCluster(target: RedisTarget, logger: BrokerLogger): RedisConnection & { redis: Cluster } {
   const stop = new AbortController()
   const outages = createOutageLog('commands', logger, stop.signal)
@@ -60,7 +60,7 @@ export function openCluster(target: RedisTarget, logger: BrokerLogger): RedisCon
       if (cluster.status !== 'ready') return false
       const wanted = masters()
       const found = cluster.nodes('all').filter((node) => wanted.has(keyOf(node)))
-      // ioredis connects lazily: the ping opens the connection to a node that has not been used yet.
+      // ioredis connects to a node when it is first used, so a ping may have to open the connection.
       const pings = await Promise.allSettled(found.map((node) => withTimeout(node.ping(), timeoutMs)))
       return found.length === wanted.size && pings.every(({ status }) => status === 'fulfilled')
     },
@@ -74,8 +74,8 @@ export function openCluster(target: RedisTarget, logger: BrokerLogger): RedisCon
 const keyOf = ({ options }: Redis) => `${options.host}:${options.port}`
 
 /**
- * Routes each channel to the master of its slot, over one connection per master with sharded pub/sub. The
- * implementation in ioredis does not report whether a subscription is active.
+ * Routes each channel to the master of its slot, with one connection per master and sharded pub/sub. Replaces the
+ * implementation in ioredis, which does not report whether a subscription is active.
  */
 export class ShardRoutes implements ChannelRoutes {
   readonly isSharded = true
@@ -85,7 +85,7 @@ export class ShardRoutes implements ChannelRoutes {
   readonly #connections = new Map<string, RedisConnection & { readonly redis: Redis }>()
   readonly #listeners: ((redis: Redis) => void)[] = []
   readonly #stop = new AbortController()
-  /** The master of each slot, at the last refresh. */
+  /** The master of each slot at the last refresh. */
   #map = ''
 
   constructor(cluster: Cluster, target: RedisTarget, logger: BrokerLogger) {
@@ -139,7 +139,7 @@ export class ShardRoutes implements ChannelRoutes {
     return opened.redis
   }
 
-  /** Refreshes the slot map while a master is unreachable and has no successor. */
+  /** Refreshes the slot map until the unreachable master is back or has been replaced. */
   async #findSuccessor(key: string, redis: Redis): Promise<void> {
     const isAway = () => this.#connections.get(key)?.redis === redis && redis.status !== 'ready'
     while (!this.#stop.signal.aborted && isAway()) {
@@ -148,7 +148,7 @@ export class ShardRoutes implements ChannelRoutes {
     }
   }
 
-  /** Closes connections to former masters, and subscribes to all channels again if slots have moved. */
+  /** Closes connections to former masters. If slots have moved, subscribes to all channels again. */
   readonly #follow = (): void => {
     const owners = this.#cluster.slots.flatMap((nodes) => nodes[0] ?? [])
     const map = owners.join()

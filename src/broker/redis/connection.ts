@@ -1,4 +1,4 @@
-// Connections to Redis that reconnect forever, and calls over them with retries.
+// Connections to Redis that reconnect forever, and calls over these connections that are retried.
 import { type Cluster, Redis, type RedisOptions } from 'ioredis'
 import { sleep } from '../../lib/async.ts'
 import { messageOf } from '../../lib/errors.ts'
@@ -9,21 +9,25 @@ import { createOutageLog, type RedisRole } from './outages.ts'
 import { isRefusal, unusable } from './refusals.ts'
 import { sentinelOptionsOf } from './sentinel.ts'
 
-/** Leaves a second for the rest of the startup, which must fail within 5 s. */
+/**
+ * How long connecting may take at startup. This leaves one second for the rest, because a startup without Redis
+ * must fail within 5 s.
+ */
 export const START_TIMEOUT_MS = 4000
 const CONNECT_TIMEOUT_MS = 2000
 const WATCH_INTERVAL_MS = 5000
 
 /**
- * A connection to one server, or to all masters of a cluster, that reconnects forever. While the connection is down, it
- * does not queue commands, and it never resends any: a command whose response was lost rejects, and `call` decides
- * whether to retry.
+ * A connection to one server, or to all masters of a cluster, that reconnects forever. While it is down, it does
+ * not queue commands, and it never sends a command twice. A command whose response was lost rejects, and `call`
+ * decides whether to retry.
  */
 export interface RedisConnection extends RedisCalls {
   readonly redis: Redis | Cluster
   /**
    * Resolves once Redis has responded.
-   * @throws if Redis has not responded within 4 s of opening: one line that names REDIS_URL and contains no secret
+   * @throws if Redis has not responded within 4 s. The message is one line that mentions REDIS_URL and contains no
+   * secret.
    */
   ready(): Promise<void>
   /** Whether every server responds within `timeoutMs`. */
@@ -31,7 +35,10 @@ export interface RedisConnection extends RedisCalls {
   close(): void
 }
 
-/** The options of every connection to a target's servers. Each connection is named `parley-<role>` in CLIENT LIST. */
+/**
+ * Returns the options of every connection to a target's servers. Each connection is named `parley-<role>` in CLIENT
+ * LIST.
+ */
 export function optionsOf({ username, password, isTls, family }: RedisTarget, role: RedisRole): RedisOptions {
   return {
     ...(username === null ? {} : { username }),
@@ -43,8 +50,8 @@ export function optionsOf({ username, password, isTls, family }: RedisTarget, ro
     disconnectTimeout: 500,
     retryStrategy: (attempt) => Math.min(25 * attempt, 500),
     reconnectOnError: (error) => error.message.includes('READONLY'),
-    // Parley queues, resends and resubscribes itself, because ioredis loses commands or subscriptions if a connection
-    // breaks twice.
+    // Parley queues, resends and resubscribes itself, because ioredis loses commands and subscriptions if a
+    // connection breaks twice in a row.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -52,7 +59,7 @@ export function optionsOf({ username, password, isTls, family }: RedisTarget, ro
   }
 }
 
-/** Opens a connection to one server: the one that a target names, or the master that its Sentinels report. */
+/** Opens a connection to one server: the server in the URL, or the master that its Sentinels report. */
 export function openRedis(
   target: RedisTarget,
   role: RedisRole,
@@ -91,8 +98,8 @@ export function openRedis(
 }
 
 /**
- * Destroys open connections that do not respond because the peer has vanished or hangs. ioredis would wait for a
- * response forever, and so would every later command.
+ * Destroys open connections that do not respond because the peer has vanished or hangs. If they stayed open,
+ * ioredis would wait forever for a response, and so would every later command.
  */
 export async function breakWhatHangs(connections: () => Redis[], signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -111,22 +118,22 @@ export async function breakWhatHangs(connections: () => Redis[], signal: AbortSi
   }
 }
 
-/** How long a call waits for a response, including a reconnect. */
+/** How long a call waits for a response, including the time for a reconnect. */
 export const CALL_TIMEOUT_MS = 5000
 const RETRY_INTERVAL_MS = 50
 const REFUSED_PAUSE_MS = 500
 
-/** Calls to Redis, with retries. */
+/** Calls Redis, with retries. */
 export interface RedisCalls {
   /**
-   * Retries the attempt until Redis responds, across reconnects, for 5 s or until `deadline` (in ms of `Date.now`). The
-   * attempt must be idempotent.
+   * Retries the attempt until Redis responds, even across reconnects. Gives up after 5 s, or at `deadline` (in ms
+   * of `Date.now`). The attempt must be idempotent.
    * @throws LogUnavailableError
    */
   call<T>(attempt: () => Promise<T>, deadline?: number): Promise<T>
   /**
-   * Retries the attempt without a time limit, even if Redis refuses it, as long as `isWanted` returns true.
-   * @throws LogUnavailableError once `isWanted` returns false, or the connection is closed
+   * Retries the attempt without a time limit while `isWanted` returns true, even if Redis refuses it.
+   * @throws LogUnavailableError once `isWanted` returns false or the connection is closed
    */
   callUntilAnswered<T>(attempt: () => Promise<T>, isWanted: () => boolean): Promise<T>
 }
@@ -146,7 +153,7 @@ export function createRedisCalls(redis: Redis | Cluster, logger: BrokerLogger, c
     }
   }
 
-  /** @throws RedisRefusesError for an error that a retry does not resolve */
+  /** @throws RedisRefusesError for an error that a retry cannot resolve */
   async function pauseAfter(error: unknown): Promise<void> {
     if (!isPassing(error)) throw new RedisRefusesError(error)
     if (messageOf(error).includes('READONLY')) await sleep(REFUSED_PAUSE_MS, closed)
@@ -171,8 +178,8 @@ export function createRedisCalls(redis: Redis | Cluster, logger: BrokerLogger, c
 }
 
 /**
- * Resolves when the connection becomes ready, at the deadline, or when it is closed. If it already seems
- * ready, it resolves after a short pause.
+ * Resolves when the connection becomes ready, reports an error or is closed, or at the deadline. If its status is
+ * already `ready`, resolves after a short pause.
  */
 export function becomesReady(redis: Redis | Cluster, deadline: number, closed: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -190,7 +197,7 @@ export function becomesReady(redis: Redis | Cluster, deadline: number, closed: A
   })
 }
 
-/** Settles like the promise, but rejects with the message `words` if the promise is still pending after `timeoutMs`. */
+/** Settles like the promise. If the promise is still pending after `timeoutMs`, rejects with the message `words`. */
 export function withTimeout<T>(promise: Promise<T>, timeoutMs: number, words = 'it does not respond'): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new TimeoutError(words)), timeoutMs)
@@ -218,7 +225,7 @@ async function answersWithin(redis: Redis, timeoutMs: number): Promise<boolean> 
 
 class TimeoutError extends Error {}
 
-/** Redis returned an error that a retry does not resolve. */
+/** Redis returned an error that a retry cannot resolve. */
 export class RedisRefusesError extends LogUnavailableError {
   constructor(cause: unknown) {
     super(`Redis refused the call: ${messageOf(cause)}`, { cause })
@@ -226,7 +233,7 @@ export class RedisRefusesError extends LogUnavailableError {
 }
 
 /**
- * Whether an error is transient. True for connection errors, and for errors from a server that is starting, failing
+ * Whether an error is transient, such as a connection error, or an error from a server that is starting, failing
  * over or busy.
  */
 function isPassing(error: unknown): boolean {

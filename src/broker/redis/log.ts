@@ -1,4 +1,4 @@
-// The event log in Redis, built from the writer, one reader for each followed topic, the drafts and the probe.
+// The event log in Redis. It combines a writer, one reader per followed topic, the drafts and a probe.
 import { decodeCursor, encodeCursor } from '../cursor.ts'
 import { batches, createIterations } from '../follow.ts'
 import { type AppendResult, type EventLog, type FollowOptions, storedEvent } from '../log.ts'
@@ -23,7 +23,10 @@ export interface RedisEventLogOptions {
   routes: ChannelRoutes
 }
 
-/** An event log in Redis, shared by all processes with the same Redis and prefix; its writer and its probe. */
+/**
+ * Creates an event log in Redis, which all processes with the same Redis and prefix share. Also returns the log's
+ * writer and probe.
+ */
 export function createRedisEventLog(
   connection: RedisConnection,
   channels: RedisChannels,

@@ -1,27 +1,27 @@
 import type { Cluster, Redis } from 'ioredis'
 import type { BrokerLogger } from '../logger.ts'
 
-/** The purpose of a connection. */
+/** The use of a connection. */
 export type RedisRole = 'commands' | 'subscriber'
 
-/** A connection that breaks within this time after it was opened belongs to the same outage. */
+/** A connection that breaks within this time after it was opened does not end the outage. */
 const STEADY_MS = 5000
-/** The shortest pause between two reconnects from a server that refuses writes. */
+/** The minimum pause between two reconnects to a server that refuses writes. */
 const READ_ONLY_PAUSE_MS = 2000
 
-/** Logs the outages of a connection with their cause. */
+/** Logs the outages of a connection and their causes. */
 export interface OutageLog {
   watch(redis: Redis | Cluster): void
   /** The last error of the connection; null once it is ready. */
   lastFault(): string | null
   /**
-   * Whether ioredis should reconnect after this error. It should if a replica refused a write, because a reconnect may
-   * reach the new master.
+   * Whether ioredis should reconnect after this error. Returns true if a replica refused a write, because a
+   * reconnect may reach the new master.
    */
   reconnectsOn(error: Error): boolean
 }
 
-/** Logs each outage once when it begins, with its reason, and once when a connection is stable again. */
+/** Logs each outage once when it begins, with the reason, and once when the connection is stable again. */
 export function createOutageLog(role: RedisRole, logger: BrokerLogger, signal: AbortSignal): OutageLog {
   let lastFault: string | null = null
   let sentinelFault: string | null = null

@@ -7,11 +7,11 @@ import { readDrafts } from './drafts.ts'
 import type { ChannelRoutes } from './routes.ts'
 import { encodeBatch, type Keys, type Operation, parseResults, type ScriptedRedis } from './scripts.ts'
 
-/** Sends test events through Redis back to this process, on topics of the probe: one topic on each master of a cluster. */
+/** Sends test events through Redis and back to this process. In a cluster, it uses one topic on each master. */
 export interface Probe {
   /** Tries every command that the event log and the signals use. @throws the first error of Redis */
   tryAll(timeoutMs: number): Promise<void>
-  /** Whether a test event is written, received and read within `timeoutMs`. Call `tryAll` first. */
+  /** Whether a test event is written, received and read within `timeoutMs`. `tryAll` must have been called before. */
   passes(timeoutMs: number): Promise<boolean>
 }
 
@@ -26,7 +26,7 @@ export interface ProbeParts {
   wakeUpNameOf(topic: string): string
 }
 
-/** Enough names to find one for each master of a typical cluster. */
+/** Candidates for the names of probe topics. There are enough to find one for each master of a typical cluster. */
 const NAMES = Array.from({ length: 200 }, (_, index) => `probe:${index}`)
 const MESSAGE_ID = 'probe'
 /** If this process dies, the keys of its probe expire after this time. */
@@ -52,7 +52,7 @@ const ALL_OPERATIONS: readonly Operation[] = [
 export function createProbe(parts: ProbeParts): Probe {
   const { connection, redis, keys, channels, routes, prefix, wakeUpNameOf } = parts
   const writer = randomBytes(6).toString('hex')
-  /** The batches whose wake-up message has not arrived, with the function to call when it does. */
+  /** The batches whose wake-up message has not arrived yet, each with the function to call when it arrives. */
   const awaited = new Map<string, () => void>()
   let topics: string[] = []
   let count = 0
@@ -70,7 +70,7 @@ export function createProbe(parts: ProbeParts): Probe {
   async function subscribe(topic: string): Promise<void> {
     const name = wakeUpNameOf(topic)
     const subscriber = routes.connectionOf(prefix + name)
-    // `channels.subscribe` retries refused subscriptions forever, and never fails.
+    // `channels.subscribe` never fails, because it retries refused subscriptions forever.
     await (routes.isSharded ? subscriber?.ssubscribe(prefix + name) : subscriber?.subscribe(prefix + name))
     await channels.subscribe(name, (message) => {
       const { batch = '' } = message as { batch?: string }
@@ -79,8 +79,8 @@ export function createProbe(parts: ProbeParts): Probe {
   }
 
   /**
-   * Writes the operations to a topic and returns the keys that were used. @throws if Redis does not execute them, or if
-   * their events are not read and received
+   * Writes the operations to a topic and returns the keys that were used.
+   * @throws if Redis does not execute the operations, or if their events cannot be read and received
    */
   async function pass(topic: string, operations: readonly Operation[], timeoutMs: number): Promise<string[]> {
     count += 1
@@ -109,7 +109,8 @@ export function createProbe(parts: ProbeParts): Probe {
     const signal: Operation[] = text === null ? [] : [{ type: 'signal', ...text }]
     const used = await pass(topic, [...ALL_OPERATIONS, ...signal], timeoutMs)
     await readDrafts({ connection, redis, keys }, topic, [MESSAGE_ID])
-    // Without free memory, Redis refuses only the writes of scripts that would add data.
+    // Without free memory, Redis refuses a script only if the script's first write would add data. This is the case on
+    // the second pass, when the topic exists.
     await pass(topic, [EVENT, EXPIRE], timeoutMs)
     await redis.del(used)
   }
@@ -121,7 +122,8 @@ export function createProbe(parts: ProbeParts): Probe {
 
   return {
     async tryAll(timeoutMs) {
-      // A cluster node that is configured as a single server refuses the keys of other nodes.
+      // If a node of a cluster was configured as a single server, these commands fail, because the node refuses the
+      // keys of other nodes.
       if (!routes.isSharded) await Promise.all(NAMES.map((name) => redis.exists(keys.topic(name)[0])))
       topics = chooseTopics()
       for (const topic of topics) await withTimeout(tryAllOn(topic, timeoutMs), timeoutMs)

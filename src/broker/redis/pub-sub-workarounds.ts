@@ -8,29 +8,31 @@ import type { BrokerLogger } from '../logger.ts'
 import type { ChannelRoutes } from './routes.ts'
 
 /**
- * `RedisPubSub` of graphql-redis-subscriptions 2.7.0, with workarounds for these faults of the package and of ioredis
- * 5.11. Each number has a test in test/broker/pub-sub-workarounds.test.ts that fails without its workaround.
+ * `RedisPubSub` of graphql-redis-subscriptions 2.7.0, with workarounds for the following faults of this package and of
+ * ioredis 5.11. Comments below refer to the faults by number. For each fault, test/broker/pub-sub-workarounds.test.ts
+ * has a test that fails without the workaround.
  *
- * 1. A rejected SUBSCRIBE also rejects an inner promise that nobody handles, which ends the process. A channel whose
- *    subscription failed is not subscribed to again.
- * 2. UNSUBSCRIBE is sent without handling its rejection, which ends the process if the connection is lost.
- * 3. Each UNSUBSCRIBE is followed by a PUNSUBSCRIBE, which some services refuse
+ * 1. A rejected SUBSCRIBE also rejects an inner promise that nobody handles, which ends the process. RedisPubSub does
+ *    not retry the subscription.
+ * 2. RedisPubSub does not handle the rejection of UNSUBSCRIBE, which ends the process if the connection is lost.
+ * 3. RedisPubSub sends a PUNSUBSCRIBE after each UNSUBSCRIBE, which some services refuse
  *    (davidyaha/graphql-redis-subscriptions#654).
  * 4. A listener that throws ends the process, and the other listeners miss the message.
- * 5. Listeners that are removed while a message is delivered make the delivery throw, which ends the process.
+ * 5. If a listener is removed while a message is delivered, the delivery throws, which ends the process.
  * 6. Ending a subscription twice throws.
- * 7. A message that is not JSON reaches the listeners as a string.
- * 8. ioredis restores subscriptions, but loses them if the connection breaks again in the meantime, does not handle a
- *    refusal (redis/ioredis#2187), and does not report when the subscriptions are active.
- * 9. Closing leaves pending subscriptions pending, and closes the publishing connection, which other code also uses.
+ * 7. A message that is not JSON is passed to the listeners as a string.
+ * 8. ioredis restores subscriptions, but loses them if the connection breaks again in the meantime. It does not handle
+ *    a refusal (redis/ioredis#2187), and does not report when the subscriptions are active.
+ * 9. Closing RedisPubSub leaves pending subscriptions pending, and closes the publishing connection, which other code
+ *    also uses.
  *
- * RedisPubSub also drops messages that arrive in the same chunk as the confirmation of their channel's subscription. That
- * needs no workaround: such a message was published before `subscribe` resolved.
+ * RedisPubSub also drops messages that arrive in the same chunk as the confirmation of their channel's subscription.
+ * This needs no workaround, because such a message was published before `subscribe` resolved.
  */
 export interface SafePubSub {
   publish(channel: string, payload: object): Promise<void>
   /**
-   * Resolves when the subscription is active, and waits for as long as Redis is unreachable.
+   * Resolves when the subscription is active. While Redis is unreachable, the promise stays pending.
    * @throws LogUnavailableError if the pub/sub is closed first
    */
   subscribe(channel: string, listener: (payload: object) => void): Promise<() => void>
@@ -56,28 +58,28 @@ export function createSafePubSub(routes: ChannelRoutes, logger: BrokerLogger, on
       const subscribed = pubSub.subscribe(channel, (payload: unknown) => {
         if (!isListening) return
         if (typeof payload !== 'object' || payload === null) {
-          logger.warn({ channel }, 'ignored a Redis channel message that is not JSON') // 7
+          logger.warn({ channel }, 'ignored a Redis channel message that is not JSON') // Fault 7
           return
         }
         try {
           listener(payload)
         } catch (error) {
-          logger.warn({ channel, error: messageOf(error) }, 'a listener on a Redis channel failed') // 4
+          logger.warn({ channel, error: messageOf(error) }, 'a listener on a Redis channel failed') // Fault 4
         }
       })
       void subscribed.then((id) => {
         pending.delete(active)
         active.resolve(() => {
-          if (!isListening) return // 6
+          if (!isListening) return // Fault 6
           isListening = false
-          queueMicrotask(() => pubSub.unsubscribe(id)) // 5
+          queueMicrotask(() => pubSub.unsubscribe(id)) // Fault 5
         })
       })
       return active.promise
     },
     close() {
       closed.abort()
-      for (const { reject } of pending) reject(closedError()) // 9
+      for (const { reject } of pending) reject(closedError()) // Fault 9
       pending.clear()
     },
   }
@@ -88,7 +90,7 @@ const closedError = () => new LogUnavailableError('The connection to Redis is cl
 const CHANNELS_A_COMMAND = 1000
 const REFUSED_PAUSE_MS = 1000
 
-/** A channel that RedisPubSub has subscribed to. */
+/** A channel that RedisPubSub wants to be subscribed to. */
 interface Wanted {
   /** Resolves when the subscription becomes active for the first time. */
   active: Deferred<void>
@@ -99,9 +101,9 @@ interface Wanted {
 type NamedWanted = readonly [channel: string, wanted: Wanted]
 
 /**
- * Takes the place of RedisPubSub's ioredis subscriber, on which RedisPubSub calls `on`, `subscribe`, `unsubscribe` and
- * `punsubscribe`. No call fails: `subscribe` calls back once the subscription is active. Each time a connection becomes
- * ready, it subscribes to all channels of that connection.
+ * Takes the role of RedisPubSub's ioredis subscriber. RedisPubSub calls the methods `on`, `subscribe`,
+ * `unsubscribe` and `punsubscribe`. No call fails: `subscribe` calls back once the subscription is active. Each
+ * time a connection becomes ready, this class subscribes to all channels of the connection.
  */
 class RestoringSubscriber {
   readonly #routes: ChannelRoutes
@@ -126,7 +128,7 @@ class RestoringSubscriber {
     return this
   }
 
-  /** 1: never calls back with an error. */
+  /** Fault 1: never calls back with an error. */
   subscribe(channel: string, onActive: (error: null) => void): void {
     const wanted: Wanted = { active: createDeferred(), stream: null }
     void wanted.active.promise.then(() => onActive(null))
@@ -140,13 +142,13 @@ class RestoringSubscriber {
     const redis = this.#routes.connectionOf(channel)
     if (redis === null) return
     const left = this.#routes.isSharded ? redis.sunsubscribe(channel) : redis.unsubscribe(channel)
-    left.catch(() => {}) // 2
+    left.catch(() => {}) // Fault 2
   }
 
-  /** 3: there are no patterns. */
+  /** Fault 3: does nothing, because no patterns are used. */
   punsubscribe(): void {}
 
-  /** 8 */
+  /** Fault 8: restores the subscriptions of a connection that has become ready. */
   async #restore(redis: Redis): Promise<void> {
     const missing = [...this.#wanted].filter(
       ([channel, { stream }]) => stream !== redis.stream && this.#routes.connectionOf(channel) === redis,
@@ -158,13 +160,13 @@ class RestoringSubscriber {
   }
 
   /**
-   * Subscribes to channels. Stops if the connection breaks in the meantime, because the next connection subscribes to
-   * all channels.
+   * Subscribes to channels. Stops if the connection breaks in the meantime, because the next connection subscribes
+   * to all channels again.
    */
   async #subscribe(redis: Redis, channels: readonly NamedWanted[]): Promise<void> {
     const { stream } = redis
     this.#listenTo(redis)
-    // All channels of a sharded command must be in the same slot.
+    // A sharded command may contain only channels of the same slot.
     const refusal = await this.#ask(redis, stream, channels, this.#routes.isSharded ? 1 : CHANNELS_A_COMMAND)
     if (refusal === undefined || this.#closed.aborted || redis.status !== 'ready' || redis.stream !== stream) return
     this.#logger.warn(refusal, 'Redis refused a channel subscription')

@@ -9,33 +9,33 @@ import type { RedisConnection } from './connection.ts'
 import type { Keys, ScriptedRedis } from './scripts.ts'
 
 /**
- * How many publications one refresh of the window reads. If more are missing, the window skips to the end of the topic,
- * and subscribers read the missing ones from the log.
+ * How many publications one refresh of the window reads. If more are missing, the window skips to the end of the
+ * topic, and subscribers read the missing publications from the log.
  */
 const REFRESH_ENTRIES = 250
 
-/** How many batches are remembered because their wake-up message may still arrive. */
+/** How many batches are remembered while their wake-up message may still arrive. */
 const MOST_BATCHES = 1000
 
-/** The wake-up message for an appended batch. Events of a large batch are omitted. */
+/** The wake-up message for an appended batch. The events of a large batch are omitted. */
 interface WakeUpMessage {
   epoch: string
   first: number
   last: number
   at: number
   batch: string
-  /** The batch of the publication before `first`. */
+  /** The batch that contains the publication before `first`. */
   before: string
   bytes?: number[]
   events?: LogEvent[]
 }
 
 /**
- * Receives a topic once for all its subscribers in this process. The stream in Redis is the source of truth; a wake-up
- * message reports that publications were appended, and usually contains them. The reader uses these publications if
- * they continue the window, which means that they start at the next offset and follow the last known batch. Otherwise,
- * and after each reconnect, the reader reads the stream from its position. This read also detects whether Redis has
- * lost writes and assigned their offsets again.
+ * Receives a topic once for all its subscribers in this process. The stream in Redis is the source of truth. A
+ * wake-up message reports that publications were appended, and usually contains them. The reader uses these
+ * publications if they start at the next offset and follow the last known batch. If they do not, and after each
+ * reconnect, the reader reads the stream from its position. This read also detects whether Redis has lost writes
+ * and reused their offsets.
  */
 export class RedisTopicReader implements TopicSource {
   readonly #topic: string
@@ -48,7 +48,7 @@ export class RedisTopicReader implements TopicSource {
   #window: PublicationWindow | null = null
   /** The batch of the window's last publication. */
   #batch = ''
-  /** The last batches, to recognise a wake-up message that arrives after its publications were read. */
+  /** The last batches. They are used to recognise wake-up messages that arrive after their publications were read. */
   readonly #batches = new Set<string>()
   #refreshing: Promise<void> | null = null
   /** Whether a wake-up message arrived, or may have been lost, while the window was being created or refreshed. */
@@ -87,8 +87,8 @@ export class RedisTopicReader implements TopicSource {
   }
 
   /**
-   * Reads the stream from the end of the window: after a reconnect, or when a wake-up message does not
-   * continue the window.
+   * Reads the stream from the end of the window, after a reconnect or if a wake-up message does not continue the
+   * window.
    */
   catchUp(): Promise<void> {
     this.#hasMissedWakeUp = true
@@ -145,7 +145,7 @@ export class RedisTopicReader implements TopicSource {
     }
   }
 
-  /** Adds a page to the window, without the publications that a wake-up message has added in the meantime. */
+  /** Adds a page to the window. Leaves out publications that a wake-up message has added in the meantime. */
   #pushNew(window: PublicationWindow, { publications, batches }: RedisPage & { type: 'publications' }): void {
     const { offset } = window.end
     const fresh = publications.filter((publication) => publication.offset > offset)
@@ -163,7 +163,7 @@ export class RedisTopicReader implements TopicSource {
     this.#hasMissedWakeUp = true
   }
 
-  /** Remembers batches in order. The last of them is the batch of the window's last publication. */
+  /** Remembers batches in order. The last one contains the window's last publication. */
   #rememberBatches(batches: string[]): void {
     for (const batch of batches) this.#batches.add(batch)
     this.#batch = batches.at(-1) ?? this.#batch
@@ -178,7 +178,7 @@ export class RedisTopicReader implements TopicSource {
   }
 }
 
-/** Returns null for a message without events. */
+/** Returns the publications in a wake-up message; null if the message contains no events. */
 function publicationsOf({ epoch, first, at, bytes, events }: WakeUpMessage): SizedPublication[] | null {
   if (!events || !bytes) return null
   return events.map((event, index) => {
@@ -189,7 +189,7 @@ function publicationsOf({ epoch, first, at, bytes, events }: WakeUpMessage): Siz
 
 const PAUSE_MS = 1000
 
-/** A position, and the batch that wrote the publication there; '' before the first publication. */
+/** A position, and the batch that wrote the publication at the position; '' before the first publication. */
 export type PositionWithBatch = StreamPosition & { batch: string }
 
 /** A page, the position at its end, and the batches of its publications. */
@@ -197,13 +197,13 @@ export type RedisPage = Page & { at: PositionWithBatch; batches: string[] }
 
 export interface RedisReading {
   /**
-   * Returns the position of the topic's last publication. Creates the topic if it does not exist. @throws
-   * LogUnavailableError
+   * Returns the position of the topic's last publication. Creates the topic if it does not exist.
+   * @throws LogUnavailableError
    */
   head(topic: string): Promise<PositionWithBatch>
   /**
-   * Returns the publications after a position, at most `limit`; or a gap. If Redis holds a publication of another batch
-   * at the position, Redis has lost confirmed writes, and the topic begins a new epoch.
+   * Returns the publications after a position, at most `limit`, or a gap. If Redis has the publication of another
+   * batch than expected at the position, Redis has lost confirmed writes, and the topic begins a new epoch.
    * @throws LogUnavailableError
    */
   page(topic: string, after: StreamPosition | PositionWithBatch, limit: number): Promise<RedisPage>

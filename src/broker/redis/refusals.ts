@@ -2,7 +2,7 @@ import { describeRedis, type RedisTarget } from '../../lib/redis-url.ts'
 
 const NO_TLS = 'if it does not expect TLS, use redis:// instead of rediss://'
 
-/** Errors of Redis, and what an operator can do about each. The first match is used. */
+/** Error messages about Redis, and what an operator can do about each. The first match is used. */
 const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
   [/sentinel.*(WRONGPASS|NOAUTH)/, 'set sentinel_password (and sentinel_username) in the URL'],
   [
@@ -34,12 +34,18 @@ const REMEDIES: readonly (readonly [fault: RegExp, remedy: string])[] = [
   [/self.signed|unable to (get|verify)|certificate/i, 'set NODE_EXTRA_CA_CERTS to the file of its CA certificate'],
 ]
 
-/** Messages of ioredis for a connection that the server closed without a response, as a server that expects TLS does. */
+/**
+ * Messages of ioredis for a connection that the server closed without a response. A server that expects TLS does
+ * this.
+ */
 const ENDED_EARLY = /Stream isn't writeable|Connection is closed|Protocol error, got "\\u0015"|ECONNRESET/
 const ENDED_EARLY_WORDS =
   'it closed the connection without a response; if it expects TLS, use rediss:// instead of redis://'
 
-/** The startup error when Redis cannot be used: one line that names REDIS_URL and what to do, without a secret. */
+/**
+ * Returns the startup error for a Redis that cannot be used: one line that mentions REDIS_URL, says what to do, and
+ * contains no secret.
+ */
 export function unusable(target: RedisTarget, fault: string | null): Error {
   return new Error(`REDIS_URL: ${describeRedis(target)} cannot be used: ${reasonOf(target, fault)}`)
 }
@@ -53,7 +59,7 @@ function reasonOf({ isTls, type }: RedisTarget, fault: string | null): string {
   return remedy === undefined ? line : `${line}; ${remedy}`
 }
 
-/** Whether an error is a configuration error that no retry resolves. */
+/** Whether an error is a configuration error that retries cannot resolve. */
 export function isRefusal(fault: string | null): boolean {
   return (
     fault !== null &&

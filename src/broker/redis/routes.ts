@@ -3,23 +3,23 @@ import type { RedisConnection } from './connection.ts'
 
 /** Decides which connection subscribes to a channel. */
 export interface ChannelRoutes {
-  /** Whether channels use the sharded commands of a cluster, where a channel belongs to the node of its slot. */
+  /** Whether channels use the sharded commands of a cluster, in which each channel belongs to the node of its slot. */
   readonly isSharded: boolean
   /** The connection that subscribes to a channel; null while its node is unknown. */
   connectionOf(channel: string): Redis | null
-  /** Calls the listener each time a connection becomes ready, and once for every connection when slots have moved. */
+  /** Calls the listener each time a connection becomes ready, and for all connections when slots have moved. */
   onReady(listener: (redis: Redis) => void): void
   publish(channel: string, text: string): Promise<unknown>
-  /** Whether published messages arrive in this process. */
+  /** Whether the subscribing connections respond within `timeoutMs`. */
   answers(timeoutMs: number): Promise<boolean>
   /** Resolves once the connections are ready. @throws as RedisConnection.ready does */
   ready(): Promise<void>
-  /** Call it when Redis has refused the subscription to a channel. */
+  /** Must be called when Redis has refused the subscription to a channel. */
   refused(): void
   close(): void
 }
 
-/** One connection subscribes to all channels; another one publishes. */
+/** Creates routes in which one connection subscribes to all channels and another one publishes. */
 export function createRoutes(subscriber: RedisConnection & { redis: Redis }, publisher: Redis): ChannelRoutes {
   return {
     isSharded: false,

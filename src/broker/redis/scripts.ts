@@ -14,29 +14,32 @@ import {
 
 /**
  * The event log in Redis. Each script is one atomic step. The keys of a topic share a hash tag:
- * - entries, a stream: id `<n>-0`, fields `t` (time in ms), `e` (the event's JSON) and `b` (the batch that
- * wrote it)
- * - meta, a hash: `e` epoch · `n` offset of the last entry · `b` its batch · `o` highest ordinal · `s` the server's
- * run_id when the epoch was created · `x` when the expiry was last set, or `ended` · `w:<writer>` the last batch of
- * each writer and the outcome of that batch
- * - once keys, a sorted set by offset
+ * - entries, a stream: id `<n>-0`, fields `t` (time in ms), `e` (the event's JSON) and `b` (the batch that wrote it)
+ * - meta, a hash: `e` epoch · `n` offset of the last entry · `b` batch of the last entry · `o` highest ordinal · `s` the
+ *   server's run_id when the epoch was created · `x` when the expiry was last set, or `ended` · `w:<writer>` the last
+ *   batch of each writer and its outcome
+ * - once, a sorted set: the idempotency keys by offset
  * - sealed, one key per seal
- * - a draft: per message a hash of part index -> UTF-16 length, with `x`; and per part its text, JSON-escaped, so that
- * a delta that ends within a surrogate pair is stored unchanged
+ * - drafts: for each message a hash of part index -> UTF-16 length, with `x`; and for each part a key with the part's
+ *   text. The text is JSON-escaped, so that a delta that ends within a surrogate pair is stored unchanged.
  *
- * The expiry is set at most every 10 minutes, and this interval is added to the retention times.
+ * The expiry is set at most every 10 minutes, so 10 minutes are added to the retention times.
  */
 
 const EXPIRY_INTERVAL_MS = 10 * 60 * 1000
-/** The minimum time for which the outcome of a batch is kept, so that the batch can be sent again. */
+/** How long the outcome of a batch is kept at least, so that the same batch can be sent again. */
 const WRITER_KEPT_MS = 10 * 60 * 1000
-/** A wake-up message contains its entries up to this size in bytes; above it, only their offsets. */
+/**
+ * A wake-up message contains its entries if they have at most this many bytes. A larger message contains only their
+ * offsets.
+ */
 const MOST_WAKE_UP_BYTES = 16_384
 
 /**
- * `isRewound` returns whether Redis has lost confirmed writes. It detects two cases: Redis has another run_id than when
- * the epoch was created, because it was restarted or a replica was promoted (not detected if INFO is forbidden); or the
- * last entry that the caller knows is missing, or was replaced by an entry of another batch.
+ * The script function `isRewound` returns whether Redis has lost confirmed writes. It detects two cases. In the
+ * first case, Redis was restarted or a replica was promoted, so its run_id has changed since the epoch was created.
+ * This is not detected if INFO is forbidden. In the second case, the last entry that the caller knows is missing,
+ * or was replaced by an entry of another batch.
  */
 const COMMON = `
 local function lifeOfServer()
@@ -60,21 +63,27 @@ end
 `
 
 /**
- * Writes a batch of one writer to one topic, and wakes readers with the command `publish`. Running it again with the
- * same writer and batch number returns the same result without writing.
- * KEYS entries, meta, once; then for each operation the seal that it sets or checks, and for an operation on text the
+ * Writes a batch of one writer to one topic, and wakes readers with the command `publish`. If the same writer and batch
+ * number are sent again, returns the same result without writing.
+ *
+ * KEYS: entries, meta, once. Then for each operation the seal that it sets or checks and, for an operation on text, the
  * draft and the text of the part.
- * ARGV writer, batch, now, epoch to create if there is none, the wake-up channel, then epoch, offset and batch of the
- * last entry that the writer knows, `1` to begin a new epoch; then operations:
- * - `event`, `1` if it checks a seal, event, once key or '', ordinal or '', `1` if a topic without an ordinal accepts any
- * - `forgetting`, with the arguments of `event`: the first operation of a batch; drops all earlier entries
+ *
+ * ARGV: writer, batch, now, the epoch to create if there is none, the wake-up channel; epoch, offset and batch of the
+ * last entry that the writer knows; `1` to begin a new epoch. Then the operations:
+ * - `event`, `1` if it checks a seal, event, idempotency key or '', ordinal or '', `1` if a topic without an ordinal
+ *   accepts any
+ * - `forgetting`, with the arguments of `event`: drops all earlier entries; must be the first operation of a batch
  * - `delta`, `1` if it checks a seal, event, part, offset, length, text
  * - `whole`, with the arguments of `delta`: replaces the text of the part
- * - `signal`, channel, text: published unchanged
- * - `seal` · `finish`: shortens the expiry of a draft and its texts · `expire`, ms: the topic has ended
+ * - `signal`, channel, text: publishes the text unchanged
+ * - `seal`: sets a seal
+ * - `finish`: shortens the expiry of a draft and its texts
+ * - `expire`, ms: marks the topic as ended
+ *
  * Returns the epoch and the outcomes, joined by commas: `a<n>` appended · `d` duplicate · `m<n>` ordinals after n are
  * missing (`m` if the topic has no ordinal) · `s` sealed · `h<n>` the draft already contains the delta, as of entry n ·
- * `o` done · `x` the delta does not fit the draft, so this operation and the following ones were not executed.
+ * `o` done · `x` the delta does not continue the draft, so this operation and the following ones were not executed.
  */
 const WRITE = `${COMMON}
 local entries, meta, once = KEYS[1], KEYS[2], KEYS[3]
@@ -212,10 +221,13 @@ return answer
 `
 
 /**
- * KEYS entries, meta, once. ARGV epoch to create if there is none; then nothing, or epoch, offset and limit
- * of a read, and the batch of the entry at that offset if the caller knows it.
- * Returns the epoch, offset and batch of the last entry, and the entries after the given offset; without
- * these if there is a gap.
+ * Reads the end of a topic and, if asked, the entries after an offset.
+ *
+ * KEYS: entries, meta, once. ARGV: the epoch to create if there is none. For a read of entries also the epoch, offset
+ * and limit of the read, and the batch of the entry at that offset if the caller knows it.
+ *
+ * Returns the epoch, offset and batch of the last entry, and the entries after the given offset. If there is a gap, it
+ * returns no list of entries.
  */
 const READ = `${COMMON}
 local function state()
@@ -291,8 +303,8 @@ export type Operation =
       forgets?: boolean
     }
   /**
-   * Appends a delta to a draft. `replaces`: the delta is the whole text of the part. `event`: the event to append, if
-   * it is not the delta.
+   * Appends a delta to a draft. `replaces`: the delta is the whole text of the part. `event`: the event to append
+   * instead of the delta.
    */
   | {
       type: 'text'
@@ -309,18 +321,18 @@ export type Operation =
   | { type: 'expire'; ms: number }
 
 /**
- * The outcome of an operation. `misfit`: the delta does not fit the draft, so this operation and the rest of
+ * The outcome of an operation. `misfit`: the delta does not continue the draft, so this operation and the rest of
  * its batch were not executed.
  */
 export type OperationResult = AppendResult | { type: 'done' } | { type: 'misfit' }
 
-/** The size of an operation within a batch, in characters. */
+/** Returns the size of an operation within a batch, in characters. */
 export function sizeOf(operation: Operation): number {
   if (operation.type === 'event') return operation.json.length
   return operation.type === 'text' ? operation.delta.delta.length : 0
 }
 
-/** The seal that the operation sets or checks. */
+/** Returns the seal that the operation sets or checks. */
 function sealOf(operation: Operation): string | undefined {
   if (operation.type === 'seal') return operation.seal
   return 'unlessSealed' in operation ? operation.unlessSealed : undefined
@@ -372,7 +384,7 @@ function encode(
   }
 }
 
-/** A batch for `logWrite`. `known`: the last publication that its writer knows; null if it knows none. */
+/** A batch for `logWrite`. `known`: the last publication that its writer knows; null if there is none. */
 export interface EncodedBatch {
   topic: string
   writer: string
@@ -403,7 +415,7 @@ export function encodeBatch(batch: EncodedBatch, keys: Keys): { keys: string[]; 
   return into
 }
 
-/** Replaces the delta with the whole text of its part. @throws if that text is not available */
+/** Replaces a delta with the whole text of its part. @throws if the text is not available */
 export function withWholeText(operation: Operation): Operation {
   if (operation.type !== 'text') throw new LogUnavailableError('Redis refused a write for which no draft exists.')
   const delta = { ...operation.delta, offset: 0, delta: operation.whole() }

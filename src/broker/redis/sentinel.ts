@@ -1,12 +1,13 @@
 import { type Redis, type RedisOptions, SentinelConnector } from 'ioredis'
 import type { RedisTarget } from '../../lib/redis-url.ts'
 
-/** How long a Sentinel may take to name the master. */
+/** How long a Sentinel may take to report the master. */
 const SENTINEL_TIMEOUT_MS = 1000
 
 /**
- * The options of a connection to the master that Sentinels name. Each reconnect queries the Sentinels again. When they
- * announce a failover, the connection to the former master is closed even if that master still responds.
+ * Returns the options of a connection to the master that Sentinels report. Each reconnect queries the Sentinels
+ * again. When they announce a failover, the connection to the former master is closed, even if this master still
+ * responds.
  */
 export function sentinelOptionsOf({ nodes, isTls, sentinel }: RedisTarget): RedisOptions {
   const { masterName: name, username, password } = sentinel
@@ -27,8 +28,8 @@ export function sentinelOptionsOf({ nodes, isTls, sentinel }: RedisTarget): Redi
 type ConnectToSentinel = (...given: unknown[]) => Redis
 
 /**
- * Adds an error listener to the connection on which ioredis receives failover announcements. Without one, ioredis
- * prints each error of that connection.
+ * Adds an error listener to the connection on which ioredis receives failover announcements. Without a listener,
+ * ioredis would print each error of that connection.
  */
 class QuietSentinelConnector extends SentinelConnector {
   constructor(options: unknown) {

@@ -7,7 +7,10 @@ import type { RedisChannels } from './channels.ts'
 import type { RedisConnection } from './connection.ts'
 import type { RedisWriter } from './writer.ts'
 
-/** The maximum number of signals in progress. Further signals are dropped, because Redis is unreachable if so many wait. */
+/**
+ * The maximum number of signals in progress. Further signals are dropped, because so many signals are in progress
+ * only if Redis is unreachable.
+ */
 const MOST_GOING = 10_000
 /** How long `close` waits for the last signals. */
 const LAST_SIGNALS_MS = 500
@@ -62,5 +65,5 @@ export function createRedisSignals({ commands, channels, writer }: RedisSignalsP
   }
 }
 
-/** The prefix keeps signals apart from the channels of the event log. */
+/** The prefix separates signals from the channels of the event log. */
 const nameOf = (channel: string) => `signal:${channel}`

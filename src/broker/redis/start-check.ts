@@ -9,8 +9,9 @@ import { unusable } from './refusals.ts'
 const RETRY_MS = 100
 
 /**
- * Checks once that Redis supports what Parley needs: the database, the eviction policy, and every command. Retries
- * transient errors for 4 s. @throws an error of one line that names REDIS_URL and what to do
+ * Checks once that Redis meets Parley's requirements: the database, the eviction policy, and every command. Retries
+ * transient errors for 4 s.
+ * @throws an error with one line that mentions REDIS_URL and says what to do
  */
 export async function checkRedis(target: RedisTarget, redis: Redis | Cluster, probe: Probe): Promise<void> {
   const deadline = Date.now() + START_TIMEOUT_MS
@@ -38,7 +39,10 @@ function isPassing(error: unknown, { type }: RedisTarget): boolean {
   return passing.test(error.message)
 }
 
-/** Returns the policy by which Redis evicts keys when its memory is full; null if it evicts none, or does not report a policy. */
+/**
+ * Returns the policy with which Redis evicts keys when its memory is full; null if it evicts none, or does not
+ * report a policy.
+ */
 async function evictingPolicyOf(redis: Redis): Promise<string | null> {
   const info = await redis.info('memory').catch(() => '')
   const textOf = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? ''

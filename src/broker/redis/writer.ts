@@ -18,21 +18,21 @@ import {
 const MOST_OPERATIONS_A_BATCH = 100
 const MOST_CHARACTERS_A_BATCH = 512 * 1024
 const MOST_REMEMBERED_TOPICS = 10_000
-/** How often the writer checks a queue whose batch has had no response. */
+/** How often the writer checks a queue that waits for the response to a batch. */
 const WAITING_INTERVAL_MS = 1000
 /**
- * The maximum number of buffered operations per topic while Redis is unreachable. Above this limit, the oldest
+ * The maximum number of buffered operations per topic while Redis is unreachable. If there are more, the oldest
  * operations are dropped.
  */
 const MOST_WAITING = 10_000
-/** The maximum number of buffered operations of all topics, and of topics. */
+/** The maximum number of buffered operations in all topics, and the maximum number of topics. */
 const MOST_WAITING_IN_ALL = 100_000
 const MOST_TOPICS = 10_000
 
 /** An operation and the promise of its caller. */
 interface Task {
   operation: Operation
-  /** When the operation expires, in ms of `Date.now`; null if it never expires. */
+  /** The time at which the operation expires, in ms of `Date.now`; null if it never expires. */
   deadline: number | null
   resolve: (result: OperationResult) => void
   reject: (error: unknown) => void
@@ -45,19 +45,22 @@ interface Batch {
   startsAnew: boolean
 }
 
-/** The writes to one topic that this process has not completed. */
+/** The writes to one topic that are not completed yet. */
 interface Queue {
   topic: string
   waiting: Task[]
   sent: Batch | null
-  /** Operations were dropped: the topic must begin a new epoch, so that its subscribers receive a gap. */
+  /**
+   * Whether operations were dropped. In this case, the topic must begin a new epoch, so that its subscribers
+   * receive a gap.
+   */
   hasHoles: boolean
   patience: NodeJS.Timeout | undefined
 }
 
 /**
- * The last publication that this process wrote to a topic. If Redis still holds this publication, it has lost no write
- * of this process.
+ * The last publication that this process wrote to a topic. If the publication is still in Redis, Redis has lost no
+ * write of this process.
  */
 interface LastWrite {
   epoch: string
@@ -77,19 +80,19 @@ export interface RedisWriterOptions {
 }
 
 /**
- * Writes one batch at a time per topic; operations that arrive in the meantime form the next batch. The order of the
- * calls is therefore kept across reconnects, and Redis recognises a repeated batch by its number. While Redis is
- * unreachable, operations are buffered up to a limit and callers do not wait: see `write`.
+ * Writes one batch at a time per topic. Operations that arrive in the meantime form the next batch. Thus the order
+ * of the calls is kept across reconnects. Redis recognises a repeated batch by its number. While Redis is
+ * unreachable, operations are buffered up to a limit, and callers do not wait: see `write`.
  */
 export class RedisWriter {
   readonly #options: RedisWriterOptions
   readonly #writer = randomBytes(6).toString('hex')
   readonly #queues = new Map<string, Queue>()
   readonly #lastWrites = new Map<string, LastWrite>()
-  /** The number of operations that are queued and not in a batch yet. */
+  /** The number of operations that are queued but not yet in a batch. */
   #waiting = 0
   #batches = 0
-  /** Whether Redis did not respond in time for a topic, and has not responded since. */
+  /** Whether Redis has failed to respond in time for some topic, and has not responded for any topic since. */
   #isAway = false
   #dropped = 0
   #closed = false
@@ -99,9 +102,9 @@ export class RedisWriter {
   }
 
   /**
-   * Resolves with the result of the operation. Resolves with `deferred` if Redis does not respond within `patienceMs`,
-   * or at once while Redis is known to be unreachable. A deferred operation stays queued in order. An operation on text
-   * is never deferred: its promise rejects after 5 s.
+   * Resolves with the result of the operation. Resolves with `deferred` if Redis does not respond within
+   * `patienceMs`, and at once while Redis is known to be unreachable. A deferred operation stays queued in order.
+   * An operation on text is never deferred: its promise rejects after 5 s.
    */
   write(topic: string, operation: Operation): Promise<OperationResult> {
     if (this.#closed) return Promise.reject(closedError())
@@ -129,14 +132,14 @@ export class RedisWriter {
     return this.#waiting
   }
 
-  /** Rejects everything that is queued. */
+  /** Rejects all queued operations. */
   close(): void {
     this.#closed = true
     for (const queue of this.#queues.values()) this.#dropQueue(queue, closedError())
   }
 
   async #drain(queue: Queue): Promise<void> {
-    // Lets operations of the same tick join the batch.
+    // This waits for further operations of the same tick, which can join the batch.
     await Promise.resolve()
     while (queue.waiting.length > 0 || queue.hasHoles) {
       const batch = this.#takeBatch(queue)
@@ -156,7 +159,7 @@ export class RedisWriter {
     return this.#queues.get(queue.topic) === queue
   }
 
-  /** Sends a batch until Redis responds, or its operations have expired. */
+  /** Sends a batch again and again until Redis responds or the queue is dropped. */
   #send(topic: string, { number, tasks, startsAnew }: Batch, isWanted: () => boolean): Promise<string> {
     const { connection, redis, keys, wakeUpChannel } = this.#options
     const into = encodeBatch(
@@ -174,7 +177,10 @@ export class RedisWriter {
     return connection.callUntilAnswered(() => redis.logWrite(into.keys.length, ...into.keys, ...into.args), isWanted)
   }
 
-  /** Resolves each task with its result. If a draft did not fit, it requeues the tasks that were not executed. */
+  /**
+   * Resolves each task with its result. If a delta did not continue its draft, requeues the tasks that were not
+   * executed.
+   */
   #settle(queue: Queue, { tasks, number }: Batch, answer: string): void {
     const { epoch, last, results } = parseResults(answer)
     if (last !== null) this.#remember(queue.topic, { epoch, offset: last, batch: `${this.#writer}.${number}` })
@@ -190,7 +196,7 @@ export class RedisWriter {
     }
   }
 
-  /** Takes the oldest operations, within the size limit of a batch. */
+  /** Takes the oldest operations that fit into a batch. */
   #takeBatch(queue: Queue): Batch {
     let characters = 0
     let count = 0
@@ -210,7 +216,8 @@ export class RedisWriter {
   }
 
   /**
-   * Stops waiting for the response after `ms`. A response that has arrived but has not been read yet counts as in time.
+   * Stops waiting for the response after `ms`. A response that has arrived but has not been read yet counts as
+   * being in time.
    */
   #watchResponse(queue: Queue, ms: number): void {
     clearTimeout(queue.patience)
@@ -244,8 +251,8 @@ export class RedisWriter {
   }
 
   /**
-   * Drops the oldest operations if this topic or all topics together exceed their limit, and the oldest queue if there
-   * are too many topics.
+   * Drops the oldest operations if too many are waiting for this topic, or for all topics together. Drops the
+   * oldest queue if there are too many topics.
    */
   #enforceLimits(queue: Queue): void {
     if (queue.waiting.length > MOST_WAITING) this.#dropOldest(queue, queue.waiting.length - MOST_WAITING)
@@ -268,8 +275,8 @@ export class RedisWriter {
   }
 
   /**
-   * Drops a queue. Subscribers of its topic receive no gap, because the writer would have to remember the dropped queue
-   * for that.
+   * Drops a queue. Subscribers of its topic receive no gap, because the writer does not remember that it dropped
+   * the queue.
    */
   #dropQueue(queue: Queue, error: Error): void {
     clearTimeout(queue.patience)
@@ -287,22 +294,22 @@ export class RedisWriter {
 }
 
 /**
- * Resolves a task with `deferred`. Its caller cannot react to the outcome any more, so the topic must accept the ordinal even if
- * Redis has lost the earlier ones when it is back.
+ * Resolves a task with `deferred`. The caller can no longer react to the outcome, so the topic must accept the
+ * task's ordinal even if Redis has lost the earlier ordinals by then.
  */
 function defer(task: Task): void {
   if (task.operation.type === 'event') task.operation = { ...task.operation, isFirst: true }
   task.resolve({ type: 'deferred' })
 }
 
-/** Whether the operation drops the earlier entries of the topic, so that it must be the first of its batch. */
+/** Whether the operation drops the earlier entries of the topic. Such an operation must be the first of its batch. */
 const beginsBatch = (operation: Operation) => operation.type === 'event' && operation.forgets === true
 
 const closedError = () => new LogUnavailableError('The event log is closed.')
 
 /**
- * Returns the task with the whole text of its part. If that text is not available, rejects the task and returns no
- * task.
+ * Returns the task with the whole text of its part. If the text is not available, rejects the task and returns an
+ * empty list.
  */
 function wholeOf(task: Task): Task[] {
   try {

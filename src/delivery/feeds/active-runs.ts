@@ -1,7 +1,7 @@
-// Stage for speed: caches the active runs of watched agents and updates them from signals. To remove it, return null
-// from `of`: the database is then read for each event. Gain: 4.7 fewer of 12.5 statements for a run that one client
-// watches, and 70 instead of 60 runs a second (docs/decisions/delivery-stages.md). The limit of `bench/durable-runs`
-// needs this stage.
+// Optimization: caches the active runs of watched agents and updates them from signals. To remove this stage,
+// return null from `of`; the database is then read for each event. Gain: 7.8 instead of 12.5 statements for a run
+// that one client watches, and 70 instead of 60 runs a second (docs/decisions/delivery-stages.md). The limit of
+// `bench/durable-runs` needs this stage.
 import DataLoader from 'dataloader'
 import { agentChannel, type ChangedRun } from '../../broker/topics.ts'
 import type { Domain } from '../../graphql/domain.ts'
@@ -14,18 +14,19 @@ import type { PeriodicRecheck } from '../recheck.ts'
 import { createSharedWatch } from '../shared-watch.ts'
 
 /**
- * The active runs of watched agents. They are read once and then updated from signals, so that the number of queries
- * does not grow with the number of subscribers or changes. A periodic recheck finds changes whose signal was lost.
+ * The active runs of watched agents. They are read once and then updated from signals, so that the number of
+ * queries does not grow with the number of subscribers or changes. A periodic recheck detects changes whose signals
+ * were lost.
  */
 export interface ActiveRuns {
   /**
-   * Resolves once the agent's runs are cached, with a function that stops watching. Calls `onChange`
-   * at each change.
+   * Watches an agent. Resolves once the agent's runs are cached, and returns a function that stops watching. Calls
+   * `onChange` after each change.
    */
   watch(agentId: string, onChange: () => void): Promise<() => void>
   /**
-   * Returns the active runs, newest first, as the same array until a run changes. Null if the runs are not cached yet,
-   * or nobody watches the agent.
+   * Returns the active runs, newest first. The array stays the same until a run changes. Returns null if the runs
+   * are not cached yet or nobody watches the agent.
    */
   of(agentId: string): readonly ToldRun[] | null
 }
@@ -38,8 +39,8 @@ export function createActiveRuns(
   const rows = rowsOf(domain)
 
   /**
-   * Reads the runs of an agent. After a failure, the periodic recheck reads them again. Until a read has succeeded, the
-   * database is read for each event of a subscriber.
+   * Reads the runs of an agent. If this fails, the periodic recheck reads them again. Until a read has succeeded,
+   * the database is read for each event of a subscriber.
    */
   async function lookUp(agentId: string, agent: KnownRuns): Promise<boolean> {
     const takeIn = agent.beginLookup()
@@ -92,32 +93,32 @@ function rowsOf({ runs }: Pick<Domain, 'runs'>) {
 }
 
 /**
- * The active runs of one agent, as cached from database lookups and from signals, which arrive at most once,
- * late and in any order.
+ * The active runs of one agent, built from database lookups and from signals. A signal arrives at most once,
+ * possibly late and in any order.
  */
 export interface KnownRuns {
-  /** Applies a signal about a run. @returns whether the list of runs changed */
+  /** Applies a signal about a run. Returns whether the list of runs changed. */
   applySignal(run: ChangedRun): boolean
   /**
-   * Call it before a lookup. Returns a function that applies the rows of the lookup and returns whether the list of
-   * runs changed.
+   * Must be called before a lookup. Returns a function that applies the rows of the lookup, and returns whether the
+   * list of runs changed.
    */
   beginLookup(): (found: readonly ToldRun[]) => boolean
   /**
-   * Returns the runs, newest first, as the same array until a signal or lookup. Null before the first lookup has
-   * finished.
+   * Returns the runs, newest first. The array stays the same until the next signal or lookup. Returns null before
+   * the first lookup has finished.
    */
   list(): readonly ToldRun[] | null
 }
 
 interface Known {
-  /** `at`: the value of the logical clock when the run was recorded. */
+  /** The runs by id. `at`: the value of the logical clock when the run was recorded. */
   runs: Map<string, { run: ToldRun; at: number }>
-  /** Runs that have ended, and when their end was recorded. Later signals about them are outdated. */
+  /** The runs that have ended, and the times at which their end was recorded. Later signals about them are outdated. */
   over: Map<string, number>
 }
 
-/** The longest time for which a signal sent before the end of a run may be in flight. */
+/** The maximum time for which a signal that was sent before the end of a run may be in flight. */
 const OVER_KEPT_MS = 60_000
 
 export function createKnownRuns(): KnownRuns {
@@ -151,8 +152,8 @@ export function createKnownRuns(): KnownRuns {
 const byNewest = (a: ToldRun, b: ToldRun) => (a.id < b.id ? 1 : -1)
 
 /**
- * Applies the rows of a lookup that began at `began` on the logical clock. A run that was recorded earlier and is not
- * among the rows has ended.
+ * Applies the rows of a lookup that began at `began` on the logical clock. A run that was recorded before `began`
+ * but is not among the rows has ended.
  */
 function applyRows(agent: Known, found: readonly ToldRun[], began: number): boolean {
   const { runs, over } = agent
@@ -164,7 +165,7 @@ function applyRows(agent: Known, found: readonly ToldRun[], began: number): bool
     runs.delete(id)
     over.set(id, performance.now())
   }
-  // For equal states, use the row: a person may have been erased from its summary.
+  // If the states are equal, the row is used, because a person may have been erased from its summary.
   const taken = found.filter((run) => {
     const before = runs.get(run.id)?.run
     if (before === undefined || ageOf(before) !== ageOf(run)) return applyRun(agent, run, began)
@@ -174,7 +175,7 @@ function applyRows(agent: Known, found: readonly ToldRun[], began: number): bool
   return gone.length > 0 || taken.length > 0
 }
 
-/** Records the state of a run, unless a newer one is recorded. @returns whether the list of runs changed */
+/** Records the state of a run, unless a newer state is recorded. Returns whether the list of runs changed. */
 function applyRun({ runs, over }: Known, run: ToldRun, at: number): boolean {
   if (over.has(run.id)) return false
   if (isEndedRun(run.status)) {
@@ -188,12 +189,12 @@ function applyRun({ runs, over }: Known, run: ToldRun, at: number): boolean {
 }
 
 /**
- * Orders the states of a run: QUEUED comes first; each attempt begins with RUNNING and may continue with
- * WAITING_TOOL.
+ * Returns a number that orders the states of a run. QUEUED comes first. Each attempt begins with RUNNING and may
+ * continue with WAITING_TOOL.
  */
 const ageOf = ({ attempt, status }: ToldRun) => 2 * attempt + (status === 'WAITING_TOOL' ? 1 : 0)
 
-/** Keeps the cached summary, because a signal may carry a summary that was read before an erasure. */
+/** Keeps the cached summary, because the summary in the signal may have been read before an erasure. */
 const runOfSignal = ({ queuedAt, startedAt, ...run }: ChangedRun, { runs }: Known): ToldRun => ({
   ...run,
   triggerSummary: runs.get(run.id)?.run.triggerSummary ?? run.triggerSummary,

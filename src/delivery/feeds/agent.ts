@@ -14,8 +14,8 @@ import { SPACE_DELETED } from './space.ts'
 const FOREVER_MS = 2 ** 31 - 1
 
 /**
- * The activity of the agents of a space: first all agents, then each agent whose runs changed. Several
- * changes of one agent before its delivery become one event.
+ * Delivers the activity of the agents of a space. First delivers an event for each agent, and then one for each
+ * agent whose runs have changed. If an agent changes several times before the delivery, it gets one event.
  */
 export function createAgentActivity(
   { signals, clock, logger }: Pick<Platform, 'signals' | 'clock' | 'logger'>,
@@ -26,7 +26,7 @@ export function createAgentActivity(
     return members.filter(({ kind }) => kind === 'AGENT').map(({ id }) => id)
   }
 
-  /** Listens to a space and its agents, and calls `onChange` with each agent whose activity must be delivered. */
+  /** Listens to a space and its agents. Calls `onChange` with each agent whose activity must be delivered. */
   async function watchAgents(spaceId: string, lifeline: Lifeline, onChange: (agentId: string) => void): Promise<void> {
     let agentIds: string[] = []
     const agentsNow = async () => {
@@ -71,8 +71,8 @@ export function createAgentActivity(
       function deliveryOf(agentId: string): Delivery<AgentActivityEvent> {
         const activeRuns = runsOf(agentId)
         const event = { at: new Date(clock.now()), spaceId, agentId, activeRuns }
-        // Subscribers receive a change at the same time, so they share its answer. They receive the initial state at
-        // different times.
+        // All subscribers receive a change at the same time, so they share its answer. They receive the initial
+        // state at different times.
         const shareKey = delivered.has(agentId) ? activeRuns : null
         delivered.add(agentId)
         return { shareKey, event }

@@ -2,13 +2,13 @@ import { createSerial } from '../../lib/async.ts'
 import type { Lifeline } from '../feed.ts'
 
 /**
- * The set of channels (or other named sources) to which a subscriber listens during its lifeline. `listen` starts
+ * The set of channels (or other named sources) that a subscriber listens to during its lifeline. `listen` starts
  * listening to one of them and returns a function that stops listening.
  */
 export interface ChannelSet {
   /**
-   * Resolves when the set listens to exactly the channels that `channelsNow` returns. Refreshes run one at a time, and
-   * `onChange` is called with the difference before the next refresh starts.
+   * Resolves when the set listens to exactly the channels that `channelsNow` returns. Refreshes run one at a time.
+   * Before the next refresh starts, `onChange` is called with the added and removed channels.
    */
   refresh(onChange?: (change: { came: string[]; went: string[] }) => void): Promise<void>
 }
@@ -32,7 +32,8 @@ export function createChannelSet(
 
   async function join(channel: string): Promise<void> {
     const stop = await listen(channel)
-    // If another channel failed in the meantime, the lifeline has ended and will not stop this listener.
+    // If listening to another channel failed in the meantime, the lifeline has already ended, so this listener must
+    // be stopped here.
     if (lifeline.signal.aborted) stop()
     else joined.set(channel, stop)
   }

@@ -1,4 +1,4 @@
-// Rebuilds the events of a run from its journal, for subscribers that begin after the run's log was lost.
+// Rebuilds the events of a run from its journal, for subscribers that begin after the run's event log was lost.
 import type { RunLogEvent } from '../../broker/topics.ts'
 import type { Run } from '../../graphql/shapes.ts'
 import { usdOf } from '../../lib/model-cost.ts'
@@ -14,7 +14,7 @@ interface JournaledStep {
     index: number
     startedAt: Date
     durationMs: number | null
-    /** The AI SDK's assistant message: text, reasoning and tool calls of the model. */
+    /** The assistant message of the AI SDK, with the model's text, reasoning and tool calls. */
     assistant: unknown
     inputTokens: number
     cachedInputTokens: number
@@ -25,15 +25,15 @@ interface JournaledStep {
   calls: { id: string; createdAt: Date; settledAt: Date | null }[]
 }
 
-/** An event from the journal, with its original time. */
+/** An event that was rebuilt from the journal, with its original time. */
 export interface ReplayedEvent {
   at: Date
   event: RunLogEvent
 }
 
 /**
- * Rebuilds, from the journal, the events of a run whose log is lost: the start, the text and reasoning of each
- * step as one delta, the tool calls, and the end event if the run has ended.
+ * Rebuilds the events of a run from its journal: the start, the text and reasoning of each step as one delta, the
+ * tool calls, and the end event if the run has ended.
  */
 export function replayOf(run: Run, steps: JournaledStep[]): ReplayedEvent[] {
   const began = run.startedAt === null ? [] : [{ at: run.startedAt, event: { type: 'RunStarted' as const } }]
@@ -67,7 +67,7 @@ function replayStep({ step, calls }: JournaledStep): ReplayedEvent[] {
   return [...deltas, ...calls.flatMap(replayCall), ...(isOver ? [finished] : [])]
 }
 
-/** The events of the model's reasoning and of its text. */
+/** Returns the events for the model's reasoning and text. */
 function deltasOf({ index: step, assistant }: JournaledStep['step']): RunLogEvent[] {
   const { content } = assistant as { content: string | { type: string; text?: string }[] }
   const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content

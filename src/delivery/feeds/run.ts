@@ -1,4 +1,4 @@
-// The feed of `runEvents`: the events of one run from its start or a cursor to its end, limited to those that the
+// The feed of `runEvents`: the events of one run, from its start or a cursor to its end, limited to those that the
 // viewer may receive.
 import { decodeCursor, encodeCursor } from '../../broker/cursor.ts'
 import type { LogBatch, Publication } from '../../broker/log.ts'
@@ -28,15 +28,18 @@ const THOUGHTS: ReadonlySet<string> = new Set([
 ] satisfies RunLogEvent['type'][])
 
 /**
- * The cursor at which a subscriber begins in the log, and the events that are delivered first because the log does not
- * hold them.
+ * The cursor at which a subscriber begins in the log, and the events that are delivered first because they are
+ * missing in the log.
  */
 interface Beginning {
   after: string
   replayed: RunEvent[]
 }
 
-/** The events of one run for its subscribers: from its start or their cursor, to its single end event. */
+/**
+ * Delivers the events of one run to its subscribers, from the start of the run or from a cursor, up to its end
+ * event.
+ */
 export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>, parts: RunEventsParts) {
   const { guards, domain, journal, endedRuns } = parts
 
@@ -47,7 +50,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     runId,
   })
 
-  /** Returns the publication at a cursor. */
+  /** Returns the publication at a cursor; null if the log no longer has it. */
   async function publicationAt(topic: string, cursor: string): Promise<Publication | null> {
     const { epoch, offset } = decodeCursor(cursor)
     if (offset === 0) return null
@@ -64,20 +67,26 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     const isWhole =
       first === undefined ? run.status === 'QUEUED' : first.event.type === 'RunStarted' || ENDS.has(first.event.type)
     if (isWhole && batch.type === 'publications') return { after: start, replayed: [] }
-    // The log begins later than the run. The head was read before the journal, so each event is in the journal or after
-    // the head: none is missed, and a few may be delivered twice.
+    // The log does not contain the beginning of the run. The head was read before the journal, so each event is in
+    // the journal, after the head, or in both. No event is missed, and a few may be delivered twice.
     const [now] = await domain.runs.getMany([run.id])
     const replayed = replayOf(now ?? run, await journal.read(run.id))
     return { after: head, replayed: replayed.map(({ at, event }) => eventOf(run.id, head, at, event)) }
   }
 
-  /** A think cycle that was rolled back no longer has a row, and counts as CANCELED. */
+  /**
+   * Returns the end event of a run; null if the run is active. A think cycle that was rolled back no longer has a
+   * row, and counts as CANCELED.
+   */
   function endEvent(runId: string, cursor: string, run: Run | null): RunEvent | null {
     const end = run === null ? { at: new Date(), event: { type: 'RunCanceled' as const } } : endOf(run)
     return end && eventOf(runId, cursor, end.at, end.event)
   }
 
-  /** Yields a snapshot of the run in place of a gap, and the run's end event if it has ended. */
+  /**
+   * Yields a snapshot of the run instead of the events in a gap. Also yields the run's end event if the run has
+   * ended.
+   */
   async function* acrossGap(runId: string, cursor: string): AsyncGenerator<RunEvent> {
     const [run = null] = await domain.runs.getMany([runId])
     if (run !== null) yield { type: 'RunSnapshot', cursor, at: new Date(clock.now()), runId }
@@ -93,8 +102,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
   }
 
   /**
-   * Delivers the publications after a cursor. Resolves after the run's end event, or when that event is
-   * certain to be missing.
+   * Delivers the publications after a cursor. Resolves after the run's end event has been delivered. If the end
+   * event is missing from the log, creates it from the run's row.
    */
   async function follow(
     { run, onSlow, signal, rules }: Following,
@@ -143,8 +152,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
   }
 
   /**
-   * Adds the last known state of the entity that the event names, in case the entity is deleted before delivery.
-   * Returns null if this viewer does not receive the event.
+   * Adds the last known state of the entity that the event refers to, because the entity may be deleted before the
+   * delivery. Returns null if this viewer does not receive the event.
    */
   function eventFor(
     event: RunEvent,
@@ -161,7 +170,7 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     return call == null ? null : { ...event, lastKnownCall: call }
   }
 
-  /** Filters the events that this viewer may receive. */
+  /** Drops the events that this viewer may not receive. */
   function filteredFor(to: Subscriber<RunEvent>, watched: Watched): Subscriber<RunEvent> {
     return {
       async deliver(deliveries) {
@@ -178,8 +187,8 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
   }
 
   /**
-   * All viewers of one scope who may watch a run receive the same events, since a service may watch only runs that it
-   * triggered.
+   * All viewers of one scope who may watch a run receive the same events, because a service may watch only runs
+   * that it triggered.
    */
   const hubRulesOf = (watched: Watched): HubRules<RunEvent> => ({
     eventOf: (publication) => eventFor(eventOfPublication(watched.run.id, publication), watched),
@@ -210,11 +219,11 @@ export function createRunEvents({ log, clock }: Pick<Platform, 'log' | 'clock'>,
     })
 }
 
-/** A run, and whether the viewer receives its thoughts: text, reasoning and tool input. */
+/** A run, and whether the viewer receives its thoughts, which are its text, reasoning and tool input. */
 interface Watched {
   run: Run
   showsThoughts: boolean
-  /** Whether these include thoughts from confidential spaces. */
+  /** Whether the viewer also receives thoughts with content from confidential spaces. */
   seesConfided: boolean
 }
 
@@ -229,7 +238,7 @@ function eventOfPublication(runId: string, { cursor, at, event }: Publication): 
   return { ...(event as RunLogEvent), cursor, at: new Date(at), runId }
 }
 
-/** Drops the start event, for a subscriber that has already received it. */
+/** Drops the start event, because the subscriber has already received one. */
 function withoutStart(to: Subscriber<RunEvent>): Subscriber<RunEvent> {
   return { ...to, deliver: (deliveries) => to.deliver(deliveries.filter(({ event }) => event.type !== 'RunStarted')) }
 }

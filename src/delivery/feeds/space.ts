@@ -1,4 +1,5 @@
-// The feed of `spaceMessages`: a snapshot or the publications after a cursor, then new ones, until the viewer leaves.
+// The feed of `spaceMessages`: a snapshot or the publications after a cursor, then new publications, until the
+// viewer leaves.
 import type { Viewer } from '../../access/viewer.ts'
 import { decodeCursor } from '../../broker/cursor.ts'
 import type { LogBatch, Publication } from '../../broker/log.ts'
@@ -20,34 +21,34 @@ import {
 import type { Guards } from '../guards.ts'
 
 /**
- * Above this many waiting events, a subscriber that exceeds its pace gets a snapshot instead. Half of the lag that
- * ends a subscription.
+ * If more events than this are waiting, a subscriber that exceeds its pace gets a snapshot instead. This number is
+ * half of the lag at which a subscription ends.
  */
 const MOST_UNMERGED = 500
 
 export interface SpaceMessagesParts {
   guards: Guards
-  /** Publishes committed changes that were never announced, while a space has subscribers. */
+  /** While a space has subscribers, publishes committed changes that were never announced. */
   announcer: Pick<Announcer, 'watch'>
   presence: Pick<Domain['presence'], 'watch'>
 }
 
-/** A viewer's subscription to a space, until the signal aborts. */
+/** A viewer's subscription to a space. It lasts until the signal aborts. */
 interface Watched {
   viewer: Viewer
   spaceId: string
   signal: AbortSignal
 }
 
-/** The events of one space for its subscribers: a snapshot or the missed events, then new ones. */
+/** Delivers the events of one space to its subscribers: a snapshot or the missed events, then new events. */
 export function createSpaceMessages(
   { log, clock }: Pick<Platform, 'log' | 'clock'>,
   { guards, announcer, presence }: SpaceMessagesParts,
 ) {
   /**
-   * Returns the error by which a publication ends a viewer's subscription: the space was deleted, or the viewer
-   * left it and is not a member now. (A resumed log may contain a departure after which the viewer joined
-   * again.) Null for any other publication.
+   * If a publication ends a viewer's subscription, returns the error for the viewer. The reason is that the space
+   * was deleted, or that the viewer left it and is not a member now. The current membership is checked because a
+   * viewer may have joined again after the departure. Returns null for any other publication.
    */
   async function endErrorAt({ event }: Publication, { viewer, spaceId, signal }: Watched): Promise<Error | null> {
     if (event.type === 'SpaceDeleted') return new NotFoundError(SPACE_DELETED)
@@ -77,8 +78,8 @@ export function createSpaceMessages(
   }
 
   /**
-   * Returns the offset of the newest publication if so many publications wait that a snapshot should replace them; else
-   * null.
+   * Returns the offset of the newest publication if many publications are waiting and a snapshot should replace
+   * them; null otherwise.
    */
   async function endToSkipTo(cursor: string, topic: string): Promise<number | null> {
     const [head = cursor] = await log.heads([topic]).catch(() => [])
@@ -86,7 +87,10 @@ export function createSpaceMessages(
     return from.epoch === to.epoch && to.offset - from.offset > MOST_UNMERGED ? to.offset : null
   }
 
-  /** Skips publications without delivering them. @throws the error by which one of them ends the subscription */
+  /**
+   * Skips publications without delivering them.
+   * @throws an error if one of them ends the subscription
+   */
   async function skipPublications(publications: readonly Publication[], watched: Watched): Promise<void> {
     for (const publication of publications) {
       const farewell = await endErrorAt(publication, watched)
@@ -95,8 +99,8 @@ export function createSpaceMessages(
   }
 
   /**
-   * Delivers one batch after another. If the subscriber exceeds its pace and many publications wait, a snapshot
-   * replaces the publications up to the current end of the topic.
+   * Delivers one batch after another. If the subscriber exceeds its pace and many publications are waiting, a
+   * snapshot replaces the publications up to the current end of the topic.
    */
   async function deliverAll(
     batches: AsyncIterable<LogBatch>,
@@ -146,7 +150,7 @@ export function createSpaceMessages(
       await guards.viewer(viewer, lifeline)
       await guards.space(viewer, spaceId, lifeline)
       lifeline.onEnd(announcer.watch(spaceId))
-      // Begin to watch before the snapshot is read, so that no change after it is missed.
+      // Watching begins before the snapshot is read, so that no change after the snapshot is missed.
       const besides = selectsPresence ? watchPresence(spaceId, lifeline) : null
       return async (to) => {
         const { signal } = lifeline
@@ -171,7 +175,7 @@ function spaceEventOf(spaceId: string, { cursor, at, event }: Publication): Spac
 
 export const SPACE_DELETED = 'The space was deleted.'
 
-/** All subscribers of a group share the rules, so they must not depend on the viewer. */
+/** Returns the rules that all subscribers of a group share. They must not depend on the viewer. */
 function hubRulesOf(spaceId: string): HubRules<SpaceEvent> {
   return {
     eventOf: (publication) => (publication.event.type === 'SpaceDeleted' ? null : spaceEventOf(spaceId, publication)),

@@ -1,5 +1,5 @@
-// The feed of `viewerEvents`: merged changes of the viewer's spaces, tool calls and standing grants, and the channels that
-// signal these changes.
+// The feed of `viewerEvents`, with merged changes of the viewer's spaces, tool calls and standing grants. The feed
+// listens to the channels that signal these changes.
 import type { Viewer } from '../../access/viewer.ts'
 import {
   ADMIN_CHANNEL,
@@ -25,8 +25,9 @@ const FOREVER_MS = 2 ** 31 - 1
 const MOST_WAITING = 1000
 
 /**
- * The waiting changes of a subscriber, merged: a snapshot replaces all changes before it, and a change is not added if
- * the last waiting change of its space or call has the same type, since the entity is read at delivery.
+ * The waiting changes of a subscriber, after merging. A snapshot replaces all changes before it. A change is
+ * dropped if the last waiting change of the same space or call has the same type, because the entity is read at
+ * delivery.
  */
 export function createWaitingChanges() {
   const waiting: ViewerChange[] = []
@@ -64,8 +65,8 @@ function subjectOf(change: ViewerChange): string {
 }
 
 /**
- * The events that a sidebar needs, merged as far as possible: see createWaitingChanges. A space is delivered
- * at most twice a second.
+ * Delivers the events that a sidebar needs, merged as far as possible (see createWaitingChanges). Each space is
+ * delivered at most twice a second.
  */
 export function createViewerEvents(
   platform: Pick<Platform, 'signals' | 'clock' | 'logger'>,
@@ -111,7 +112,7 @@ export function createViewerEvents(
     })
 }
 
-/** An event without its time. */
+/** An event without the time at which it is delivered. */
 export type ViewerChange = ViewerEvent extends infer Event
   ? Event extends { at: Date }
     ? Omit<Event, 'at'>
@@ -120,7 +121,7 @@ export type ViewerChange = ViewerEvent extends infer Event
 
 /** The sources of a viewer's changes: the channels of the viewer, and of the viewer's spaces and agents. */
 export interface ViewerSources {
-  /** Resolves when all channels are subscribed. Errors of later lookups go to `onError`. */
+  /** Resolves when all channels are subscribed. Later failures are passed to `onError`. */
   listen(viewer: Viewer, lifeline: Lifeline, onChange: OnChange, onError: (error: unknown) => void): Promise<void>
 }
 
@@ -129,10 +130,16 @@ export type SourcesDomain = Pick<
   'members' | 'spaces' | 'toolCalls' | 'agents' | 'visibility' | 'control' | 'grantReading'
 >
 
-/** The maximum number of spaces and agents, newest first, to which a viewer listens if it may read all of them. */
+/**
+ * The maximum number of spaces and agents that are watched for a viewer who may read all of them. The newest ones
+ * are watched.
+ */
 const MOST_WATCHED = 1000
 const PAGE = 100
-/** How often the server looks up new spaces for admins, and new agents for services, because no signal announces them. */
+/**
+ * How often the server looks up new spaces for admins and new agents for services. Lookups are needed because no
+ * signal announces new spaces and agents.
+ */
 const LOOKUP_INTERVAL_MS = 2000
 
 const CHANGE_BY_SIGNAL = {
@@ -146,7 +153,7 @@ export function createViewerSources(
   { guards, domain }: { guards: Guards; domain: SourcesDomain },
 ): ViewerSources {
   /**
-   * Returns the channels to which a viewer should listen. For a viewer that may read everything, these are `previous`
+   * Returns the channels that a viewer should listen to. For a viewer who may read everything, these are `previous`
    * and the channels of new spaces and agents.
    */
   async function channelsOf(viewer: Viewer, previous: readonly string[]): Promise<string[]> {
@@ -163,8 +170,8 @@ export function createViewerSources(
   }
 
   /**
-   * Keeps the channels from one lookup to the next. Omits channels of `deleted` spaces, which a lookup in progress may
-   * still return.
+   * Remembers the channels from one lookup to the next. Leaves out the channels of `deleted` spaces, which a lookup
+   * in progress may still return.
    */
   function createChannelLookup(viewer: Viewer) {
     let previous: string[] = []
@@ -178,16 +185,16 @@ export function createViewerSources(
 
   async function concerns(viewer: Viewer, channel: string, { toolCallId, audience }: ToolSignal): Promise<boolean> {
     if (audience === 'deciders' && viewer.scope !== 'HUMAN') return false
-    // A signal on a space's channel is for the deciders among the space's members. A viewer who listens to all spaces
-    // may not be a member. Deciders whom the policy names receive the signal on their own channel, because they may not
-    // be allowed to read the space.
+    // A signal on a space's channel is for those deciders who are members of the space. A viewer who listens to all
+    // spaces may not be a member. Deciders who are listed in the approval policy receive the signal on their own
+    // channel, because they may not be allowed to read the space.
     if (audience === 'deciders' && channel !== entityChannel(viewer.id))
       return !isAdmin(viewer) || domain.visibility.isMember(spaceOf(channel) ?? '', viewer.id)
     const [call] = await domain.toolCalls.getMany([toolCallId])
     if (call == null) return false
-    // A decider whom the policy names receives one last event about a call when somebody else decides.
+    // A decider who is listed in the approval policy receives one last event about the call when somebody else decides.
     if (audience === 'deciders') return (await domain.visibility.toolCallsAskedAbout(viewer, [call])).has(call.id)
-    // A built-in call with a deadline waits for a message that people post in its space.
+    // A call of a built-in tool with a deadline waits for a message from people in its space.
     if (call.execution === null)
       return (
         viewer.scope === 'HUMAN' &&
@@ -197,7 +204,7 @@ export function createViewerSources(
     return isAnsweredBy(call, isAdmin(viewer) ? 'ADMIN' : viewer.scope)
   }
 
-  /** Delivers the waiting calls of spaces that a human has joined. */
+  /** Adds events for calls that were already waiting in a space when a human joined it. */
   async function addWaitingCalls(viewer: Viewer, came: string[], onChange: OnChange): Promise<void> {
     for (const { id, spaceId } of await domain.control.pendingToolCalls(viewer)) {
       const isThere = spaceId !== null && came.includes(spaceChannel(spaceId))
@@ -212,8 +219,8 @@ export function createViewerSources(
       function onToolSignal(channel: string, payload: SignalPayload): void {
         if (!('toolCallId' in payload)) return
         const signal = payload as ToolSignal
-        // Admins receive each call once: on the human's channels if they are asked to decide as a human, else on the
-        // admin channel.
+        // Admins receive each call only once. If they are asked to decide as a human, they receive the call on the
+        // human's channels. Otherwise, they receive it on the admin channel.
         const isDecision = signal.audience === 'deciders'
         if (isAdmin(viewer) && (channel === ADMIN_CHANNEL) === isDecision) return
         const addIfConcerned = async () => {
@@ -259,7 +266,7 @@ export function createViewerSources(
         if (CHANGES_SPACES.includes(change.type)) channels.refresh(onChannelChange).catch(onError)
         if ('toolCallId' in change) onToolSignal(entityChannel(viewer.id), change)
         if (change.type === 'grant-changed') onGrantSignal(entityChannel(viewer.id), change)
-        // An admin was already listening to the space.
+        // An admin already listens to all spaces, so joining a space adds no channel.
         if (change.type === 'member-joined' && isAdmin(viewer)) addCallsOf([spaceChannel(change.spaceId)])
         if (change.type === 'read') onChange({ type: 'ViewerSpaceChanged', spaceId: change.spaceId })
         if (change.type === 'notice') onChange({ ...change, type: 'ViewerNotice' })
@@ -304,7 +311,7 @@ function spaceOf(channel: string): string | null {
 type NewestPage = Awaited<ReturnType<Domain['spaces']['page']>> | Awaited<ReturnType<Domain['agents']['page']>>
 type NewestRequest = Parameters<Domain['spaces']['page']>[1]
 
-/** Returns the ids of the newest entities, page by page. */
+/** Returns the ids of at least `most` newest entities, or of all if there are fewer. Reads them page by page. */
 async function newest(page: (request: NewestRequest) => Promise<NewestPage>, most: number): Promise<string[]> {
   const ids: string[] = []
   for (;;) {
@@ -317,8 +324,8 @@ async function newest(page: (request: NewestRequest) => Promise<NewestPage>, mos
 const INTERVAL_MS = 500
 
 /**
- * Debounces the changes of each space. The first change is delivered at once, later changes at most every half second.
- * The last change is never lost.
+ * Limits how often each space is delivered. The first change is delivered at once, later changes at most every half
+ * second. The last change is never lost.
  */
 export interface SpacePace {
   changed(spaceId: string): void
@@ -328,7 +335,7 @@ export interface SpacePace {
 }
 
 export function createSpacePace(notify: (spaceId: string) => void, intervalMs = INTERVAL_MS): SpacePace {
-  /** Spaces that were delivered within the last interval, and whether they have changed since. */
+  /** The spaces that were delivered within the last interval, and whether they have changed since. */
   const resting = new Map<string, { timer: NodeJS.Timeout; changed: boolean }>()
 
   function rest(spaceId: string): void {

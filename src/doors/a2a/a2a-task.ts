@@ -5,17 +5,17 @@ import { consoleOnly, inputRequestsOf } from '../tasks/input-requests.ts'
 import type { Task, TaskOutput } from '../tasks/tasks.ts'
 import { CURSOR_EXTENSION } from './card.ts'
 
-/** Returns the state of a task in A2A's terms. */
+/** Returns the state of a task as A2A defines it. */
 export const stateOf = ({ status, outcomes }: Task): TaskState => taskStateOf(status, outcomes)
 
 export const contextOf = ({ id, source }: Task): string => source?.spaceId ?? id
 
-/** The share of a response that the status of a task may take. */
+/** The maximum share of a response that the status of a task may take. */
 const STATUS_SHARE = 1 / 4
 
 /**
- * Returns the status of a task, with the questions to the user or the reasons of a failure that fit into a response, in
- * order.
+ * Returns the status of a task. Includes the questions to the user or the reasons for a failure, in order, and
+ * leaves out those that do not fit into a response.
  */
 export function statusOf(task: Task, maxResponseBytes: number): object {
   const state = stateOf(task)
@@ -52,7 +52,7 @@ function partsOf({ outcomes, pending }: Task, state: TaskState, maxBytes: number
   )
 }
 
-/** Returns a reply of an agent as an artifact. `text`: the new part of the reply. */
+/** Returns an agent's reply as an artifact. `text`: the part of the reply that the artifact contains. */
 export const artifactOf = ({ id, sender }: Message, text: string): object => ({
   artifactId: id,
   name: sender.name,
@@ -61,10 +61,7 @@ export const artifactOf = ({ id, sender }: Message, text: string): object => ({
 
 export const isShown = ({ text }: Message): boolean => text !== ''
 
-/**
- * Returns a whole task, without a cursor if artifacts are missing. `historyLength` 0 omits the history, but not the
- * artifacts.
- */
+/** Returns a complete task. If artifacts are missing, the task has no cursor. */
 export function taskOf(
   task: Task,
   { replies, cursor, isCut }: Omit<TaskOutput, 'outcomes'>,

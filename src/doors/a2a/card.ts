@@ -1,6 +1,6 @@
 import { MESSAGE_ONCE_EXTENSION } from '../../lib/a2a-extensions.ts'
 
-/** The extension by which a task contains a cursor of this server: the position up to which the task is complete. */
+/** The A2A extension for the cursor in a task. The task is complete up to the position of the cursor. */
 export const CURSOR_EXTENSION = 'urn:parley:a2a:cursor'
 
 export const A2A_PATH = '/a2a'
@@ -11,7 +11,7 @@ export interface Described {
   description: string | null
 }
 
-/** The server as an agent. A message names the space whose agents answer it. */
+/** The server as an A2A agent. A message contains the id of the space whose agents answer it. */
 export const SERVER: Described = {
   id: 'spaces',
   name: 'Parley',

@@ -23,9 +23,9 @@ const VERSION = '1.0'
 const LONGEST_WAIT_MS = 300_000
 const PAGE = 20
 const MOST_ON_PAGE = 100
-/** How many replies of each run a list of tasks shows. */
+/** The maximum number of replies per run in a list of tasks. */
 const LISTED_REPLIES = 10
-/** The size of a response without its list of tasks. */
+/** The size of a response apart from its list of tasks. */
 const AROUND_LIST_BYTES = 1024
 const LONGEST_MESSAGE_ID = 200
 
@@ -54,7 +54,7 @@ class A2aError extends Error {
 
 const STREAMING: ReadonlySet<string> = new Set(['SendStreamingMessage', 'SubscribeToTask'])
 
-/** Advice for requests that concern a task that has ended. */
+/** Advice for requests about a task that has ended. */
 const READ = 'use GetTask.'
 const CONTINUE = 'send a message in the same context without taskId.'
 
@@ -64,7 +64,7 @@ interface Sent {
   idempotencyKey: string
 }
 
-/** Serves agents and spaces as A2A 1.0 agents, by JSON-RPC. https://a2a-protocol.org */
+/** Serves agents and spaces as A2A 1.0 agents over JSON-RPC. https://a2a-protocol.org */
 export function createA2aDoor({
   conversing,
   taskPushes,
@@ -101,7 +101,7 @@ export function createA2aDoor({
     return task
   }
 
-  /** Returns the task with the agents' replies. Its cursor is taken before the replies are read. */
+  /** Returns the task with the agents' replies. The cursor in the task is read before the replies. */
   async function whole(caller: Caller, task: Task): Promise<object> {
     return taskOf(task, await tasks.output(caller, task), maxResponseBytes)
   }
@@ -113,7 +113,7 @@ export function createA2aDoor({
     if (typeof taskId === 'string' && taskId !== '') return answerTask(target, caller, taskId, parts)
     if (typeof messageId !== 'string' || messageId === '' || messageId.length > LONGEST_MESSAGE_ID)
       throw new A2aError('INVALID_PARAMS', `\`messageId\` is required, with at most ${LONGEST_MESSAGE_ID} characters.`)
-    // The key prevents a second post if the client sends a message again because it lost the response.
+    // The key prevents a second post if the client loses the response and sends the message again.
     const sent = { text: textOf(parts), idempotencyKey: `a2a:${messageId}` }
     if (target.type === 'agent' && caller.viewer.scope !== 'HUMAN') return trigger(target.id, caller, sent)
     const spaceId = await spaceOf(target, caller, typeof contextId === 'string' ? contextId : '')
@@ -157,7 +157,7 @@ export function createA2aDoor({
     return taskId
   }
 
-  /** Posts a message, and stores the configuration that comes with it. Returns the id of the task. */
+  /** Posts a message, and stores the push configuration in the request. Returns the id of the task. */
   async function sendConfigured(target: Target, caller: Caller, params: Params): Promise<string> {
     const { configuration } = params
     const wanted = isObject(configuration) ? configuration['taskPushNotificationConfig'] : null
@@ -168,7 +168,7 @@ export function createA2aDoor({
       await configure(caller, (await unfinished(target, caller, taskId, CONTINUE)).id, input)
       return send(target, caller, params)
     }
-    // Check the configuration first, so that no message is posted if it is refused.
+    // The push configuration is checked first, so that no message is posted if the configuration is refused.
     const room = await failingAtDoor(() => taskPushes.reserve(caller.viewer, input))
     try {
       const id = await send(target, caller, params)
@@ -184,7 +184,7 @@ export function createA2aDoor({
     return configOf(await failingAtDoor(() => taskPushes.create(caller.viewer, taskId, input)))
   }
 
-  /** Returns a task that has not ended. @throws A2aError */
+  /** Returns a task that has not ended yet. @throws A2aError */
   async function unfinished(target: Target, caller: Caller, taskId: unknown, instead: string): Promise<Task> {
     const task = await existing(target, caller, taskId)
     if (isOverTask(stateOf(task))) throw new A2aError('UNSUPPORTED_OPERATION', `The task has ended: ${instead}`)
@@ -225,8 +225,8 @@ export function createA2aDoor({
   }
 
   /**
-   * Returns the task of each run: the task of the message that started the run, or that of the run itself if the viewer
-   * may not see such a message.
+   * Returns the task of each run. This is the task of the message that started the run or, if the viewer may not
+   * see such a message, the task of the run itself.
    */
   async function tasksOf(caller: Caller, runs: readonly ListedRun[]): Promise<Map<string, Task>> {
     const ofMessages = await tasks.readMany(
@@ -268,7 +268,7 @@ export function createA2aDoor({
           )
         : null
     const whole = listed.map(({ task }, index) => taskOf(task, outputs?.[index] ?? NO_OUTPUT, maxResponseBytes))
-    // The page holds at least one task; a single task always fits.
+    // The page contains at least one task, because a single task always fits.
     const shown = firstInBytes(whole, maxResponseBytes - AROUND_LIST_BYTES)
     const { hasNextPage, endCursor } = runs.pageInfo
     const isCut = shown.length < whole.length
@@ -354,7 +354,7 @@ export function createA2aDoor({
       if (result !== null) await exchange.send(200, { jsonrpc: '2.0', id, result })
     } catch (error) {
       const reason = endOf(error, exchange.caller)
-      // `reason` is null if the client has disconnected.
+      // If the client has disconnected, `reason` is null.
       if (reason !== null) await exchange.send(200, { jsonrpc: '2.0', id, error: errorOf(reason, onError) })
     } finally {
       stream.end()
@@ -376,7 +376,7 @@ export function createA2aDoor({
   }
 }
 
-/** The paths of the server, of an agent and of a space, and of their cards. */
+/** Matches the paths of the server, of an agent and of a space, and the paths of their cards. */
 const TARGET = /^((?:\/(agents|spaces)\/([^/]+))?)(\/\.well-known\/agent-card\.json)?$/
 
 interface Asked {
@@ -391,7 +391,7 @@ function idOf(body: unknown): string | number | null {
   return typeof id === 'string' || typeof id === 'number' ? id : null
 }
 
-/** @throws A2aError for a body that is not a request, or for another protocol version */
+/** @throws A2aError if the body is not a request, or asks for another protocol version */
 function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
   const id = idOf(body)
   if (!isObject(body) || body['jsonrpc'] !== '2.0' || typeof body['method'] !== 'string' || id === null)
@@ -406,7 +406,7 @@ function readAsked(body: unknown, { header }: Exchange): Omit<Asked, 'stream'> {
 
 type PushInput = Parameters<Domain['taskPushes']['create']>[2]
 
-/** @throws A2aError for a malformed configuration */
+/** @throws A2aError if the push configuration is malformed */
 function pushInputOf({ id, url, token, authentication }: Params): PushInput {
   const { scheme, credentials } = isObject(authentication) ? authentication : {}
   const isGivenText = (value: unknown): value is string => typeof value === 'string' && value !== ''
@@ -438,7 +438,7 @@ interface ListedRuns extends Page<ListedRun> {
 const NO_OUTPUT = { replies: [], cursor: null, isCut: false }
 
 const ALL_STATUSES = [...ACTIVE_RUN_STATUSES, ...ENDED_RUN_STATUSES]
-/** The statuses that the runs of a task can have, by the task's state. */
+/** For each state of a task, the statuses that its runs can have. */
 const RUNS_OF: Readonly<Record<TaskState, readonly string[]>> = {
   TASK_STATE_WORKING: ALL_STATUSES,
   TASK_STATE_INPUT_REQUIRED: ALL_STATUSES,
@@ -451,7 +451,7 @@ const RUNS_OF: Readonly<Record<TaskState, readonly string[]>> = {
 const sizeOf = (pageSize: unknown): number =>
   typeof pageSize === 'number' && pageSize >= 1 ? Math.min(Math.floor(pageSize), MOST_ON_PAGE) : PAGE
 
-/** @throws A2aError for an unsupported filter */
+/** @throws A2aError if a filter is not supported */
 function filterOf(target: Target, { contextId, status, statusTimestampAfter }: Params): object {
   if (statusTimestampAfter !== undefined && statusTimestampAfter !== null && statusTimestampAfter !== '')
     throw new A2aError('INVALID_PARAMS', 'The filter `statusTimestampAfter` is not supported: leave it out.')
@@ -468,8 +468,8 @@ function filterOf(target: Target, { contextId, status, statusTimestampAfter }: P
 }
 
 /**
- * Whether a task has the status and is listed for this run. A task is listed once, for the newest of its runs that the
- * filter finds.
+ * Whether a task has the status and is listed for this run. A task with several runs that match the filter is
+ * listed only for the newest of them.
  */
 function isListed(task: Task, { target, status, runId }: { target: Target; status: unknown; runId: string }): boolean {
   if (isGiven(status) && stateOf(task) !== status) return false
@@ -498,7 +498,10 @@ function errorOf(error: unknown, onError: (error: Error) => void): object {
   return { code: CODES.INTERNAL, message: 'Internal error.' }
 }
 
-/** Joins the texts of a message. @throws A2aError if it has a part that is not text, or no text */
+/**
+ * Joins the texts of a message. @throws A2aError if the message has no text, or a part that is neither text nor
+ * data
+ */
 function textOf(parts: readonly unknown[]): string {
   const texts = parts.map((part) => {
     const { text, data } = isObject(part) ? part : {}

@@ -8,30 +8,33 @@ import { followTask } from '../tasks/waiting.ts'
 import { artifactOf, contextOf, isShown, stateOf, statusOf, taskOf } from './a2a-task.ts'
 
 const RECHECK_MS = 5000
-/** Changes within this time are read and sent together. */
+/** Changes that occur within this time are read and sent together. */
 const TICK_MS = 500
 const KEEP_ALIVE_MS = 10_000
-/** How many changed messages one query reads. */
+/** The maximum number of changed messages that one query reads. */
 const MESSAGES_A_QUERY = 50
-/** How many messages of other runs are remembered, in case their runs turn out to belong to the task. */
+/**
+ * The maximum number of messages of other runs that are remembered, in case those runs turn out to belong to the
+ * task.
+ */
 const MOST_OTHERS = 1000
 
 export interface FollowingParts {
   tasks: Tasks
   caller: Caller
-  /** Aborts when the client disconnects, when its token ends, or when the server drains. */
+  /** Aborts when the client disconnects, when its token becomes invalid, or when the server drains. */
   waiting: AbortSignal
   /** Creates an event of the stream. */
   event(result: object): object
-  /** Creates the event that ends the stream early. */
+  /** Creates the event that is sent if the stream ends before the task. */
   failure(error: unknown): object
   stream: MessageStream
-  /** Whether the stream ends when the task needs input from the client. */
+  /** Whether the stream also ends when the task needs input from the client. */
   endsAtInput: boolean
   maxResponseBytes: number
 }
 
-/** An event of the space. */
+/** An event of the space in which the agents reply. */
 interface Changed {
   __typename: string
   message?: { id: string; run: { id: string } | null }
@@ -39,8 +42,8 @@ interface Changed {
 }
 
 /**
- * Sends a task, and then its changes until the task ends. While a slow client has unread events, changes are not sent;
- * the next event contains all of them.
+ * Sends a task, and then its changes until the task ends. No changes are sent while a slow client has unread
+ * events. The next event contains all of these changes.
  */
 export class Following {
   readonly #parts: FollowingParts
@@ -48,13 +51,13 @@ export class Following {
   readonly #bell = createBell()
   #status = ''
   #runIds: ReadonlySet<string> = new Set()
-  /** Ids of replies that have changed since they were read. */
+  /** The ids of replies that have changed since they were read. */
   readonly #changed = new Set<string>()
-  /** Messages of other runs: the run's id by the message's id. */
+  /** The messages of other runs. Maps the id of each message to the id of its run. */
   readonly #others = new Map<string, string>()
   /** Whether events about messages may have been missed, so that all replies must be read again. */
   #hasGap = false
-  /** Whether a subscription has ended, so that each recheck must read all replies. */
+  /** Whether a subscription has ended. If so, each recheck must read all replies. */
   #isBlind = false
   #snapshots = 0
   #lostAccess: DoorError | null = null
@@ -85,7 +88,7 @@ export class Following {
     }
   }
 
-  /** Sends changes until the task ends; if the stream must end earlier, sends an error. */
+  /** Sends changes until the task ends. If the stream must end earlier, sends an error. */
   async #sendUntilEnd(begun: Task): Promise<void> {
     const { stream, failure } = this.#parts
     try {
@@ -93,14 +96,14 @@ export class Following {
       while (this.#continues(task)) task = await this.#next(task)
     } catch (error) {
       const reason = this.#parts.waiting.aborted ? this.#interruption() : error
-      // `reason` is null if the client has disconnected.
+      // If the client has disconnected, `reason` is null.
       if (reason !== null) stream.send(failure(reason))
     } finally {
       stream.end()
     }
   }
 
-  /** Returns why the stream ends before the task; null if the client has disconnected. */
+  /** Returns the reason why the stream ends before the task; null if the client has disconnected. */
   #interruption(): unknown {
     return endOf(SHUT_DOWN, this.#parts.caller)
   }
@@ -156,8 +159,8 @@ export class Following {
   }
 
   /**
-   * Waits for a change or a recheck, and sends what has changed. Returns the task as last read. @throws DoorError if
-   * the stream cannot continue
+   * Waits for a change or a recheck, and sends the changes. Returns the task as last read.
+   * @throws DoorError if the stream cannot continue
    */
   async #next(task: Task): Promise<Task> {
     const { tasks, caller, waiting, stream } = this.#parts
@@ -182,7 +185,7 @@ export class Following {
     }
   }
 
-  /** Sends the new content of changed replies. If events were missed, or this is the last read, it checks all replies. */
+  /** Sends the new content of changed replies. Reads all replies if events were missed, or if this is the last read. */
   async #sendReplies(task: Task): Promise<void> {
     const { tasks, caller } = this.#parts
     if (this.#hasGap || this.#isBlind || !this.#continues(task)) {

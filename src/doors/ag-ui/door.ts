@@ -29,18 +29,18 @@ interface Start {
 /** A stream that has begun. */
 interface Opened extends Pick<Exchange, 'caller' | 'linkTo'> {
   input: RunInput
-  /** Null if the conversation has not begun. */
+  /** Null if the conversation has not begun yet. */
   start: Start | null
   stream: EventStream
   maxEventBytes: number
 }
 
 /**
- * AG-UI 1.0: `POST /ag-ui/agents/:id` and `/ag-ui/spaces/:id` run agents, and GET rejoins.
+ * Serves AG-UI 1.0: `POST /ag-ui/agents/:id` and `POST /ag-ui/spaces/:id` run agents, and GET rejoins.
  * https://docs.ag-ui.com
  */
 export function createAgUiDoor(conversing: Conversing, activity: Activity): Door {
-  /** Returns the space of the request; null for a conversation that has not begun. */
+  /** Returns the space of the request; null if the conversation has not begun yet. */
   async function findSpace(
     caller: Caller,
     { path }: Exchange,
@@ -51,7 +51,7 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
     if (kind === 'spaces') return id
     const conversation = { agentId: id, thread: `ag-ui:${threadId}` }
     if (message === null) return conversing.find(caller, conversation)
-    // Check the text before the space is created, so that a refused text leaves no empty space.
+    // The text is checked before the space is created, so that a refused text leaves no empty space behind.
     const onNew = () => checkMessageText(message.text, 'messages')
     return (await conversing.open(caller, { ...conversation, name: nameOf(message.text), onNew })).spaceId
   }
@@ -65,7 +65,10 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
     return { caller, linkTo, maxEventBytes, input, start, stream: exchange.openStream() }
   }
 
-  /** Serves an open stream. Separate from `open`, so that the rest of the request can be freed while the stream is open. */
+  /**
+   * Serves an open stream. This is separate from `open`, so that the rest of the request can be freed while the
+   * stream is open.
+   */
   async function serve({ caller, linkTo, maxEventBytes, input, start, stream }: Opened): Promise<void> {
     const onIdle = () => void stream.write(PING).catch(() => {})
     const reader = patient(caller, onIdle)
@@ -92,7 +95,7 @@ export function createAgUiDoor(conversing: Conversing, activity: Activity): Door
   }
 
   return {
-    // Not an async function, which would take more memory while the stream is open.
+    // `handle` is not an async function, because an async function would take more memory while the stream is open.
     handle(exchange) {
       const { method } = exchange
       if (method === 'POST') return exchange.json().then((body) => open(exchange, readRunInput(body)).then(serve))
@@ -115,7 +118,7 @@ const UNEXPECTED = {
 
 const OWN_QUERY = `query DoorOwn($id: ID!) { message(id: $id) { id space { id } } }`
 
-/** Posts the new message, and submits results and decisions on calls. @throws DoorError */
+/** Posts the new message, and submits results of calls and decisions on them. @throws DoorError */
 async function begin(caller: Caller, spaceId: string, input: RunInput): Promise<Start> {
   const { cursor, lastSeq } = await readPlace(caller, spaceId)
   const resumedRoot = await resume(caller, input.resume)
@@ -125,15 +128,18 @@ async function begin(caller: Caller, spaceId: string, input: RunInput): Promise<
   const isNew = posted?.seq != null && posted.seq > lastSeq
   return {
     spaceId,
-    // If the client has sent its history again, its answers to calls are newer than its last message, so follow the
-    // runs that they continue.
+    // If the client has sent its history again without a new message, its newest input is its answers to calls. The
+    // runs that these answers continue are then followed.
     rootId: (isNew ? null : (resumedRoot ?? answeredRoot)) ?? posted?.id ?? null,
     after: input.after ?? cursor,
     hydrates: input.after === null && !isNew && !hasAnswered,
   }
 }
 
-/** Posts a message, unless it was posted before. `seq` is null for a message that the client got from this server. */
+/**
+ * Posts a message unless it was posted before. `seq` is null if the client had received the message from this
+ * server.
+ */
 async function post(
   caller: Caller,
   spaceId: string,
@@ -148,7 +154,7 @@ async function post(
 
 const LONGEST_KEY_ID = 150
 
-/** Returns the idempotency key of a message. Long ids are hashed, because keys have a maximum length. */
+/** Returns the idempotency key of a message. Long ids are hashed, because the length of keys is limited. */
 async function keyFor(id: string): Promise<string> {
   if (id !== '' && id.length <= LONGEST_KEY_ID) return keyOf(id)
   const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(id))
@@ -173,7 +179,7 @@ function parsed(content: string): unknown {
   }
 }
 
-/** Writes the events of a conversation that has not begun. */
+/** Writes the events for a conversation that has not begun yet. */
 async function showNothing(stream: EventStream, { threadId, runId, after }: RunInput): Promise<void> {
   const events = [
     { type: EventType.RUN_STARTED, threadId, runId, protocolVersion: PROTOCOL_VERSION },
@@ -213,7 +219,7 @@ async function run(running: Running): Promise<void> {
     const { waiting, usage } = next.state
     const failure = waiting.length > 0 ? null : failureOf(next.state)
     if (failure !== null) return writer.write({ type: EventType.RUN_ERROR, ...failure })
-    // Interrupts that do not fit are sent when the client has answered these.
+    // The remaining interrupts are sent after the client has answered these.
     const interrupts = firstInBytes(
       waiting.map((call) => interruptOf(call, { spaceId, linkTo })),
       maxEventBytes - FRAME_BYTES,

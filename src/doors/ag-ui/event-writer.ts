@@ -39,7 +39,7 @@ const SENDER = `query DoorSender($id: ID!) {
 }
 ${PART}`
 
-/** An event before its cursor is known. */
+/** An event before its cursor is added. */
 type Draft = AGUIEvent extends infer Event ? (Event extends AGUIEvent ? Omit<Event, 'rawEvent'> : never) : never
 
 interface Snapshot {
@@ -54,8 +54,8 @@ interface Change {
 }
 
 /**
- * The minimum time between two snapshots for changes. Members may edit often, and each snapshot counts towards the rate
- * limit of each reader.
+ * The minimum time between two snapshots for changes. Members may edit often, and each snapshot counts towards its
+ * reader's rate limit.
  */
 const BETWEEN_SNAPSHOTS_MS = 3000
 
@@ -65,31 +65,31 @@ export interface EventWriterOptions {
   caller: Caller
   stream: EventStream
   spaceId: string
-  /** The messages that the client already has at `cursor`; null if unknown. */
+  /** The messages that the client has received up to `cursor`; null if unknown. */
   known: Known | null
   /** The client has received all events up to this cursor. */
   cursor: string
   maxEventBytes: number
 }
 
-/** How much text of a part was sent, and whether its text message is open. */
+/** How much text of a part was sent, and whether the AG-UI text message for it is open. */
 interface SentText {
   length: number
   isOpen: boolean
 }
 
-/** The size of an event without its messages, its interrupts, or the input or result of a call. */
+/** The size of an event apart from its messages, its interrupts, or the input or result of a call. */
 export const FRAME_BYTES = 1024
 
-/** Writes the events of a space as events of AG-UI. Each event carries the position after which its client can resume. */
+/** Writes the events of a space as AG-UI events. Each event carries the position after which the client can resume. */
 export class EventWriter {
   readonly #options: EventWriterOptions
   #cursor: string
-  /** By id of the part's message. */
+  /** The text sent so far, by the id of the AG-UI message for a part. */
   readonly #texts = new Map<string, SentText>()
   readonly #senders = new Map<string, Sender>()
   /**
-   * The ids of what the client has: calls by their ids, results by `resultId`, changes shown in a snapshot by
+   * The ids of everything the client has: calls by their ids, results by `resultId`, changes shown in a snapshot by
    * `changeOf`, and messages that this stream has sent from their beginning.
    */
   readonly #sent: Set<string>
@@ -108,7 +108,7 @@ export class EventWriter {
     await this.#send({ ...draft, rawEvent: { cursor: this.#cursor } } as AGUIEvent)
   }
 
-  /** Writes an event after which a client cannot resume yet. */
+  /** Writes an event without a cursor, because the client cannot resume after this event. */
   async writeWithoutCursor(draft: Draft): Promise<void> {
     await this.#send(draft as AGUIEvent)
   }
@@ -117,12 +117,12 @@ export class EventWriter {
     await this.#options.stream.write(ENCODER.encodeSSE(event as never))
   }
 
-  /** Ends the open texts before the run ends. */
+  /** Ends the text messages that are still open, before the run ends. */
   async closeTexts(): Promise<void> {
     for (const [messageId, text] of this.#texts) if (text.isOpen) await this.#endText(messageId, text)
   }
 
-  /** Writes an event of the space as AG-UI events. */
+  /** Writes a space event as AG-UI events. */
   async show(event: SpaceEvent): Promise<void> {
     const at = event.cursor
     switch (event.__typename) {
@@ -152,7 +152,7 @@ export class EventWriter {
     this.#advance(at)
   }
 
-  /** Writes the newest messages of the space, which replace all messages of the client. */
+  /** Writes the newest messages of the space. They replace all messages that the client has. */
   async showAll(): Promise<void> {
     await this.#snapshot(this.#cursor)
   }
@@ -171,14 +171,15 @@ export class EventWriter {
       const whole = textOf(parts)
       const length = this.#texts.get(messageId)?.length ?? 0
       if (this.#texts.has(messageId) && length >= whole.length) return
-      // Without `known`, the client may or may not have its own message already, so send a snapshot.
+      // Without `known`, it is uncertain whether the client already has its own message, so a snapshot is sent.
       if (clientId !== null && this.#options.known === null) return this.#snapshot(at)
       this.#texts.set(messageId, { length, isOpen: false })
       await this.#startText(messageId, id, sender)
       await this.#sendText(messageId, whole.slice(length), at)
       return this.#endText(messageId)
     }
-    // Even for a complete message, wait for the events of its parts, so that each part is sent with its own position.
+    // The parts of the message are sent when their own events arrive, even if the message is already complete. In
+    // this way, each part has its own position.
     if (!parts.some(({ index }) => this.#texts.has(partId(id, index)))) this.#sent.add(id)
   }
 
@@ -188,10 +189,11 @@ export class EventWriter {
     const isMissing = this.#options.known !== null && !this.#sent.has(id)
     const text = this.#texts.get(messageId) ?? { length: isMissing ? 0 : offset, isOpen: false }
     const overlap = text.length - offset
-    // Some text before this delta is missing, because the log was lost or the client's history does not match its
+    // Some text before this delta is missing. Either the log was lost, or the client's history does not match its
     // cursor.
     if (overlap < 0) {
-      // Send only one snapshot for the message, even if the message is too old to be in it.
+      // This ensures that only one snapshot is sent for the message, even if the message is too old to be in the
+      // snapshot.
       this.#sent.add(id)
       return this.#snapshot(at)
     }
@@ -216,8 +218,8 @@ export class EventWriter {
     }
     const text = this.#texts.get(messageId)
     if (text?.isOpen !== true || text.length > part.text.length) return
-    // The event reports that the part is complete, or that an earlier part has changed. Equal lengths mean that it is
-    // complete.
+    // The event reports that the part is complete, or that an earlier part has changed. If the lengths are equal,
+    // the part is complete.
     if (text.length === part.text.length) {
       this.#advance(at)
       await this.#endText(messageId)
@@ -232,8 +234,8 @@ export class EventWriter {
   /** Writes the parts of a complete message that are missing. */
   async #showParts(message: ShownMessage, at: string): Promise<void> {
     for (const part of message.parts) {
-      // Until the last part, keep the earlier position, so that a client that is disconnected between two parts gets
-      // the message again.
+      // All parts but the last are sent with the earlier position. A client that is disconnected between two parts
+      // thus gets the message again.
       const position = part === message.parts.at(-1) ? at : this.#cursor
       if (part.__typename === 'TextPart') await this.#showText(message.id, part.index, part.text, position)
       else await this.#showPart(message.id, part, position)
@@ -244,7 +246,7 @@ export class EventWriter {
   async #showText(id: string, index: number, whole: string, at: string): Promise<void> {
     const messageId = partId(id, index)
     const text = this.#texts.get(messageId)
-    // The text was sent before this stream began.
+    // If neither the text nor its message is recorded, the text was sent before this stream began.
     if (text === undefined && !this.#sent.has(id)) return
     const { length } = text ?? { length: 0 }
     if (length > whole.length) return this.#snapshot(at)
@@ -266,7 +268,7 @@ export class EventWriter {
     const isSent = this.#sent.has(call.id)
     const needsResult = isSettledCall(call.status) && !this.#sent.has(resultId(call.id))
     if (isSent && !needsResult) return
-    // The client may or may not have the beginning of the call, so send a snapshot.
+    // It is uncertain whether the client has the beginning of the call, so a snapshot is sent.
     if (!isSent && this.#options.known === null && !this.#sent.has(id)) return this.#snapshot(at)
     const { id: toolCallId, toolName: toolCallName } = call
     const sender = await this.#senderOf(id)
@@ -292,7 +294,10 @@ export class EventWriter {
     return this.#options.maxEventBytes - FRAME_BYTES
   }
 
-  /** Writes a snapshot for an edited or deleted message. Changes soon after a snapshot wait and share the next snapshot. */
+  /**
+   * Writes a snapshot because a message was edited or deleted. If a snapshot was written shortly before, waits
+   * first, so that several changes share one snapshot.
+   */
   async #showUpdated(message: Change, at: string): Promise<void> {
     if (message.editedAt === null && message.deletedAt === null) return
     const isShown = !isAfter(decodeCursor(at), decodeCursor(this.#cursor))
@@ -370,10 +375,10 @@ export class EventWriter {
 
 const changeOf = ({ id, editedAt, deletedAt }: Change) => `${id} ${editedAt} ${deletedAt}`
 
-/** Returns the newest messages that fit into one event. */
+/** Returns the newest messages that fit into one event together. */
 function newestInBytes(messages: readonly Message[], maxBytes: number): Message[] {
   const newest = lastInBytes(messages, maxBytes)
   const first = newest.findIndex(({ role }) => role !== 'tool')
-  // Do not begin with a result, whose call would be missing.
+  // The list must not begin with a result, because its call would be missing.
   return first === -1 ? [] : newest.slice(first)
 }

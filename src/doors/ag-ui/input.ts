@@ -4,16 +4,22 @@ import { decodeCursor } from '../../broker/cursor.ts'
 import { badInput } from '../exchange.ts'
 import { resultId } from './messages.ts'
 
-/** A request from a client. Its history is divided into what is new and what the client already has. */
+/**
+ * A request from a client. The history in the request is divided into the new part and the messages that the client
+ * had before.
+ */
 export interface RunInput {
   threadId: string
   runId: string
-  /** The last message, if a human wrote it. If the client sends its history again, the message was already posted. */
+  /**
+   * The last message of the history, if a human wrote it. It may have been posted before, because the client may
+   * send its history again.
+   */
   message: { id: string; text: string } | null
-  /** Results of tool calls that the client has added after the last answer. */
+  /** Results of tool calls that the client has added at the end of the history. */
   results: { toolCallId: string; content: string }[]
   resume: ResumeEntry[]
-  /** The cursor after which to resume; null if the client sent none. */
+  /** The cursor after which the stream resumes; null if the client sent none. */
   after: string | null
   /** Whether the stream continues while calls wait for people. */
   follows: boolean
@@ -22,9 +28,9 @@ export interface RunInput {
 }
 
 export interface Known {
-  /** The lengths of the texts by message id. */
+  /** The length of each text, by message id. */
   messages: ReadonlyMap<string, number>
-  /** The ids of the calls whose input the client has. */
+  /** The ids of the calls whose input the client already has. */
   toolCalls: ReadonlySet<string>
   results: ReadonlySet<string>
 }
@@ -63,7 +69,7 @@ export function readRunInput(body: unknown): RunInput {
   }
 }
 
-/** Reads the parameters of a GET, which starts nothing. @throws DoorError, BadInputError */
+/** Reads the parameters of a GET request, which starts no run. @throws DoorError, BadInputError */
 export function readRejoin(query: URLSearchParams, defaultThread: string): RunInput {
   const threadId = query.get('threadId') ?? defaultThread
   const input = { threadId, runId: query.get('runId') ?? crypto.randomUUID() }
@@ -76,7 +82,7 @@ export function readRejoin(query: URLSearchParams, defaultThread: string): RunIn
   }
 }
 
-/** @throws DoorError if the body has more list entries than the schema can check quickly */
+/** @throws DoorError if the body has more list entries than can be checked quickly against the schema */
 function checkLengths(body: unknown): void {
   const messages = listIn(body, 'messages')
   const lists = [messages, listIn(body, 'tools'), listIn(body, 'context'), listIn(body, 'resume')]
@@ -124,7 +130,7 @@ function newMessage(messages: readonly Message[]): RunInput['message'] {
   return { id: last.id, text: contentText(last.content) }
 }
 
-/** @throws DoorError for content that is not text */
+/** @throws DoorError if the content contains anything but text */
 function contentText(content: Extract<Message, { role: 'user' }>['content']): string {
   if (typeof content === 'string') return content
   const texts = content.map((part) => {
@@ -136,7 +142,7 @@ function contentText(content: Extract<Message, { role: 'user' }>['content']): st
   return texts.join('\n\n')
 }
 
-/** Returns the results after the last message of another role, except results that this server has sent. */
+/** Returns the results at the end of the history, except results that this server has sent. */
 function newResults(messages: readonly Message[]): RunInput['results'] {
   const tail = messages.slice(messages.findLastIndex(({ role }) => role !== 'tool') + 1)
   return tail.flatMap((message) =>
@@ -149,14 +155,14 @@ function newResults(messages: readonly Message[]): RunInput['results'] {
 function knownOf(messages: readonly Message[]): Known {
   const lengthOf = (message: Message) => {
     const content = ('content' in message ? message.content : null) ?? ''
-    // Content that is not a string comes from the client itself, which has all of it.
+    // Content that is not a string was written by the client itself, so the client has all of it.
     return typeof content === 'string' ? content.length : Number.POSITIVE_INFINITY
   }
   const callsOf = (message: Message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : [])
   return {
     messages: new Map(messages.map((message) => [message.id, lengthOf(message)])),
-    // A client that was disconnected after TOOL_CALL_START has the call with empty arguments. A complete input is at
-    // least `{}`.
+    // If a client was disconnected after TOOL_CALL_START, its call has empty arguments. A complete input has at
+    // least the arguments `{}`.
     toolCalls: new Set(messages.flatMap(callsOf).flatMap((call) => (call.function.arguments === '' ? [] : call.id))),
     results: new Set(messages.flatMap((message) => (message.role === 'tool' ? [message.toolCallId] : []))),
   }

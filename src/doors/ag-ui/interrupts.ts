@@ -5,8 +5,8 @@ import { answerCall, type CallAnswer, pathOfCall, readCall, wordsOf } from '../w
 import { keyOf } from './messages.ts'
 
 /**
- * Returns the id of the interrupt for a call. For a decision it contains a digest of the input, because a changed input
- * needs a new decision.
+ * Returns the id of the interrupt for a call. For a decision, the id contains a digest of the input, because a
+ * changed input needs a new decision.
  */
 const interruptId = ({ id, waitsFor, approval }: PendingCall): string =>
   waitsFor === 'DECISION' && approval !== null ? `${id}.${approval.inputDigest}` : id
@@ -51,7 +51,7 @@ export function interruptOf(
 }
 
 /**
- * Answers calls with a client's `resume` entries. Returns the root of the runs to which the last answered call belongs;
+ * Answers calls with a client's `resume` entries. Returns the `rootId` of the run that made the last answered call;
  * null if there is none.
  * @throws DoorError
  */
@@ -67,7 +67,7 @@ export async function resume(caller: Caller, entries: readonly ResumeEntry[]): P
   return rootId
 }
 
-/** Returns the answer to a call; null if the call no longer waits, or is to keep waiting. @throws DoorError */
+/** Returns the answer to a call; null if the call no longer waits, or should keep waiting. @throws DoorError */
 function answerOf({ waitsFor }: PendingCall, entry: ResumeEntry, inputDigest: string | null): CallAnswer | null {
   const { interruptId: id, status, payload } = entry
   if (waitsFor === null) return null

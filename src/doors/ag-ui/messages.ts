@@ -4,42 +4,42 @@ import { isSettledCall } from '../../rules/statuses.ts'
 import type { Sender, ShownCall, ShownMessage, ShownPart } from '../operations.ts'
 
 /**
- * The prefix of the idempotency keys of messages from this endpoint; the rest is the id that the client gave to the
- * message.
+ * The prefix of the idempotency keys of messages from this endpoint. The client's id of the message follows the
+ * prefix.
  */
 const KEY_PREFIX = 'ag-ui:'
 
 export const keyOf = (clientId: string): string => KEY_PREFIX + clientId
 
-/** Returns the id that a client gave to a message of its human; null for any other message. */
+/** Returns the id that a client gave to the message of its human; null for any other message. */
 export function clientIdOf({ idempotencyKey }: Pick<ShownMessage, 'idempotencyKey'>): string | null {
   return idempotencyKey?.startsWith(KEY_PREFIX) === true ? idempotencyKey.slice(KEY_PREFIX.length) : null
 }
 
-/** Returns the id of the AG-UI message for a part. The first part has the id of Parley's message. */
+/** Returns the id of the AG-UI message for a part. For the first part, it is the id of Parley's message. */
 export const partId = (messageId: string, index: number): string => (index === 0 ? messageId : `${messageId}:${index}`)
 
 export const resultId = (callId: string): string => `${callId}:result`
 
 /**
- * Returns the metadata of a message. AG-UI has no concept of members, so the metadata contains the sender; the sender's
- * name is also in `name`.
+ * Returns the metadata of a message. AG-UI has no concept of members, so the metadata contains the sender. The
+ * sender's name is also in the field `name`.
  */
 export function metadataOf(messageId: string, { id, name, kind }: Sender): Metadata {
   return { parley: { messageId, sender: { id, name, kind } } }
 }
 
-/** Returns the input of a call as text; an error as text if the input has more than `maxBytes` as JSON. */
+/** Returns the input of a call as text. If its JSON exceeds `maxBytes`, returns an error as text instead. */
 export const inputOf = ({ input }: ShownCall, maxBytes: number): string =>
   inBytes(JSON.stringify(input ?? {}), maxBytes)
 
-/** Returns the result of a call as text; an error as text if the result has more than `maxBytes` as JSON. */
+/** Returns the result of a call as text. If its JSON exceeds `maxBytes`, returns an error as text instead. */
 export function resultOf({ status, output, error }: ShownCall, maxBytes: number): string {
   if (status === 'DONE') return inBytes(typeof output === 'string' ? output : JSON.stringify(output ?? null), maxBytes)
   return JSON.stringify({ error: { code: status, message: error ?? 'The call has no result.' } })
 }
 
-/** Replaces a text that does not fit into an event with an error, in the format of a failed call. */
+/** Replaces a text that does not fit into an event with an error in the format of a failed call. */
 const inBytes = (text: string, maxBytes: number): string =>
   jsonBytes(text) <= maxBytes ? text : JSON.stringify({ error: { code: 'TOO_LARGE', message: TOO_LARGE } })
 
@@ -58,9 +58,9 @@ export function textOf(parts: readonly ShownPart[]): string {
 }
 
 /**
- * Converts a message of a space to AG-UI messages: one for a human's message, one for each part and result of an
- * agent's message.
- * @param maxValueBytes the largest input or result of a call
+ * Converts a message of a space to AG-UI messages. A human's message becomes one message. An agent's message
+ * becomes one message for each part and for each result.
+ * @param maxValueBytes the maximum size of a call's input or result
  */
 export function messagesOf(message: ShownMessage, maxValueBytes: number): Message[] {
   const { id, sender, parts } = message

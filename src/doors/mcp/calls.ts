@@ -22,17 +22,17 @@ export interface CallParts {
 export interface Calls {
   /** Answers `tools/call`. @throws ProtocolError for a malformed call */
   call(exchange: McpExchange, params: unknown, context: ServerContext): Promise<Result>
-  /** Returns the result of the call that started a task, once the task has ended. */
+  /** Returns the result of the call that started a task, after the task has ended. */
   resultOf(exchange: McpExchange, task: Task): Promise<Result>
 }
 
 const DEFAULT_WAIT_SECONDS = 45
 /**
- * The share of a response for a result's data. A result contains its data twice: as data, and as text, where escaped
- * JSON is up to twice as long.
+ * The share of a response that a result's data may take. A result contains its data twice, as data and as text.
+ * JSON in a text is escaped, and therefore up to twice as long.
  */
 export const SHARE_OF_DATA = 1 / 4
-/** The size of a response without its result, including the description of a task. */
+/** The size of a response apart from its result. It includes the description of a task. */
 export const AROUND_RESULT_BYTES = 8192
 
 const invalid = (message: string) => new ProtocolError(ProtocolErrorCode.InvalidParams, message)
@@ -42,7 +42,8 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
   const tools = createTools(conversing, mostListBytes)
 
   /**
-   * Returns a result with the data as text, and also as structured content if both fit into the size limit.
+   * Returns a result with the data as text. If the size limit allows, the result also contains the data as
+   * structured content.
    * @throws DoorError if the text is too long
    */
   function resultWith(data: Record<string, unknown>, text = JSON.stringify(data), isError = false): Result {
@@ -74,7 +75,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
     return resultWith(data, text, isFinished && hasFailed)
   }
 
-  /** Waits for a task. Returns its result, questions to the user, or the task. */
+  /** Waits for a task. Returns the task's result, questions for the user, or the task itself. */
   async function settle(
     exchange: McpExchange,
     { taskId, waitSeconds, dismissed }: { taskId: string; waitSeconds: number | undefined; dismissed: boolean },
@@ -100,8 +101,8 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
   }
 
   /**
-   * Applies a client's answers to the questions of a call, and posts no message. Returns whether the user dismissed a
-   * question.
+   * Submits a client's answers to the questions of a call, without posting a message. Returns whether the user
+   * dismissed a question.
    */
   async function resume(exchange: McpExchange, taskId: string, responses: InputResponses): Promise<boolean> {
     const task = await tasks.read(exchange.caller, taskId)
@@ -136,7 +137,7 @@ export function createCalls({ conversing, tasks, maxResponseBytes }: CallParts):
         return await answer(exchange, name, given, context)
       } catch (error) {
         if (!(error instanceof DoorError)) throw error
-        // Return a tool error, so that the model reads it and can try something else.
+        // The error is returned as the tool's result, so that the model can read it and try something else.
         const { code, message, retryAfterMs } = error
         const data = { error: { code, message, ...(retryAfterMs === null ? {} : { retryAfterMs }) } }
         return { content: [{ type: 'text', text: message }], structuredContent: data, isError: true }
@@ -150,7 +151,7 @@ const isFailure = (runStatus: Task['outcomes'][number]['runStatus'], kind: strin
 
 const LONGEST_PROGRESS = 1000
 
-/** Sends a progress notification about the agents' work to a client that asked for progress. */
+/** Reports the agents' progress to a client that asked for progress notifications. */
 function reportProgress({ mcpReq }: ServerContext, { outcomes, waiting }: Task): void {
   const token = (mcpReq._meta as { progressToken?: string | number } | undefined)?.progressToken
   if (token === undefined) return

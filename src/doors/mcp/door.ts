@@ -37,7 +37,7 @@ export const METADATA_PATH = `/.well-known/oauth-protected-resource${MCP_PATH}`
 const MOST_IN_BATCH = 100
 const SERVER_INFO = { name: 'parley', title: 'Parley', version: '1' }
 const MODERN = '2026-07-28'
-/** Clients may cache lists that are the same for every viewer for five minutes. */
+/** For this time (five minutes), clients may cache lists that are the same for every viewer. */
 const CACHED = { ttlMs: 300_000, cacheScope: 'public' }
 const HEADER_MISMATCH = -32020
 
@@ -47,7 +47,7 @@ const INSTRUCTIONS =
 /** Whether a request opens a stream of notifications. */
 const isListen = (body: unknown): boolean => isObject(body) && body['method'] === 'subscriptions/listen'
 
-/** Returns how many calls of a request may wait for agents, because they start work or continue it. */
+/** Returns how many calls in a request may wait for agents. These are the calls that start work or continue it. */
 export function waitsOf(body: unknown): number {
   const messages = Array.isArray(body) ? body : [body]
   return messages.filter(mayWait).length
@@ -59,7 +59,10 @@ function mayWait(message: unknown): boolean {
   return WAITING_TOOLS.includes(String(name)) || requestState !== undefined
 }
 
-/** Serves the Model Context Protocol of 2026-07-28, and clients of 2025-11-25 without sessions. */
+/**
+ * Serves version 2026-07-28 of the Model Context Protocol (MCP). Also serves clients of version 2025-11-25, without
+ * sessions.
+ */
 export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoorParts): Door {
   const tasks = createTasks(maxResponseBytes)
   const calls = createCalls({ conversing, tasks, maxResponseBytes })
@@ -70,8 +73,8 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
   const handler = createMcpHandler((context) => serverFor(context, handlers), { onerror: report, keepAliveMs: 12_000 })
 
   /**
-   * Reports an error, unless it is a refused request: the package reports these too, although the client gets a
-   * response.
+   * Reports an error, unless it only means that a request was refused. The package reports such errors too,
+   * although the client gets a response.
    */
   function report(error: Error): void {
     if (!(error instanceof ProtocolError) && !/^(Rejected|Unsupported Media Type)/.test(error.message)) onError(error)
@@ -98,7 +101,10 @@ export function createMcpDoor({ conversing, maxResponseBytes, onError }: McpDoor
     return handler.fetch(sent, { parsedBody: body, authInfo })
   }
 
-  /** Serves a request that opens a stream of notifications. Returns the response to a refused request; null once the stream is open. */
+  /**
+   * Serves a request that opens a stream of notifications. Returns the response if the request is refused, and null
+   * once the stream is open.
+   */
   async function listen(exchange: Exchange, body: unknown): Promise<Response | null> {
     await exchange.takePlace()
     const { id, params } = body as ClientMessage
@@ -144,7 +150,7 @@ function failureOf(error: unknown, id: unknown): Response {
   return failed(status, told.code, told.message, id, told.data)
 }
 
-/** Returns an error response if the headers of a request do not match its body; else null. */
+/** Returns an error response if the headers of a request do not match the body; null if they do. */
 function refusalOf(headers: Headers, body: unknown): Response | null {
   const header = (name: string) => headers.get(name) ?? undefined
   const outcome = classifyInboundRequest({
@@ -194,7 +200,7 @@ function serverFor(
   { era, authInfo }: McpRequestContext,
   { calls, methods, resources, prompts, maxResponseBytes }: Handlers,
 ): Server {
-  /** Returns the result. @throws ProtocolError if it exceeds the size limit */
+  /** Returns the result unchanged. @throws ProtocolError if the result exceeds the size limit */
   function checked(result: Result): Result {
     if (jsonBytes(result) <= maxResponseBytes - AROUND_RESULT_BYTES) return result
     throw protocolErrorOf(tooLong(maxResponseBytes))
@@ -210,7 +216,7 @@ function serverFor(
       ...(isModern ? { extensions: { [TASKS_EXTENSION]: {} } } : {}),
     },
   })
-  // The package moves the responses out of the parameters.
+  // The package moves `inputResponses` from the parameters to the context.
   const update = (params: unknown, { mcpReq }: ServerContext) => methods.update(exchange, params, mcpReq.inputResponses)
   const byMethod: Record<string, (params: unknown, context: ServerContext) => Result | Promise<Result>> = {
     'tools/list': () => ({ tools: TOOL_LIST, ...(isModern ? CACHED : {}) }),
@@ -222,8 +228,8 @@ function serverFor(
     'prompts/get': (params) => prompts.get(exchange, params),
     ...(isModern ? { 'tasks/update': update } : {}),
   }
-  // The fallback handles these methods, because the package's own handlers refuse tasks as results of tools. Without a
-  // fallback, the package answers an unknown method with 404.
+  // The fallback handles these methods, because the package's own handlers refuse tasks as results of tools. If
+  // there is no fallback, the package responds with 404 to unknown methods.
   if (!isModern || (typeof asked === 'string' && Object.hasOwn(byMethod, asked)))
     server.fallbackRequestHandler = async ({ method, params }, context) => {
       const handle = Object.hasOwn(byMethod, method) ? byMethod[method] : undefined
@@ -231,8 +237,8 @@ function serverFor(
       return checked(await handle(params, context))
     }
   if (isModern) {
-    // A schema that accepts any parameters. The package knows both methods from 2025-11-25, and answers them only if
-    // the handler has its own schema.
+    // This schema accepts any parameters. The package knows both methods from version 2025-11-25, and calls their
+    // handlers only if a schema is given.
     const ANY = { params: z.looseObject({}) }
     server.setRequestHandler('tasks/get', ANY, async (params) => checked(await methods.get(exchange, params)))
     server.setRequestHandler('tasks/cancel', ANY, (params) => methods.cancel(exchange, params))

@@ -2,7 +2,7 @@ import { CLIENT_CAPABILITIES_META_KEY } from '@modelcontextprotocol/server'
 import { isObject } from '../../lib/json.ts'
 import type { Caller } from '../exchange.ts'
 
-/** The extension for long-running calls: https://github.com/modelcontextprotocol/ext-tasks */
+/** The MCP extension for long-running calls: https://github.com/modelcontextprotocol/ext-tasks */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
 /** One request, with its caller and the capabilities of the client. */
@@ -16,14 +16,17 @@ export interface McpExchange {
   takesForms: boolean
 }
 
-/** The fields of a request that the endpoint reads before the MCP package does. */
+/** The fields of a request that the endpoint reads before the MCP package handles it. */
 export interface ClientMessage {
   id?: unknown
   method?: unknown
   params?: { _meta?: Record<string, unknown>; [name: string]: unknown }
 }
 
-/** Reads the capabilities that a client of 2026-07-28 sends with each request. Requests of earlier clients contain none. */
+/**
+ * Reads the capabilities that clients of version 2026-07-28 send with each request. Requests of earlier versions
+ * contain none.
+ */
 export function capabilitiesOf({ params }: ClientMessage): Pick<McpExchange, 'takesTasks' | 'takesForms'> {
   const meta = isObject(params) && isObject(params['_meta']) ? params['_meta'] : {}
   const declared = meta[CLIENT_CAPABILITIES_META_KEY]

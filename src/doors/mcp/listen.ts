@@ -15,13 +15,13 @@ const CURSOR_META_KEY = 'io.parley/cursor'
 const MOST_FOLLOWED = 100
 const KEEP_ALIVE_MS = 12_000
 /**
- * The interval of rechecks. Signals may be lost, and some changes of tasks have none, so each recheck reads a few tasks
- * in turn.
+ * The interval of rechecks. Rechecks are needed because signals may be lost, and because some changes of tasks
+ * cause no signal. Each recheck reads a few tasks, in turn.
  */
 const RECHECK_MS = 5000
 const TASKS_A_RECHECK = 5
 
-/** The filter of a client: the objects that it wants to follow. */
+/** The filter that a client sends, which contains the objects to follow. */
 interface Wanted {
   uris: string[]
   taskIds: string[]
@@ -35,15 +35,15 @@ export interface ListenParts {
 }
 
 /**
- * Serves one `subscriptions/listen`. Notifications only report that an object changed, so while a client reads slowly,
- * at most one waits for each followed object.
+ * Serves one `subscriptions/listen` request. A notification only reports that an object has changed. While a client
+ * reads slowly, at most one notification per object waits to be sent.
  */
 export class Listening {
   readonly #parts: ListenParts
   readonly #exchange: McpExchange
   readonly #subscriptionId: string | number
   readonly #stream: MessageStream
-  /** Notifications that wait to be sent, by the key of their object. */
+  /** The notifications that wait to be sent, by the key of their object. */
   readonly #waiting = new Map<string, { method: string; params: Result }>()
   readonly #ends = new Map<string, () => void>()
   #isOpen = false
@@ -52,7 +52,7 @@ export class Listening {
   #failure: unknown = null
   #keepAlive: NodeJS.Timeout | undefined
   #recheck: NodeJS.Timeout | undefined
-  /** Functions that read a task again, by the task's id. The ones that were called last are at the end. */
+  /** Functions that read a task again, by the task's id. Those that were called most recently are at the end. */
   readonly #rechecks = new Map<string, () => void>()
 
   constructor(parts: ListenParts, exchange: McpExchange, subscriptionId: string | number, stream: MessageStream) {
@@ -63,8 +63,8 @@ export class Listening {
   }
 
   /**
-   * Follows the wanted objects that the viewer may see, and acknowledges them. @throws DoorError if the whole request
-   * is refused
+   * Follows the wanted objects, except those that the viewer may not see, and sends the acknowledgement.
+   * @throws DoorError if the whole request is refused
    */
   async begin(wanted: Wanted): Promise<void> {
     const { signal } = this.#exchange.caller
@@ -95,8 +95,9 @@ export class Listening {
   }
 
   /**
-   * Follows objects, and returns the ids of those that could be followed. An object that the viewer may not see is
-   * treated as missing. @throws DoorError
+   * Follows objects. Returns the ids of those that can be followed. An object that the viewer may not see is
+   * treated like one that does not exist.
+   * @throws DoorError
    */
   async #honored(ids: readonly string[], follow: (id: string) => Promise<boolean>): Promise<string[]> {
     const followed: string[] = []
@@ -121,7 +122,7 @@ export class Listening {
     }: {
       spaceMessages: { __typename: string; cursor: string }
     }) => {
-      // Without a cursor, the first event is a snapshot, which reports no change.
+      // If there is no cursor, the first event is a snapshot, which does not mean that anything has changed.
       if (!isFirst && !UNTOLD.has(__typename))
         this.#notify(uri, 'notifications/resources/updated', { uri, _meta: { [CURSOR_META_KEY]: cursor } })
       isFirst = false
@@ -152,17 +153,20 @@ export class Listening {
     await this.#follow(id, (onEnd) =>
       followTask(caller, task, {
         onChange: tellInTurn,
-        // Without an error, the run has ended, and its last state is read.
+        // The subscription ends without an error when the run has ended. The final state is then read.
         onEnd: (error) => (error === null ? tellInTurn() : onEnd(error)),
       }),
     )
     if (!this.#isOver) this.#rechecks.set(id, tellInTurn)
-    // Send the current state, in case the task has changed since the client last read it.
+    // The current state is sent, because the task may have changed since the client last read it.
     await tell(task)
     return true
   }
 
-  /** Runs the work, and again when the viewer's rate limit allows if it was exceeded. Other errors end the stream. */
+  /**
+   * Runs the work. If the viewer's rate limit is exceeded, runs it again when the limit allows. Any other error
+   * ends the stream.
+   */
   async #retrying(key: string, work: () => Promise<void>): Promise<void> {
     while (!this.#isOver)
       try {
@@ -200,7 +204,7 @@ export class Listening {
     else this.#ends.set(key, end)
   }
 
-  /** Stops following one object; the stream ends with the last one. */
+  /** Stops following one object. When no object is left, the stream ends. */
   #leave(key: string): void {
     this.#ends.get(key)?.()
     this.#ends.delete(key)
@@ -228,7 +232,7 @@ export class Listening {
     return { jsonrpc: '2.0', method, params: { ...params, _meta: meta } }
   }
 
-  /** Ends the stream with its result, when no object is left to follow or the server drains. */
+  /** Ends the stream with its result, because no object is left to follow or the server drains. */
   #finish(): void {
     if (this.#isOver) return
     const { serverInfo } = this.#parts
@@ -239,7 +243,7 @@ export class Listening {
     this.#stream.end()
   }
 
-  /** Ends the stream with an error, so that the client listens again from its last cursors. */
+  /** Ends the stream with an error. The client can then listen again from its last cursors. */
   #fail(error: unknown): void {
     if (this.#isOver) return
     if (this.#isOpen) {
@@ -265,11 +269,11 @@ export class Listening {
 const LIST = 'list'
 const UNKNOWN = new DoorError('INTERNAL_SERVER_ERROR', 'The stream was interrupted: open it again.')
 const HIDDEN: ReadonlySet<string> = new Set(['NOT_FOUND', 'FORBIDDEN'])
-/** Events that cause no notification: they do not change the resource, or arrive with each delta of a text. */
+/** Events that cause no notification, because they do not change the resource or occur for each delta of a text. */
 const UNTOLD: ReadonlySet<string> = new Set(['MessageTextDelta', 'MessageTextReplaced', 'MemberPresenceChanged'])
 const LIST_CHANGES: ReadonlySet<string> = new Set(['ViewerSpaceAdded', 'ViewerSpaceRemoved'])
 
-/** Reads the filter of a request. Returns a message if the filter is invalid. */
+/** Reads the filter of a request. If the filter is invalid, returns an error message. */
 export function wantedBy(params: unknown): Wanted | string {
   const { notifications } = isObject(params) ? params : {}
   if (!isObject(notifications)) return '`notifications` is required.'
@@ -284,7 +288,10 @@ export function wantedBy(params: unknown): Wanted | string {
 const isTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string')
 
-/** Returns a function that runs the work. Requests during a run are joined into one further run after it. */
+/**
+ * Returns a function that runs the work. If it is called one or more times during a run, the work runs once more
+ * afterwards.
+ */
 function joined(work: () => Promise<void>): () => void {
   let running = false
   let isAsked = false

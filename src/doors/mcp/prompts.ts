@@ -57,7 +57,7 @@ export function createPrompts(): Prompts {
   }
 }
 
-/** Returns a readable name for the prompt, made unique by the agent's id. */
+/** Returns a readable name for a prompt. The agent's id makes the name unique. */
 function nameOf({ id, name }: Agent): string {
   const readable = name
     .normalize('NFKD')

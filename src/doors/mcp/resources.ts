@@ -7,12 +7,12 @@ import { asProtocolError } from './task-methods.ts'
 const PAGE = 50
 const MESSAGES = 50
 const MIME_TYPE = 'application/json'
-/** The URI of a space, optionally with the cursor after which changes are reported. */
+/** Matches the URI of a space, optionally with the cursor after which changes are reported. */
 const SPACE_URI = /^parley:\/\/spaces\/(spc_[0-9a-f]{32})(?:\?after=([^&#]{1,500}))?$/
 
 export const uriOf = (spaceId: string): string => `parley://spaces/${spaceId}`
 
-/** Returns the space that a URI names; null for any other URI. */
+/** Returns the id and cursor in the URI of a space; null for any other URI. */
 export function spaceOf(uri: unknown): { spaceId: string; after: string | null } | null {
   const [, spaceId, after] = (typeof uri === 'string' && SPACE_URI.exec(uri)) || []
   if (spaceId === undefined) return null

@@ -6,14 +6,14 @@ import type { McpExchange, Result } from './exchange.ts'
 const POLL_INTERVAL_MS = 2000
 const LONGEST_MESSAGE = 1000
 
-/** Returns the fields that every description of a task has. */
+/** Returns the fields that are part of every description of a task. */
 export function taskFields(
   { takesForms }: McpExchange,
   { id, status, createdAt, lastUpdatedAt, ...task }: Task,
 ): Result {
   return {
     taskId: id,
-    // Input can be requested only from clients that support forms, and only if the call's input fits into a form.
+    // The status `input_required` is reported only if the client supports forms and the call's input fits into a form.
     status: status === 'input_required' && !(takesForms && takeForms(task.pending)) ? 'working' : status,
     statusMessage: cut(
       [messageOf({ status, ...task }), consoleOnly(task.pending)].filter((text) => text !== null).join(' '),

@@ -8,12 +8,12 @@ import type { Calls } from './calls.ts'
 import { type McpExchange, type Result, TASKS_EXTENSION } from './exchange.ts'
 import { taskFields } from './task-fields.ts'
 
-/** `tasks/get`, `tasks/update` and `tasks/cancel`, which the MCP package lacks. */
+/** The methods `tasks/get`, `tasks/update` and `tasks/cancel`, which the MCP package does not implement. */
 export interface TaskMethods {
   get(exchange: McpExchange, params: unknown): Promise<Result>
   update(exchange: McpExchange, params: unknown, inputResponses: unknown): Promise<Result>
   cancel(exchange: McpExchange, params: unknown): Promise<Result>
-  /** Returns the state of a task with its questions or its result. */
+  /** Returns the state of a task, including its questions or its result. */
   describe(exchange: McpExchange, task: Task): Promise<Result>
 }
 
@@ -66,7 +66,7 @@ export function createTaskMethods({ tasks, calls, maxResponseBytes }: TaskMethod
   }
 }
 
-/** Runs the work of a request whose result cannot contain errors. @throws ProtocolError */
+/** Handles a request whose result cannot contain errors. @throws ProtocolError */
 export async function asProtocolError<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -75,7 +75,10 @@ export async function asProtocolError<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Converts a DoorError. Errors in the client's input become invalid parameters, as do objects that it may not see. */
+/**
+ * Converts a DoorError. Errors in the client's input become "invalid parameters", and so do references to objects
+ * that the viewer may not see.
+ */
 export function protocolErrorOf({ code, message, retryAfterMs }: DoorError): ProtocolError {
   const isInternal = code === 'INTERNAL_SERVER_ERROR' || code === 'RATE_LIMITED'
   const of = isInternal ? ProtocolErrorCode.InternalError : ProtocolErrorCode.InvalidParams

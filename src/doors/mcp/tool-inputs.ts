@@ -25,7 +25,7 @@ interface ToolDefinition<S extends z.ZodType = z.ZodType> {
   title: string
   description: string
   input: S
-  /** MCP's annotations: hints about the tool's behaviour. */
+  /** The MCP annotations of a tool, which are hints about its behaviour. */
   annotations: { readOnlyHint: boolean; destructiveHint?: boolean; idempotentHint?: boolean; openWorldHint: false }
 }
 
@@ -146,7 +146,7 @@ export const WAITING_TOOLS: readonly string[] = ['send_message', 'ask_agent'] sa
 
 export const isToolName = (name: unknown): name is ToolName => typeof name === 'string' && Object.hasOwn(TOOLS, name)
 
-/** The result of `tools/list`, which is the same for everybody. */
+/** The result of `tools/list`, which is the same for all viewers. */
 export const TOOL_LIST = Object.entries(TOOLS).map(([name, { title, description, input, annotations }]) => {
   const { $schema: _, ...inputSchema } = z.toJSONSchema(input)
   return { name, title, description, inputSchema: inputSchema as { type: 'object' }, annotations }

@@ -15,25 +15,25 @@ import { openOwnSpace } from '../tasks/own-space.ts'
 import { readCalls, readPendingIds, type TaskOutput } from '../tasks/tasks.ts'
 import type { ToolInput, ToolName } from './tool-inputs.ts'
 
-/** The outcome of a tool. */
+/** The outcome of a call to a tool. */
 export type ToolOutcome =
   | { type: 'complete'; data: Record<string, unknown> }
-  /** The tool started runs. The result depends on their task, and on how long the client waits. */
+  /** The tool started runs. The result depends on the runs' task, and on how long the client waits. */
   | { type: 'started'; taskId: string; waitSeconds: number | undefined }
 
 export type Tools = { [N in ToolName]: (caller: Caller, input: ToolInput<N>) => Promise<ToolOutcome> }
 
 const PAGE = 20
 const MESSAGES = 50
-/** The maximum number of characters of a call's input in results. */
+/** The maximum number of characters that a result shows of a call's input. */
 const LONGEST_INPUT = 4000
 
 const complete = (data: Record<string, unknown>): ToolOutcome => ({ type: 'complete', data })
 const noSuch = (what: string) => notFound(`There is no such ${what}, or you may not see it.`)
 
 /**
- * Creates the tools of the endpoint. Each executes the GraphQL operations that any other client would use.
- * @param mostListBytes the largest list of calls, as JSON
+ * Creates the tools of the endpoint. Each tool executes GraphQL operations that any other client could execute too.
+ * @param mostListBytes the maximum size of a list of calls as JSON
  */
 export function createTools(conversing: Pick<Conversing, 'open'>, mostListBytes: number): Tools {
   const send = async (caller: Caller, input: SendInput) => (await sendMessage(caller, input)).id
@@ -115,7 +115,7 @@ function withoutType(payload: object): Record<string, unknown> {
   return rest
 }
 
-/** Returns a waiting call as results show it. A long input is cut to the beginning of its JSON. */
+/** Returns a waiting call as results show it. A long input is shortened to the beginning of its JSON. */
 export function describeCall({ id, message, approval, run, input, ...call }: PendingCall): Record<string, unknown> {
   const json = JSON.stringify(input ?? null)
   const isShort = json.length <= LONGEST_INPUT

@@ -28,10 +28,13 @@ const headOf = (asked: Asked, object: string) => ({
   model: asked.model,
 })
 
-/** The bytes of JSON between two texts of a chat completion. */
+/** The size of the JSON between two texts of a chat completion. */
 const BETWEEN_TEXTS = Buffer.byteLength(JSON.stringify(SEPARATOR))
 
-/** Returns a chat completion with all texts of the turn, or with the last texts that fit into `maxBytes` of JSON. */
+/**
+ * Returns a chat completion with the texts of the turn. If not all of them fit into `maxBytes` of JSON, the
+ * completion contains only the last ones.
+ */
 export function chatCompletionOf(asked: Asked, view: TurnView, maxBytes: number) {
   const completionWith = (content: string) => ({
     ...headOf(asked, 'chat.completion'),
@@ -50,13 +53,13 @@ export function chatCompletionOf(asked: Asked, view: TurnView, maxBytes: number)
   return completionWith(lastInBytes(texts, left).join(SEPARATOR))
 }
 
-/** Converts views of a turn into the chunks of a chat completion. */
+/** Converts successive views of a turn to the chunks of a chat completion. */
 export function chatChunks(asked: Asked, includesUsage: boolean) {
-  /** How much of each item has been sent, by its id. */
+  /** The number of characters of each item that have been sent, by the item's id. */
   const sent = new Map<string, number>()
   let last: string | null = null
   let isBegun = false
-  /** Returns the text of an item that has not been sent. */
+  /** Returns the text of an item that has not been sent yet. */
   const rest = ({ id, text }: Item): string => {
     const length = sent.get(id)
     if (text === '' || (length !== undefined && (id !== last || text.length <= length))) return ''
@@ -70,7 +73,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
     choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
   })
   return {
-    /** Returns chunks with the text that the view adds to earlier views. */
+    /** Returns chunks with the text in this view that earlier views did not have. */
     next(view: TurnView): object[] {
       const chunks: object[] = []
       if (!isBegun) chunks.push(chunk({ role: 'assistant', content: '' }))
@@ -81,7 +84,7 @@ export function chatChunks(asked: Asked, includesUsage: boolean) {
       const items = [...shown.items, ...shown.words]
       const begun = items.filter(({ id }) => sent.has(id))
       const texts = [...begun, ...items.filter(({ id }) => !begun.some((one) => one.id === id))].map(rest)
-      // Send a chunk for each text, because all texts of a turn may be too long for one event.
+      // Each text gets a separate chunk, because all texts of a turn together may be too long for one event.
       for (const content of texts) if (content !== '') chunks.push(chunk({ content }))
       if (view.status === 'in_progress') return chunks
       if (view.error !== null) {

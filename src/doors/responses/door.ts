@@ -26,18 +26,17 @@ import { type Turn, type TurnView, viewTurn, watchTurn } from './turn-stream.ts'
 const PING = ':\n\n'
 const DONE = 'data: [DONE]\n\n'
 
-/** A turn that has begun, and the fields of its request. */
+/** A turn that has begun, and fields of the request that began it. */
 interface Begun extends Turn {
   asked: Asked
 }
 
 /**
- * Serves Open Responses, with agents as models: `/v1/models`, `/v1/responses`, and `/v1/chat/completions` for clients
- * that support only this.
- * https://www.openresponses.org
+ * Serves Open Responses, with agents as models: `/v1/models` and `/v1/responses`. `/v1/chat/completions` is for
+ * clients that do not support Responses. https://www.openresponses.org
  */
 export function createResponsesDoor(conversing: Conversing, activity: Activity): Door {
-  /** Posts the new message, in the conversation that the request continues or in a new one. */
+  /** Posts the new message in the conversation that the request continues, or in a new conversation. */
   async function begin(exchange: Exchange, caller: Caller, request: ResponseRequest): Promise<Begun> {
     const key = keyOf(exchange.header('idempotency-key'))
     const { text } = request
@@ -47,7 +46,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
       const messageId = repeats ?? (await sendMessage(caller, { spaceId, text, idempotencyKey: key })).id
       return { spaceId, messageId, asked: askedOf(messageId, request) }
     } catch (error) {
-      // With a key, another request with the same key may use the space.
+      // The space is kept if there is an idempotency key, because another request with the same key may use the space.
       if (isNew && key === null && isRefusal(error)) await conversing.discard(caller, spaceId)
       throw error
     }
@@ -67,7 +66,7 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
     return { ...opened, repeats: null }
   }
 
-  /** Waits until the turn ends, and returns its final state. @throws DoorError */
+  /** Waits until the turn ends, and returns the final view. @throws DoorError */
   async function lastView(exchange: Exchange, caller: Caller, turn: Turn): Promise<TurnView> {
     let last: TurnView | null = null
     for await (const view of watchTurn(exchange, caller, turn, { activity, onIdle: () => {} })) last = view
@@ -203,8 +202,8 @@ export function createResponsesDoor(conversing: Conversing, activity: Activity):
 }
 
 /**
- * Awaits work that follows a post. @throws DoorError with a status after which clients do not retry, because they would
- * post again
+ * Waits for work that follows a post.
+ * @throws DoorError with a status after which clients do not retry, because a retry would post again
  */
 async function afterDeed<Result>(work: Promise<Result>): Promise<Result> {
   try {
@@ -223,10 +222,10 @@ const REFUSALS: ReadonlySet<DoorErrorCode> = new Set([
   'RATE_LIMITED',
 ])
 
-/** Whether the error means that no message was posted. */
+/** Whether the error means that no message has been posted. */
 const isRefusal = (error: unknown) => error instanceof DoorError && REFUSALS.has(error.code)
 
-/** A sequence number below that of every event. */
+/** A sequence number lower than that of any event. */
 const NOTHING_YET = -1
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -242,10 +241,10 @@ const failureOf = ({ message, code, field }: DoorError) => ({
   error: { message, type: TYPES[code] ?? 'invalid_request_error', param: field, code: code.toLowerCase() },
 })
 
-/** The share of a response that the repeated fields of its request may take. */
+/** The maximum share of a response that may consist of fields repeated from the request. */
 const REPEATED_SHARE = 0.5
 
-/** @throws DoorError if the fields that every response repeats leave too little room for its output */
+/** @throws DoorError if the fields repeated from the request leave too few bytes for the output of a response */
 function checkRepeated({ model, instructions, metadata, tools }: ResponseRequest, maxResponseBytes: number): void {
   const most = Math.floor(maxResponseBytes * REPEATED_SHARE)
   if (jsonBytes([model, instructions, metadata, tools]) > most)
@@ -297,8 +296,8 @@ function startingAfter(query: URLSearchParams): number {
 const pinging = (stream: EventStream) => () => void stream.write(PING).catch(() => {})
 
 /**
- * Writes a stream to its end. If the work fails, the last event reports the failure. @throws errors that the client did
- * not cause
+ * Writes the stream of a turn and ends it. If the work fails, the last event reports the failure.
+ * @throws errors that the client did not cause
  */
 async function written(
   caller: Caller,

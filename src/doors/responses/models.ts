@@ -58,7 +58,7 @@ export async function* modelsFor(caller: Caller): AsyncGenerator<Model> {
 /** The facts that decide which agents a human may add to a new space. */
 interface Mine {
   isAdmin: boolean
-  /** The members of the human's spaces. */
+  /** The ids of all members of the human's spaces. */
   shared: ReadonlySet<string>
 }
 

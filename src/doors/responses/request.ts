@@ -3,12 +3,15 @@ import { badInput } from '../exchange.ts'
 
 /** A request to `/v1/responses` or `/v1/chat/completions`. */
 export interface ResponseRequest {
-  /** The name of the model as the client wrote it. */
+  /** The name of the model as the client sent it. */
   model: string | null
   agentId: string | null
-  /** The new message of the human. */
+  /** The human's new message. */
   text: string
-  /** The last turn in the history of a client that keeps the history itself. Null if the request begins a conversation. */
+  /**
+   * The last turn in the history. Set only if the client keeps the history itself; null if the request begins a
+   * conversation.
+   */
   known: { asked: string; answered: string } | null
   previousId: string | null
   isStream: boolean
@@ -22,7 +25,7 @@ export interface ResponseRequest {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** Matches the id of an agent anywhere in the name of a model. */
+/** Matches the id of an agent anywhere in a model name. */
 const AGENT_ID = /agt_[0-9a-f]{32}/
 
 /** @throws DoorError */
@@ -100,8 +103,8 @@ interface SaidTurn {
 }
 
 /**
- * Reads the messages of a history. Other items, such as tool calls that the client has executed, get the role `other`,
- * because they do not come from the agent.
+ * Reads the messages of a history. Other items, such as calls of tools that the client executed, get the role
+ * `other`, because they do not come from the agent.
  */
 function turnsIn(value: unknown, field: string): SaidTurn[] {
   if (!Array.isArray(value)) throw badInput(`${field} must be a string or a list of messages.`, field)
@@ -117,8 +120,8 @@ function turnsIn(value: unknown, field: string): SaidTurn[] {
 const TEXTS: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text'])
 
 /**
- * Returns the text of a message's content. Content other than text is refused with the field `where`, or omitted if
- * `where` is null.
+ * Returns the text of a message's content. Content that is not text is left out if `where` is null, and otherwise
+ * refused with an error for the field `where`.
  */
 function contentText(content: unknown, where: string | null): string {
   if (typeof content === 'string') return content
@@ -136,7 +139,7 @@ function contentText(content: unknown, where: string | null): string {
   return texts.join('\n\n')
 }
 
-/** Divides a history into its new part, which is the user's last messages, and the turn before that. */
+/** Splits a history into the new part, which consists of the user's last messages, and the turn before it. */
 function newestOf(turns: readonly SaidTurn[], field: string): Pick<ResponseRequest, 'text' | 'known'> {
   const said = turns.filter(({ role }) => role !== 'other')
   const end = said.findLastIndex(({ role }) => role === 'assistant')
@@ -170,7 +173,7 @@ function metadataIn(value: unknown): Record<string, string> {
   return Object.fromEntries(entries) as Record<string, string>
 }
 
-/** Returns the tools of a client, which a response repeats. Agents call only their own tools. */
+/** Returns the client's tools, which are only repeated in the response. Agents call only their own tools. */
 function toolsIn(value: unknown): unknown[] {
   if (!Array.isArray(value)) return []
   return value.map((tool: unknown) =>

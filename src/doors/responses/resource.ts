@@ -3,7 +3,7 @@ import { lastInBytes } from '../bytes.ts'
 import type { Item } from './transcript.ts'
 import type { TurnView } from './turn-stream.ts'
 
-/** The parts of a request that its response repeats. */
+/** The fields of a request that the response repeats. */
 export interface Asked {
   id: string
   createdAt: number
@@ -18,10 +18,10 @@ export interface Asked {
 
 const ID = /^resp_([0-9a-f]{32})$/
 
-/** Returns the id of a response, which is derived from the id of the message that began its turn. */
+/** Returns the id of a response. It is derived from the id of the message that began the turn. */
 export const responseId = (messageId: string): string => messageId.replace(/^msg_/, 'resp_')
 
-/** Returns the message of a response; null for any other id. */
+/** Returns the id of the message that began the turn, given the id of a response; null for any other id. */
 export function messageIdOf(id: string): string | null {
   const [, digits] = ID.exec(id) ?? []
   return digits === undefined ? null : `msg_${digits}`
@@ -33,7 +33,10 @@ export function itemOf({ id, text }: Item, status: 'in_progress' | 'completed' |
 
 export const partOf = (text: string) => ({ type: 'output_text', text, annotations: [], logprobs: [] })
 
-/** Returns a ResponseResource of Open Responses. Leaves out the oldest output if it would exceed `maxBytes` of JSON. */
+/**
+ * Returns a ResponseResource as defined by Open Responses. Leaves out the oldest output if the resource would
+ * otherwise exceed `maxBytes` of JSON.
+ */
 export function resourceOf(asked: Asked, view: TurnView, maxBytes: number) {
   const { items, words } = view
   const empty = headOf(asked, view)

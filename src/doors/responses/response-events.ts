@@ -3,7 +3,7 @@ import { itemOf, partOf, resourceOf } from './resource.ts'
 import type { Item } from './transcript.ts'
 import type { TurnView } from './turn-stream.ts'
 
-/** An event of a response, with its number. */
+/** An event of a response, with its sequence number. */
 export interface NumberedEvent {
   type: string
   sequence_number: number
@@ -11,15 +11,16 @@ export interface NumberedEvent {
 }
 
 /**
- * The size of an output item's range of sequence numbers. A number is a position in the content: a delta has the number
- * of its last character within the range of its item. The numbers therefore increase, and a client can resume after any
- * of them without state on the server, even if the text is then split into other deltas.
+ * The number of sequence numbers that are reserved for each output item. A sequence number is a position in the
+ * content. For example, the number of a delta is the position of its last character within the range of its item.
+ * Sequence numbers therefore increase, and the server needs no state to resume after any of them, even if the text
+ * is then split into other deltas.
  */
 const WINDOW = 65_536
 const [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE] = [0, 1, 2, 40_000, 40_001, 40_002]
 /**
- * The numbers of texts about waiting calls. They are within the range of the last item, so that later items have higher
- * numbers.
+ * The sequence numbers of texts about waiting calls. They are within the range of the last item, so that later
+ * items get higher numbers.
  */
 const WORDS = { first: 41_000, each: 4000, slots: [0, 1, 2, 3800, 3801, 3802] as const }
 const [PAUSED, ENDED] = [60_000, 60_001]
@@ -27,23 +28,23 @@ const [PAUSED, ENDED] = [60_000, 60_001]
 type Slots = readonly [number, number, number, number, number, number]
 const ITEM_SLOTS: Slots = [ITEM_ADDED, PART_ADDED, TEXT, TEXT_DONE, PART_DONE, ITEM_DONE]
 
-/** The size of an event without its response. */
+/** The size of an event apart from its response. */
 const AROUND_RESOURCE_BYTES = 128
 
-/** How much of an item has been sent, and whether it is done. */
+/** How many characters of an item have been sent, and whether the item is done. */
 interface SentItem {
   index: number
   length: number
   isDone: boolean
 }
 
-/** Converts views of a turn into the events that follow `startingAfter`. */
+/** Converts successive views of a turn to the events that come after `startingAfter`. */
 export class ResponseEvents {
   readonly #asked: Asked
   readonly #mostResourceBytes: number
   #last: number
   #isBegun = false
-  /** By the item's id. */
+  /** The items sent so far, by id. */
   readonly #sent = new Map<string, SentItem>()
 
   constructor(asked: Asked, { startingAfter, maxEventBytes }: { startingAfter: number; maxEventBytes: number }) {
@@ -52,7 +53,7 @@ export class ResponseEvents {
     this.#last = startingAfter
   }
 
-  /** Returns the events for what the view adds to earlier views. */
+  /** Returns events for everything in this view that earlier views did not have. */
   next(view: TurnView): NumberedEvent[] {
     const events: NumberedEvent[] = []
     const add = (number: number, event: { type: string; [field: string]: unknown }) => {
@@ -69,11 +70,11 @@ export class ResponseEvents {
     const isOver = view.status !== 'in_progress'
     const begun = view.items.filter(({ id }) => this.#sent.has(id))
     begun.sort((one, other) => this.#indexOf(one) - this.#indexOf(other))
-    // An item that became visible late comes after the items that were sent before.
+    // Items that became visible late follow the items that were sent before.
     for (const item of [...begun, ...view.items.filter(({ id }) => !this.#sent.has(id))]) {
       const index = this.#indexOf(item)
       this.#item(item, { index, isOver, base: (index + 1) * WINDOW, slots: ITEM_SLOTS, add })
-      // Send the next item only when this one is done.
+      // The next item is sent only when this one is done.
       if (this.#sent.get(item.id)?.isDone !== true) break
     }
     if (!isOver) return events
@@ -112,7 +113,7 @@ export class ResponseEvents {
     const place = { output_index: index, content_index: 0, item_id: id }
     add(base + added, { type: 'response.output_item.added', output_index: index, item: itemOf(item, 'in_progress') })
     add(base + partAdded, { type: 'response.content_part.added', ...place, part: partOf('') })
-    // A client that resumes in the middle of the text already has its beginning.
+    // A client that resumes in the middle of the text already has the beginning.
     const from = Math.max(sent.length, this.#last - base - start)
     if (text.length > from) {
       const delta = text.slice(Math.max(0, from))

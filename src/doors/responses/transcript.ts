@@ -9,26 +9,26 @@ export interface Item {
 
 interface Heard {
   seq: number
-  /** The text of each part; null for a part that is not text. */
+  /** The text of each part; null if the part is not text. */
   texts: (string | null)[]
   isFinished: boolean
 }
 
 /**
- * The texts of a turn, in the order of the space. They depend only on the messages, so a later reader gets the same
+ * The texts of a turn, in the order of the space. They depend only on the messages, so every reader gets the same
  * texts in the same order.
  */
 export class Transcript {
   readonly #rootId: string
   readonly #messages = new Map<string, Heard>()
-  /** Edits and deletions after which the messages were already loaded again. */
+  /** The edits and deletions after which the messages were loaded again. */
   readonly #changes = new Set<string>()
 
   constructor(rootId: string) {
     this.#rootId = rootId
   }
 
-  /** Reads whole messages. */
+  /** Adds messages, including all their text. */
   load(messages: readonly ShownMessage[]): void {
     for (const message of messages) this.#put(message)
   }
@@ -70,14 +70,14 @@ export class Transcript {
     }
   }
 
-  /** Removes all messages; call `load` after it. */
+  /** Removes all messages. `load` must be called afterwards. */
   clear(): void {
     this.#messages.clear()
   }
 
   /**
-   * Returns the texts. While the turn is not over, leaves out those after an incomplete message, because more text may
-   * come before them.
+   * Returns the texts. While the turn is not over, leaves out texts that follow an incomplete message, because this
+   * message may get further texts, which come first.
    */
   items(isOver: boolean): Item[] {
     const inOrder = [...this.#messages].toSorted(([, one], [, other]) => one.seq - other.seq)
@@ -94,7 +94,7 @@ export class Transcript {
     if (sender.kind !== 'AGENT' || run?.rootId !== this.#rootId) return
     const known = this.#messages.get(id)
     const texts = parts.map(textOf)
-    // Text from deltas may be newer than the stored text.
+    // The text built from deltas may be newer than the stored text.
     const newest = texts.map((text, index) => {
       const streamed = known?.texts[index]
       return status === 'STREAMING' && streamed != null && text !== null && streamed.length > text.length

@@ -6,7 +6,7 @@ import { failureOf, followTurn, isCanceled, readTurn, type TurnState, type Usage
 import { pathOfCall, wordsOf } from '../waiting-calls.ts'
 import { type Item, Transcript } from './transcript.ts'
 
-/** A turn of a conversation: a message of a human, and the messages of agents that result from it. */
+/** A turn of a conversation: a human's message, and the agents' messages that result from it. */
 export interface Turn {
   spaceId: string
   messageId: string
@@ -16,7 +16,7 @@ export interface Turn {
 export interface TurnView {
   status: 'in_progress' | 'completed' | 'failed' | 'cancelled'
   items: Item[]
-  /** Texts about calls that wait for people. */
+  /** Texts that describe the calls that wait for people. */
   words: Item[]
   error: { message: string; code: string } | null
   usage: Usage | null
@@ -39,7 +39,10 @@ interface Answers {
   } | null
 }
 
-/** The limit of pages of messages that are read for a turn. Only posts by others at the same time can require more. */
+/**
+ * The maximum number of pages of messages that are read for a turn. More would be needed only if others post at the
+ * same time.
+ */
 const MOST_PAGES = 10
 
 /** Reads the messages after the one that began the turn. `cursor` is null if the space no longer exists. */
@@ -50,7 +53,7 @@ async function readAnswers(caller: Caller, { spaceId, messageId }: Turn) {
   for (let page = 0; page < MOST_PAGES; page++) {
     const { space }: Answers = await caller.ask<Answers>(ANSWERS, { spaceId, after })
     if (space === null) break
-    // Keep the first page's cursor: every message before that cursor is in this page or a later one.
+    // The cursor of the first page is used, because every message before this cursor is on this page or a later one.
     cursor ??= space.streamCursor
     messages.push(...nodesOf(space.messages))
     const { hasNextPage, endCursor } = space.messages.pageInfo
@@ -97,7 +100,7 @@ export async function* watchTurn(
   }
 }
 
-/** Returns the state of a turn for clients. `state` is null while agents work. */
+/** Returns the state of a turn as clients see it. `state` is null while agents work. */
 function viewOf(exchange: Exchange, transcript: Transcript, state: TurnState | null): TurnView {
   const error = state === null || state.isBusy || state.waiting.length > 0 ? null : failureOf(state)
   const status = statusOf(state, error !== null)
@@ -121,7 +124,7 @@ function statusOf(state: TurnState | null, hasFailed: boolean): TurnView['status
   return state.waiting.length === 0 && isCanceled(state) ? 'cancelled' : 'completed'
 }
 
-/** The number of waiting calls that are described. The others are only counted. */
+/** The maximum number of waiting calls that are described. Further calls are only counted. */
 const MOST_WORDS = 3
 const LONGEST_WORDS = 2500
 

@@ -114,7 +114,7 @@ export const SEARCH = `query Search($query: String!, $spaceId: ID, $first: Int!,
 export const PENDING_IDS = 'query PendingIds { viewer { pendingToolCalls { id } } }'
 export const CALLS = `query Calls($ids: [ID!]!) { nodes(ids: $ids) { ... on ToolCall { ${CALL} } } }`
 
-/** Reads the state of tasks: of messages with the runs that they started, and of single runs. */
+/** Reads the state of tasks. A task is a message with the runs that it started, or a single run. */
 export const TASKS = `query Tasks($ids: [ID!]!) {
   nodes(ids: $ids) {
     __typename
@@ -129,14 +129,14 @@ export const LIST_RUNS = `query ListRuns($first: Int!, $after: String, $filter: 
   }
 }`
 
-/** The events serve only as signals to read the state again. */
+/** The events are used only as signals to read the state again. */
 export const FOLLOW_ACTIVITY =
   'subscription FollowActivity($spaceId: ID!) { agentActivity(spaceId: $spaceId) { agent { id } } }'
 export const FOLLOW_RUN = 'subscription FollowRun($runId: ID!) { runEvents(runId: $runId) { __typename } }'
 export const FOLLOW_SPACE = `subscription FollowSpace($spaceId: ID!, $after: StreamCursor) {
   spaceMessages(spaceId: $spaceId, after: $after) { __typename cursor }
 }`
-/** Reports which messages change, and their runs. */
+/** Reports which messages have changed, and which runs posted them. */
 export const FOLLOW_REPLIES = `subscription FollowReplies($spaceId: ID!) {
   spaceMessages(spaceId: $spaceId) {
     __typename

@@ -6,7 +6,7 @@ import { DECIDE, mutate, SUBMIT_RESULT } from '../operations.ts'
 import type { PendingCall } from './documents.ts'
 import { isAnswerableCall } from './tasks.ts'
 
-/** A request for the user's answer, as MCP embeds it in results. */
+/** A request for an answer from the user, in the form in which MCP embeds it in results. */
 export interface InputRequest {
   method: 'elicitation/create'
   params: { mode: 'form'; message: string; requestedSchema: FormSchema }
@@ -20,10 +20,10 @@ interface FormSchema {
 
 export type InputRequests = Record<string, InputRequest>
 
-/** The client's answers by the key of the request, not validated. */
+/** The client's answers by the key of the request. They are not validated yet. */
 export type InputResponses = Readonly<Record<string, unknown>>
 
-/** The number of characters of an input or a schema that a request shows. */
+/** The maximum number of characters of an input or a schema that a request shows. */
 const LONGEST_SHOWN = 4000
 /** The field types that forms support. */
 const FIELD_TYPES = ['string', 'number', 'integer', 'boolean']
@@ -32,13 +32,16 @@ const OF_RESULT = 'result'
 const keyOf = ({ id, waitsFor, approval }: PendingCall): string =>
   questionKeyOf({ id, waitsFor, inputDigest: approval?.inputDigest ?? null })
 
-/** Whether a form shows the whole input of the call, so that an answer to the form is an answer to the call. */
+/**
+ * Whether a form shows the whole input of the call. An answer to the form counts as an answer to the call only in
+ * this case.
+ */
 const fitsForm = ({ input }: PendingCall): boolean => safeJson(input).length <= LONGEST_SHOWN
 const takesForm = (call: PendingCall): boolean => isAnswerableCall(call) && fitsForm(call)
 
 /**
  * Returns a request for each call that the viewer may answer with a form, up to `maxBytes` of JSON. The remaining
- * requests follow when these are answered.
+ * requests follow after these have been answered.
  */
 export function inputRequestsOf(calls: readonly PendingCall[], maxBytes: number): InputRequests {
   const requests = calls.filter(takesForm).map((call) => [keyOf(call), requestOf(call)] as const)
@@ -48,7 +51,7 @@ export function inputRequestsOf(calls: readonly PendingCall[], maxBytes: number)
 /** Whether at least one of the calls can be answered with a form. */
 export const takeForms = (calls: readonly PendingCall[]): boolean => calls.some(takesForm)
 
-/** Returns a text that names the calls whose input is too long for a form; null if there are none. */
+/** Returns a text that lists the calls whose input is too long for a form; null if there are none. */
 export function consoleOnly(calls: readonly PendingCall[]): string | null {
   const long = calls.filter((call) => isAnswerableCall(call) && !fitsForm(call))
   if (long.length === 0) return null
@@ -84,7 +87,10 @@ const textForm = (schema: unknown): FormSchema => ({
   required: [OF_RESULT],
 })
 
-/** Returns JSON with escaped control, format and bidi characters, which could hide or reorder other characters. */
+/**
+ * Returns JSON in which control, format and bidi characters are escaped, because they could hide or reorder other
+ * characters.
+ */
 export function safeJson(value: unknown): string {
   return JSON.stringify(value ?? null).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
     Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
@@ -98,7 +104,7 @@ function shown(value: unknown): string {
   return text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text
 }
 
-/** Returns the schema as a form; null if it has fields of types that forms do not support. */
+/** Returns the schema as a form; null if some fields have types that forms do not support. */
 function formOf(schema: unknown): FormSchema | null {
   const { type, properties, required } = (schema ?? {}) as Partial<FormSchema>
   if (type !== 'object' || typeof properties !== 'object' || properties === null) return null
@@ -115,8 +121,8 @@ function formField([name, field]: [string, Record<string, unknown>]): [string, R
 }
 
 /**
- * Applies the client's answers to the waiting calls. Ignores answers to unknown calls, to settled calls, and to inputs
- * that were edited since the request. Returns the keys of requests that the user dismissed.
+ * Applies the client's answers to the waiting calls. Ignores answers to unknown calls, to settled calls, and to
+ * calls whose input was edited since the request. Returns the keys of requests that the user dismissed.
  * @throws DoorError if an answer is refused, after applying the others
  */
 export async function answerCalls(
@@ -141,14 +147,14 @@ export async function answerCalls(
   return dismissed
 }
 
-/** The codes of an answer to a call that somebody else has answered or edited, or that has ended. */
+/** The codes of refused answers to calls that have ended, or that somebody else has answered or edited. */
 const TOO_LATE: ReadonlySet<string> = new Set(['CONFLICT', 'NOT_FOUND'])
 
 type Answer = { document: string; input: Record<string, unknown> }
 
 /**
- * Reads the answer to a call; null if the response contains none. @throws DoorError for an answer that does not match
- * the form
+ * Reads the answer to a call; null if the response contains none.
+ * @throws DoorError if the answer does not match the form
  */
 function answerOf(call: PendingCall, response: unknown): Answer | 'dismissed' | null {
   if (!isObject(response)) return null
@@ -161,7 +167,10 @@ function answerOf(call: PendingCall, response: unknown): Answer | 'dismissed' | 
   return { document: SUBMIT_RESULT, input: { toolCallId: call.id, result: resultOf(call, given) } }
 }
 
-/** Reads a decision on a call. If the user declines the form, the call is denied, because the form asks for approval. */
+/**
+ * Reads a decision on a call. If the user declines the form, the call is denied, because the form asks for an
+ * approval.
+ */
 function decisionOf(
   { id, approval }: PendingCall,
   action: 'accept' | 'decline',
@@ -184,7 +193,7 @@ function resultOf({ resultSchema }: PendingCall, given: Record<string, unknown>)
   try {
     return JSON.parse(text)
   } catch {
-    // If the text is not JSON, it is the result itself, as for a tool whose result is a string.
+    // A text that is not JSON is used as the result itself, for example if the result of the tool is a string.
     return text
   }
 }

@@ -3,9 +3,10 @@ import { type Caller, notFound } from '../exchange.ts'
 import { AGENT, type Named } from './documents.ts'
 
 /**
- * Returns the space in which the viewer converses with the agent through an endpoint, and creates it if there is none.
- * `door`: the name of the endpoint, which separates this conversation from others of the viewer and agent. @throws
- * DoorError
+ * Returns the space in which the viewer converses with the agent through an endpoint. Creates the space if it does
+ * not exist. `door`: the name of the endpoint, which distinguishes this conversation from other conversations of
+ * the viewer and the agent.
+ * @throws DoorError
  */
 export async function openOwnSpace(
   conversing: Pick<Conversing, 'open'>,

@@ -19,42 +19,42 @@ import {
   TASKS,
 } from './documents.ts'
 
-/** The work of one agent for a task. */
+/** The work of one agent on a task. */
 export interface TaskOutcome {
   agent: Named
-  /** The message's outcome for the agent; RUN if the task is a run. */
+  /** The outcome of the message for the agent; RUN if the task is a single run. */
   kind: string
   runId: string | null
   runStatus: RunStatus | null
   error: string | null
-  /** The closing text of the run, for those who may read it. */
+  /** The closing text of the run, if the viewer may read it. */
   summary: string | null
 }
 
-/** The state of a task for one viewer, read from the runs of the task. */
+/** The state of a task for one viewer, derived from the runs of the task. */
 export interface Task {
   id: string
   status: TaskStatus
   createdAt: string
   lastUpdatedAt: string
   outcomes: TaskOutcome[]
-  /** Calls of the task's runs that the viewer may decide on, or whose result the viewer may submit. */
+  /** The calls of the task's runs that the viewer may decide on, or whose result the viewer may submit. */
   pending: PendingCall[]
   /** The number of calls of the task's runs that wait for any person or service. */
   waiting: number
-  /** The runs that have not ended. */
+  /** The runs of the task that have not ended. */
   activeRunIds: string[]
-  /** The message to which the agents reply; null if the viewer may not see one. */
+  /** The message that the agents reply to. Null if there is none, or if the viewer may not see it. */
   source: { messageId: string; spaceId: string } | null
 }
 
-/** The result of a task so far. */
+/** The output of a task so far. */
 export interface TaskOutput {
   outcomes: TaskOutcome[]
   replies: Message[]
   /** The cursor in the space up to which the replies are complete; null if some are missing. */
   cursor: string | null
-  /** Whether replies are missing, because there are too many of them or they are too long. */
+  /** Whether replies are missing because there are too many of them or they are too long. */
   isCut: boolean
 }
 
@@ -66,7 +66,7 @@ interface ReadOutcome {
   run: RunState | null
 }
 
-/** A message with the runs that it has started. */
+/** A message and the runs that it has started. */
 interface ReadMessage {
   __typename: 'Message'
   id: string
@@ -85,7 +85,7 @@ interface Reply extends Message {
   space: { id: string }
 }
 
-/** The messages of a run that were read first. */
+/** The first page of a run's messages. */
 interface Posted {
   id: string
   messages: Page<Reply>
@@ -103,29 +103,31 @@ export interface Tasks {
   /** Returns a task; null if it does not exist or the viewer may not see it. @throws DoorError */
   read(caller: Caller, id: string): Promise<Task | null>
   /**
-   * Returns the tasks that the viewer may see, by id. The number of GraphQL operations does not depend on the number of
-   * tasks. @throws DoorError
+   * Returns the tasks that the viewer may see, by id. The number of GraphQL operations does not depend on the
+   * number of tasks.
+   * @throws DoorError
    */
   readMany(caller: Caller, ids: readonly string[]): Promise<Map<string, Task>>
   /** Returns the replies so far. @throws DoorError */
   output(caller: Caller, task: Task): Promise<TaskOutput>
   /**
-   * Returns the first replies of each run, for each task. The number of GraphQL operations does not depend on the
-   * number of tasks. @throws DoorError
+   * For each task, returns the first replies of each run. The number of GraphQL operations does not depend on the
+   * number of tasks.
+   * @throws DoorError
    */
   outputs(caller: Caller, tasks: readonly Task[], repliesARun: number): Promise<TaskOutput[]>
   /** Returns the messages that the viewer may read. @throws DoorError */
   messages(caller: Caller, ids: readonly string[]): Promise<Message[]>
 }
 
-/** Matches the id of a task, which is a run, or a message with the runs that it started. */
+/** Matches the id of a task. A task is a run, or a message with the runs that it started. */
 const TASK_ID = /^(msg|run)_[0-9a-f]{32}$/
-/** How many waiting calls are read at once. */
+/** The maximum number of waiting calls that are read at once. */
 const MOST_CALLS = 50
 /** The maximum length of `Viewer.pendingToolCalls`. */
 const MOST_LISTED = 100
 const REPLIES_A_PAGE = 50
-/** How many replies of one run are read. */
+/** The maximum number of replies that are read per run. */
 const MOST_REPLIES = 1000
 
 /** Returns the ids of the calls that the viewer may answer, oldest first. @throws DoorError */
@@ -134,11 +136,14 @@ export async function readPendingIds(caller: Caller): Promise<string[]> {
   return viewer.pendingToolCalls.map(({ id }) => id)
 }
 
-/** Reads calls, without those that are too long for a response. @throws DoorError */
+/** Reads calls. Leaves out those that are too long for a response. @throws DoorError */
 export const readCalls = (caller: Caller, ids: readonly string[]): Promise<PendingCall[]> =>
   readNodes<PendingCall>(caller, CALLS, ids)
 
-/** Reads objects by id in as few queries as their sizes allow, without those that are too long for a response. @throws DoorError */
+/**
+ * Reads objects by id, in as few queries as their sizes allow. Leaves out those that are too long for a response.
+ * @throws DoorError
+ */
 async function readNodes<T extends { id: string }>(
   caller: Caller,
   query: string,
@@ -148,7 +153,7 @@ async function readNodes<T extends { id: string }>(
   if (ids.length === 0) return []
   try {
     const { nodes } = await caller.ask<{ nodes: (Partial<T> | null)[] }>(query, { ...variables, ids })
-    // `id` is missing if the object has another type.
+    // `id` is missing if the object has another type than expected.
     return nodes.filter((node): node is T => node?.id !== undefined)
   } catch (error) {
     const isTooLong = error instanceof DoorError && error.code === 'BAD_INPUT'
@@ -160,9 +165,9 @@ async function readNodes<T extends { id: string }>(
   }
 }
 
-/** Creates the reader of tasks. Tasks have no rows of their own; their ids are those of runs and messages. */
+/** Creates the reader of tasks. Tasks are not stored; their ids are those of runs and messages. */
 export function createTasks(maxResponseBytes: number): Tasks {
-  // A result contains its replies twice: as text and as data.
+  // Half of the size limit is available, because a result contains the replies twice: as text and as data.
   const mostReplyBytes = maxResponseBytes / 2
   const mostSummaryBytes = maxResponseBytes / 8
 
@@ -173,7 +178,7 @@ export function createTasks(maxResponseBytes: number): Tasks {
     return new Map(read.map((task) => [task.id, taskOf(task, pending, mostSummaryBytes)]))
   }
 
-  /** Returns the output of the task, given the first replies of its runs. `cursor`: taken before the replies were read. */
+  /** Builds the output of the task from the first replies of its runs. The cursor was read before the replies. */
   function outputOf(
     { outcomes, source }: Task,
     posted: ReadonlyMap<string, Posted>,
@@ -214,7 +219,7 @@ export function createTasks(maxResponseBytes: number): Tasks {
   }
 }
 
-/** Reads the further replies of a run, up to the limits of a response. */
+/** Reads the remaining replies of a run, up to the limits of a response. */
 async function readToEnd(caller: Caller, { id, messages }: Posted, maxBytes: number): Promise<void> {
   while (
     messages.pageInfo.hasNextPage &&
@@ -248,7 +253,7 @@ const waitingIn = (task: Read) =>
 /** The calls that the viewer may answer. */
 interface PendingCalls {
   ids: ReadonlySet<string>
-  /** The calls that were read, oldest first. */
+  /** The calls that have been read, oldest first. */
   calls: readonly PendingCall[]
 }
 
@@ -256,11 +261,12 @@ async function pendingAmong(caller: Caller, tasks: readonly Read[]): Promise<Pen
   const waiting = tasks.flatMap(waitingIn).filter(isAnswerableCall)
   if (waiting.length === 0) return { ids: new Set(), calls: [] }
   const listed = await readPendingIds(caller)
-  // A full list holds only the oldest calls, so a newer call may be answerable although it is not listed.
+  // A full list contains only the oldest calls, so the viewer may be able to answer a newer call that is not in the
+  // list.
   const mayAnswer = ({ id }: { id: string }) => listed.length >= MOST_LISTED || listed.includes(id)
   const ids = new Set(waiting.filter(mayAnswer).map(({ id }) => id))
   const calls = ids.size === 0 ? [] : await readCalls(caller, [...ids].slice(0, MOST_CALLS))
-  // Leave out calls that were settled in the meantime.
+  // Calls that were settled in the meantime are left out.
   for (const call of calls) if (!isAnswerableCall(call)) ids.delete(call.id)
   return { ids, calls: calls.filter(isAnswerableCall) }
 }
@@ -286,7 +292,7 @@ function taskOf(read: Read, pending: PendingCalls, maxSummaryBytes: number): Tas
   }
 }
 
-/** Leaves out closing texts that exceed the size limit. */
+/** Leaves out closing texts once the size limit is reached. */
 function withSummaries(outcomes: readonly TaskOutcome[], maxBytes: number): TaskOutcome[] {
   let left = maxBytes
   return outcomes.map((outcome) => {
@@ -298,8 +304,8 @@ function withSummaries(outcomes: readonly TaskOutcome[], maxBytes: number): Task
 type Answerable = Pick<PendingCall, 'waitsFor'> & { approval: { mayDecide: boolean } | null }
 
 /**
- * Whether the viewer can answer the call through an endpoint. A call that waits for a reply in the space is answered by
- * a message instead.
+ * Whether the viewer can answer the call through an endpoint. If the call waits for a reply in the space, it is
+ * answered with a message instead.
  */
 export const isAnswerableCall = ({ waitsFor, approval }: Answerable): boolean =>
   isAnswerable({ waitsFor, mayDecide: approval?.mayDecide === true })

@@ -4,25 +4,26 @@ import { FOLLOW_ACTIVITY, FOLLOW_RUN } from './documents.ts'
 import type { Task, Tasks } from './tasks.ts'
 
 export interface WaitOptions {
-  /** How long to wait. With 0, the task is read once. */
+  /** How long to wait. If 0, the task is only read once. */
   timeoutMs: number
-  /** Ends the wait early when the client disconnects or the server drains. */
+  /** Ends the wait early, when the client disconnects or the server drains. */
   signal: AbortSignal
   /** Called with each state that differs from the previous one. */
   onChange?(task: Task): void
 }
 
 /**
- * The interval of rechecks. Signals may be lost, and some changes cause none: a decision by somebody else, a read inbox
- * event.
+ * The interval of rechecks. Rechecks are needed because signals may be lost, and because some changes cause no
+ * signal. These are decisions by somebody else, and the reading of inbox events.
  */
 const RECHECK_MS = 5000
-/** Changes within this time are read together. */
+/** Changes that occur within this time are read together. */
 const GATHER_MS = 100
 
 /**
- * Waits until a task has ended, or needs an answer that the viewer may give. Returns its last state; null if the task
- * no longer exists. @throws DoorError, for example when the viewer loses access
+ * Waits until a task has ended, or needs an answer that the viewer may give. Returns the last state of the task;
+ * null if the task no longer exists.
+ * @throws DoorError, for example when the viewer loses access
  */
 export async function waitForTask(
   tasks: Tasks,
@@ -41,7 +42,7 @@ export async function waitForTask(
   }
   const stop = await followTask(caller, task, { onChange: () => bell.ring(), onEnd })
   try {
-    // Read the task once more, because it may have changed before the subscription began.
+    // The task is read once more, because it may have changed before the subscription began.
     bell.ring()
     for (let last = ''; ; ) {
       const leftMs = deadline - performance.now()
@@ -62,7 +63,7 @@ export async function waitForTask(
   }
 }
 
-/** Reads a task. If the viewer's rate limit is exceeded, pauses and returns the known state, so that the wait continues. */
+/** Reads a task. If the viewer's rate limit is exceeded, pauses and returns `known`, so that the wait continues. */
 async function readInTurn(
   tasks: Tasks,
   caller: Caller,
@@ -82,7 +83,7 @@ async function readInTurn(
 export interface TaskFollower {
   /** Called when the runs of the task may have changed. */
   onChange(): void
-  /** Called when no more changes will be reported. */
+  /** Called when the subscription has ended, so that no more changes are reported. */
   onEnd(error: DoorError | null): void
 }
 

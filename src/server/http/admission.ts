@@ -23,16 +23,16 @@ import { createWithdrawals } from './withdrawals.ts'
 import type { Work } from './work.ts'
 
 /**
- * The maximum time for which a subscription above the viewer's rate waits for admission. Clients often start many
- * subscriptions at once.
+ * How long a subscription waits at most while its viewer exceeds the rate. Subscriptions wait instead of failing,
+ * because clients often start many at once.
  */
 const LONGEST_TURN_MS = 60_000
 
-/** The duration after which an operation starts no further mutation fields. */
+/** After this time, an operation starts no further mutation fields. */
 const LONGEST_OPERATION_MS = 30_000
 
 /**
- * The number of bytes, beyond those covered by the cost of the fields, for which a response counts as one more
+ * Each time a response has this many bytes beyond those that the cost of its fields covers, it counts as one more
  * request.
  */
 const BYTES_A_REQUEST = 64 * 1024
@@ -67,7 +67,7 @@ interface SubscribeHook extends Hook {
   setSubscribeFn(subscribe: (args: unknown) => unknown): void
 }
 
-/** The fields of the context that the transport sets: see OperationContext. */
+/** The context fields that the transport sets. See OperationContext. */
 interface OfTransport {
   request?: Request
   res?: ServerResponse
@@ -81,7 +81,7 @@ interface OfTransport {
 }
 
 /**
- * Admits operations: checks their complexity and their viewer's rate, and limits how many run at once. Also limits
+ * Admits operations. Checks their complexity and their viewer's rate, and limits how many run at once. Also limits
  * the size of responses, and delays long responses while too many bytes are in flight to clients.
  */
 export function useAdmission(parts: AdmissionParts): Plugin {
@@ -89,9 +89,9 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   const withdrawals = createWithdrawals()
 
   /**
-   * Refuses an operation. Returns normally if the operation may run after all, because it is a withdrawal (see
-   * withdrawals.ts), or because its mutation returns the refusal as a result.
-   * @throws the reason of the refusal
+   * Refuses an operation. Does not throw if the operation is a withdrawal (see withdrawals.ts), which may still
+   * run, or if its mutation can return the refusal as a result.
+   * @throws the reason for the refusal
    */
   async function refuse(args: Hook['args'], error: unknown): Promise<void> {
     const isPastRate = error instanceof RateLimitedError
@@ -99,8 +99,8 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   }
 
   /**
-   * Returns the weight of the operation, and a function to call when the operation has ended; null if the operation
-   * was refused.
+   * Returns the weight of the operation and a function that must be called when the operation has ended. Returns
+   * null if the operation was refused.
    */
   async function admit({ args, setResultAndStopExecution }: Hook): Promise<Admitted | null> {
     const { contextValue: context } = args
@@ -155,8 +155,8 @@ export function useAdmission(parts: AdmissionParts): Plugin {
           await holdUntilSent(args.contextValue, bytes, operationOf(args)?.operation)
           return result
         } finally {
-          // The operation counts as running until here, so that the number of results that wait to be sent is
-          // limited too.
+          // The operation counts as running until this point. This also limits the number of results that wait to
+          // be sent.
           end()
         }
       } catch (error) {
@@ -174,7 +174,7 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   }
 
   /**
-   * Counts the bytes of a response, beyond those covered by the cost of its fields, towards its viewer's rate. This
+   * Counts the bytes of a response towards its viewer's rate, except those that the cost of its fields covers. This
    * affects only later operations.
    */
   async function chargeBytes({ viewer, weight = 0 }: Context, bytes: number): Promise<void> {
@@ -200,14 +200,15 @@ export function useAdmission(parts: AdmissionParts): Plugin {
   return { onExecute: onExecute as never, onSubscribe: onSubscribe as never }
 }
 
-/** The result of an operation whose client has disconnected. No client receives it. */
+/** The result of an operation whose client has disconnected. It is never sent. */
 const NOBODY_WAITS = topLevelError('BAD_USER_INPUT', 'The client closed the connection.')
 
 const operationOf = ({ document, operationName }: ExecutionArgs) => getOperationAST(document, operationName)
 
 /**
- * Makes a mutation return a RateLimitedError if its result union contains one.
- * @throws `error` if it is another error, or if the mutation's result union does not contain RateLimitedError
+ * Makes a mutation return `error` as its result.
+ * @throws `error` if it is not a RateLimitedError, or if the mutation's result union does not contain
+ * RateLimitedError
  */
 function answerItself(args: Hook['args'], error: unknown): void {
   const { schema, contextValue } = args

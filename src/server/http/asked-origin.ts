@@ -3,9 +3,9 @@ import type { IncomingMessage } from 'node:http'
 type Headers = IncomingMessage['headers']
 
 /**
- * Returns the origin to which a client sent a request, from the client's point of view. The host is that of the
- * request or of the proxy's forwarding headers; the scheme is that of the requesting page or of the proxy's headers.
- * Returns null without a host.
+ * Returns the origin to which a client sent a request, from the client's point of view. The host comes from the
+ * request or from the proxy's forwarding headers. The scheme comes from the requesting page or from the proxy's
+ * headers. Returns null if there is no host.
  */
 export function askedOriginOf(headers: Headers): string | null {
   if (isOwnOrigin(headers)) return headers.origin ?? null
@@ -17,8 +17,8 @@ export function askedOriginOf(headers: Headers): string | null {
 }
 
 /**
- * Returns the origin at which the client reached a proxy, according to the browser's Origin header or else the
- * proxy's headers; missing parts come from `expected`. Returns null for a request without a proxy.
+ * Returns the origin at which the client reached a proxy. Uses the browser's Origin header or, without one, the
+ * proxy's headers, and takes missing parts from `expected`. Returns null for a request without a proxy.
  */
 export function forwardedOriginOf(headers: Headers, expected: string): string | null {
   const [proto, host] = [firstOf(headers['x-forwarded-proto']), firstOf(headers['x-forwarded-host'])]
@@ -29,7 +29,7 @@ export function forwardedOriginOf(headers: Headers, expected: string): string | 
   return URL.parse(`${scheme}://${host || own.host}`)?.origin ?? null
 }
 
-/** Whether a page's origin has the host of the request. An explicit default port makes no difference. */
+/** Whether the host of a page's origin is the host of the request. An explicit default port makes no difference. */
 export function isOwnOrigin(headers: Headers): boolean {
   const origin = URL.parse(headers.origin ?? '')
   if (origin === null) return false
@@ -37,8 +37,8 @@ export function isOwnOrigin(headers: Headers): boolean {
 }
 
 /**
- * The host of the request and the host that a proxy forwards. A page of another origin cannot forge either, because
- * browsers do not send these headers across origins without a preflight.
+ * Returns the host of the request and the host that a proxy forwards. A page of another origin cannot forge them,
+ * because browsers send these headers across origins only after a preflight.
  */
 const hostsOf = (headers: Headers): string[] =>
   [firstOf(headers['x-forwarded-host']), headers.host].filter((host) => host !== undefined && host !== '') as string[]

@@ -32,10 +32,10 @@ export interface AuthParts {
   ways: { mail: boolean }
 }
 
-/** Reads the bodies of requests that sign in. */
+/** Reads the bodies of sign-in requests. */
 export interface AuthBodies {
   /**
-   * Returns the properties of a JSON object; an empty object for any other body.
+   * Returns the properties of the JSON object in a body. Returns an empty object if the body is not a JSON object.
    * @throws BodyRefusedError
    */
   json(request: IncomingMessage): Promise<Record<string, unknown>>
@@ -44,7 +44,7 @@ export interface AuthBodies {
 }
 
 const LARGEST_BODY_BYTES = 16 * 1024
-/** The maximum size of a form, which contains a signed token of an identity provider. */
+/** The maximum size of a form. Forms contain a signed token from an identity provider. */
 const LARGEST_FORM_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 10_000
 const MOST_UNFINISHED_BYTES = 4 * 1024 * 1024
@@ -68,7 +68,7 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
   }
 
   async function signOut(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // A page of another site sends no cookie, but its request could make the browser delete the cookie.
+    // A request from another site's page carries no cookie, but its response could make the browser delete the cookie.
     checkPage(request, origins)
     const cookies = trustedCookiesOf(request, origins)
     if (cookies.length > 0) await sessions.signOut(cookies)
@@ -77,7 +77,8 @@ export function createAuthHandlers(parts: AuthParts): Record<string, Handler> {
   }
 
   /**
-   * Describes the viewer of a bearer token or session cookie. Without either, returns no error, unlike an operation.
+   * Describes the viewer of a bearer token or session cookie. A request without either is not an error here,
+   * although it is one for operations.
    */
   async function describeSession(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const scope = await authentication.viewerOf(request, response).then(
@@ -119,7 +120,7 @@ export function answering(
   }
 }
 
-/** The status of an expected failure; null for any other. */
+/** Returns the HTTP status of an expected failure; null for any other error. */
 function statusOf(error: unknown): number | null {
   if (error instanceof BodyRefusedError) return error.status
   if (error instanceof BadInputError) return 400

@@ -10,26 +10,26 @@ import type { PublicUrl } from '../../platform/public-url.ts'
 import { isSchemeKnown, setSessionCookie, trustedCookieOf } from './cookies.ts'
 import type { Origins } from './origins.ts'
 
-/** How a client signs in. */
+/** The credentials of a request. */
 export interface Credentials {
-  /** The token of `bearerOf`. The token takes precedence over the cookie. */
+  /** The bearer token, from `bearerOf`. It takes precedence over the cookie. */
   bearer: string | null
-  /** The secret of a session, if the request may use it: see `trustedCookieOf`. */
+  /** The secret in the session cookie, if the request may use it: see `trustedCookieOf`. */
   cookie: string | null
   /** The client's IP address. */
   address: string | undefined
 }
 
-/** Returns the token of `Bearer <token>`; null for another scheme, such as the `Basic` of a proxy. */
+/** Returns the token of `Bearer <token>`; null for any other scheme, such as the `Basic` of a proxy. */
 export function bearerOf(authorization: unknown): string | null {
   return typeof authorization === 'string' ? (/^Bearer +(\S+)$/i.exec(authorization.trim())?.[1] ?? null) : null
 }
 
 /**
  * Returns the viewer of a bearer token or session.
- * @param onRenewed sets the cookie with its later expiry; null if the response cannot set cookies
- * @throws UnauthenticatedError if both credentials are missing, or if the one that takes precedence is invalid,
- * revoked or expired
+ * @param onRenewed sets the cookie again with a later expiry; null if the response cannot set cookies
+ * @throws UnauthenticatedError if there are no credentials, or if they are invalid, revoked or expired. If there is
+ * a token, the session is not tried.
  */
 export async function authenticate(
   signIns: SignIns,
@@ -68,7 +68,7 @@ export function createAuthentication(
   }
 }
 
-/** The context of a request, from its arrival to its operation. */
+/** The state of a request from its arrival until its operation runs. */
 export interface RequestContext {
   viewer?: Viewer
   /** The original request and its response. */

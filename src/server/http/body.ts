@@ -11,8 +11,8 @@ import type { RequestContext } from './authentication.ts'
 type Refusal = 408 | 413 | 415 | 503
 
 /**
- * The error of a request whose body the server does not read completely: the body is too slow (408), too large (413)
- * or in an unsupported encoding (415), or there is currently no memory for it (503).
+ * The error for a request whose body the server does not read completely: the body arrives too slowly (408), is too
+ * large (413) or has an unsupported encoding (415), or the server lacks memory (503).
  */
 export class BodyRefusedError extends Error {
   readonly status: Refusal
@@ -24,7 +24,7 @@ export class BodyRefusedError extends Error {
 
 export interface BodyBounds {
   mostBytes: number
-  /** The owner to whom the memory of an incomplete body is charged. */
+  /** The owner to whom the memory of an incomplete body is charged. See `ownerOf`. */
   owner: string
 }
 
@@ -40,8 +40,8 @@ export interface BodyReader {
 
 export interface BodyReaderOptions {
   /**
-   * The limit for all incomplete bodies together. Above the limit, the largest body of the owner with the most
-   * bytes is refused.
+   * The maximum size of all incomplete bodies together. If it is exceeded, the largest body of the owner with the
+   * most bytes is refused.
    */
   mostUnfinishedBytes?: number
   /** The time limit for one whole body. */
@@ -51,17 +51,17 @@ export interface BodyReaderOptions {
 
 const MOST_UNFINISHED_BYTES = 64 * 1024 * 1024
 const TIMEOUT_MS = 30_000
-/** The maximum pause between two chunks. A small body may pause for longer, because it uses little memory. */
+/** The maximum pause between two chunks. A small body may pause for longer, because it takes little memory. */
 const MOST_IDLE_MS = 5000
 const MOST_IDLE_OF_SMALL_MS = 10_000
-/** A body whose Content-Length is at most this may use the whole time limit, however slow its connection is. */
+/** A body with at most this Content-Length may take the whole time limit, however slow the connection is. */
 const SMALL_BYTES = 64 * 1024
-/** After this time, any other body must arrive at a minimum rate: 1 MiB within 26 s. */
+/** After this time, larger bodies must arrive at a minimum rate: 1 MiB within 26 s. */
 const PACE_AFTER_MS = 10_000
 const LEAST_BYTES_PER_SECOND = 64 * 1024
 const SWEEP_MS = 500
 
-/** The progress of a body. */
+/** The progress of one body. */
 export interface BodyProgress {
   receivedBytes: number
   /** The Content-Length; null if there is none. */
@@ -71,7 +71,7 @@ export interface BodyProgress {
   idleMs: number
 }
 
-/** Whether a body arrives so slowly that it is refused before the timeout. */
+/** Whether a body arrives so slowly that it is refused before the time limit. */
 export function isTooSlow({ receivedBytes, declaredBytes, elapsedMs, idleMs }: BodyProgress): boolean {
   if (declaredBytes !== null && declaredBytes <= SMALL_BYTES) return idleMs > MOST_IDLE_OF_SMALL_MS
   return idleMs > MOST_IDLE_MS || elapsedMs > PACE_AFTER_MS + (receivedBytes / LEAST_BYTES_PER_SECOND) * 1000
@@ -129,7 +129,7 @@ export function createBodyReader(options: BodyReaderOptions = {}): BodyReader {
         await Promise.race([refused, endOf(request)])
         return Buffer.concat(chunks)
       } finally {
-        // The request continues to flow, but its data is dropped.
+        // The request keeps flowing, but its data is dropped.
         request.off('data', receive)
         unfinished.delete(body)
         heldBytes -= body.receivedBytes
@@ -150,7 +150,7 @@ function largestOfLargestOwner(bodies: ReadonlySet<UnfinishedBody>): UnfinishedB
   return largest
 }
 
-/** Resolves when the request's body is complete. @throws if the connection closes before that */
+/** Resolves when the request's body is complete. @throws if the connection closes earlier */
 function endOf(request: IncomingMessage): Promise<void> {
   return new Promise((resolve, reject) => {
     const leave = () => reject(new Error('The client closed the connection before its request was complete.'))
@@ -158,7 +158,7 @@ function endOf(request: IncomingMessage): Promise<void> {
   })
 }
 
-/** @throws BodyRefusedError for a charset other than UTF-8, and for any content coding */
+/** @throws BodyRefusedError for a charset other than UTF-8 or for any content coding */
 function checkEncoding({ headers }: IncomingMessage): void {
   const coding = headers['content-encoding']?.trim().toLowerCase() ?? ''
   if (coding !== '' && coding !== 'identity')
@@ -192,7 +192,7 @@ export interface PostedBodyParts {
 
 /**
  * Reads the body of a POST operation directly from the connection. GraphQL Yoga would read the body through two
- * layers of web streams, which took an eighth of the time of a small query.
+ * layers of web streams, which accounted for an eighth of the time of a small query.
  */
 export function usePostedBody({
   bodies,
@@ -224,7 +224,7 @@ export function usePostedBody({
     onRequestParse({ request, requestParser, setRequestParser, serverContext }) {
       const { req, viewer } = serverContext
       if (request.method !== 'POST' || requestParser === undefined || req === undefined || viewer === undefined) return
-      // Replaces only how the body is read: Yoga still parses it.
+      // This replaces only the reading of the body. Yoga still parses it.
       setRequestParser(() => requestParser({ json: () => json(serverContext, req, viewer) } as Request))
     },
   }

@@ -1,8 +1,8 @@
 import type { ByteRange } from '../../platform/file-storage/file-storage.ts'
 
 /**
- * Returns the range that a header `Range: bytes=…` requests from a file of `size` bytes. Returns null for the whole
- * file, including if the header is malformed or requests several ranges (RFC 9110, 14.2).
+ * Returns the range that a header `Range: bytes=…` requests from a file of `size` bytes. Returns null if the whole
+ * file is to be sent. A header that is malformed or requests several ranges is ignored (RFC 9110, 14.2).
  */
 export function byteRangeOf(header: string | undefined, size: number): ByteRange | 'unsatisfiable' | null {
   const [, from = '', to = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? '') ?? []

@@ -3,8 +3,9 @@ import { isIP } from 'node:net'
 import { isPublicAddress } from '../../lib/addresses.ts'
 
 /**
- * Returns the address of the client of a server behind a proxy. A peer with a private or loopback address is the proxy: then this is
- * the last address in `X-Forwarded-For`, which the proxy has added. Earlier ones may be made up by the client.
+ * Returns the address of the client of a server behind a proxy. If the peer's address is private or a loopback
+ * address, the peer is assumed to be the proxy. In this case, the client's address is the last one in
+ * `X-Forwarded-For`, because the proxy added it. The client may have forged the earlier addresses.
  */
 export function addressBehindProxy({
   headers,

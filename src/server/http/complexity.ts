@@ -13,21 +13,24 @@ import {
 } from 'graphql'
 import { topLevelError } from '../../graphql/masking.ts'
 
-/** The maximum number of fields in a response. A field within a list counts as often as the list may have items. */
+/**
+ * The maximum number of fields in a response. A field within a list counts once for each item that the list may
+ * have.
+ */
 const MOST_FIELDS = 25_000
 /** The maximum nesting of fields. */
 const DEEPEST = 20
-/** The number of fields that count as one request. */
+/** This many fields count as one request. */
 const FIELDS_A_REQUEST = 100
 
 /**
- * The maximum number of introspection fields, with fragments expanded: a client's introspection query has
- * about 150.
+ * The maximum number of introspection fields after fragments have been expanded. A typical introspection query of a
+ * client has about 150.
  */
 const MOST_INTROSPECTION = 300
 /**
- * The number of fields that an introspection field counts as. It is more than one, because most introspection fields
- * are in lists of types.
+ * Each introspection field counts as this many fields. The number is greater than one because most introspection
+ * fields are in lists of types.
  */
 const FIELDS_OF_INTROSPECTION = 10
 
@@ -39,11 +42,11 @@ export interface Cost {
   introspection: number
 }
 
-/** Caches the cost of operations whose variables do not affect it. */
+/** Caches the cost of operations whose variables do not affect the cost. */
 const known = new WeakMap<OperationDefinitionNode, Cost>()
 
 /**
- * Returns the cost of an operation with its variables, because `first` may be a variable.
+ * Returns the cost of an operation. The cost depends on the variables, because `first` may be a variable.
  * @throws if variables are invalid
  */
 export function complexityOf({ document, operationName, schema, variableValues }: ExecutionArgs): Cost {
@@ -114,28 +117,28 @@ function isText(type: TypeNode): boolean {
   return type.kind === Kind.NAMED_TYPE && (type.name.value === 'ID' || type.name.value === 'String')
 }
 
-/** Returns the number of requests that the operation counts as. */
+/** Returns how many requests the operation counts as. */
 export function pointsOf({ complexity }: Pick<Cost, 'complexity'>): number {
   return Math.max(1, Math.round(complexity / FIELDS_A_REQUEST))
 }
 
-/** The weight of one field while an operation runs, because its text may be long. */
+/** The weight of each field while an operation runs. Fields are weighted because their text may be long. */
 const WEIGHT_OF_FIELD = 50
 /**
- * The maximum weight of an operation due to the length of its texts, because the size of its response is limited
- * too.
+ * The maximum weight of an operation due to the length of its text. There is a maximum because the size of the
+ * response is limited too.
  */
 const MOST_WEIGHT_OF_TEXTS = 6250
 
 /**
- * Returns the weight of a running operation (see work.ts): the number of its fields, or, if greater, an estimate for
- * the length of their texts.
+ * Returns the weight of a running operation (see work.ts): the number of its fields or an estimate for the length
+ * of their text, whichever is greater.
  */
 export function weightOf({ complexity }: Cost): number {
   return Math.max(complexity, Math.min(complexity * WEIGHT_OF_FIELD, MOST_WEIGHT_OF_TEXTS))
 }
 
-/** Returns the error for an operation that exceeds a limit; otherwise null. */
+/** Returns an error if the operation exceeds a limit; otherwise null. */
 export function excessOf({ complexity, depth, introspection }: Cost): GraphQLError | null {
   const reason = reasonOf({ complexity, depth, introspection })
   if (reason === null) return null

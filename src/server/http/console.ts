@@ -10,13 +10,13 @@ import { pathOf } from './targets.ts'
 /** The path prefix of the console's assets. */
 const ASSETS_PATH = '/console/'
 /**
- * The paths of the console's pages. The server returns the same document for all of them, and the document renders
- * the page of the path.
+ * The paths of the console's pages. The server returns the same document for all of them, and a script in the
+ * document renders the page for the path.
  */
 const PAGES =
   /^\/(?:|(?:spaces|runs|agents|why|people)(?:\/[\w-]+){0,2}|join\/[\w-]+|waiting|profile|models|start|usage|audit|notifications|search)\/?$/
 
-/** Assets whose path matters: a service worker controls only the pages below its own path. */
+/** Assets that must keep their path, because a service worker controls only the pages below its own path. */
 const AT_ROOT = ['/manifest.webmanifest', '/service-worker.js']
 
 const BUILT = path.resolve(import.meta.dirname, '../../../web/dist')
@@ -28,7 +28,10 @@ const CONTENT_TYPES: Record<string, string> = {
   '.png': 'image/png',
   '.webmanifest': 'application/manifest+json',
 }
-/** The policy allows no content from other origins, no inline scripts or styles, and no text parsed as HTML. */
+/**
+ * The content security policy allows no content from other origins, no inline scripts or styles, and no text parsed
+ * as HTML.
+ */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; " +
@@ -59,8 +62,8 @@ export const isConsolePath = (path: string) =>
   path.startsWith(ASSETS_PATH) || AT_ROOT.includes(path) || PAGES.test(path)
 
 /**
- * Serves the console of web/ as `npm run generate` built it. Reads the files at the first request. `basePath`: the
- * prefix under which browsers reach the server.
+ * Serves the console of web/ as `npm run generate` built it. Reads the files when the first request arrives.
+ * `basePath`: the prefix under which browsers reach the server.
  */
 export function createConsole(basePath: string): Handler {
   let loading: Promise<Map<string, Asset>> | null = null
@@ -107,7 +110,7 @@ function assetAt(url: string): string {
   return AT_ROOT.includes(url) ? url.slice(1) : 'index.html'
 }
 
-/** Reads the built files, by path; empty if the console was not built. */
+/** Returns the built files by path. Returns an empty map if the console was not built. */
 async function load(basePath: string): Promise<Map<string, Asset>> {
   const names = await readdir(BUILT, { recursive: true }).catch(() => [])
   const files = names.filter((name) => path.extname(name) in CONTENT_TYPES)
@@ -120,8 +123,8 @@ async function load(basePath: string): Promise<Map<string, Asset>> {
 }
 
 /**
- * Adapts the page to the path prefix, because the built page has relative paths of assets, and the path of the API
- * at the root.
+ * Inserts the path prefix into the page. As built, the page has relative asset paths and expects the API at the
+ * root.
  */
 function pageUnder(basePath: string, page: Buffer): Buffer {
   const text = page

@@ -12,9 +12,9 @@ const NAME = 'parley_session'
 const CSRF_HEADER = 'x-parley-csrf'
 
 /**
- * Returns the distinct secrets in a request's session cookies. A browser sends several if another site of the
- * domain, or a Parley server at another path of the host, has also set one. Only the user can tell which cookie is
- * theirs.
+ * Returns the different secrets in a request's session cookies. A browser sends several if another site of the
+ * domain, or a Parley server at another path of the host, has also set such a cookie. Only the user can tell which
+ * cookie is theirs.
  */
 export function sessionCookiesOf({ cookie = '' }: Headers): string[] {
   const secrets = new Set<string>()
@@ -50,7 +50,7 @@ export function trustedCookiesOf(request: Pick<IncomingMessage, 'headers' | 'met
   return secrets
 }
 
-/** @throws CrossSiteError if the page is not allowed, or if the request does not have the header */
+/** @throws CrossSiteError if the page is not allowed, or if the request lacks the header */
 export function checkPage(request: Pick<IncomingMessage, 'headers'>, origins: OriginCheck): void {
   if (request.headers.origin === undefined) return
   if (request.headers[CSRF_HEADER] !== '1' || !origins.allows(request)) throw new CrossSiteError()
@@ -59,9 +59,9 @@ export function checkPage(request: Pick<IncomingMessage, 'headers'>, origins: Or
 type OriginCheck = Pick<Origins, 'allows'>
 
 /**
- * Whether the request comes from an allowed page. Browsers send no Origin when a page reads from its own server, but
- * they do when a page of another origin reads with the header. Old browsers, and browsers that use plain http, do
- * not send `Sec-Fetch-Site`.
+ * Whether the request comes from an allowed page. Browsers send no Origin header with a same-origin GET, but they
+ * send one with a cross-origin GET that has the custom header. Old browsers do not send `Sec-Fetch-Site`, and other
+ * browsers do not send it over plain http.
  */
 function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>, origins: OriginCheck): boolean {
   const { origin, 'sec-fetch-site': site } = request.headers
@@ -70,15 +70,15 @@ function isFromAllowedPage(request: Pick<IncomingMessage, 'headers' | 'method'>,
 }
 
 /**
- * Whether the request or PARLEY_PUBLIC_URL shows which scheme the browser uses. Otherwise a proxy may have
+ * Whether the request or PARLEY_PUBLIC_URL shows which scheme the browser uses. If neither does, a proxy may have
  * terminated https, and a cookie set now could lack `Secure`.
  */
 export const isSchemeKnown = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   origin !== null || headers.origin !== undefined || headers['x-forwarded-proto'] !== undefined
 
 /**
- * The name and path of the cookies for attempts: each sign-in or MCP authorization that a browser starts gets its
- * own cookie.
+ * The name prefix and path of the cookies of one kind of attempt. Each sign-in or MCP authorization that a browser
+ * starts gets its own cookie.
  */
 interface AttemptCookies {
   prefix: string
@@ -140,13 +140,13 @@ function setAttempt(
   response.appendHeader('set-cookie', attributes.join('; '))
 }
 
-/** Whether the browser reaches the server by https, judging by the request and PARLEY_PUBLIC_URL. */
+/** Whether the browser uses https to reach the server, according to the request and PARLEY_PUBLIC_URL. */
 const isSecure = ({ headers }: Pick<IncomingMessage, 'headers'>, { origin }: Pick<PublicUrl, 'origin'>) =>
   [origin, headers.origin, askedOriginOf(headers)].some((one) => one?.startsWith('https:'))
 
 /**
  * Checks that the browser keeps the session cookie that `setSessionCookie` sets, because a link that works once must
- * not be used up without a session. A page that was loaded over http drops a `Secure` cookie.
+ * not be used up without a session. Browsers drop a `Secure` cookie from a page that was loaded over http.
  * @throws ConflictError
  */
 export function requireKeptCookie(

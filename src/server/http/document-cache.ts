@@ -8,12 +8,13 @@ import { documentRules } from './document-rules.ts'
 
 /** The maximum number of tokens in a document, which limits the cost of parsing and validation. */
 const MOST_TOKENS = 5000
-/** The capacity of the cache in AST nodes. A node takes about 160 bytes, including its share of the text. */
+/** The capacity of the cache in AST nodes. A node takes about 160 bytes, including its share of the document's text. */
 const MOST_NODES = 50_000
 
 /**
- * Caches the most recently used valid documents without source locations. Each document counts towards the viewer
- * who sent it first, so that a viewer who sends many documents does not evict the documents of others.
+ * Caches the most recently used valid documents without source locations. Each document counts towards the share of
+ * the viewer who sent the document first. Thus, a viewer who sends many documents does not evict the documents of
+ * others.
  */
 function createValidDocuments() {
   const documents = new FairCache<DocumentNode>(MOST_NODES)
@@ -41,7 +42,7 @@ function dropPlaces(node: ASTNode): number {
 
 const isNode = (value: unknown): value is ASTNode => typeof value === 'object' && value !== null && 'kind' in value
 
-/** Properties of an operation's document that the operation's context contains. */
+/** Facts about a document that are added to the operation's context. */
 export interface DocumentContext {
   /** Whether the document selects `streamCursor` anywhere. */
   takesCursors?: boolean
@@ -64,11 +65,11 @@ function asksForCursors(document: DocumentNode): boolean {
   return asks
 }
 
-/** The number of characters of an uncached document that count as one request. */
+/** This many characters of an uncached document count as one request. */
 const CHARACTERS_A_REQUEST = 100
 /**
- * The maximum cost of a document in requests. The token limit bounds the cost too, because ignored characters cost
- * almost nothing.
+ * The maximum number of requests that a document counts as. Long documents with few tokens are cheap to parse,
+ * because ignored characters cost almost nothing.
  */
 const MOST_POINTS = 150
 /**
@@ -90,12 +91,13 @@ function countReading(text: string, rates: Rates, { viewer }: { viewer?: Viewer 
 }
 
 /**
- * Parses and validates each document once per process, for all transports. Limits the size of documents. Its errors
- * never suggest names of fields or types. Invalid documents are not cached, so their cost counts each time.
+ * Parses and validates each document once per process, for all transports. Limits the size of documents. The errors
+ * never suggest names of fields or types. Invalid documents are not cached, so each request with one is charged
+ * again.
  */
 export function useDocuments({ rates, maskError }: { rates: Rates; maskError: MaskError }): Plugin {
   const valid = createValidDocuments()
-  /** The texts of documents between parsing and validation. */
+  /** The text of each document that has been parsed but not yet validated. */
   const texts = new WeakMap<DocumentNode, string>()
   return {
     onParse({ context, params, parseFn, setParseFn, setParsedDocument }) {
@@ -140,8 +142,8 @@ export function useDocuments({ rates, maskError }: { rates: Rates; maskError: Ma
 }
 
 /**
- * Returns the error for a document that overflows the parser's stack, such as one with a few thousand nested list
- * literals.
+ * Returns the error for a document that overflows the parser's stack. A few thousand nested list literals cause
+ * such an overflow.
  */
 function tooDeep(): GraphQLError {
   return topLevelError('GRAPHQL_PARSE_FAILED', 'The document is nested too deeply.', { status: 400, spec: true })

@@ -17,8 +17,8 @@ import { inexactNumberError, isExact } from '../../lib/exact-json.ts'
 
 /**
  * Refuses `@skip` and `@include` at the root of a subscription, as graphql-js 17 and the specification of September
- * 2025 do. Applies the rule of graphql-js 16 to other subscriptions, because the rule of graphql-js 17 throws if a
- * directive has a variable.
+ * 2025 require. Other subscriptions are checked by the rule of graphql-js 16, because that of graphql-js 17 throws
+ * if a directive uses a variable.
  */
 function UnconditionalSubscriptionsRule(context: ValidationContext): ASTVisitor {
   const rule = SingleFieldSubscriptionsRule(context) as { OperationDefinition(node: OperationDefinitionNode): void }
@@ -33,7 +33,7 @@ function UnconditionalSubscriptionsRule(context: ValidationContext): ASTVisitor 
   }
 }
 
-/** Returns the conditional directives of a selection set, and of the fragments that it contains. */
+/** Returns the `@skip` and `@include` directives of a selection set and of the fragments that it contains. */
 function conditionsIn(
   { selections }: SelectionSetNode,
   context: ValidationContext,
@@ -63,7 +63,7 @@ function ExactNumbersRule(context: ValidationContext): ASTVisitor {
 
 const LONGEST_ALIAS = 200
 
-/** Refuses very long aliases, because each item of a list repeats its aliases. */
+/** Refuses very long aliases, because every item of a list repeats them in the response. */
 function ShortAliasesRule(context: ValidationContext): ASTVisitor {
   return {
     Field({ alias }) {
@@ -74,7 +74,7 @@ function ShortAliasesRule(context: ValidationContext): ASTVisitor {
   }
 }
 
-/** The validation rules for every document: the rules of the specification, and the rules above. */
+/** The validation rules for every document: those of the specification and those above. */
 export const documentRules: readonly ValidationRule[] = [
   ...specifiedRules.map((rule) => (rule === SingleFieldSubscriptionsRule ? UnconditionalSubscriptionsRule : rule)),
   ExactNumbersRule,

@@ -10,7 +10,7 @@ import { BodyRefusedError } from './body.ts'
 import type { Graphql } from './graphql.ts'
 import { errorsOf, prepareOperation } from './operation.ts'
 
-/** The viewer of an operation, and the request to which the operation belongs. */
+/** The viewer of an operation, and the request that the operation belongs to. */
 export interface CallerContext {
   viewer: Viewer
   signal: AbortSignal
@@ -19,14 +19,14 @@ export interface CallerContext {
 }
 
 /**
- * Creates a caller, with which a protocol endpoint executes GraphQL operations in the pipeline that all transports
+ * Creates a caller, which executes GraphQL operations for a protocol endpoint in the pipeline that all transports
  * share.
  */
 export type Callers = (context: CallerContext) => Caller
 
 export function createCallers({ graphql, maskError }: { graphql: Graphql; maskError: MaskError }): Callers {
   async function run({ response, ...context }: RunContext, query: string, variables: object) {
-    // Each operation gets its own object, because several operations of a request may run at once.
+    // Each operation gets its own `sending`, because several operations of a request may run at once.
     const sending = createSending(response)
     try {
       const request = { query, variables: variables as Record<string, unknown> }
@@ -39,8 +39,8 @@ export function createCallers({ graphql, maskError }: { graphql: Graphql; maskEr
   }
 
   return (given) => {
-    // `onSlow` does not call `cutOff` of an operation's `sending`, because a subscription would then keep `sending`, and
-    // everything that it references, in memory.
+    // `onSlow` does not use `cutOff` of an operation's `sending`. If a subscription referenced `sending`,
+    // everything that `sending` references would stay in memory.
     const context = { ...given, onSlow: () => void given.response?.destroy() }
     return {
       viewer: given.viewer,
@@ -65,10 +65,7 @@ export function createCallers({ graphql, maskError }: { graphql: Graphql; maskEr
 
 type RunContext = CallerContext & { onSlow(): void; sink?: Sink; maxResponseBytes?: number }
 
-/**
- * Passes the events of a subscription to its follower, one at a time. Uses little memory while the subscription is
- * idle.
- */
+/** Passes the events of a subscription to its follower, one at a time. An idle subscription uses little memory. */
 class Following implements Sink {
   readonly #to: Follower<unknown>
   readonly #signal: AbortSignal
@@ -89,7 +86,7 @@ class Following implements Sink {
     this.#maskError = maskError
   }
 
-  /** @param iteration yields nothing, and ends with the subscription */
+  /** @param iteration yields nothing and ends when the subscription ends */
   begin(iteration: AsyncIterator<unknown>): void {
     this.#iteration = iteration
     this.#signal.addEventListener('abort', this.#onAbort, { once: true })
@@ -115,7 +112,7 @@ class Following implements Sink {
     }
   }
 
-  /** Delivers the waiting events, until the follower has to be awaited. */
+  /** Delivers the waiting events until the follower returns a promise. When the promise settles, continues. */
   #deliver(): void {
     if (this.#isDelivering) return
     this.#isDelivering = true
@@ -149,7 +146,7 @@ class Following implements Sink {
     }
   }
 
-  /** Ends the subscription because of an event, and drops later events. */
+  /** Ends the subscription because an event could not be handled, and drops later events. */
   #fail(error: unknown): void {
     this.#waiting = []
     this.#finish(error)
@@ -160,8 +157,8 @@ class Following implements Sink {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#failure = error === null ? null : failureOf(error, this.#maskError)
-    // The follower is too slow, so the waiting events are dropped. The follower must resume after the last event
-    // that it received.
+    // RATE_LIMITED means that the follower is too slow, so the waiting events are dropped. The follower must resume
+    // after the last event that it received.
     if (this.#failure?.code === 'RATE_LIMITED') this.#waiting = []
     if (!this.#isDelivering) this.#tellEnd()
   }
@@ -182,9 +179,7 @@ class Following implements Sink {
   }
 }
 
-/**
- * Counts the result of an operation as in flight until the endpoint has received it, or the client has disconnected.
- */
+/** Counts the result of an operation as in flight until the endpoint has received it or the client has disconnected. */
 function createSending(response: ServerResponse): Sending & { release(): void } {
   let listeners: (() => void)[] = []
   let isOver = response.closed
@@ -224,7 +219,7 @@ function failureOfErrors(errors: readonly GraphQLError[]): DoorError {
   })
 }
 
-/** Converts anything thrown into a failure for clients. Errors that were not caused by a client are logged and masked. */
+/** Converts any thrown value into a failure for clients. Errors that no client caused are logged and masked. */
 export function failureOf(error: unknown, maskError: MaskError): DoorError {
   if (error instanceof DoorError) return error
   if (error instanceof DomainError) return doorErrorOf(error)

@@ -5,8 +5,8 @@ import { askedOriginOf } from './asked-origin.ts'
 import { type Handler, sendJson } from './health.ts'
 
 /**
- * Serves, by path, the documents with which clients discover the protocol endpoints and how to sign in. The
- * documents contain no names of people or spaces, so everybody may read them.
+ * Serves the documents from which clients learn about the protocol endpoints and how to sign in. The documents
+ * contain no names of people or spaces, so anybody may read them.
  * @param issuers the issuers of tokens, for OAuth clients; may be empty
  */
 export function createDoorDocuments({
@@ -43,7 +43,7 @@ export function createDoorDocuments({
   }))
   return {
     '/.well-known/agent-card.json': documentOf((urlOf) => cardOf(SERVER, urlOf(A2A_PATH))),
-    // OAuth metadata (RFC 9728) is served at the root, and for the path of the endpoint.
+    // The OAuth metadata (RFC 9728) is served for the root, and for the path of the endpoint.
     '/.well-known/oauth-protected-resource': metadata,
     [METADATA_PATH]: metadata,
   }

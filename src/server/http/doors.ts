@@ -37,28 +37,27 @@ export interface DoorsParts {
   watchToken(viewer: Viewer, onEnd: () => void): Promise<() => void>
   maxResponseBytes: number
   inFlight: ResponsesInFlight
-  /** The maximum number of open streams and other requests that wait for agents. */
+  /** The maximum number of requests that wait for agents, including open streams. */
   maxStreamsPerViewer: number
-  /** The protocol endpoints by the prefix of their paths. */
+  /** The protocol endpoints, by the prefix of their paths. */
   doors: Readonly<Record<string, Door>>
 }
 
 /**
- * Serves other protocols. Sign-in, limits, the execution of operations, errors and shutdown work the same way for
- * all of them.
+ * Serves other protocols. All of them share sign-in, limits, the execution of operations, error handling and
+ * shutdown.
  */
 export interface Doors {
-  /** Returns the handler of a path; null if the path belongs to no endpoint. */
+  /** Returns the handler for a path; null if no endpoint serves the path. */
   handlerOf(path: string): Handler | null
   /**
-   * Refuses new streams, and ends the open ones, whose clients reconnect to another process. Waits until the other
-   * requests have been answered, for at most `timeoutMs`. Refuses the requests that still wait for agents at that
-   * time.
+   * Refuses new streams and ends open streams, whose clients reconnect to another process. Waits up to `timeoutMs`
+   * for the other requests, and then refuses those that still wait for agents.
    */
   drain(timeoutMs: number): Promise<void>
 }
 
-/** How long a stream stays open after its viewer's token has ended, so that the error is sent first. */
+/** How long a stream stays open after its viewer's token has become invalid. In this time, the error is sent. */
 const ENDED_LINGER_MS = 500
 const PLACES_RETRY_MS = 5000
 
@@ -71,7 +70,7 @@ interface Outgoing {
   hasEffects: boolean
 }
 
-/** The number of bytes that a server-sent event has in addition to its data. */
+/** The number of bytes that framing adds to the data of a server-sent event. */
 const MOST_FRAME_BYTES = 256
 
 export function createDoors({ doors, ...parts }: DoorsParts): Doors {
@@ -84,9 +83,9 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   const draining = new AbortController()
 
   /**
-   * Waits until few enough bytes are in flight to all clients. Then counts the bytes of this response as in flight
+   * Waits while too many bytes are in flight to all clients. Then counts the bytes of this response as in flight
    * until they are sent.
-   * @throws DoorError if the wait takes too long, unless the response must be sent because the request had effects
+   * @throws DoorError if the wait takes too long. A response to a request that had effects is sent even then.
    */
   async function waitForRoom({ viewer, signal, sending, bytes, hasEffects }: Outgoing): Promise<void> {
     if (bytes < SHORT_RESPONSE_BYTES) return
@@ -116,7 +115,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
       else fail(door, { request, response }, ended)
     }
 
-    /** Writes a text and resolves when the client has read it. A long text counts as in flight until then. */
+    /** Writes a text and resolves when the client has read the text. A long text counts as in flight until then. */
     async function writeHeld(text: string | Uint8Array, bytes: number): Promise<void> {
       const { promise: read, resolve: onRead } = createDeferred()
       const sending = {
@@ -125,7 +124,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         cutOff: () => void response.destroy(),
       }
       await waitForRoom({ viewer, signal, sending, bytes, hasEffects: true })
-      // The response may have been closed in the meantime, after the token of its viewer ended.
+      // The response may have been closed in the meantime, because the token of its viewer became invalid.
       if (!response.destroyed && !response.writableEnded && !response.write(text)) await drained(response)
       onRead()
     }
@@ -152,7 +151,7 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
         if (response.closed) release()
         else response.once('close', release)
         const body = parsed(bytes)
-        // Each message of a batch is a request.
+        // Each message of a batch counts as a request.
         if (Array.isArray(body) && body.length > 1) await rates.take('requests', viewer, body.length - 1)
         return body
       },
@@ -247,8 +246,8 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   }
 
   /**
-   * Returns before the endpoint has responded. Otherwise each function that awaits this one would take memory as
-   * long as a stream is open.
+   * Returns before the endpoint has responded. If this function waited for the response, all its callers would take
+   * memory as long as a stream is open.
    */
   async function serve(
     { door, prefix }: Pick<Asked, 'door' | 'prefix'>,
@@ -288,7 +287,8 @@ export function createDoors({ doors, ...parts }: DoorsParts): Doors {
   }
 }
 
-// Clients automatically retry requests after status 503, although the message may have been posted.
+// This error is not sent with status 503, because clients retry automatically after a 503, although the message may
+// already have been posted.
 const SHUT_DOWN =
   'The server is shutting down. The message may have been posted: read the conversation before you try again.'
 
@@ -296,7 +296,7 @@ const SHUT_DOWN =
 function createPlaces(mostPerViewer: number) {
   const taken = createCounts()
   return {
-    /** Returns a function that releases the places; null if the viewer does not have enough places left. */
+    /** Returns a function that undoes the reservation; null if the viewer would exceed the limit. */
     take({ id }: Viewer, wanted: number): (() => void) | null {
       if (taken.of(id) + wanted > mostPerViewer) return null
       taken.add(id, wanted)
@@ -315,7 +315,7 @@ function parsed(body: Buffer): unknown {
   }
 }
 
-/** Responds to a browser's preflight request; `welcome` has set the headers that allow the request. */
+/** Responds to a browser's preflight request. `welcome` has already set the headers that allow the request. */
 function preflight(request: IncomingMessage, response: ServerResponse): void {
   const asked = request.headers['access-control-request-headers']
   response

@@ -20,15 +20,15 @@ import { parametersOf } from './targets.ts'
 import { createUnanswered } from './unanswered.ts'
 
 /**
- * The single connection mode of "GraphQL over Server-Sent Events": PUT reserves a stream, GET opens it, POST
- * executes an operation whose results arrive on the stream, DELETE ends an operation.
+ * Implements the single connection mode of "GraphQL over Server-Sent Events": PUT reserves a stream, GET opens it,
+ * POST executes an operation whose results arrive on the stream, and DELETE ends an operation.
  * https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md
  */
 export interface EventStreams {
   handle: Handler
   /** Whether a request belongs to this mode. */
   concerns(request: IncomingMessage): boolean
-  /** Ends the streams: see Sockets.close. */
+  /** Refuses new operations and ends the streams. See Sockets.close. */
   drain(timeoutMs: number): Promise<void>
 }
 
@@ -50,7 +50,7 @@ const PING_MS = 12_000
 /** The time within which a client must open a stream that it has reserved. */
 const RESERVED_MS = 30_000
 const MOST_OPERATIONS = 100
-/** How long a stream stays open after its viewer's token or session has ended. */
+/** How long a stream stays open after the viewer's token or session has become invalid. */
 const ENDED_LINGER_MS = 500
 
 interface Stream {
@@ -59,7 +59,8 @@ interface Stream {
   /** The response of the GET request; null until the client opens the stream. */
   response: ServerResponse | null
   /**
-   * Functions that end the stream's operations, by the client's id of the operation; null while an operation starts.
+   * Functions that end the stream's operations, by the operation id that the client chose. The value is null while
+   * an operation starts.
    */
   operations: Map<string, (() => void) | null>
   expiry: NodeJS.Timeout
@@ -107,7 +108,7 @@ export function createEventStreams({
 
   async function open(stream: Stream, response: ServerResponse): Promise<void> {
     const leave = await watchViewer(stream.viewer, () => {
-      // The delay lets the errors of the stream's operations arrive first.
+      // The delay gives the errors of the stream's operations time to arrive first.
       setTimeout(() => response.end(), ENDED_LINGER_MS).unref()
     })
     response.once('close', leave)
@@ -126,7 +127,7 @@ export function createEventStreams({
     })
   }
 
-  /** Executes an operation with the rights of the POST request's own credentials. */
+  /** Executes an operation with the rights of the POST request's credentials, not with those of the stream. */
   async function post(
     stream: Stream,
     viewer: Viewer,
@@ -262,8 +263,8 @@ function whenDrained(response: ServerResponse | null, listener: () => void): voi
 }
 
 /**
- * Writes to the stream if it is open. The stream may have ended before its operations, when its viewer's token
- * ended.
+ * Writes to the stream if it is open. A stream can end before its operations do, when its viewer's token becomes
+ * invalid.
  */
 function write({ response }: Stream, text: string): void {
   if (response?.writableEnded === false) response.write(text)
@@ -307,7 +308,7 @@ function tokenOf(request: IncomingMessage): string | null {
   return method === 'GET' && !parameters.has('query') ? parameters.get('token') : null
 }
 
-/** Whether both are the same viewer with the same credential and rights. */
+/** Whether both are the same viewer, with the same credential and the same rights. */
 const isSame = (one: Viewer, other: Viewer) =>
   one.id === other.id && one.tokenId === other.tokenId && one.scope === other.scope && roleOf(one) === roleOf(other)
 

@@ -34,14 +34,17 @@ const FILE_PATH = /^\/files\/(fil_[0-9a-f]{32})$/
 
 /** The maximum time for the body of an upload. */
 export const LONGEST_UPLOAD_MS = 3_600_000
-/** The maximum pause of a client that sends an upload or reads a download. */
+/** How long a client may pause while it sends an upload or reads a download. */
 const MOST_IDLE_MS = 30_000
-/** A download from a bucket takes one of the 64 connections to it, which uploads need as well. */
+/**
+ * The maximum number of concurrent downloads. A download from a bucket occupies one of the 64 connections to the
+ * bucket, which uploads need as well.
+ */
 const MOST_DOWNLOADS = 48
 const MOST_DOWNLOADS_OF_VIEWER = 24
-/** A page requests all its images at once. */
+/** Downloads may queue, because a page requests all its images at once. */
 const MOST_WAITING_DOWNLOADS = 500
-/** The maximum size of a form without the file. */
+/** The maximum size of a form apart from the file. */
 const LARGEST_FORM_BYTES = 65_536
 const MOST_FIELDS = 20
 
@@ -56,7 +59,7 @@ export interface FileHandlerParts {
   mostBytes: number
 }
 
-/** Uploads and downloads of files: `POST /files`, `/files/tus`, `GET /files/:id`. */
+/** Handles uploads and downloads of files: `POST /files`, `/files/tus`, `GET /files/:id`. */
 export function createFileHandler(parts: FileHandlerParts): Handler {
   const { files, resumableUploads, rates, authentication, origins, logger, mostBytes } = parts
 
@@ -90,12 +93,12 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
 
   /**
    * Returns the viewer of a request for a file.
-   * @throws UnauthenticatedError if the signed address is no longer valid
+   * @throws UnauthenticatedError if the signed URL is no longer valid
    */
   async function readerOf(request: IncomingMessage, response: ServerResponse, id: string): Promise<Viewer> {
     const query = parametersOf(request)
     if (!query.has('signature')) return authentication.viewerOf(request, response)
-    // Anybody can invent a signature, so the lookup counts towards unknown credentials.
+    // Anybody can make up a signature, so the lookup counts towards the limit for unknown credentials.
     const viewer = await forRequester(UNKNOWN_CREDENTIALS, () => files.viewerOfAddress(id, query))
     if (viewer === null) throw new UnauthenticatedError('The address has expired or is not valid: request a new one.')
     return viewer
@@ -166,7 +169,7 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
 }
 
 /**
- * Responds to a refused request.
+ * Sends the response to a refused request.
  * @throws `error` if the request did not cause it
  */
 function sendFailure(response: ServerResponse, error: unknown, logger: Pick<Logger, 'warn'>): void {
@@ -210,7 +213,10 @@ interface SentFile {
   bytes: number | null
 }
 
-/** Returns the file of a request whose body is the file. A header contains the name, in UTF-8 or percent-encoded. */
+/**
+ * Returns the file for a request whose body is the file itself. A header contains the name of the file, in UTF-8 or
+ * percent-encoded.
+ */
 function fileOfBody(request: IncomingMessage): SentFile {
   const given = request.headers['x-file-name']
   const name = Buffer.from(typeof given === 'string' ? given : '', 'latin1').toString()
@@ -218,8 +224,8 @@ function fileOfBody(request: IncomingMessage): SentFile {
 }
 
 /**
- * Resolves once the first file of the form begins. The stream of the file ends with an error unless the form is
- * complete and has exactly one file.
+ * Resolves once the first file of the form begins. The file's stream fails unless the form is complete and has
+ * exactly one file.
  */
 async function fileOfForm(request: IncomingMessage): Promise<SentFile> {
   const form = formOf(request)
@@ -269,7 +275,7 @@ function cutOffSignal(request: IncomingMessage, response: ServerResponse): Abort
   request.setTimeout(MOST_IDLE_MS, () => {
     if (request.complete) return
     controller.abort()
-    // The client of a refused upload has already got its response, so the connection is closed.
+    // The client of a refused upload has already received its response, so the connection is closed.
     if (response.headersSent) request.destroy()
     else sendJson(response, 408, { error: 'The upload paused for too long: send it again.' }, { connection: 'close' })
   })
@@ -300,9 +306,9 @@ function partOf({ method, headers: asked }: IncomingMessage, content: FileConten
 }
 
 /**
- * Returns headers with which browsers download the file: they neither show it as a page of this origin nor guess
- * another type. Browsers may cache the file but must revalidate it each time, because the viewer may have lost
- * access.
+ * Returns headers that make browsers save the file instead of showing it as a page of this origin, and that keep
+ * browsers from guessing another type. Browsers may cache the file but must revalidate it each time, because the
+ * viewer may have lost access.
  */
 function headersOf({ name, mediaType }: { name: string; mediaType: string }): Record<string, string> {
   return {

@@ -42,8 +42,8 @@ export interface GraphqlOptions {
 }
 
 /**
- * The context that a transport passes to an operation: over HTTP, Yoga's context; over a socket, the context of the
- * session.
+ * The context that a transport passes to an operation. Over HTTP, this is Yoga's context; over a socket, it is the
+ * context of the session.
  */
 export interface OperationContext extends DocumentContext {
   viewer?: Viewer
@@ -54,7 +54,7 @@ export interface OperationContext extends DocumentContext {
   askedOrigin?: string | null
   /** Called when the client cannot keep up with a subscription. */
   onSlow?: () => void
-  /** Aborts when no client waits for the response any more; absent over HTTP, where the request has its own signal. */
+  /** Aborts when no client waits for the response any more. Absent over HTTP, where the request has its own signal. */
   signal?: AbortSignal
   /** The sink of a subscription over a socket or event stream. */
   sink?: Sink
@@ -62,15 +62,16 @@ export interface OperationContext extends DocumentContext {
   requestBytes?: number
   /** Reports how far the response has been sent, if the operation does not have its own HTTP response. */
   sending?: Sending
-  /** The maximum size of the response, if lower than the limit of all responses. */
+  /** The maximum size of the response, if it is lower than the general limit. */
   maxResponseBytes?: number
 }
 
 export type Graphql = YogaServerInstance<OperationContext, Context>
 
 /**
- * Creates the pipeline of every operation, over POST, GET, server-sent events and, by `getEnveloped`, sockets:
- * authentication, parsing and validation (cached per process), limits, execution, and masking of errors.
+ * Creates the pipeline for every operation: authentication, parsing and validation (cached per process), limits,
+ * execution, and masking of errors. Operations arrive over POST, GET, server-sent events or, through
+ * `getEnveloped`, sockets.
  */
 export function createGraphql(options: GraphqlOptions): Graphql {
   const { domain, authentication, schema, streams, maskError, subscribe, allowedOrigins, bodies } = options
@@ -112,21 +113,21 @@ export function createGraphql(options: GraphqlOptions): Graphql {
     ],
     cors: (request) => corsOf(request, allowedOrigins),
     maskedErrors: { maskError: (error) => maskError(error), errorMessage: '' },
-    // document-cache.ts caches documents instead.
+    // Yoga's own cache is not used, because document-cache.ts caches documents.
     parserAndValidationCache: false,
-    // body.ts limits bodies instead.
+    // Yoga's own limit is not used, because body.ts limits bodies.
     maxRequestBodySize: false,
     multipart: false,
     batching: false,
-    // pages.ts serves GraphiQL instead.
+    // Yoga's own page is not used, because pages.ts serves GraphiQL.
     graphiql: false,
     landingPage: false,
-    // masking.ts logs unexpected errors.
+    // Yoga does not log, because masking.ts logs unexpected errors.
     logging: false,
   })
 }
 
-/** Prevents proxies and browsers from caching responses, which depend on the viewer, and from buffering streams. */
+/** Responses depend on the viewer, so proxies and browsers must not cache them. Proxies must not buffer streams. */
 function useProxyHeaders(): Plugin {
   return {
     onResponse({ response: { headers } }) {
@@ -139,7 +140,7 @@ function useProxyHeaders(): Plugin {
   }
 }
 
-/** Records a mutation as activity of its human. */
+/** Counts a mutation as activity of the human who sent it. */
 function useSignsOfLife(presence: Domain['presence']): Plugin<Context> {
   return {
     onExecute({ args: { document, operationName, contextValue } }) {
@@ -155,8 +156,9 @@ function useSubscribe(subscribe: Subscribe): Plugin {
 }
 
 /**
- * Returns CORS headers for allowed origins. They allow every header that the page requests, because client libraries
- * add their own (tracing, the client's name). Without CORS headers, browsers hide the response from the page.
+ * Returns CORS headers for allowed origins. They allow every header that the page requests, because client
+ * libraries add headers of their own, for example for tracing. Without CORS headers, browsers hide the response
+ * from the page.
  */
 function corsOf(request: Request, allowedOrigins: readonly string[]) {
   const origin = request.headers.get('origin')

@@ -4,10 +4,7 @@ import type { RateLimitedError } from '../../lib/errors.ts'
 import type { Clock } from '../../platform/clock.ts'
 
 export interface HealthParts {
-  /**
-   * Returns why the database cannot serve; null if it can. Like the other check, must resolve within a second or
-   * two.
-   */
+  /** Returns the reason why the database cannot be used; null if it can. Must resolve within a second or two. */
   database(): Promise<string | null>
   realtime(): Promise<boolean>
   isDraining(): boolean
@@ -16,19 +13,19 @@ export interface HealthParts {
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void> | void
 
-/** Reports in JSON whether the process is alive, and whether it accepts work. */
+/** Reports in JSON whether the process is alive, and whether it accepts requests. */
 export interface Health {
   live: Handler
   ready: Handler
   /**
-   * Resolves once the prober (a load balancer or orchestrator) has received the draining status; immediately if
-   * there is no prober.
+   * Resolves once the prober (a load balancer or orchestrator) has received the draining status. If there is no
+   * prober, resolves immediately.
    */
   drainIsKnown(): Promise<void>
 }
 
 /**
- * The maximum wait for the next probe while draining, as a multiple of the probe interval; LONGEST_WAIT_MS is the
+ * The maximum wait for the next probe while draining, in multiples of the probe interval. LONGEST_WAIT_MS is the
  * upper limit.
  */
 const PATIENCE = 1.5
@@ -92,7 +89,7 @@ export function sendJsonText(
   response.end(text)
 }
 
-/** Sends 429 with the time after which the client may try again. */
+/** Sends status 429 and the time after which the client may try again. */
 export function sendTooMany(response: ServerResponse, { message, retryAfterMs }: RateLimitedError): void {
   sendJson(response, 429, { error: message }, { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1000))) })
 }

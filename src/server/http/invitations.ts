@@ -12,9 +12,12 @@ import { type Handler, sendJson, sendTooMany } from './health.ts'
 import type { Origins } from './origins.ts'
 import { pathOf } from './targets.ts'
 
-/** The paths of pages with a code for one sign-in: invitations, and the link that the server prints at its start. */
+/**
+ * The paths of pages that contain a code for one sign-in: invitations, and the link that the server prints when it
+ * starts.
+ */
 export const INVITATION_PATH = /^\/(invitations|sign-in)\/([^/]+)$/
-/** The path at which the page of an invitation gets its description and its session. */
+/** The path from which the page of an invitation gets its description and its session. */
 export const INVITATION_SESSION_PATH = /^\/auth\/invitations\/([^/]+)$/
 
 export interface InvitationParts {
@@ -33,11 +36,11 @@ export interface InvitationParts {
 const USED_UP = 'The link does not exist, has expired or was already used. Ask for a new one.'
 
 /**
- * `link` handles `/invitations/:code` and `/sign-in/:code`: GET returns the page. For programs, the first POST returns
- * 200 with a new token; later ones return 404, or 429 after too many requests.
+ * `link` handles `/invitations/:code` and `/sign-in/:code`: GET returns the page. The first POST, which programs
+ * use, returns 200 with a new token. Later ones return 404, or 429 after too many requests.
  *
- * `session` handles `/auth/invitations/:code`: GET describes an invitation, as `/auth/mail/:code` does. The first POST sets the cookie of a new
- * session and creates no token, which would stay valid after a sign-out.
+ * `session` handles `/auth/invitations/:code`: GET describes an invitation, as `/auth/mail/:code` does. The first
+ * POST sets the cookie of a new session. It creates no token, because a token would stay valid after a sign-out.
  */
 export function createInvitationHandlers(parts: InvitationParts): { link: Handler; session: Handler } {
   const { invitations, startLink, page, origins, publicUrl, signIns } = parts

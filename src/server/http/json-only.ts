@@ -21,8 +21,8 @@ function checkParameters({ search, searchParams }: URL): void {
 const BAD_REQUEST = { status: 400, spec: true }
 
 /**
- * Whether the percent-encoded bytes are valid UTF-8: URLSearchParams would silently replace invalid bytes. A lone
- * `%` is taken literally.
+ * Whether the percent-encoded bytes are valid UTF-8. This is checked because URLSearchParams silently replaces
+ * invalid bytes. A lone `%` is taken literally.
  */
 function isUtf8(search: string): boolean {
   try {
@@ -43,8 +43,8 @@ function faultOf(json: string): string | null {
 }
 
 /**
- * Refuses malformed requests that Yoga would accept, and requests that a page of another origin could send without a
- * CORS preflight (forms, plain text, links): POST accepts only JSON, and GET executes only queries.
+ * Refuses malformed requests that Yoga would accept. Also refuses requests that a page of another origin could send
+ * without a CORS preflight (forms, plain text, links): POST accepts only JSON, and GET executes only queries.
  */
 export function useJsonOnly(): Plugin {
   return {
@@ -56,7 +56,7 @@ export function useJsonOnly(): Plugin {
         })
       }
     },
-    // Some clients send an operation name although the operation is anonymous.
+    // Some clients send an operation name although their operation is anonymous.
     onParams({ params, setParams }) {
       const { operationName, ...rest } = params
       if (operationName === '') setParams(rest)
@@ -74,8 +74,8 @@ export function useJsonOnly(): Plugin {
 const RESPONSE_JSON = 'application/graphql-response+json'
 
 /**
- * Handles requests without a specific `Accept`: responses have the status codes of
- * `application/graphql-response+json`, and the content type `application/json`.
+ * Handles requests without a specific `Accept` header. Their responses have the status codes of
+ * `application/graphql-response+json`, but the content type `application/json`.
  */
 export function useGraphqlResponseJson(): Plugin {
   return {
@@ -84,7 +84,7 @@ export function useGraphqlResponseJson(): Plugin {
     },
     onResponse({ request, response }) {
       if (!takesAnything(request) || !response.headers.get('content-type')?.startsWith(RESPONSE_JSON)) return
-      // Otherwise the header that Yoga set, spelled in a different case, would also be sent.
+      // Yoga has set this header with different capitalization. If it were not deleted, both headers would be sent.
       response.headers.delete('content-type')
       response.headers.set('content-type', 'application/json; charset=utf-8')
     },

@@ -7,13 +7,13 @@ type Address = Pick<Config, 'host' | 'port'>
 
 /**
  * Starts listening, and resolves once the server accepts connections.
- * @throws Error with a one-line message that names the wrong setting
+ * @throws Error with a one-line message that says which setting is wrong
  */
 export async function listen(server: Server, address: Address): Promise<void> {
   await listenAt(server, address, address.port)
 }
 
-/** @param at the port to listen on; errors name the port of the settings instead */
+/** @param at the port to listen on; error messages name the configured port instead */
 async function listenAt(server: Server, { host, port }: Address, at: number): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) => {
@@ -34,8 +34,8 @@ async function listenAt(server: Server, { host, port }: Address, at: number): Pr
 const inUse = ({ host, port }: Address) => new Error(`PORT: ${host}:${port} is in use; stop what uses it, or set PORT`)
 
 /**
- * Checks that the host belongs to this machine and that no process listens on the port, before the start creates,
- * migrates or locks anything. Does this without listening on the port: a proxy would send requests to it, which
+ * Checks that the host belongs to this machine and that no process listens on the port. Called before the start
+ * creates, migrates or locks anything. Does not listen on the port, because a proxy might then send requests that
  * would be lost when the check ends.
  * @throws the same errors as `listen`
  */
@@ -46,7 +46,7 @@ export async function checkAddress(address: Address): Promise<void> {
   if (address.port !== 0 && (await isAnswered(address))) throw inUse(address)
 }
 
-/** The addresses at which a server that listens on all addresses can be reached from this machine. */
+/** The loopback address at which this machine can reach a server that listens on all addresses. */
 const LOOPBACK: Readonly<Record<string, string>> = { '::': '::1', '0.0.0.0': '127.0.0.1' }
 
 async function isAnswered({ host, port }: Address): Promise<boolean> {

@@ -30,7 +30,7 @@ const USED_UP = 'The link does not exist, has expired or was already used. Ask f
 
 /**
  * `POST /auth/mail` sends a link by email. `GET /auth/mail/:code` returns a page or, to clients that accept only
- * JSON, a description of the link; neither uses up the link, because email scanners open links. `POST
+ * JSON, a description of the link. A GET does not use up the link, because email scanners follow links. `POST
  * /auth/mail/:code` uses the link.
  */
 export function createMailLinkHandlers(parts: MailLinkParts): { request: Handler; link: Handler } {

@@ -20,7 +20,7 @@ import { parametersOf, pathOf } from './targets.ts'
 
 /** The path to which an MCP server's authorization redirects a browser. */
 export const MCP_CALLBACK_PATH = '/auth/mcp/callback'
-/** The path of the link with which a person connects to the MCP server that a call waits for. */
+/** The path of the link that a person follows to connect to the MCP server that a call waits for. */
 export const MCP_CONNECT_PATH = new RegExp(`^${CONNECT_PATH}(tcl_[0-9a-f]{32})$`)
 
 const TEXT = {
@@ -34,12 +34,12 @@ const ATTEMPT_SECONDS = 15 * 60
 /** The maximum number of authorizations that a browser may have in progress at the same time. */
 const MOST_ATTEMPTS = 5
 /**
- * The number of requests (PARLEY_RATE_REQUESTS) that starting an authorization counts as, because the server then
- * sends requests to the MCP server.
+ * How many requests (PARLEY_RATE_REQUESTS) the start of an authorization counts as. It counts as several because
+ * the server then sends requests to the MCP server.
  */
 const BEGIN_POINTS = 10
 
-/** Whether a page of another origin sent the browser here, possibly without the person's intention. */
+/** Whether a page of another origin sent the browser here. The person may not have intended this. */
 const isFromElsewhere = ({ headers }: IncomingMessage) =>
   headers['sec-fetch-site'] === 'cross-site' || headers['sec-fetch-site'] === 'same-site'
 
@@ -51,10 +51,10 @@ export interface McpAuthorizationParts {
 }
 
 /**
- * `GET /auth/mcp/calls/:id` redirects a signed-in person to the MCP server for which their call waits, and sets a
- * cookie that binds the authorization to their browser. If another site sent the person here, a page asks for
- * confirmation first. `GET /auth/mcp/callback` completes an authorization, and returns in plain text whether it
- * succeeded.
+ * `GET /auth/mcp/calls/:id` redirects a signed-in person to the MCP server that their call waits for, and sets a
+ * cookie that ties the authorization to their browser. If another site sent the person here, a page asks for
+ * confirmation first. `GET /auth/mcp/callback` completes an authorization, and tells the person in plain text
+ * whether it succeeded.
  */
 export function createMcpAuthorization(parts: McpAuthorizationParts): { connect: Handler; callback: Handler } {
   const { signIns, rates, publicUrl } = parts
@@ -62,8 +62,8 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
   const home = { href: `${publicUrl.basePath}/`, label: 'Go to Parley' }
 
   /**
-   * Returns the viewers who are signed in in the browser: the browser may send several session cookies. A page that
-   * links here cannot read the response.
+   * Returns the viewers who are signed in. There may be several, because the browser may send several session
+   * cookies. A page that links here cannot read the response.
    */
   async function viewersOf(request: IncomingMessage): Promise<Viewer[]> {
     const bearer = bearerOf(request.headers.authorization)
@@ -81,8 +81,8 @@ export function createMcpAuthorization(parts: McpAuthorizationParts): { connect:
   }
 
   /**
-   * Returns the URL at which the first matching viewer has to connect for a call; null if the call waits for none of
-   * them.
+   * Returns the URL at which a viewer can connect to the server that a call waits for. Uses the first viewer that
+   * the call waits for, and returns null if it waits for none of them.
    */
   async function connectionOf(viewers: readonly Viewer[], toolCallId: string) {
     for (const viewer of viewers) {

@@ -9,14 +9,14 @@ import { authenticate, bearerOf } from './authentication.ts'
 import { type Handler, sendJson } from './health.ts'
 
 export interface MetricsParts {
-  /** The registry with the metrics of other parts. */
+  /** The registry that contains the metrics of all parts of the server. */
   others: Registry
   signIns: SignIns
   sockets(): number
   followed(): { topics: number; followers: number }
 }
 
-/** Serves Prometheus metrics, to admins and to requests from this machine. */
+/** Serves Prometheus metrics to admins, and in response to requests from this machine. */
 export function createMetrics({ others, signIns, sockets, followed }: MetricsParts): Handler {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -46,13 +46,13 @@ export function createMetrics({ others, signIns, sockets, followed }: MetricsPar
   }
 }
 
-/** Headers that proxies add, and headers that browsers send from pages of another origin. */
+/** Headers that are added by proxies, or by browsers to requests from pages of another origin. */
 const FROM_ELSEWHERE = ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip', 'forwarded', 'via', 'origin', 'referer']
 const LOOPBACK_NAME = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
 
 /**
- * Whether a request comes directly from this machine: it names a loopback host and did not pass through a local
- * proxy.
+ * Whether a request comes directly from this machine. Its Host header must be a loopback host, and no local proxy
+ * may have forwarded it.
  */
 function isLocal({ socket, headers }: IncomingMessage): boolean {
   if (FROM_ELSEWHERE.some((name) => headers[name] !== undefined)) return false

@@ -34,8 +34,9 @@ const HOW_TO_SUBSCRIBE =
   'Subscribe over a WebSocket, or with `Accept: text/event-stream` or `Accept: multipart/mixed; subscriptionSpec=1.0`.'
 
 /**
- * Handles requests whose `Accept` header matches no supported format. A result is sent as JSON, because the
- * operation has already been executed. A subscription is ended and refused with instructions.
+ * Handles requests whose `Accept` header matches no supported format. The result of a query or mutation is sent as
+ * JSON, because the operation has already been executed. A subscription is ended, and the error message says which
+ * header to send.
  */
 export function useDeliverable(): Plugin {
   return {
@@ -57,8 +58,8 @@ export function useDeliverable(): Plugin {
 }
 
 /**
- * Returns the body of a part. Only an error that ends the subscription goes into the protocol's `errors`. An event,
- * which has already been serialized, always goes into `payload`.
+ * Returns the body of a part. An error that ends the subscription becomes the protocol's `errors`. An event, which
+ * has already been serialized, becomes the `payload`.
  */
 function bodyOf(result: ExecutionResult & { stringify?: () => string }): string {
   return result.stringify === undefined && result.data == null && result.errors !== undefined

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { escapeHtml } from '../../lib/html.ts'
 
-/** A page without scripts, for a browser that arrives from a link or another server. */
+/** A page without scripts, for a browser that follows a link or is redirected by another server. */
 export interface NoticePage {
   status: number
   title: string
@@ -14,7 +14,7 @@ export interface NoticePage {
   retryAfterSeconds?: number
 }
 
-/** Looks like the cards of the console (web/styles), whose files the policy of the page does not allow. */
+/** Resembles the console's cards (web/styles). The page's policy does not allow the console's own files. */
 const STYLE = `
   :root { color-scheme: light dark }
   * { box-sizing: border-box; margin: 0 }

@@ -18,8 +18,8 @@ import { sendNoticePage } from './notice-page.ts'
 import { parametersOf, pathOf } from './targets.ts'
 
 /**
- * The paths of sign-in by OpenID Connect: the list of providers and, for each provider, the start and the end of a
- * sign-in, and the logout.
+ * The paths of sign-in by OpenID Connect: the list of providers, the start and the end of a sign-in with each
+ * provider, and the logout.
  */
 export const OIDC_PATH = /^\/auth\/oidc(?:\/([^/]+)(?:\/(callback|logout))?)?$/
 
@@ -35,13 +35,16 @@ type Reason = Extract<Awaited<ReturnType<Domain['oidc']['finish']>>, { type: 'fa
 type Provider = Domain['oidc']['providers'][number]
 
 const LONGEST_QUERY = 8192
-/** The number of requests (PARLEY_RATE_REQUESTS) that each step of a sign-in counts as, for the client's address. */
+/**
+ * How many requests (PARLEY_RATE_REQUESTS) each step of a sign-in counts as. The requests are charged to the
+ * client's address.
+ */
 const BEGIN_POINTS = 5
 const FINISH_POINTS = 20
-/** The maximum number of sign-ins that a browser may have in progress at the same time, in several tabs. */
+/** The maximum number of sign-ins that a browser may have in progress at the same time, for example in several tabs. */
 const MOST_ATTEMPTS = 5
 
-/** Sign-in by OpenID Connect: see `OIDC_PATH`. */
+/** Implements sign-in by OpenID Connect. See `OIDC_PATH`. */
 export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: OidcParts): Handler {
   const { basePath } = publicUrl
   const startOf = ({ name }: Provider, to: string) =>
@@ -81,7 +84,7 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: O
     const query = (request.url ?? '').split('?').slice(1).join('?')
     const key = keyOf(parametersOf(request).get('state') ?? '')
     const sealed = query.length > LONGEST_QUERY ? null : (attemptCookiesOf(request.headers).get(key) ?? null)
-    // The provider's code works only once, so the attempt and its cookie end here.
+    // The provider's code works only once, so the attempt is over and its cookie is deleted.
     if (sealed !== null) setAttemptCookie(request, response, { key, sealed: null, maxAgeSeconds: 0 }, publicUrl)
     const outcome = await oidc.finish(provider.name, { query, sealed, ...browserOf(request) })
     if (outcome.type === 'failed') return fail(response, provider, outcome)
@@ -130,7 +133,7 @@ export function createOidcHandler({ oidc, signIns, rates, publicUrl, bodies }: O
   }
 }
 
-/** Returns the part of a `state` parameter that names the cookie of the attempt. */
+/** Returns the part of a `state` parameter that identifies the cookie of the attempt. */
 const keyOf = (state: string) => state.slice(0, 16)
 
 function redirect(response: ServerResponse, location: string): void {

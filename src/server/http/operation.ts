@@ -11,7 +11,7 @@ export interface OperationRequest {
   variables?: Record<string, unknown> | null | undefined
 }
 
-/** An operation that was parsed and validated. */
+/** An operation that has been parsed and validated. */
 export interface Operation extends ExecutionArgs {
   isSubscription: boolean
   /** Executes the operation through the pipeline that HTTP uses. */
@@ -29,7 +29,7 @@ export class OperationFailed extends Error {
 
 /**
  * Parses and validates an operation.
- * @throws OperationFailed, or a single error, if the operation cannot be executed
+ * @throws OperationFailed, or the error of the pipeline, if the operation cannot be executed
  */
 export function prepareOperation(graphql: Graphql, context: OperationContext, request: OperationRequest): Operation {
   const { query, variables } = request

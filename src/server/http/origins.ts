@@ -2,18 +2,18 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Logger } from 'pino'
 import { isOwnOrigin } from './asked-origin.ts'
 
-/** Decides which web pages may use the server: pages of its own origin and of allowed origins. */
+/** Decides which web pages may use the server, namely pages of the server's own origin and of allowed origins. */
 export interface Origins {
   /**
-   * Whether a request is allowed. Clients other than browsers send no origin and are allowed. A refused
-   * origin is logged once.
+   * Whether a request is allowed. Clients that are not browsers send no origin and are allowed. Each refused origin
+   * is logged once.
    */
   allows(request: Pick<IncomingMessage, 'headers'>): boolean
   /** Allows a page of an allowed origin to read the response. */
   welcome(request: Pick<IncomingMessage, 'headers'>, response: Pick<ServerResponse, 'setHeader'>): void
 }
 
-/** The maximum number of origins that are logged, because anybody can invent origins. */
+/** The maximum number of origins that are logged, because anybody can make up origins. */
 const MOST_LOGGED = 20
 
 export function createOrigins(allowed: readonly string[], logger: Pick<Logger, 'warn'>): Origins {

@@ -15,8 +15,8 @@ const HTML = {
 }
 
 /**
- * Returns the console's policy with the additions that GraphiQL's editor needs: hashes of its inline scripts,
- * workers from blobs, and inline styles.
+ * Returns the console's content security policy with the additions that GraphiQL's editor needs: hashes of its
+ * inline scripts, workers from blobs, and inline styles.
  */
 function policyOf(page: string): string {
   const scripts = [...page.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
@@ -42,9 +42,9 @@ const FIRST_QUERY = `# Welcome to Parley. Type your token into the
 `
 
 /**
- * A script that runs before GraphiQL in its page. It adds the Authorization header that was last entered in a
- * Headers pane to requests of tabs without one, and delays the introspection query until a token has been entered.
- * The token stays in the page; the script deletes tokens that older versions stored.
+ * A script that runs in the page before GraphiQL. It remembers the Authorization header that was last entered in a
+ * Headers pane, and adds it to requests from tabs without one. It delays the introspection query until a token has
+ * been entered. The token stays in the page; the script deletes tokens that older versions stored.
  */
 const KEEP_AUTHORIZATION = `<script>
   for (const key of ['graphiql:headers', 'graphiql:shouldPersistHeaders']) localStorage.removeItem(key)
@@ -66,7 +66,7 @@ const KEEP_AUTHORIZATION = `<script>
   }
 </script>`
 
-/** A bar above GraphiQL, with a link to the console. */
+/** The HTML of a bar above GraphiQL with a link to the console. */
 const linkToConsole = (basePath: string) => `<style>
   body { display: flex; flex-direction: column; height: 100vh }
   #root { flex: 1; min-height: 0; height: auto }
@@ -76,9 +76,9 @@ const linkToConsole = (basePath: string) => `<style>
 <nav class="parley-bar" aria-label="Parley">Parley’s API · <a href="${basePath}/">Console</a></nav>`
 
 /**
- * Serves GraphiQL without requests to other hosts. Its subscriptions use server-sent events over POST, because a
- * browser's WebSocket cannot send the Authorization header of the Headers pane. `basePath`: the prefix under which
- * browsers reach the server.
+ * Serves GraphiQL, which then sends no requests to other hosts. Its subscriptions use server-sent events over POST,
+ * because a browser's WebSocket cannot send the Authorization header of the Headers pane. `basePath`: the prefix
+ * under which browsers reach the server.
  */
 export function createGraphiql(basePath: string): Handler {
   let page: Promise<{ plain: string; zipped: Buffer; etag: string; policy: string }> | null = null
@@ -116,12 +116,12 @@ export function createGraphiql(basePath: string): Handler {
   }
 }
 
-/** Whether the request comes from a browser that wants a page, not from a client that wants data. */
+/** Whether the request comes from a browser that expects a page, not from a client that expects data. */
 export function wantsPage({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && String(headers.accept ?? '').includes('text/html')
 }
 
-/** `hint`: an additional sentence about what an operator may have to change. */
+/** `hint`: an additional sentence that tells an operator what to change. */
 export function sendNotFound(response: ServerResponse, hint: string | null = null): void {
   response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' })
   response.end(hint === null ? 'Not found.\n' : `Not found. ${hint}\n`)

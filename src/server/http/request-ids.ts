@@ -6,10 +6,10 @@ import type { Handler } from './health.ts'
 import { pathOf } from './targets.ts'
 
 export const REQUEST_ID_HEADER = 'x-request-id'
-/** Ids that are safe to log unchanged. */
+/** Matches ids that are safe to log unchanged. */
 const USABLE = /^[\w.:=+/-]{1,128}$/
 
-/** Gives each request an id, unless the client or its proxy has set one, and sends the id in the response. */
+/** Gives each request an id unless the client or its proxy has set one, and returns the id in the response. */
 export function underItsId(handle: Handler, logger: Logger): Handler {
   return (request, response) => {
     const given = request.headers[REQUEST_ID_HEADER]

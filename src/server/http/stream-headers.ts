@@ -1,2 +1,5 @@
-/** Headers of every streaming HTTP response: they keep proxies from buffering (nginx) and compressing its data. */
+/**
+ * Headers of every streaming HTTP response. They keep proxies from compressing the response, and from buffering it
+ * (nginx).
+ */
 export const STREAM_HEADERS = { 'x-accel-buffering': 'no', 'cache-control': 'no-store, no-transform' }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 
-/** A base for parsing relative URLs. Its value does not matter, because only path and query are used. */
+/** A base for parsing relative URLs. Its value does not matter, because only the path and query are used. */
 const BASE = 'http://localhost'
 
 /**
@@ -19,18 +19,16 @@ export function rewriteTarget(request: IncomingMessage, basePath: string): void 
   request.url = [inner, ...query].join('?')
 }
 
-/** The path of a request, without its query. */
+/** Returns the path of a request, without its query. */
 export const pathOf = ({ url = '/' }: IncomingMessage): string => url.split('?')[0] ?? '/'
 
-/** The query of a request. */
+/** Returns the query of a request. */
 export const parametersOf = ({ url }: IncomingMessage): URLSearchParams => new URL(url ?? '', BASE).searchParams
 
 /** The maximum number of path segments in a prefix, because a path with many slashes would be expensive to check. */
 const MOST_PREFIX_PARTS = 4
 
-/**
- * Returns the prefix before a path that the server serves, as a proxy may have added it; null without such a prefix.
- */
+/** Returns the prefix that a proxy may have added before a path that the server serves; null if there is none. */
 export function addedPrefixOf(path: string, isServed: (path: string) => boolean): string | null {
   const parts = path.split('/', MOST_PREFIX_PARTS + 2).slice(1)
   if (parts.length === 1) return isPrefix(path) ? path : null

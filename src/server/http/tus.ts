@@ -32,8 +32,8 @@ class UploadsOfViewer extends DataStore {
   }
 
   /**
-   * Clients treat an upload as a file once its offset equals its size, so an upload whose completion failed earlier
-   * is completed first.
+   * If an earlier attempt to complete the upload failed, completes the upload first, because clients treat an
+   * upload as a file once its offset equals its size.
    */
   override async getUpload(id: string): Promise<Upload> {
     const upload = await this.#uploads.get(this.#viewer, id)
@@ -58,13 +58,13 @@ export interface TusParts {
   uploads: Resumable
   /** The maximum size of a file. */
   mostBytes: number
-  /** Returns the status and message for an error; null if the error comes from the package itself. */
+  /** Returns the HTTP status and message for an error; null if the error comes from the package itself. */
   refusalOf(error: unknown): { status: number; message: string } | null
 }
 
 /**
- * Handles resumable uploads according to the protocol tus 1.0 (https://tus.io). The last segment of an upload's
- * address is the id of the file that results.
+ * Handles resumable uploads according to the protocol tus 1.0 (https://tus.io). The last segment of an upload's URL
+ * becomes the id of the file.
  */
 export function createTusHandler({ uploads, mostBytes, refusalOf }: TusParts) {
   const locker = new MemoryLocker()

@@ -1,7 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
 import { createDeferred, sleep } from '../../lib/async.ts'
 
-/** Counts the queries and mutations that are running on long-lived connections; any object identifies an operation. */
+/**
+ * Tracks the queries and mutations that are running on long-lived connections. Any object can identify an
+ * operation.
+ */
 export interface Unanswered {
   isDraining(): boolean
   add(operation: object): void
@@ -24,7 +27,7 @@ export function createUnanswered(): Unanswered {
     async drain(timeoutMs) {
       draining = true
       if (operations.size > 0) await Promise.race([answered, sleep(timeoutMs)])
-      // The last response is written to its connection within the current turn of the event loop.
+      // The last response is written to its connection before this turn of the event loop ends.
       await setImmediate()
     },
   }

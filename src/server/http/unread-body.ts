@@ -1,22 +1,23 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /**
- * How long the server reads and drops the rest of a body, so that a client that is still sending can receive its
- * response.
+ * How long the server reads and drops the rest of a body. In this time, a client that is still sending can receive
+ * its response.
  */
 const LINGER_MS = 3000
 /**
- * The maximum size of a small body. The rest of a small body usually arrives with the headers or shortly after, so
- * its connection is kept.
+ * The maximum size of a small body. The rest of a small body usually arrives with the headers or shortly
+ * afterwards, so the connection can be reused.
  */
 const SMALL_BYTES = 64 * 1024
 
 /**
  * Closes the connection of a request that was answered before its body was complete. The response contains
- * `Connection: close`; after it, the server closes its side and drops further data until the client closes its own,
- * for at most `lingerMs`. Closing the connection immediately would reset it, and many clients would then lose the
- * response. Keeping it open would let each unfinished body occupy a connection. The connection of a small body is
- * closed only if the rest of the body does not arrive within this time.
+ * `Connection: close`. After the response, the server closes its side of the connection, and drops further data for
+ * at most `lingerMs` until the client closes its side. If the server closed the connection immediately, it would be
+ * reset, and many clients would lose the response. If the server left it open, each unfinished body would occupy a
+ * connection. The connection of a small body is closed only if the rest of the body does not arrive within
+ * `lingerMs`.
  */
 export function closeUnreadBody(
   request: IncomingMessage & { _dump?(): void },
@@ -38,13 +39,13 @@ export function closeUnreadBody(
     const timer = setTimeout(() => socket.destroy(), lingerMs)
     for (const end of ['end', 'close']) request.once(end, () => clearTimeout(timer))
     if (isChunked || size > SMALL_BYTES) announceEnd()
-    // An unread rest of the body would block the next request on the connection.
+    // Without this, the unread rest of the body would block the next request on the connection.
     request._dump?.()
   }
 
   function announceEnd(): void {
     response.setHeader('connection', 'close')
-    // Node calls this function once the response is sent, and would then destroy the connection.
+    // Node calls this function once the response is sent. The original function would destroy the connection here.
     socket.destroySoon = () => {
       if (request.complete || socket.destroyed) socket.destroy()
       else socket.end()
@@ -53,7 +54,7 @@ export function closeUnreadBody(
   }
 }
 
-/** Refuses a request whose body is not complete within a time. The handler of the request may set further limits. */
+/** Refuses a request whose body is not complete in time. The handler of the request may set stricter limits. */
 export function limitBodyTime(request: IncomingMessage, response: ServerResponse, longestMs: number): void {
   const { headers, socket } = request
   if (headers['transfer-encoding'] === undefined && !(Number(headers['content-length'] ?? 0) > 0)) return

@@ -17,11 +17,14 @@ const STATUS_OF: Record<DomainErrorCode, number> = {
   RATE_LIMITED: 429,
 }
 
-/** The requester to whom the statements for webhook deliveries are charged, because anybody can send a delivery. */
+/**
+ * The requester to which the database statements of webhook deliveries are charged. All deliveries share it,
+ * because anybody can send one.
+ */
 const WEBHOOKS = 'webhooks'
 /** The time limit for a body. */
 const BODY_TIMEOUT_MS = 10_000
-/** The memory limit for incomplete bodies, whose senders are not authenticated yet. */
+/** The memory limit for the incomplete bodies of webhooks, whose senders are not authenticated yet. */
 const MOST_UNFINISHED_BYTES = 32 * 1024 * 1024
 
 /** `POST /hooks/agents/:webhookId` returns 202 with the id of the run, or an error. */
@@ -29,8 +32,8 @@ export function createWebhookHandler(
   { webhooks, rates }: Pick<Domain, 'rates'> & { webhooks: Pick<Domain['webhooks'], 'receive'> },
   { timeoutMs = BODY_TIMEOUT_MS, mostUnfinishedBytes = MOST_UNFINISHED_BYTES } = {},
 ): Handler {
-  // Webhooks have their own body reader, because unauthenticated senders must not use up the memory for bodies of
-  // viewers.
+  // Webhooks have their own body reader, because unauthenticated senders must not use up the memory for the bodies
+  // of viewers.
   const bodies = createBodyReader({ timeoutMs, mostUnfinishedBytes })
   return async (request, response) => {
     const [, webhookId = ''] = WEBHOOK_PATH.exec(pathOf(request)) ?? []
@@ -50,7 +53,7 @@ export function createWebhookHandler(
 
 /**
  * Returns the response to an expected failure.
- * @throws `error` if the sender did not cause it
+ * @throws `error` if the sender did not cause the error
  */
 function answerTo(error: unknown): [status: number, message: string] {
   if (error instanceof BodyRefusedError) return [error.status, error.message]

@@ -4,8 +4,8 @@ import type { Viewer } from '../../access/viewer.ts'
 import { complexityOf } from './complexity.ts'
 
 /**
- * Recognizes withdrawals, which are operations that only end something (leaving a space, denying a call, stopping a
- * run, releasing a claim), and admits them even above the viewer's rate.
+ * Admits withdrawals even when the viewer exceeds the rate. Withdrawals are operations that only end something:
+ * they leave a space, deny a call, stop a run or release a claim.
  */
 export interface Withdrawals {
   /**
@@ -16,13 +16,13 @@ export interface Withdrawals {
 }
 
 export interface WithdrawalsOptions {
-  /** The maximum number of withdrawals per viewer and minute, in this process. */
+  /** The maximum number of withdrawals per viewer and minute in this process. */
   most?: number
 }
 
 const MOST_A_MINUTE = 60
 const MINUTE_SECONDS = 60
-/** The maximum number of selected fields, so that a withdrawal costs no more than a few requests. */
+/** The maximum number of selected fields. With this limit, a withdrawal costs no more than a few requests. */
 const MOST_FIELDS = 500
 
 type Input = Readonly<Record<string, unknown>>
@@ -31,8 +31,8 @@ type Input = Readonly<Record<string, unknown>>
 const DENIALS_AT_ONCE = 10
 
 /**
- * Mutations that can be withdrawals, with a function that returns how many withdrawals an input counts as: leaving a
- * space, denying calls, stopping a run, releasing a claim. 0 or false: the input is not a withdrawal.
+ * The mutations that can be withdrawals. Each has a function that returns how many withdrawals an input counts as;
+ * 0 or false means that the input is not a withdrawal.
  */
 const WITHDRAWALS: Readonly<Record<string, (input: Input, viewer: Viewer) => boolean | number>> = {
   removeMember: ({ entityId }, { id }) => entityId === id,
@@ -57,7 +57,7 @@ export function createWithdrawals({ most = MOST_A_MINUTE }: WithdrawalsOptions =
   }
 }
 
-/** Returns the number of withdrawals if the operation consists only of withdrawals; otherwise 0. */
+/** Returns the number of withdrawals in the operation; 0 if the operation contains anything else. */
 function withdrawalsOf({ schema, document, operationName, variableValues }: ExecutionArgs, viewer: Viewer): number {
   const operation = getOperationAST(document, operationName)
   const mutation = schema.getMutationType()

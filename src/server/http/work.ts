@@ -3,8 +3,8 @@ import { RateLimitedError } from '../../lib/errors.ts'
 /** Limits concurrent operations by their weight, which is the number of fields that they may return. */
 export interface Work {
   /**
-   * Resolves when the operation may start, immediately if the limits allow. Returns a function to call when the
-   * operation has ended. Waiting operations start round-robin by viewer, and in order for each viewer.
+   * Waits until the limits allow the operation to start. Returns a function to call when the operation has ended.
+   * Waiting operations start round-robin by viewer, and each viewer's operations start in order.
    * @throws RateLimitedError if the wait would be too long; the signal's reason if the signal aborts
    */
   begin(viewerId: string, weight: number, signal?: AbortSignal): Promise<() => void>
@@ -12,8 +12,8 @@ export interface Work {
 
 export interface WorkOptions {
   /**
-   * The maximum weight of one viewer's operations. The limit below applies to all viewers together. A single
-   * operation may always run.
+   * The maximum weight of one viewer's operations. `mostInAll` is the limit for all viewers together. A single
+   * operation may always run, even if it is heavier than the limit.
    */
   mostOfViewer?: number
   mostInAll?: number
@@ -25,19 +25,19 @@ export interface WorkOptions {
   small?: number
 }
 
-/** Allows many small operations, or one of the maximum weight. */
+/** Allows many small operations, or one operation of the maximum weight. */
 const MOST_OF_VIEWER = 25_000
 const MOST_IN_ALL = 100_000
 /**
- * Limits operations because each may hold a database connection, or wait for one in a queue that does not
- * distinguish viewers.
+ * The maximum number of running operations per viewer. There is a maximum because each operation may hold a
+ * database connection, or wait for a connection in a queue that does not distinguish between viewers.
  */
 const MOST_AT_ONCE = 20
 const MOST_WAITING = 500
 const LONGEST_WAIT_MS = 10_000
 /**
- * More small operations may wait, and for longer, because a viewer may send all small operations of a minute at
- * once.
+ * More small operations may wait than other operations, and they may wait for longer. The reason is that a viewer
+ * may spend the whole rate of a minute on small operations at once.
  */
 const SMALL = 500
 const MORE_IF_SMALL = 12
@@ -68,8 +68,8 @@ class Places implements Work {
   #inAll = 0
   #waitingInAll = 0
   /**
-   * The next operation in turn if the limits do not allow it yet. Until it starts, only small operations may start
-   * before it.
+   * The operation whose turn it is, but which the limits do not allow yet. Until it starts, only small operations
+   * may overtake it.
    */
   #next: Waiting | null = null
   #isServing = false
@@ -106,10 +106,10 @@ class Places implements Work {
     return count < mostAtOnce && (atWork === 0 || atWork + weight <= mostOfViewer)
   }
 
-  /** Whether the limit of all viewers allows the operation. */
+  /** Whether the limit for all viewers together allows the operation. */
   #fitsInAll({ count }: Queue, weight: number, waiting: Waiting | null = null): boolean {
     const { mostInAll, small } = this.#most
-    // Small operations do not wait for other viewers' heavy ones.
+    // Small operations do not wait for heavy operations of other viewers.
     if (count === 0 && weight <= small) return true
     if (this.#next !== null && this.#next !== waiting && weight > small) return false
     return this.#inAll === 0 || this.#inAll + weight <= mostInAll

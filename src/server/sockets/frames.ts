@@ -1,11 +1,11 @@
-// Optimization: joins the WebSocket frames of a batch into one string for one write. To remove this stage, send each
-// answer with `SocketWriter.send`. Gain: 1.4 to 1.6 × less CPU per message in groups of 10 subscribers, 2.6 × in a
-// group of 1,000 (docs/decisions/delivery-stages.md). The limits of `bench/fanout` for messages over corked `ws`
-// sockets depend on it.
+// Optimization: joins the WebSocket frames of a batch into one string for one write. To remove this stage, send
+// each answer with `SocketWriter.send`. Gain: 1.4 to 1.6 × less CPU per message in groups of 10 subscribers, 2.6 ×
+// in a group of 1,000 (docs/decisions/delivery-stages.md). The limits of `bench/fanout` for messages over corked
+// `ws` sockets depend on this stage.
 import * as ws from 'ws'
 import type { Answer } from '../../delivery/answer.ts'
 
-/** The function of `ws` that frames messages, which its type declarations omit. */
+/** The function of `ws` that frames messages. The type declarations of `ws` omit it. */
 const { Sender } = ws as unknown as {
   Sender: { frame(data: Buffer, options: { fin: boolean; opcode: number; readOnly: boolean }): Buffer[] }
 }
@@ -22,14 +22,14 @@ export function headOf(id: string): string {
 }
 
 /**
- * The parts of frames between the heads of operations, by the answers and the length of a head. They are the same
- * for all operations whose heads have this length.
+ * The parts of frames between which the operation's head is inserted, by the answers and the length of the head.
+ * Operations whose heads have the same length share these parts.
  */
 const between = new WeakMap<readonly Answer[], Map<number, string[]>>()
 
 /**
- * Returns the frames of these answers for an operation with this head, with one byte per character, because Node
- * writes a single flat string fastest.
+ * Returns the frames of these answers for an operation with this head, with one byte per character. Node writes a
+ * single flat string fastest.
  */
 export function framesOf(answers: readonly Answer[], head: string): string {
   let byLength = between.get(answers)
@@ -54,7 +54,7 @@ function piecesOf(answers: readonly Answer[], headLength: number): string[] {
   return pieces
 }
 
-/** Encodes a text as UTF-8 with one byte per character. */
+/** Returns the UTF-8 bytes of a text as a string with one character per byte. */
 function bytesOf(text: string): string {
   return Buffer.byteLength(text) === text.length ? text : Buffer.from(text).toString('latin1')
 }

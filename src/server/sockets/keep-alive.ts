@@ -6,10 +6,10 @@ export interface KeepAlive {
   stop(): void
 }
 
-/** The number of groups in which sockets are pinged, because pinging all of them at once would block the event loop. */
+/** Sockets are pinged in this many groups, because pinging all of them at once would block the event loop. */
 const TURNS = 12
 
-/** `onSilent` must close the socket. If the client was only paused, it receives the close code when it reads again. */
+/** `onSilent` must close the socket. A client that was merely paused receives the close code when it reads again. */
 export function createKeepAlive(everyMs: number, onSilent: (socket: WebSocket) => void): KeepAlive {
   const turns = Array.from({ length: TURNS }, () => new Set<WebSocket>())
   const alive = new WeakSet<WebSocket>()
@@ -19,7 +19,7 @@ export function createKeepAlive(everyMs: number, onSilent: (socket: WebSocket) =
   const timer = setInterval(() => {
     turn = (turn + 1) % TURNS
     for (const socket of turns[turn]!) {
-      // A closing socket has its own timeout: see `shut`.
+      // A closing socket has its own timeout. See `shut`.
       if (socket.readyState !== socket.OPEN) continue
       if (alive.delete(socket)) socket.ping()
       else onSilent(socket)

@@ -12,19 +12,19 @@ import { createUnanswered } from '../http/unanswered.ts'
 import { LONGEST_OPERATION_ID } from '../request-bytes.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
-/** The state of a socket after the connection was acknowledged. */
+/** The state of a socket whose connection was acknowledged. */
 export interface Session {
   viewer: Viewer | null
   /**
-   * Whether the viewer's token is no longer valid. If so, no operation is started, and the socket is about to be
-   * closed.
+   * Whether the viewer's token is no longer valid. Then, no further operation is started, and the socket is about
+   * to be closed.
    */
   ended: boolean
   /** Subscriptions that are running or have just ended, by id, each with the message that started it. */
   subscriptions: Map<string, SubscribePayload>
   /** Running operations by id, each with the message that started it. */
   running: Map<string, SubscribePayload>
-  /** Operations to refuse, by id, each with the number in its message that JSON.parse changed. */
+  /** The operations to refuse, by id. Each value is the number in the operation's message that JSON.parse changed. */
   inexactNumbers: Map<string, string>
   writer: SocketWriter
   /** The origin to which the client opened the socket. */
@@ -32,8 +32,8 @@ export interface Session {
   /** The size of the frame that is being handled. */
   receivedBytes: number
   /**
-   * Called when an operation was refused because of its viewer's rate. `count`: the number of refusals that it
-   * counts as.
+   * Called when an operation was refused because its viewer exceeded the rate. `count`: how many refusals it counts
+   * as.
    */
   wasRefused(count?: number): void
   /** Closes the socket because an operation id is longer than allowed. */
@@ -42,13 +42,16 @@ export interface Session {
   closed: AbortSignal
 }
 
-/** The arguments that graphql-ws passes back for the execution, and keeps in memory as long as the operation runs. */
+/**
+ * The arguments that graphql-ws passes back for the execution. graphql-ws keeps them in memory as long as the
+ * operation runs.
+ */
 interface OperationArgs extends Omit<Operation, 'run'> {
   /** Whether the client has ended this operation and started another one with the same id. */
   isReplaced(): boolean
   /** Called when the result is dropped because the operation was replaced. */
   onDropped(): void
-  /** Null after the call, so that data that only the start needs is freed. */
+  /** Set to null when it is called, so that data needed only for the start is freed. */
   run: (() => Promise<Result>) | null
 }
 
@@ -88,7 +91,7 @@ type AllHooks = ServerOptions<Record<string, unknown>, { session: Session }>
 type Hooks = Pick<AllHooks, 'onSubscribe' | 'onNext' | 'onError' | 'onComplete' | 'execute' | 'subscribe'>
 type SessionHooks = { [Name in keyof Hooks]-?: NonNullable<Hooks[Name]> }
 
-/** The operations of all sockets. */
+/** Runs the operations of all sockets. */
 export interface SocketOperations {
   hooks: SessionHooks
   /** Starts no new operation. Resolves once no query or mutation is running, or after `timeoutMs`. */
@@ -102,7 +105,7 @@ export interface SocketOperations {
 export function socketOperations(graphql: Graphql, maskError: MaskError): SocketOperations {
   const unanswered = createUnanswered()
   /**
-   * Callbacks to call when the response of a message has been sent: graphql-ws completes an operation when the
+   * The functions to call when the response to a message has been sent. graphql-ws completes an operation when the
    * kernel has accepted its response.
    */
   const whenSent = new WeakMap<SubscribePayload, () => void>()
@@ -185,7 +188,7 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
 
   const hooks: SessionHooks = {
     async onSubscribe({ extra: { session }, subscriptions }, id, payload) {
-      // The server is draining, so the client sends the operation again after reconnecting.
+      // The server is draining, so the client will send the operation again after it reconnects.
       if (unanswered.isDraining()) return never()
       if (id.length > LONGEST_OPERATION_ID) {
         session.refuseId()
@@ -196,8 +199,8 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
       if (replaced !== undefined) unanswered.delete(replaced)
       running.set(id, payload)
       unanswered.add(payload)
-      // If an id is repeated, the client has ended the earlier operation with this id; otherwise graphql-ws would
-      // have closed the socket.
+      // If an id is repeated, the client must have ended the earlier operation with this id. Otherwise, graphql-ws
+      // would have closed the socket.
       session.subscriptions.delete(id)
       const isReplaced = () => running.has(id) && running.get(id) !== payload
       try {
@@ -232,7 +235,10 @@ export function socketOperations(graphql: Graphql, maskError: MaskError): Socket
   return { hooks, drain: unanswered.drain }
 }
 
-/** Removes graphql-ws' wrapper from an error of an iteration. Masks the inner error unless it is masked already. */
+/**
+ * Removes graphql-ws' wrapper from an error thrown by an iteration. Masks the inner error unless it is masked
+ * already.
+ */
 function wireErrorsOf(error: GraphQLError, maskError: MaskError): WireError[] {
   const inner = error.originalError ?? error
   if (inner instanceof OperationFailed) return inner.errors.map(formatError)

@@ -5,7 +5,7 @@ import type { Answer, Sink } from '../../delivery/answer.ts'
 import { framesOf, headOf } from './frames.ts'
 import type { Stalled, StalledSockets } from './stalled-sockets.ts'
 
-/** The maximum number of bytes in this process that the kernel has not accepted yet. */
+/** The maximum number of bytes per socket that wait in this process because the kernel has not accepted them yet. */
 const MOST_WAITING_BYTES = 4 * 1024 * 1024
 
 export interface SocketWriterOptions {
@@ -18,7 +18,7 @@ export interface SocketWriterOptions {
 }
 
 /**
- * Writes to one client. Drops data for a closing socket. This is a class instead of a closure, because each delivery
+ * Writes to one client. Drops data for a closing socket. A class is used instead of closures because a delivery
  * visits thousands of sockets, and the fields of an instance are adjacent in memory.
  */
 export class SocketWriter implements Stalled {
@@ -69,25 +69,25 @@ export class SocketWriter implements Stalled {
   answer(answers: readonly Answer[], head: string): void {
     if (!this.#takesMore()) return
     const frames = framesOf(answers, head)
-    // Bypasses `socket.send`, which would write each text separately. Without compression, frames arrive in the
+    // Bypasses `socket.send`, which would write each text separately. Without compression, frames are sent in the
     // order of the writes.
     this.#transport.write(frames, 'latin1')
     this.#noteStall()
     this.#progress.sent(answers.length, frames.length)
   }
 
-  /** See Sink. */
+  /** See `Sink`. */
   get isBusy(): boolean {
     return this.#transport.writableNeedDrain && this.#isOpen
   }
 
-  /** See Sink. */
+  /** See `Sink`. */
   whenReady(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
 
-  /** See Stalled. */
+  /** See `Stalled`. */
   waitingBytes(): number {
     return this.#socket.bufferedAmount
   }
@@ -100,7 +100,7 @@ export class SocketWriter implements Stalled {
     return this.#socket.readyState === this.#socket.OPEN
   }
 
-  /** Returns false if the socket is closing, or must be closed now. */
+  /** Returns false if the socket is closing or must be closed now. */
   #takesMore(): boolean {
     if (!this.#isOpen) return false
     const isFull = this.#transport.writableNeedDrain && this.#socket.bufferedAmount > MOST_WAITING_BYTES
@@ -139,14 +139,15 @@ class OperationSink implements Sink {
 /** The number of messages after which a ping is sent. */
 const TEXTS_A_PING = 250
 const BYTES_A_PING = 1024 * 1024
-/** The maximum number of messages per subscription, and of bytes, that may be sent after an unanswered ping. */
+/** The maximum number of messages per subscription, and of bytes, that may be sent while a ping is unanswered. */
 const MOST_TEXTS = 1000
 const MOST_BYTES = 4 * 1024 * 1024
 const PATIENCE_MS = 4000
 
 /**
- * Detects whether a client reads. The kernel may have accepted data that is still in buffers of several megabytes,
- * but a client answers a ping only after reading everything that was sent before it. At most one ping is in flight.
+ * Detects whether a client reads. Data that the kernel has accepted may still be in buffers of several megabytes. A
+ * client, however, answers a ping only after reading everything that was sent before it. At most one ping is in
+ * flight.
  */
 export class PingProgress {
   readonly #socket: WebSocket
@@ -179,10 +180,7 @@ export class PingProgress {
     this.#socket.ping()
   }
 
-  /**
-   * Whether the client has left a ping unanswered for longer than allowed, and has been sent more than allowed since
-   * then.
-   */
+  /** Whether the client has left a ping unanswered for too long, and has been sent too much since that ping. */
   get isOverdue(): boolean {
     if (!this.#isAsked) return false
     const most = MOST_TEXTS * Math.max(this.#subscriptions.size, 1)

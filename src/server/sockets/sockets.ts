@@ -43,7 +43,7 @@ export interface SocketsOptions {
 /** Serves GraphQL over WebSocket with the protocol `graphql-transport-ws`. */
 export interface Sockets {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
-  /** The number of open sockets, not counting closing ones. */
+  /** The number of open sockets, not counting those that are closing. */
   count(): number
   /**
    * Accepts no new operations, waits up to `drainMs` for queries and mutations, and closes all sockets with 1001,
@@ -57,8 +57,8 @@ const KEEP_ALIVE_MS = 12_000
 /** The time within which a client must answer a close frame before its socket is destroyed. */
 const CLOSE_TIMEOUT_MS = 5000
 /**
- * How long a socket stays open after its viewer's token or session has ended, so that the errors of its operations
- * are sent.
+ * How long a socket stays open after its viewer's token or session has become invalid, so that the errors of its
+ * operations are sent.
  */
 const ENDED_LINGER_MS = 500
 const GOING_AWAY = 1001
@@ -84,7 +84,7 @@ export function createSockets(options: SocketsOptions): Sockets {
   const silent = new WeakMap<WebSocket, () => void>()
   const keepAlive = createKeepAlive(options.keepAliveMs ?? KEEP_ALIVE_MS, (socket) => silent.get(socket)?.())
 
-  /** Authenticates the client and counts its socket. Returning false closes the socket with 4403. */
+  /** Authenticates the client and counts its socket. If this returns false, graphql-ws closes the socket with 4403. */
   async function connect(connection: Connection, parameters: Record<string, unknown> = {}): Promise<boolean> {
     const { socket, session, cookie, address } = connection
     const bearer = bearerOf(parameters['authorization'] ?? parameters['Authorization'] ?? connection.authorization)
@@ -123,7 +123,7 @@ export function createSockets(options: SocketsOptions): Sockets {
     let end: (code: number, reason: string) => void = () => {}
     const closeLate = (reason: string) => {
       lateCloses.close(socket, TRY_AGAIN_LATER, reason)
-      // The socket's operations end now, because the client may take 30 s to receive the close frame.
+      // The socket's operations are ended now, because it may take 30 s until the client receives the close frame.
       end(TRY_AGAIN_LATER, reason)
     }
     const writer = new SocketWriter(socket, transport, {
@@ -172,14 +172,14 @@ export function createSockets(options: SocketsOptions): Sockets {
   }
 }
 
-/** A socket and its clean-up functions. */
+/** A socket and the functions that clean up after it. */
 interface Connection {
   socket: WebSocket
   /** The Authorization header of the upgrade request. */
   authorization: string | undefined
   /**
-   * The secret in the session cookie if the request comes from a page of an allowed origin; null with no cookie or
-   * several.
+   * The secret in the session cookie if the request comes from a page of an allowed origin; null if there is no
+   * cookie, or more than one.
    */
   cookie: string | null
   /** The client's IP address. */
@@ -240,10 +240,13 @@ function shut(socket: WebSocket, code: number, reason: string): void {
 /** The maximum size of a frame before the client is authenticated. */
 const LARGEST_FIRST_BYTES = 64 * 1024
 const FIRST_TOO_LARGE = 'Too large a message before the connection is acknowledged'
-/** The maximum size of a ping's payload that the pong repeats, in characters of JSON: enough for a client that measures latency. */
+/**
+ * The maximum size of a ping payload that the pong repeats, in characters of JSON. This is enough for clients that
+ * measure latency.
+ */
 const LONGEST_REPEATED_PAYLOAD = 1024
 
-/** The answer to a ping. It repeats the payload, unless that is long: a payload may be as large as a frame. */
+/** The answer to a ping. It repeats the payload unless the payload is long. A payload may be as large as a frame. */
 function pongFor(payload: unknown): string {
   const repeated = JSON.stringify({ type: 'pong', payload })
   return repeated.length <= LONGEST_REPEATED_PAYLOAD ? repeated : JSON.stringify({ type: 'pong' })
@@ -257,8 +260,8 @@ interface PortParts {
 }
 
 /**
- * Adapts a socket to graphql-ws. `send` resolves when the kernel has accepted the data, so that each operation waits
- * for its client.
+ * Adapts a socket to graphql-ws. `send` resolves when the kernel has accepted the data, so that each operation goes
+ * only as fast as its client reads.
  */
 function portOf(socket: WebSocket, { writer, session, requestBytes, logger }: PortParts) {
   const send = (data: string) => new Promise<void>((resolve) => writer.send(data, resolve))
@@ -314,8 +317,8 @@ function textOf(data: Buffer): string | null {
 }
 
 /**
- * Records whether JSON.parse changes a number in a message, for the operation of this message: graphql-ws parses
- * each message itself.
+ * Records whether JSON.parse changes a number in a message. graphql-ws parses messages itself, so the number is
+ * recorded under the message's operation.
  */
 function noteInexactNumber(session: Session, text: string): void {
   const number = inexactNumberIn(text)
@@ -329,13 +332,13 @@ function noteInexactNumber(session: Session, text: string): void {
 }
 
 const WINDOW_MS = 1000
-/** The maximum number of refusals per second before the socket is paused. */
+/** The maximum number of refusals per second; if it is exceeded, the socket is paused. */
 const MOST_REFUSALS = 100
 
 /**
- * Returns a function to call for each operation that was refused because of its viewer's rate; a long request counts
- * as several. After 100 refusals within a second, the server does not read from the socket until the second is over,
- * so that refusals cost the server little. Further data waits on the client's side.
+ * Returns a function to call for each operation that was refused because its viewer exceeded the rate. A long
+ * request counts as several. After 100 refusals within a second, the server does not read from the socket until the
+ * second is over, so that refusals cost the server little. In the meantime, further data stays at the client.
  */
 function createSlowing(socket: WebSocket): (count?: number) => void {
   let since = Number.NEGATIVE_INFINITY

@@ -1,4 +1,4 @@
-/** A socket with data in this process that waits because the client does not read fast enough. */
+/** A socket whose data waits in this process because the client does not read fast enough. */
 export interface Stalled {
   viewerId(): string
   waitingBytes(): number
@@ -6,7 +6,7 @@ export interface Stalled {
   giveUp(): void
 }
 
-/** A process-wide budget for bytes that were written to sockets and that the kernel has not accepted yet. */
+/** A process-wide budget for the bytes that were written to sockets but not yet accepted by the kernel. */
 export interface StalledSockets {
   add(socket: Stalled): void
   delete(socket: Stalled): void
@@ -20,7 +20,10 @@ export interface StalledSocketsOptions {
 const MOST_BYTES = 128 * 1024 * 1024
 const CHECK_EVERY_MS = 250
 
-/** Above the budget, closes sockets of the viewer with the most waiting bytes, largest first, until the rest fits. */
+/**
+ * If the budget is exceeded, closes sockets of the viewer with the most waiting bytes, largest first, until the
+ * rest fits.
+ */
 export function createStalledSockets(options: StalledSocketsOptions = {}): StalledSockets {
   const { mostBytes = MOST_BYTES, checkEveryMs = CHECK_EVERY_MS } = options
   const sockets = new Set<Stalled>()

@@ -14,7 +14,7 @@ export interface ReadCard {
   url: string
   skills: string[]
   streams: boolean
-  /** Whether a message that is sent again with the same id takes effect once. */
+  /** Whether a message takes effect only once if it is sent again with the same id. */
   deduplicates: boolean
 }
 
@@ -25,8 +25,8 @@ const MOST_SKILLS = 50
 
 /**
  * Reads an A2A 1.0 agent card.
- * @param hasHeaders whether requests carry credentials, which may be sent only to the origin of the card
- * @throws ToolFailure if the card names no usable interface
+ * @param hasHeaders whether requests contain credentials, which may be sent only to the origin of the card
+ * @throws ToolFailure if the card lists no usable interface
  */
 export function readCard(text: string, cardUrl: string, { hasHeaders }: { hasHeaders: boolean }): ReadCard {
   const card = parsed(text)

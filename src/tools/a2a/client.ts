@@ -5,13 +5,13 @@ import { ToolFailure } from '../tool.ts'
 import { eventsIn, orNullIfSilent } from './event-stream.ts'
 import { idIn, type RemoteTask, readTask, shownTask, type TextCleaning, taskAfter, textOfParts } from './remote-task.ts'
 
-/** The interface of an agent on another server. */
+/** An agent's interface on another server. */
 export interface RemoteAddress {
   url: string
   headers: Record<string, string>
   /** Whether the agent can stream the events of a task. */
   streams: boolean
-  /** Whether a message that is sent again with the same id takes effect only once. */
+  /** Whether a message takes effect only once if it is sent again with the same id. */
   deduplicates: boolean
 }
 
@@ -20,7 +20,7 @@ export interface RemoteMessage {
   messageId: string
   text: string
   contextId: string | null
-  /** The task that waits for this message; null to begin a task. */
+  /** The task that waits for this message; null if the message is to begin a task. */
   taskId: string | null
 }
 
@@ -33,17 +33,20 @@ export type Sent = { type: 'task'; task: RemoteTask } | { type: 'message'; conte
 export type Lookup = { type: 'received'; task: RemoteTask } | { type: 'not-received' | 'unknown' }
 
 /**
- * A client for A2A 1.0 by JSON-RPC. Every method throws ToolFailure, whose message is written for people and contains
- * no header value.
+ * A client for A2A 1.0 over JSON-RPC. Its methods throw ToolFailure, whose message is written for people and
+ * contains no header values.
  */
 export interface A2aClient {
-  /** Sends a message, and returns the task or the answer. If the server allows it, does not wait until the task ends. */
+  /**
+   * Sends a message, and returns the task or the answer. Does not wait for the end of the task if the server allows
+   * this.
+   */
   send(address: RemoteAddress, message: RemoteMessage, signal: AbortSignal): Promise<Sent>
   get(address: RemoteAddress, taskId: string, signal: AbortSignal): Promise<RemoteTask>
   /** Looks for the task that a message has begun or continued. */
   find(address: RemoteAddress, message: Omit<RemoteMessage, 'text'>, signal: AbortSignal): Promise<Lookup>
   /**
-   * Yields the task after each of its events, and null after other data, such as a heartbeat. Returns when the stream
+   * Yields the task after each of its events, and null after other data, such as a heartbeat. Ends when the stream
    * ends, exceeds the size limit, or is silent for 30 s.
    */
   changes(address: RemoteAddress, task: RemoteTask, signal: AbortSignal): AsyncGenerator<RemoteTask | null>
@@ -60,15 +63,15 @@ export class RemoteRefusal extends ToolFailure {
   }
 
   /**
-   * Whether the request had no effect, because the server does not know the task or conversation, or does not support
-   * the request.
+   * Whether the request had no effect. This is the case if the server does not know the task or conversation, or
+   * does not support the request.
    */
   get isWithoutEffect(): boolean {
     return this.jsonRpcCode !== null && WITHOUT_EFFECT.has(this.jsonRpcCode)
   }
 }
 
-/** TaskNotFoundError, invalid parameters, UnsupportedOperationError. */
+/** The codes of TaskNotFoundError, invalid parameters and UnsupportedOperationError. */
 const WITHOUT_EFFECT: ReadonlySet<number> = new Set([-32001, -32602, -32004])
 const NO_SUCH_METHOD = -32601
 const TASK_NOT_CANCELABLE = -32002
@@ -83,9 +86,9 @@ const SEND_TIMEOUT_MS = 300_000
 const REQUEST_TIMEOUT_MS = 20_000
 const LONGEST_WORDS = 500
 const TASKS_SEARCHED = 20
-/** Small pages, because the history of a task may be long. */
+/** The page size is small because the history of a task may be long. */
 const TASKS_A_PAGE = 5
-/** Larger than an answer, because a task may contain data that is not part of the answer's text. */
+/** The limit is higher than for an answer, because a task may contain data that is not part of the answer's text. */
 const LARGEST_TASK_BYTES = 8 * 1_048_576
 const UNAUTHENTICATED_STATUSES = [401, 403]
 
@@ -105,7 +108,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       url,
       headers: { ...headers, ...HEADERS, accept: 'application/json' },
       body: requestOf(method, params),
-      // Do not follow redirects, because the request must not be sent to another address.
+      // Redirects are not followed, because the request must not be sent to another URL.
       stays: true,
       timeoutMs,
       signal,
@@ -120,8 +123,8 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
   }
 
   /**
-   * Returns the stream of a task's events; null if the server does not respond in 30 s. @throws ToolFailure, errors of
-   * the connection
+   * Returns the stream of a task's events; null if the server does not respond within 30 s.
+   * @throws ToolFailure, or errors of the connection
    */
   async function subscribe(
     { url, headers }: RemoteAddress,
@@ -175,7 +178,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       searched += tasks.length
       page = { ...params, pageToken: nextPageToken }
     }
-    // The list begins with the newest tasks, so the message would be among them.
+    // The list begins with the newest tasks, so it would have contained the task of the message.
     return { type: 'not-received' }
   }
 
@@ -234,7 +237,7 @@ export function createA2aClient(http: GuardedHttp): A2aClient {
       } catch (error) {
         signal.throwIfAborted()
         const failure = streamFailure(error, cleaning)
-        // After TOO_LARGE, the caller reads the task again and follows it in another stream.
+        // TOO_LARGE is not rethrown, because the caller then reads the task again and follows it in another stream.
         if (failure.code !== 'TOO_LARGE') throw failure
       } finally {
         left.abort()
@@ -256,7 +259,7 @@ const requestOf = (method: string, params: object) => JSON.stringify({ jsonrpc: 
 
 const badAnswer = (what: string) => new ToolFailure('BAD_ANSWER', `The agent's server responded with ${what}.`)
 
-/** Whether the HTTP status of a response determines the failure, and not the JSON-RPC error in its body. */
+/** Whether a failure is reported by its HTTP status instead of the JSON-RPC error in the body. */
 const doesStatusDecide = (status: number) =>
   UNAUTHENTICATED_STATUSES.includes(status) || status === 429 || status >= 500
 
@@ -305,7 +308,10 @@ function resultIn(text: string, clean: (text: string) => string): unknown {
   return response['result']
 }
 
-/** Returns the result in an event of a stream; undefined for another event, such as a heartbeat. @throws RemoteRefusal */
+/**
+ * Returns the result in a stream event; undefined for an event without one, such as a heartbeat. @throws
+ * RemoteRefusal
+ */
 function eventIn(text: string, clean: (text: string) => string): unknown {
   const refusal = refusalIn(text, clean)
   if (refusal !== null) throw refusal
@@ -321,7 +327,7 @@ function orNullIfRefused(work: Promise<unknown>): Promise<unknown> {
   })
 }
 
-/** Whether a task contains the messages that it has received. Servers may omit the history. */
+/** Whether a task includes the messages that it has received. Servers may omit the history. */
 const showsMessages = (task: unknown): boolean =>
   isObject(task) && Array.isArray(task['history']) && task['history'].length > 0
 

@@ -3,14 +3,14 @@ import { ToolFailure } from '../tool.ts'
 
 /** How long a server may stay silent. */
 const SILENCE_MS = 30_000
-/** The maximum characters of one event. */
+/** The maximum number of characters in one event. */
 const LARGEST_EVENT = 1_048_576
 
 const SILENT = Symbol('silent')
 
 /**
- * Returns the result of the work; `SILENT` if it takes longer than `SILENCE_MS`. @throws the error of the work, or the
- * signal's reason
+ * Returns the result of the promise; `SILENT` if it takes longer than `SILENCE_MS`.
+ * @throws the promise's error, or the signal's reason
  */
 async function unlessSilent<T>(work: Promise<T>, signal: AbortSignal): Promise<T | typeof SILENT> {
   let timer: NodeJS.Timeout | undefined
@@ -24,16 +24,16 @@ async function unlessSilent<T>(work: Promise<T>, signal: AbortSignal): Promise<T
   }
 }
 
-/** Returns the result of the work; null if it takes longer than `SILENCE_MS`. */
+/** Returns the result of the promise; null if it takes longer than `SILENCE_MS`. */
 export async function orNullIfSilent<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {
   const result = await unlessSilent(work, signal)
   return result === SILENT ? null : result
 }
 
 /**
- * Yields lists of the data of server-sent events that arrived together, and an empty list for other lines, such as a
- * heartbeat. Returns when the stream ends or is silent for `SILENCE_MS`.
- * @throws ToolFailure for an event that is too large; errors from the connection
+ * Yields the data of server-sent events, in lists of events that arrived together. For other lines, such as a
+ * heartbeat, yields an empty list. Ends when the stream ends or is silent for `SILENCE_MS`.
+ * @throws ToolFailure for an event that is too large; errors of the connection
  */
 export async function* eventsIn(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<string[]> {
   const reader = body.getReader()
@@ -74,7 +74,7 @@ function createLines() {
     push(text: string): string[] {
       const events: string[] = []
       let from = 0
-      // Search only the new text for line ends, because a long line may arrive byte by byte.
+      // Only the new text is searched for line ends, because a long line may arrive byte by byte.
       for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', from)) {
         const line = rest + text.slice(from, end)
         events.push(...take(line.endsWith('\r') ? line.slice(0, -1) : line))

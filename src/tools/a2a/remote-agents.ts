@@ -26,21 +26,21 @@ import { asksForInput, isIdle, type RemoteTask, shownTask } from './remote-task.
 /** An agent of this server that represents an agent on another server. */
 export interface Asking {
   agentId: string
-  /** `a2a:<card url>` */
+  /** The model of the agent, in the form `a2a:<card url>`. */
   model: string
 }
 
-/** Access to agents on other servers, which agents of this server represent. */
+/** Gives access to the agents on other servers that agents of this server represent. */
 export interface RemoteAgents {
   /** Returns the tool that sends a message to the remote agent; null for an agent that represents none. */
   toolFor(agent: RemoteColumns): Tool | null
   /**
-   * Yields a task when it is read and after each change, until the task is idle. In between, yields null as a
-   * heartbeat.
+   * Yields a task when it is first read and after each change, until the task is idle. Between changes, yields null
+   * as a heartbeat.
    * @throws ToolFailure
    */
   follow(asking: Asking, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null>
-  /** Cancels the task of a message. Returns false if no task of the message is found. @throws ToolFailure */
+  /** Cancels the task that a message has begun. Returns false if there is none. @throws ToolFailure */
   cancel(asking: Asking, call: RemoteCall, signal: AbortSignal): Promise<boolean>
 }
 
@@ -48,9 +48,9 @@ const CARD_TIMEOUT_MS = 10_000
 /** How long a card is cached. */
 const CARD_FRESH_MS = 60_000
 const MOST_CARDS = 1000
-/** How often an agent that does not stream is polled. */
+/** The interval at which an agent that does not stream is polled. */
 const POLL_MS = 1000
-/** How often in a row the connection may break without progress before the call fails. */
+/** After this many breaks of the connection in a row, without progress, the call fails. */
 const MOST_BREAKS = 3
 
 const INPUT: JsonObject = {
@@ -82,7 +82,8 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Returns the card of an agent, which is read again after a minute, or if the last reader found a different card.
+   * Returns the agent's card. A cached card is read again after a minute, or if its fingerprint differs from the
+   * stored one.
    * @throws ToolFailure
    */
   async function cardOf(
@@ -120,7 +121,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     return read
   }
 
-  /** Returns the address of an agent whose card is trusted. @throws ToolFailure */
+  /** Returns the URL and headers for an agent whose card is trusted. @throws ToolFailure */
   async function addressOf(asking: Asking, signal: AbortSignal): Promise<RemoteAddress> {
     const reached = await reach(asking)
     const { cardUrl, card: before } = remoteAgentOf(reached.row) ?? { cardUrl: '', card: null }
@@ -141,7 +142,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     )
   }
 
-  /** Sends a message, unless an earlier attempt sent it, and waits for the answer. @throws ToolFailure */
+  /** Sends a message, unless an earlier attempt has sent it, and waits for the answer. @throws ToolFailure */
   async function ask(asking: Asking, text: string, { callId, signal, attempt }: Use): Promise<JsonObject> {
     const call = await readRemoteCall(db.prisma, callId)
     const address = await addressOf(asking, signal)
@@ -172,8 +173,8 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Returns the task of a message; null if the server has not received the message, or does not tell. @throws
-   * ToolFailure
+   * Returns the task of a message; null if the server has not received the message, or cannot say whether it has.
+   * @throws ToolFailure
    */
   async function taskOf(
     address: RemoteAddress,
@@ -185,9 +186,9 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
   }
 
   /**
-   * Returns the task of a message that an earlier attempt may have sent. Returns null if the message can be sent again,
-   * because the server has not received it, or because repeated messages take effect only once.
-   * @throws ToolFailure if neither is known
+   * Returns the task of a message that an earlier attempt may have sent. Returns null if the message can safely be
+   * sent again, because the server has not received it or deduplicates messages.
+   * @throws ToolFailure if sending the message again might repeat its effect
    */
   async function receivedBefore(
     address: RemoteAddress,
@@ -200,7 +201,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     return null
   }
 
-  /** Returns the id of the conversation's last task if that task waits for input; else null. */
+  /** Returns the id of the conversation's last task if the task waits for input; null if it does not. */
   async function waitingTask(
     address: RemoteAddress,
     { taskId }: RemoteCall,
@@ -213,8 +214,8 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
 
   /**
    * Sends a message. If the server refuses the task or conversation that the message continues, the message had no
-   * effect and is sent again to begin a new one. After any other failure, the server may have received the message, so
-   * it is not sent again.
+   * effect, so it is sent again to begin a new one. After any other failure, the server may have received the
+   * message, so it is not sent again.
    */
   async function send(
     address: RemoteAddress,
@@ -236,7 +237,7 @@ export function createRemoteAgents(platform: Platform, { http }: { http: Guarded
     }
   }
 
-  /** Yields the task as it is now and, if its agent streams, after each change until the stream ends. */
+  /** Yields the current task and, if its agent streams, the task after each change until the stream ends. */
   async function* look(address: RemoteAddress, taskId: string, signal: AbortSignal): AsyncGenerator<RemoteTask | null> {
     const task = await client.get(address, taskId, signal)
     yield shownTask(task, cleaningOf(address))
@@ -304,18 +305,21 @@ const UNKNOWN =
 
 interface StoredCard {
   card: ReadCard
-  /** When the card was read, in ms since 1970. */
+  /** The time at which the card was read, in ms since 1970. */
   readAt: number
 }
 
-/** Returns an address, without headers unless the URL has the origin of the card. */
+/** Returns a URL and its headers. The headers are sent only to the origin of the card. */
 function addressAt(url: string, { model }: Asking, remote: Omit<RemoteAddress, 'url'>): RemoteAddress {
   const foreign = parseForeignModel(model)
   const isOwn = foreign?.type === 'a2a' && new URL(foreign.cardUrl).origin === new URL(url).origin
   return { ...remote, url, headers: isOwn ? remote.headers : {} }
 }
 
-/** Returns the address at which to read a task again after a failure. @throws the failure if a retry is useless */
+/**
+ * Returns the address at which to read a task again after a failure.
+ * @throws `error` if a retry is useless
+ */
 function addressAfter(address: RemoteAddress, error: unknown, breaks: number): RemoteAddress {
   // The task has just ended, or the server does not stream although its card says so.
   if (error instanceof RemoteRefusal && address.streams) return { ...address, streams: false }
@@ -333,7 +337,7 @@ const resultOf = (taskId: string, contextId: string | null): JsonObject => ({ ta
 /** The codes of failures after which the same task may be read again. */
 const BREAKS: ReadonlySet<string> = new Set(['UNREACHABLE', 'TIMED_OUT', 'RATE_LIMITED'])
 
-/** Whether the connection to a server broke, or the server was busy. */
+/** Whether an error means that the connection to a server broke, or that the server was busy. */
 export const isBreak = (error: unknown): boolean => error instanceof ToolFailure && BREAKS.has(error.code)
 
 async function orRefused<T>(work: Promise<T>): Promise<T | null> {
@@ -343,7 +347,7 @@ async function orRefused<T>(work: Promise<T>): Promise<T | null> {
   })
 }
 
-/** Shorter than the longest result that a model receives. */
+/** The maximum length of an answer as JSON. It is shorter than the longest result that is passed to a model. */
 const LONGEST_RESULT = 40_000
 
 /** Cuts an answer so that its JSON is no longer than `LONGEST_RESULT`. */

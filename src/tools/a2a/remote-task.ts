@@ -1,12 +1,12 @@
 import { cut, isObject } from '../../lib/json.ts'
 import { LONGEST_MESSAGE } from '../../lib/validate.ts'
 
-/** A task of an agent on another server (A2A 1.0), with the texts that make up its answer. */
+/** A task of an agent on another server (A2A 1.0), with the text that makes up its answer. */
 export interface RemoteTask {
   id: string
   contextId: string | null
   state: RemoteState
-  /** The text of the status. */
+  /** The text of the task's status. */
   status: string
   /** The output by artifact, in the order in which the artifacts began. */
   artifacts: readonly { id: string; text: string }[]
@@ -27,10 +27,13 @@ export type RemoteState = (typeof STATES)[number]
 const PREFIX = 'TASK_STATE_'
 const LONGEST_ID = 500
 const MOST_ARTIFACTS = 100
-/** One character more than a message can have, so that a text of this length is known to be cut. */
+/**
+ * The maximum length of a text. It is one character longer than a message may be, so that a text that was cut can
+ * be recognized.
+ */
 const LONGEST_TEXT = LONGEST_MESSAGE + 1
 
-/** Whether a task will not change until a message is sent. */
+/** Whether a task stays unchanged until another message is sent. */
 export const isIdle = ({ state }: Pick<RemoteTask, 'state'>): boolean => state !== 'SUBMITTED' && state !== 'WORKING'
 
 /** Whether the agent waits for the next message of the task. */
@@ -40,16 +43,19 @@ export const asksForInput = ({ state }: Pick<RemoteTask, 'state'>): boolean => s
 export const idIn = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_ID && !value.includes('\0') ? value : null
 
-/** Removes header values that the other server echoes, including the beginning of a value at the end of a cut text. */
+/**
+ * Removes header values that the other server echoes. If a text was cut, also removes the beginning of a header
+ * value at its end.
+ */
 export interface TextCleaning {
   clean(text: string): string
-  /** Drops the beginning of a header value at the end of an unfinished text. */
+  /** Drops the end of an unfinished text if a header value may begin there. */
   trim(text: string): string
 }
 
 const NO_CLEANING: TextCleaning = { clean: (text) => text, trim: (text) => text }
 
-/** Reads a task; null if it has no id or no known state. */
+/** Reads a task. Returns null if it has no id or no known state. */
 export function readTask(value: unknown, cleaning: TextCleaning = NO_CLEANING): RemoteTask | null {
   if (!isObject(value)) return null
   const [id, state] = [idIn(value['id']), stateIn(value['status'])]
@@ -62,7 +68,7 @@ export function readTask(value: unknown, cleaning: TextCleaning = NO_CLEANING): 
   return { id, contextId: idIn(value['contextId']), state, status: statusTextIn(value['status'], cleaning), artifacts }
 }
 
-/** Returns the task after an event of its stream. Events of other tasks, and events of unknown types, change nothing. */
+/** Returns the task after an event of its stream. Events of other tasks and of unknown types change nothing. */
 export function taskAfter(task: RemoteTask, event: unknown, cleaning: TextCleaning = NO_CLEANING): RemoteTask {
   if (!isObject(event)) return task
   const { task: whole, statusUpdate, artifactUpdate } = event
@@ -94,7 +100,7 @@ function withArtifact(task: RemoteTask, given: unknown, append: boolean, cleanin
 
 type Artifacts = RemoteTask['artifacts']
 
-/** Cuts the artifacts so that together they are no longer than one answer. */
+/** Cuts the artifacts to the maximum length of an answer, in total. */
 function bounded(artifacts: Artifacts, { trim }: TextCleaning): Artifacts {
   let left = LONGEST_TEXT
   return artifacts.map((artifact) => {
@@ -111,7 +117,10 @@ function artifactIn(value: unknown, cleaning: TextCleaning): Artifacts[number] |
   return id === null ? null : { id, text: textOfParts(value['parts'], cleaning) }
 }
 
-/** Returns a task that is still growing as it may be shown: without a possible beginning of a header value at its end. */
+/**
+ * Returns a growing task in the form that may be shown. Drops the end of its text if a header value may begin
+ * there.
+ */
 export function shownTask(task: RemoteTask, { trim }: TextCleaning): RemoteTask {
   const last = task.artifacts.at(-1)
   if (last === undefined || isIdle(task)) return task
@@ -129,7 +138,10 @@ function statusTextIn(status: unknown, cleaning: TextCleaning): string {
   return isObject(message) ? textOfParts(message['parts'], cleaning) : ''
 }
 
-/** Joins the parts of a message or artifact: texts unchanged, data as JSON, and files by name and address. */
+/**
+ * Joins the parts of a message or artifact. Texts are unchanged, data becomes JSON, and files become their name and
+ * URL.
+ */
 export function textOfParts(parts: unknown, { clean, trim }: TextCleaning = NO_CLEANING): string {
   if (!Array.isArray(parts)) return ''
   let text = ''
@@ -150,7 +162,7 @@ function textOfPart(part: unknown): string {
   return named.length === 0 ? '' : `\n[${named.join(' ')}]\n`
 }
 
-/** Returns the agent's answer so far. The status is part of the answer if it is a question, or the only content. */
+/** Returns the agent's answer so far. The answer includes the status if it is a question or the only content. */
 export function answerIn({ state, status, artifacts }: RemoteTask): string {
   const texts = artifacts.map(({ text }) => text).filter((text) => text.trim() !== '')
   const isAnswer = state === 'INPUT_REQUIRED' || (state === 'COMPLETED' && texts.length === 0)

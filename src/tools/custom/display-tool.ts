@@ -3,7 +3,7 @@ import { PLACEMENT_FIELDS } from '../placement.ts'
 import type { Tool } from '../tool.ts'
 
 /**
- * Adapts a visible tool to an agent whose calls name their space: adds input fields for the space and a
+ * Adapts a visible tool to an agent with the toolset SPACE_TOOLS by adding input fields for the space and a
  * mention.
  */
 export function displayTool(tool: Tool): Tool {

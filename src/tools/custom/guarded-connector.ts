@@ -7,24 +7,24 @@ import { isPublicAddress } from '../../lib/addresses.ts'
 export type ResolveAddresses = (hostname: string) => Promise<{ address: string; family: number }[]>
 
 export interface AddressGuardOptions {
-  /** Whether an IP address is allowed; by default, those of the public internet are. */
+  /** Whether an IP address is allowed. By default, the addresses of the public internet are allowed. */
   isAllowed?: (address: string) => boolean
-  /** The system's resolver by default. */
+  /** Resolves host names. Defaults to the system's resolver. */
   resolve?: ResolveAddresses
-  /** Certificates of authorities (PEM) to trust instead of the system's. */
+  /** Certificates of authorities (PEM) that are trusted instead of the system's. */
   ca?: string
 }
 
 /** A connection was refused because of its address. */
 export class BlockedAddressError extends Error {
   constructor(hostname: string) {
-    // The message omits the address, which would reveal the address of an internal name.
+    // The message omits the address, because the address of an internal host name must not be revealed.
     super(`The address of "${hostname}" is not allowed.`)
   }
 }
 
 /**
- * Opens sockets for undici, to allowed addresses only. The socket connects to the addresses that were checked, and its
+ * Opens sockets for undici, only to allowed addresses. A socket connects to an address that was checked, and its
  * remote address is checked again, so that DNS rebinding has no effect.
  */
 export function createGuardedConnector(options: AddressGuardOptions): buildConnector.connector {
@@ -32,7 +32,7 @@ export function createGuardedConnector(options: AddressGuardOptions): buildConne
 
   async function resolveAllowed(hostname: string) {
     const addresses = await resolve(hostname)
-    // A single disallowed address is enough to refuse the name.
+    // One disallowed address is enough to refuse the host name.
     if (!addresses.every(({ address }) => isAllowed(address))) throw new BlockedAddressError(hostname)
     if (addresses.length === 0) throw new Error(`The host "${hostname}" has no address.`)
     return addresses
@@ -56,11 +56,11 @@ export function createGuardedConnector(options: AddressGuardOptions): buildConne
     ...(ca === undefined ? {} : { ca }),
   })
   return (target, callback) => {
-    // For a literal address, the socket connects without a lookup.
+    // If the host is an IP address, the socket connects without a lookup.
     const hostname = target.hostname.replace(/^\[|\]$/g, '')
     if (isIP(hostname) !== 0 && !isAllowed(hostname)) return callback(new BlockedAddressError(hostname), null)
     connect(target, (...result) => {
-      // After an error the second argument is missing, although the type requires it.
+      // After an error, the second argument is missing, although its type says otherwise.
       const socket = result[1] ?? null
       if (socket !== null && !isAllowed(socket.remoteAddress ?? '')) {
         socket.destroy()

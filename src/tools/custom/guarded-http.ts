@@ -10,11 +10,11 @@ export interface GuardedRequest {
   url: string
   headers?: Record<string, string>
   body?: string | Uint8Array
-  /** Do not follow redirects. A redirect is then a failure, because its status is not 2xx. */
+  /** If set, redirects are not followed. A redirect then counts as a failure, because its status is not 2xx. */
   stays?: true
   /** The time limit for the whole exchange: DNS, connections, redirects and the body. */
   timeoutMs: number
-  /** The maximum size of the response body; by default that of the client. */
+  /** The maximum size of the response body. Defaults to the client's limit. */
   maxBytes?: number
   signal?: AbortSignal
 }
@@ -37,17 +37,17 @@ export type GuardedOutcome =
       type: 'failure'
       code: GuardedFailureCode
       message: string
-      /** For BAD_STATUS: the response. */
+      /** The response, if the code is BAD_STATUS. */
       response?: { status: number; contentType: string; body: Uint8Array }
     }
 
-/** HTTP requests to untrusted servers: only to public addresses, with limits of time, size and redirects. */
+/** Sends HTTP requests to untrusted servers, only to public addresses, and with limits on time, size and redirects. */
 export interface GuardedHttp {
-  /** Sends one request. Never throws: an error is returned as a failure, and so is a response that is not 2xx. */
+  /** Sends one request. Never throws: errors and responses other than 2xx are returned as failures. */
   send(request: GuardedRequest): Promise<GuardedOutcome>
   /**
-   * A `fetch` function with the same guard, for libraries. The size limit is applied to a streamed body as it arrives.
-   * Throws as `fetch` does.
+   * A `fetch` function with the same restrictions, for libraries. The size limit is applied to a streamed body as
+   * it arrives. Throws as `fetch` does.
    */
   fetch: typeof globalThis.fetch
   /** Aborts all requests in progress. */
@@ -55,7 +55,7 @@ export interface GuardedHttp {
 }
 
 export interface GuardedHttpOptions extends AddressGuardOptions {
-  /** Allow requests to private addresses (PARLEY_ALLOW_PRIVATE_TOOLS). */
+  /** Allows requests to private addresses (PARLEY_ALLOW_PRIVATE_TOOLS). */
   allowPrivate?: boolean
   /** The maximum size of a response body for `send`. */
   maxBytes?: number
@@ -66,7 +66,10 @@ export interface GuardedHttpOptions extends AddressGuardOptions {
 const MIB = 1_048_576
 const MAX_REDIRECTS = 5
 
-/** The headers that a redirect to another origin keeps. Any other header may be a secret of the first origin. */
+/**
+ * The headers that are kept on a redirect to another origin. Any other header may contain a secret that is meant
+ * only for the first origin.
+ */
 const HEADERS_FOR_ANY_ORIGIN = new Set(['accept', 'accept-encoding', 'content-type', 'idempotency-key', 'user-agent'])
 
 class GuardedHttpError extends Error {
@@ -80,15 +83,16 @@ class GuardedHttpError extends Error {
 export function createGuardedHttp(options: GuardedHttpOptions = {}): GuardedHttp {
   const { allowPrivate = false, maxBytes = MIB, maxFetchBytes = 4 * MIB, isAllowed, resolve, ca } = options
   const connect = createGuardedConnector({ isAllowed: allowPrivate ? () => true : isAllowed, resolve, ca })
-  // Use a new connection for each request. The server may close a reused connection just when a POST is sent, and a
-  // POST must not be sent twice. The request's signal limits the time.
+  // Each request gets a new connection. A server may close a reused connection just when a POST is sent, and a POST
+  // must not be sent twice. The request's signal limits the time.
   const dispatcher = new Agent({ connect, pipelining: 0, headersTimeout: 0, bodyTimeout: 0 })
 
   async function send({ timeoutMs, signal, ...given }: GuardedRequest): Promise<GuardedOutcome> {
     const deadline = AbortSignal.timeout(timeoutMs)
     const stop = signal === undefined ? deadline : AbortSignal.any([signal, deadline])
     try {
-      // undici reacts to an abort only once it is connected, and a connection may take 10 s to fail.
+      // Without `unlessAborted`, an abort would take effect only once undici is connected, and a connection may
+      // take 10 s to fail.
       return await unlessAborted(stop, exchange(given, stop))
     } catch (error) {
       if (signal?.aborted === true) return { type: 'failure', code: 'CANCELED', message: 'The request was canceled.' }
@@ -163,7 +167,7 @@ function firstHop(given: {
   body?: string | Uint8Array
 }): Hop {
   const headers = new Headers(given.headers)
-  // Refuse compression, which would circumvent the size limit.
+  // Compression is refused because it would circumvent the size limit.
   headers.set('accept-encoding', 'identity')
   return { url: checkedUrl(given.url), method: given.method, headers, body: given.body }
 }
@@ -173,7 +177,7 @@ function nextHop({ url, method, headers, body }: Hop, status: number, location: 
     throw new GuardedHttpError('TOO_MANY_REDIRECTS', `The server redirected more than ${MAX_REDIRECTS} times.`)
   }
   const target = checkedUrl(location, url)
-  // Like browsers (https://fetch.spec.whatwg.org/#http-redirect-fetch).
+  // Changes the method as browsers do (https://fetch.spec.whatwg.org/#http-redirect-fetch).
   const becomesGet = status === 303 || ((status === 301 || status === 302) && method === 'POST')
   const kept = [...headers].filter(([name]) => {
     if (becomesGet && name.startsWith('content-')) return false
@@ -216,7 +220,7 @@ async function readAnswer(response: Dispatcher.ResponseData, maxBytes: number): 
 async function readBounded(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Uint8Array> {
   const chunks: Buffer[] = []
   let size = 0
-  // Throwing inside the loop destroys the body and its connection.
+  // An error thrown inside the loop destroys the body and its connection.
   for await (const chunk of body) {
     size += chunk.length
     if (size > maxBytes) throw tooLarge(maxBytes)
@@ -246,7 +250,7 @@ function tooLarge(maxBytes: number): GuardedHttpError {
   return new GuardedHttpError('TOO_LARGE', `The server's answer is larger than ${maxBytes} bytes.`)
 }
 
-/** Converts an error to a failure. Libraries may have wrapped the guard's errors. */
+/** Converts an error to a failure. Libraries may have wrapped the errors thrown here. */
 export function failureOf(error: unknown): Extract<GuardedOutcome, { type: 'failure' }> {
   let innermost = error
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

@@ -10,7 +10,8 @@ export function withoutValues(headers: Record<string, string>): (text: string) =
 }
 
 /**
- * Returns a function that drops the end of an unfinished text if a header value begins there, whose rest may follow.
+ * Returns a function that drops the end of an unfinished text if the end is the beginning of a header value. The
+ * rest of the value may follow.
  */
 export function withoutBeginnings(headers: Record<string, string>): (text: string) => string {
   const secrets = Object.values(headers).filter(({ length }) => length >= SHORTEST_SECRET)
@@ -24,7 +25,7 @@ export function withoutBeginnings(headers: Record<string, string>): (text: strin
   }
 }
 
-/** Changes every text in a JSON value. */
+/** Applies a change to every string in a JSON value, including the names of fields. */
 export function withTexts(value: Json, change: (text: string) => string): Json {
   if (typeof value === 'string') return change(value)
   if (Array.isArray(value)) return value.map((one) => withTexts(one, change))
@@ -32,5 +33,5 @@ export function withTexts(value: Json, change: (text: string) => string): Json {
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [change(key), withTexts(one, change)]))
 }
 
-/** Shorter values could match ordinary words. */
+/** The minimum length of a header value that is removed. Shorter values could match ordinary words. */
 const SHORTEST_SECRET = 6

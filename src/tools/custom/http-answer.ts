@@ -10,9 +10,9 @@ const isText = (mediaType: string) =>
   /^text\/|[/+](xml|yaml|javascript|x-www-form-urlencoded|x-ndjson|jsonl|csv|graphql)$/.test(mediaType)
 
 /**
- * Reads the response from a tool's server. JSON becomes its value, text is decoded by its charset, and any other body
- * becomes a file, which the output describes.
- * @throws ToolFailure if a body that is declared as JSON is not valid JSON
+ * Reads the response of a tool's server. JSON is parsed, text is decoded by its charset, and any other body becomes
+ * a file, which the output describes.
+ * @throws ToolFailure if a body is declared as JSON but is not valid JSON
  */
 export function readHttpAnswer(contentType: string, body: Uint8Array): ToolOutput {
   const { mediaType, charset } = contentTypeOf(contentType)
@@ -29,7 +29,7 @@ export function readHttpAnswer(contentType: string, body: Uint8Array): ToolOutpu
   return { output, ...(file === null ? {} : { files: [file] }), returned }
 }
 
-/** Reads the body of an error response: its message as one line, and its JSON or file. */
+/** Reads the body of an error response. Returns its message as one line, and its JSON or file. */
 export function readHttpError(contentType: string, body: Uint8Array): { words: string } & Partial<ToolOutput> {
   const { mediaType, charset } = contentTypeOf(contentType)
   if (isJson(mediaType)) {

@@ -13,7 +13,7 @@ import type { GuardedHttp } from './guarded-http.ts'
 import { withoutValues, withTexts } from './header-removal.ts'
 import { readHttpAnswer, readHttpError } from './http-answer.ts'
 
-/** The settings of an agent's own tool. */
+/** The settings of a tool that an admin defined for an agent (the agent's own tool). */
 export interface OwnToolSettings {
   name: string
   description: string
@@ -33,7 +33,7 @@ export interface OwnToolParts {
   limits: WaitLimits
 }
 
-/** Builds an agent's own tool from its row, with its approval policy. */
+/** Builds an agent's own tool, including its approval policy, from its row. */
 export function ownToolOf(row: AgentTool, { http, secretBox, limits }: OwnToolParts): Tool {
   const settings = { ...row, inputSchema: row.inputSchema as JsonObject, method: row.method as HttpMethod | null }
   const { versionDigest, grantDigest } = versionOfTool(row)
@@ -54,8 +54,8 @@ interface RequestParts {
 }
 
 /**
- * Builds an agent's own tool. Its execution decides what a call does: HTTP sends a request to its `url`, SPACE and
- * EXTERNAL wait for an external result, INTERNAL returns its input.
+ * Builds an agent's own tool. The tool's `execution` decides what a call does. HTTP sends a request to the tool's
+ * `url`, SPACE and EXTERNAL wait for an external result, and INTERNAL returns the input.
  */
 export function ownTool(settings: OwnToolSettings, parts: RequestParts): Tool {
   const { name, description, inputSchema, execution, visible, timeoutMs, mayReceiveConfidential } = settings

@@ -19,11 +19,11 @@ export interface TriedTool {
   durationMs: number
 }
 
-/** Tests a tool before it is given to an agent. */
+/** Lets admins test a tool before they give it to an agent. */
 export interface ToolTrial {
   /**
    * Admins only: calls a tool as a run would.
-   * @throws ForbiddenError, BadInputError with the field at fault
+   * @throws ForbiddenError, or BadInputError with the field at fault
    */
   tryTool(viewer: Viewer, given: { tool: ToolInput; input: unknown }): Promise<TriedTool>
 }

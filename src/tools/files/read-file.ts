@@ -11,8 +11,8 @@ const DEFAULT_CHARACTERS = 20_000
 const MOST_CHARACTERS = 40_000
 
 /**
- * Reads a file of a message in one of the agent's spaces, or of a call of the agent. Returns its text, or the image if
- * the model accepts images.
+ * Reads a file of a message in one of the agent's spaces, or of one of the agent's calls. Returns the text, or the
+ * image if the model accepts images.
  */
 export const readFile = defineTool({
   names: { snake: 'read_file', camel: 'readFile' },
@@ -55,8 +55,8 @@ export const readFile = defineTool({
 type Parts = Pick<ToolParts, 'files' | 'discretion'>
 
 /**
- * Returns a file that the run may read. @throws ToolFailure, which is the same for a missing file and for a file that
- * the run must not read
+ * Returns a file that the run may read.
+ * @throws ToolFailure, which is the same for a missing file and for one that the run may not read
  */
 async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string): Promise<ReadableFile> {
   const file = prefixOf(id) === 'fil' ? await files.readableBy(run.agentId, id) : null
@@ -65,7 +65,10 @@ async function fileFor({ files, discretion }: Parts, run: ClaimedRun, id: string
   return file
 }
 
-/** Whether the run may read the file. A file of a call requires that the run already has the sources of that call. */
+/**
+ * Whether the run may read the file. A file of a call may be read only if the call's label is already part of the
+ * run's label or sources.
+ */
 async function mayRead(
   discretion: Parts['discretion'],
   run: ClaimedRun,
@@ -89,7 +92,7 @@ async function pictureOutput(
 const NO_PICTURE = { note: 'The picture cannot be shown.' }
 const NO_TEXT = { note: 'No text was found in this file.' }
 
-/** @throws ToolFailure if the storage is unavailable, else the error */
+/** @throws ToolFailure if the storage is unavailable; `error` if it has another cause */
 export function orStorageFailure(error: unknown): never {
   if (error instanceof StorageUnavailableError) throw new ToolFailure('UNAVAILABLE', error.message)
   throw error

@@ -5,7 +5,7 @@ import { noActiveSpace } from '../space/failures.ts'
 import { ToolFailure } from '../tool.ts'
 import { orStorageFailure } from './read-file.ts'
 
-/** Creates a file and posts it as a message, in the active space or in a named space. */
+/** Creates a file and posts it as a message in the active space or in a named space. */
 export const sendFile = defineTool({
   names: { snake: 'send_file', camel: 'sendFile' },
   yieldsToOwn: true,
@@ -46,8 +46,8 @@ export const sendFile = defineTool({
 })
 
 /**
- * Returns the content of the file. @throws ToolFailure unless exactly one of `text` and `base64` is given and is
- * well-formed
+ * Returns the content of the file.
+ * @throws ToolFailure unless exactly one of `text` and `base64` is given and well-formed
  */
 function bytesOf({ text, base64 }: JsonObject): Buffer {
   // Some models write empty strings for omitted fields.

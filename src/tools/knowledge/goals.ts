@@ -4,7 +4,7 @@ import type { JsonObject } from '../../lib/json.ts'
 import { defineTool } from '../define-tool.ts'
 import { missingOf, refusable, textsOf } from './refusals.ts'
 
-/** Adds goals, and changes existing ones. */
+/** Adds goals and changes existing ones. */
 export const setGoals = defineTool({
   names: { snake: 'set_goals', camel: 'setGoals' },
   create: ({ parts: { goals } }) => ({

@@ -91,7 +91,10 @@ function planEntry({ id, name, instruction, cron, timeZone, nextRunAt, enabled }
   return { id, name, instruction, cron, ...zone, nextRunAt: nextRunAt?.toISOString() ?? null, enabled }
 }
 
-/** Matches a date, or a time with an offset. A time without an offset would be read in this machine's time zone. */
+/**
+ * Matches a date, or a time with an offset. A time without an offset would be interpreted in this machine's time
+ * zone.
+ */
 const INSTANT = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/
 
 function planInput({ at, ...plan }: JsonObject, index: number): PlanInput {

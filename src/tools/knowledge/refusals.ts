@@ -1,7 +1,10 @@
 import { BadInputError, DomainError } from '../../lib/errors.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** Runs a tool's action. Converts a refusal by the domain to a failure that tells the model which input is wrong. */
+/**
+ * Runs a tool's action. Converts a refusal by the domain layer to a failure that tells the model which input is
+ * wrong.
+ */
 export async function refusable<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -12,7 +15,7 @@ export async function refusable<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Returns the strings of an input list. */
+/** Returns the strings in an input list. */
 export function textsOf(input: unknown): string[] {
   return Array.isArray(input) ? input.map(String) : []
 }

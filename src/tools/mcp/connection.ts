@@ -6,11 +6,11 @@ import { failureOf, type GuardedHttp } from '../custom/guarded-http.ts'
 import { type McpAuthProvider, oauthFetch } from './oauth.ts'
 import { type McpOutcome, readResult } from './results.ts'
 
-/** The address of a server, and the headers that authenticate Parley. */
+/** The URL of a server, and the headers that authenticate Parley. */
 export interface McpAddress {
   url: string
   headers: Record<string, string>
-  /** Sends and refreshes a token, for a server that requires OAuth. */
+  /** Sends and refreshes the token. Set for a server that requires OAuth. */
   authProvider?: McpAuthProvider
 }
 
@@ -19,13 +19,13 @@ export interface McpCallOptions {
   callId: string
   timeoutMs: number
   signal: AbortSignal
-  /** Called if the server rejects the request as unauthorized, with the last access token that it rejected. */
+  /** Called with the rejected access token if the server rejects the request as unauthorized. */
   refused?(accessToken: string): void
 }
 
 /** The client of one server. It connects on demand, and is discarded after a failure. */
 export interface McpConnection {
-  /** Lists the server's tools. @throws Error with a message for people */
+  /** Lists the server's tools. @throws Error whose message is written for people */
   list(timeoutMs: number): Promise<ListToolsResult['tools']>
   /** Calls a tool by the server's name for it. Never throws. */
   call(toolName: string, input: Record<string, unknown>, options: McpCallOptions): Promise<McpOutcome>
@@ -37,22 +37,31 @@ const CONNECT_TIMEOUT_MS = 5_000
 
 const LONGEST_CHALLENGE = 300
 
-/** The maximum number of pages of a list, in case a server returns the same pages again. */
+/**
+ * How many pages of a list are read at most. There is a maximum because a server may return the same pages again
+ * and again.
+ */
 const MOST_PAGES = 20
 
-/** A request to the server, with what its HTTP responses tell in addition to their MCP messages. */
+/** A request to the server. Contains information from its HTTP responses that the MCP messages lack. */
 interface Request {
-  /** The idempotency key, sent as an HTTP header because MCP has no field for it. Null if the request may be repeated. */
+  /**
+   * The idempotency key, sent as an HTTP header because MCP has no field for it. Null if the request can safely be
+   * repeated.
+   */
   key: string | null
-  /** Whether the server did not accept the session that the request named. */
+  /** Whether the server rejected the session id in the request. */
   isSessionRefused: boolean
-  /** The `www-authenticate` header, perhaps empty, of a server that requires credentials; else null. */
+  /**
+   * The `www-authenticate` header of a server that requires credentials, which may be empty; null if the server
+   * requires none.
+   */
   challenge: string | null
-  /** The last access token that the server did not accept. */
+  /** The last access token that the server rejected. */
   refusedToken: string | null
 }
 
-/** Status codes with which servers report an unknown session, although the specification defines only 404. */
+/** The status codes with which servers report an unknown session. The specification defines only 404. */
 const SESSION_REFUSED = [400, 404, 410]
 
 export function createMcpConnection(
@@ -84,7 +93,7 @@ export function createMcpConnection(
     if (request.key !== null) sent.set('idempotency-key', request.key)
     const response = await http.fetch(input, { ...init, headers: sent, redirect: 'follow' })
     if (SESSION_REFUSED.includes(response.status) && sent.has('mcp-session-id')) request.isSessionRefused = true
-    // A success after a refresh of the token clears an earlier challenge.
+    // After the token was refreshed, a successful response clears an earlier challenge.
     if (response.status === 401) request.refusedToken = bearerIn(sent)
     request.challenge = response.status === 401 ? (response.headers.get('www-authenticate') ?? '') : null
     return response
@@ -102,9 +111,9 @@ export function createMcpConnection(
         ...(authProvider === undefined ? {} : { authProvider }),
       },
       clientName: 'parley',
-      // Not the signal of the first caller, because other callers may wait for the same client.
+      // The signal of the first caller is not used, because other callers may wait for the same client.
       initializationOptions: { timeout: CONNECT_TIMEOUT_MS, signal: stop.signal },
-      // Ignore errors outside requests. They concern the notification stream, which Parley does not use.
+      // Errors outside requests concern the notification stream, which Parley does not use.
       onUncaughtError: () => {},
     })
     connecting.catch(() => letGoOf(connecting))
@@ -130,8 +139,8 @@ export function createMcpConnection(
   }
 
   /**
-   * Makes a request. If the server does not accept the session, it did not execute the request, so the request is sent
-   * once more in a new session. After any other failure, the request must not be sent again.
+   * Makes a request. A server that rejects the session has not executed the request, so the request is sent once
+   * more in a new session. After any other failure, it must not be sent again.
    */
   function inSession<T>(request: Request, make: (open: MCPClient) => Promise<T>): Promise<T> {
     return current.run(request, async () => {
@@ -188,7 +197,7 @@ export function createMcpConnection(
         if (signal.aborted) return { type: 'failure', code: 'CANCELED', message: 'The call was canceled.' }
         if (deadline.aborted) return { type: 'failure', code: 'TIMED_OUT', message: lateAfter(timeoutMs) }
         const failure = describe(error, request)
-        // After TOOL_FAILED, keep the connection, because the server has responded.
+        // TOOL_FAILED means that the server has responded, so the connection is kept.
         if (failure.code !== 'TOOL_FAILED') letGoOf(client)
         if (failure.code === 'UNAUTHORIZED' && request.refusedToken !== null) refused?.(request.refusedToken)
         return { type: 'failure', ...failure }

@@ -7,22 +7,22 @@ import { hasNameCharacters } from '../../lib/validate.ts'
 
 /** A tool of an MCP server, as a model sees it. */
 export interface McpTool {
-  /** `<server>__<tool>`, adapted to the characters and length that providers allow. */
+  /** `<server>__<tool>`, adapted to the characters and length that model providers allow. */
   name: string
   serverName: string
   /** The server's name for the tool, used in calls. */
   toolName: string
   description: string
   inputSchema: JsonObject
-  /** A digest of the whole definition, which changes whenever the definition changes. */
+  /** A digest of the whole definition. */
   fingerprint: string
 }
 
-/** The tools of a server. Unusable tools are listed separately, with a reason. */
+/** The tools of a server. Tools that cannot be used are listed in `refused`, with a reason. */
 export interface McpDefinitions {
   tools: McpTool[]
   refused: { toolName: string; reason: string }[]
-  /** The fingerprints of all listed tools, allowed or not, by the server's names for them. */
+  /** The fingerprints of all listed tools, whether allowed or not, by the server's names for the tools. */
   seen: Record<string, string>
 }
 
@@ -30,12 +30,15 @@ const MOST_TOOLS = 100
 const MOST_LISTED = 2000
 const LONGEST_DESCRIPTION = 8_000
 const LONGEST_SCHEMA = 65_536
-/** The maximum size of all tools of one server in characters, because they are stored with the server. */
+/**
+ * The maximum size of all tools of one server, in characters. There is a maximum because the tools are stored with
+ * the server.
+ */
 const LONGEST_LIST = 1_048_576
 
 /**
- * Reads a server's list of tools, limited to those in `allowedTools` unless it is null. Only sizes are checked here;
- * `checkInputSchema` checks the schemas of the offered tools.
+ * Reads a server's list of tools. If `allowedTools` is not null, keeps only the tools in it. Only sizes are checked
+ * here; `checkInputSchema` checks the schemas of the offered tools.
  */
 export function readDefinitions(
   serverName: string,
@@ -81,7 +84,7 @@ function readDefinition(
   const given = inputSchema as JsonObject
   const reason = faultOf(toolName, given)
   const schema = reason === null ? offeredSchema(given) : {}
-  // Hashes the whole definition, so that a change in the truncated part also counts.
+  // The whole definition is hashed, so that a change in the truncated part also changes the fingerprint.
   const fingerprint = createHash('sha256')
     .update(reason === null ? canonicalText({ name: toolName, description, inputSchema: given }) : '')
     .digest('base64url')
@@ -105,7 +108,7 @@ function offeredSchema(given: JsonObject): JsonObject {
 
 const isText = (name: string) => hasNameCharacters(name) && name.isWellFormed()
 
-/** Returns why a tool cannot be offered, as a sentence; null if it can. */
+/** Returns the reason why a tool cannot be offered, as a sentence; null if it can. */
 function faultOf(toolName: string, schema: JsonObject | boolean | undefined): string | null {
   if (toolName === '' || toolName.length > LONGEST_OWN_NAME || !isText(toolName))
     return `Its name is empty, longer than ${LONGEST_OWN_NAME} characters, or contains control characters.`
@@ -115,7 +118,7 @@ function faultOf(toolName: string, schema: JsonObject | boolean | undefined): st
   return null
 }
 
-/** Whether the tool name that a model called may belong to the server. */
+/** Whether a tool name from a model may belong to the server. */
 export function mayBeOf(serverName: string, offered: string): boolean {
   return offered.startsWith(
     `${serverName}${MCP_NAME_SEPARATOR}`.slice(0, LONGEST_TOOL_NAME - TOOL_NAME_HASH_LENGTH - 1),

@@ -11,11 +11,11 @@ import type { McpTool } from './definitions.ts'
 import type { McpListing, McpServerAccess } from './mcp-tools.ts'
 import type { McpOAuth } from './oauth.ts'
 
-/** Stores the tools that the MCP servers of agents have listed. */
+/** Stores the lists of tools that the MCP servers of agents have returned. */
 export interface ListingKeeper {
   /**
-   * Stores changed lists, which an admin must confirm, and the reasons why servers or tools cannot be used. The first
-   * list of a server is trusted.
+   * Stores lists that have changed, and the reasons why servers or tools cannot be used. The first list of a server
+   * is trusted; an admin must confirm later changes.
    */
   keep(servers: McpServer[], listing: McpListing): Promise<void>
 }
@@ -54,7 +54,7 @@ export function createListingKeeper(platform: Platform): ListingKeeper {
 }
 
 /**
- * Returns the access to a stored server, with the server's own token or a person's token.
+ * Returns everything needed to use a stored server, with the server's own token or that of a person.
  * @throws SealBrokenError
  */
 export function accessTo(

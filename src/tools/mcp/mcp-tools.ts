@@ -9,35 +9,41 @@ import type { McpOutcome } from './results.ts'
 
 /** An MCP server of an agent, with decrypted headers. */
 export interface McpServerAccess extends McpAddress {
-  /** Unique per agent. */
+  /** The name of the server, unique per agent. */
   name: string
-  /** The server's names of the allowed tools; null if all are allowed. */
+  /** The server's names for the allowed tools; null if all are allowed. */
   allowedTools: string[] | null
   /**
-   * The trusted fingerprint of each tool, by the server's name for it. Null for a server that was never listed; its
-   * first list is trusted, because an admin added the server.
+   * The trusted fingerprint of each tool, by the server's name for the tool. Null for a server that has never been
+   * listed: its first list is trusted, because an admin added the server.
    */
   fingerprints: Record<string, string> | null
   /** Whether to list the server even if it has just failed. */
   again?: true
-  /** The owner of the token: agent, server and person. Servers with different owners share no session. */
+  /**
+   * Identifies the owner of the token by agent, server and person. Servers with different owners never share a
+   * session.
+   */
   owner?: string
 }
 
 export interface McpListing {
   /** The tools that a model may be offered now. */
   tools: McpTool[]
-  /** Tools that are new or whose definition has changed, and which are not offered until an admin confirms them. */
+  /** Tools that are new or whose definition has changed. They are not offered until an admin confirms them. */
   unconfirmed: { serverName: string; toolName: string; fingerprint: string }[]
-  /** Servers that could not be listed, and single tools (`toolName` set) that model providers would refuse. */
+  /** Servers that could not be listed (`toolName` is null), and single tools that model providers would refuse. */
   failed: { serverName: string; toolName: string | null; reason: string }[]
-  /** By server: the listed tools that the agent may use, offered or not, and the fingerprints of all tools. */
+  /**
+   * By server name: the listed tools that the agent may use, whether offered or not, and the fingerprints of all
+   * tools.
+   */
   listed: Record<string, { tools: McpTool[]; seen: Record<string, string> }>
 }
 
 /** The tools of agents' MCP servers. All runs of this process share one client per server. */
 export interface McpTools {
-  /** Lists all servers concurrently, within 5 s. Never throws: if a server is down, its tools are missing. */
+  /** Lists all servers concurrently, within 5 s. Never throws. If a server is unavailable, its tools are missing. */
   list(servers: McpServerAccess[]): Promise<McpListing>
   /** Calls a tool by the server's name for it. Never throws. */
   call(
@@ -46,7 +52,7 @@ export interface McpTools {
     input: Record<string, unknown>,
     options: McpCallOptions,
   ): Promise<McpOutcome>
-  /** Ends every session. */
+  /** Ends all sessions. */
   close(): Promise<void>
 }
 
@@ -91,7 +97,7 @@ export function createMcpTools(options: McpToolsOptions): McpTools {
   }
 }
 
-/** Compares a server's list with the trusted fingerprints. Schemas of untrusted tools are not compiled. */
+/** Compares a server's list with the trusted fingerprints. The schemas of untrusted tools are not compiled. */
 export async function compareListing(
   { name: serverName, url, allowedTools, fingerprints }: Omit<McpServerAccess, 'headers' | 'again'>,
   list: ListToolsResult['tools'],
@@ -123,7 +129,7 @@ interface Server {
   calls: number
 }
 
-/** The servers in use. Agents share the session of a server only if they use the same address, headers and owner. */
+/** The servers in use. Agents share the session of a server only if their URL, headers and owner are the same. */
 function createServers({ http, clock, ...times }: McpToolsOptions) {
   const { listTimeoutMs = 5_000, listFreshMs = 60_000, failureFreshMs = 30_000, idleMs = 300_000 } = times
   const servers = new Map<string, Server>()
@@ -159,7 +165,10 @@ function createServers({ http, clock, ...times }: McpToolsOptions) {
   }
 
   return {
-    /** Lists the server's tools, or returns or throws the cached result while it is fresh. */
+    /**
+     * Lists the server's tools. While the cached result is fresh, returns it instead, or throws it if it is an
+     * error.
+     */
     list({ again = false, ...address }: McpAddress & { again?: boolean }): Promise<ListToolsResult['tools']> {
       const server = serverAt(address)
       const { listing: last } = server

@@ -17,13 +17,13 @@ import { createPersonCalls, type PersonOfCall } from './person-calls.ts'
 /** Provides the MCP tools of an agent to a run. */
 export interface McpToolset {
   /**
-   * Lists the servers. If a server is down, leaves out its tools and logs a warning. The first list of a server is
-   * trusted.
+   * Lists the servers. Leaves out the tools of unavailable servers and logs a warning. The first list of a server
+   * is trusted.
    */
   toolsFor(servers: McpServer[], run: { id: string }): Promise<Tool[]>
   /**
-   * Returns the tool of an earlier call, and lists a server again even if it has just failed. Returns undefined if the
-   * tool is no longer offered.
+   * Returns the tool of an earlier call. Lists the server again even if listing has just failed. Returns undefined
+   * if the tool is no longer offered.
    * @param call `personId`: the person who has connected for this call; null for the person behind its run
    * @throws ToolFailure if the server cannot be listed
    */
@@ -46,7 +46,10 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
 
   const personCalls = createPersonCalls(platform, { mcp, oauth })
 
-  /** Decides with which token a server is listed: with its own, else with the person's. */
+  /**
+   * Decides which token is used to list a server. This is the server's own token or, if there is none, the
+   * person's.
+   */
   async function reach(server: McpServer, person: PersonOfCall): Promise<Reached> {
     if (server.oauth !== 'PERSON') return { server, humanId: null, isUnknown: false }
     if ((await oauth.accessTokenOf(server)) !== null) return { server, humanId: null, isUnknown: false }
@@ -55,7 +58,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     return { server, humanId, isUnknown: humanId === null }
   }
 
-  /** Leaves out a server whose headers cannot be decrypted, like a server that is down. */
+  /** Treats a server whose headers cannot be decrypted as unavailable. */
   function accessesTo(reached: Reached[]): McpServerAccess[] {
     return reached.flatMap(({ server, humanId }) => {
       try {
@@ -72,7 +75,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     const listing = await mcp.list(accesses)
     const unknown = new Set(reached.flatMap(({ server, isUnknown }) => (isUnknown ? [server.name] : [])))
     for (const { serverName, toolName, reason } of listing.failed) {
-      // No warning: the failure is expected, because the server requires a token and there is none.
+      // This failure causes no warning. It is expected, because the server requires a token and there is none.
       if (toolName === null && unknown.has(serverName)) continue
       if (toolName === null) logger.warn({ serverName, reason }, 'left out an MCP server: could not list its tools')
       else logger.warn({ serverName, toolName, reason }, 'left out a tool of an MCP server')
@@ -83,8 +86,8 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
         'withheld an MCP tool that is new or has changed; an admin must confirm it (confirmMcpTools)',
       )
     }
-    // A list that was read with a person's token may differ from that of others, so store it only if the server has no
-    // list yet.
+    // A list that was read with a person's token may differ from other people's lists, so it is stored only if the
+    // server has no list yet.
     const kept = reached.filter(({ server, humanId, isUnknown }) => server.listing === null || !(humanId || isUnknown))
     await keeper.keep(
       kept.map(({ server }) => server),
@@ -133,8 +136,8 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
   }
 
   /**
-   * Returns a tool that asks the person to connect to a server that was never listed. The server's tools are available
-   * after that.
+   * Returns a tool that asks the person to connect to a server that was never listed. The server's tools become
+   * available after that.
    */
   function connectTool(server: McpServer, person: PersonOfCall): Tool {
     const { name: serverName, url } = server
@@ -157,8 +160,8 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
   }
 
   /**
-   * Returns the stored tools of a PERSON server that could not be listed. The admin's token, with which the server is
-   * listed, may have expired while the tokens of people are still valid.
+   * Returns the stored tools of a PERSON server that could not be listed. The admin's token, which is used to list
+   * the server, may have expired while the tokens of people are still valid.
    */
   function storedTools({ server, isUnknown }: Reached, access: McpServerAccess, person: PersonOfCall): Tool[] {
     if (server.listing === null) return isUnknown ? [connectTool(server, person)] : []
@@ -216,12 +219,12 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
   }
 }
 
-/** A server, with the token with which it is listed. */
+/** A server, and the token that is used to list it. */
 interface Reached {
   server: McpServer
-  /** The person whose token is used; null if it is the server's own, or there is none. */
+  /** The person whose token is used; null if the token is the server's own, or if there is no token. */
   humanId: string | null
-  /** Whether the server requires a token for each person and there is none. */
+  /** Whether the server requires a separate token for each person, and there is no token. */
   isUnknown: boolean
 }
 

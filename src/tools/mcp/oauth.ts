@@ -21,23 +21,23 @@ import {
 } from '../../stores/mcp-authorization-store.ts'
 import type { GuardedHttp } from '../custom/guarded-http.ts'
 
-/** The state of an authorization at one MCP server, which is stored encrypted. */
+/** The state of an authorization at one MCP server. It is stored encrypted. */
 interface Authorization {
   /** Parley's client registration at the server, for one redirect URL. */
   client?: OAuthClientInformation
   redirectUrl?: string
   issuer?: OAuthAuthorizationServerInformation
   tokens?: OAuthTokens
-  /** The authorization that an admin or the person has begun and not completed. */
+  /** An authorization that an admin or a person has begun but not completed. */
   pending?: { nonce: string; codeVerifier?: string }
   /**
-   * The process that refreshes the tokens, and until when. Only one may, because a server may accept a refresh token
-   * only once.
+   * The process that is refreshing the tokens, and when its claim ends. Only one process may refresh them, because
+   * a server may accept a refresh token only once.
    */
   refreshing?: { by: string; until: number }
 }
 
-/** The OAuth state parameter, which the browser brings back. It is encrypted, so that only this server can create one. */
+/** The OAuth state parameter, which the browser sends back. It is encrypted, so that only Parley can create one. */
 interface State {
   agentId: string
   name: string
@@ -47,27 +47,27 @@ interface State {
   expiresAt: number
   /** The person who authorizes; absent for the server's own authorization. */
   humanId?: string
-  /** The hash of a secret in the person's browser, so that the link does not work in another browser. */
+  /** The hash of a secret in the person's browser. It makes the link useless in another browser. */
   browser?: string
 }
 
-/** The result for a browser that returns from an authorization. */
+/** The result of an authorization, for the browser that returns from it. */
 export interface Returned {
   isAuthorized: boolean
-  /** A sentence for the admin or the person. */
+  /** A sentence for the admin or for the person. */
   message: string
-  /** The person who is now connected, with the server; null if there is none. */
+  /** The person who is now connected to the server; null if there is none. */
   person: ConnectedPerson | null
 }
 
-/** A person with an authorization of their own at an MCP server of an agent. */
+/** A person who has their own authorization at an MCP server of an agent. */
 export interface ConnectedPerson {
   agentId: string
   serverName: string
   humanId: string
 }
 
-/** A provider whose refreshes are serialized between processes. */
+/** A provider that never refreshes tokens in several processes at the same time. */
 export interface McpAuthProvider extends OAuthClientProvider {
   /**
    * Sends a request that refreshes the tokens. If another process has just refreshed them, returns a response with the
@@ -76,10 +76,13 @@ export interface McpAuthProvider extends OAuthClientProvider {
   refresh(form: URLSearchParams, send: () => Promise<Response>, signal: AbortSignal): Promise<Response>
 }
 
-/** Authorizes Parley at MCP servers by OAuth, with one token for an agent's server, or one for each person. */
+/**
+ * Authorizes Parley at MCP servers with OAuth. An agent's server has either one token, or a separate token for each
+ * person.
+ */
 export interface McpOAuth {
   /**
-   * Returns a provider for requests of runs, which sends and refreshes the stored token and never begins an
+   * Returns a provider for the requests of runs. It sends and refreshes the stored token, and never begins an
    * authorization.
    */
   providerFor(key: AuthorizationKey): McpAuthProvider
@@ -93,16 +96,19 @@ export interface McpOAuth {
   ): { provider: McpAuthProvider; authorizationUrl(): string | null }
   /** Returns the stored access token; null if there is none. */
   accessTokenOf(key: AuthorizationKey): Promise<string | null>
-  /** Removes the tokens after the server did not accept this access token, if it is still the stored one. */
+  /**
+   * Removes the tokens because the server has rejected `accessToken`, unless another access token has been stored
+   * since.
+   */
   discard(key: AuthorizationKey, accessToken: string): Promise<void>
   /**
-   * Completes an authorization with the parameters that the browser brought to the redirect URL. Never throws.
+   * Completes an authorization with the parameters that the browser sent to the redirect URL. Never throws.
    * @param browser returns the browser's secret for an attempt
    */
   finish(returned: URLSearchParams, browser: (attempt: string) => string | undefined): Promise<Returned>
 }
 
-/** Binds an authorization to the browser in which the person has begun it. */
+/** Ties an authorization to the browser in which the person began it. */
 export interface BrowserSecret {
   /** Identifies the attempt. */
   attempt: string
@@ -112,11 +118,11 @@ export interface BrowserSecret {
 const STATE_TTL_MS = 15 * 60_000
 const STATE_CONTEXT = 'mcp-oauth-state'
 
-/** How long a process may refresh tokens. Longer than the time limit of a request. */
+/** How long a process may take to refresh tokens. The time is longer than the time limit of a request. */
 const REFRESH_LEASE_MS = 15_000
 const REFRESH_POLL_MS = 100
 
-/** The context to which the encryption of an authorization is bound. Names of servers contain no colon. */
+/** Returns the context to which the encryption of an authorization is bound. Names of servers contain no colon. */
 const contextOf = ({ agentId, name, humanId }: AuthorizationKey) =>
   `mcp-oauth:${agentId}:${name}${humanId === undefined ? '' : `:${humanId}`}`
 
@@ -131,9 +137,8 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   const read = async (key: AuthorizationKey) => opened(key, await readAuthorization(db.prisma, key))
 
   /**
-   * Changes the stored authorization, and runs `within` in the same transaction. Returns the previous authorization;
-   * null if there is nothing to change, because the server was removed or has another URL now, or the person was
-   * erased.
+   * Changes the stored authorization, and runs `within` in the same transaction. Returns the authorization before
+   * the change. Returns null if the server was removed or now has another URL, or if the person was erased.
    */
   async function change(
     key: AuthorizationKey,
@@ -141,7 +146,8 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
     within: (tx: Tx) => Promise<void> = async () => {},
   ): Promise<Authorization | null> {
     return db.transaction(async (tx) => {
-      // Lock the agent, because an update of the agent replaces the rows of its servers, and must not lose the tokens.
+      // The agent is locked because an update of the agent replaces the rows of its servers, and must not lose the
+      // tokens.
       await lockAgentRow(tx, key.agentId)
       const locked = await lockAuthorization(tx, key)
       if (locked === null) return null
@@ -154,8 +160,8 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   }
 
   /**
-   * Claims the refresh of the tokens for a process. Returns the stored tokens if they are newer than the ones to be
-   * refreshed.
+   * Claims the refresh of the tokens for a process. If the stored tokens are newer than those to be refreshed,
+   * returns the stored tokens.
    */
   async function claimRefresh(
     key: AuthorizationKey,
@@ -167,7 +173,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
       const isBusy = tokens !== undefined && refreshing !== undefined && isNow(refreshing.until, clock.now())
       return isBusy ? { type: 'busy', tokens } : { type: 'claimed' }
     }
-    // Read without a lock first, so that a waiting process holds no locks.
+    // The first read takes no lock, so that a waiting process does not hold one.
     let claim = claimOf(await read(key))
     if (claim.type !== 'claimed') return claim
     await change(key, (before) => {
@@ -181,11 +187,11 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
   const endRefresh = async (key: AuthorizationKey, by: string): Promise<void> =>
     void (await change(key, (before) => (before.refreshing?.by === by ? withoutRefresh(before) : before)))
 
-  /** Creates a provider that stores all its state in the database, so that any process may use or refresh a token. */
+  /** Creates a provider that stores all its state in the database, so that any process can use or refresh a token. */
   function providerAt(server: AuthorizationKey, redirectUrl: string): McpAuthProvider {
     /** The client registration that this provider used last. */
     let clientId: string | null = null
-    /** The access token that another process has refreshed and already stored. */
+    /** The access token that another process has already refreshed and stored. */
     let adopted: string | null = null
     const save = async (alter: (before: Authorization) => Authorization) => void (await change(server, alter))
     return {
@@ -222,7 +228,7 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         }
         try {
           const response = await send()
-          // `saveTokens` ends a refresh that has succeeded.
+          // `saveTokens` ends the refresh if it succeeds.
           if (!response.ok) await endRefresh(server, by)
           return response
         } catch (error) {
@@ -314,8 +320,8 @@ export function createMcpOAuth({ db, secretBox, clock, logger }: Platform, { htt
         if (state === null || state.expiresAt < clock.now()) return failed(TOO_LATE)
         const { nonce, humanId } = state
         if (humanId !== undefined && hashOf(browserOf(nonce) ?? '') !== state.browser) return failed(OTHER_BROWSER)
-        // Claim the pending authorization before the code is exchanged, so that only one of two requests with the same
-        // link does so.
+        // The pending authorization is claimed before the code is exchanged, so that only one of two requests with
+        // the same link exchanges the code.
         const before = await change(keyOf(state), ({ pending, ...rest }) =>
           pending === undefined || pending.nonce === nonce ? rest : { ...rest, pending },
         )
@@ -394,7 +400,7 @@ function authorized({ agentId, name: serverName, humanId }: State): Returned {
   return { isAuthorized: true, message, person: { agentId, serverName, humanId } }
 }
 
-/** Returns the key of the authorization to which a state belongs. */
+/** Returns the key of the authorization that a state belongs to. */
 const keyOf = ({ agentId, name, url, humanId }: State): AuthorizationKey => ({
   agentId,
   name,
@@ -403,16 +409,16 @@ const keyOf = ({ agentId, name, url, humanId }: State): AuthorizationKey => ({
 })
 
 /**
- * Whether a refresh is in progress. Ignores an end that is too far in the future, which a process whose clock is ahead
- * has written.
+ * Whether a refresh is in progress. An end that is too far in the future is ignored, because it was set by a
+ * process whose clock is ahead.
  */
 const isNow = (until: number, now: number) => until > now && until <= now + REFRESH_LEASE_MS
 
 const withoutRefresh = ({ refreshing: _, ...rest }: Authorization): Authorization => rest
 
 /**
- * Removes credentials if they are still those that were refused, because another process may have stored new ones. A
- * pending authorization stays.
+ * Removes the credentials that the server rejected, unless another process has stored new ones. A pending
+ * authorization stays.
  */
 function invalidated(
   before: Authorization,
@@ -425,12 +431,12 @@ function invalidated(
     return isOther ? before : rest
   }
   if (scope === 'verifier' || before.client?.client_id !== refused.clientId) return before
-  // Remove the tokens too, because no other client registration can use them.
+  // The tokens are removed too, because no other client registration can use them.
   const { client: _client, tokens: _tokens, ...rest } = before
   return rest
 }
 
-/** Adapts the guarded fetch to the OAuth client: converts form bodies to text, and sets a time limit. */
+/** Adapts the guarded fetch to the OAuth client by converting form bodies to text and setting a time limit. */
 export function oauthFetch(http: GuardedHttp): typeof http.fetch {
   return (input, init) => {
     const { body, signal } = init ?? {}

@@ -15,7 +15,7 @@ export type BegunAuthorization =
   /** A sentence for the person. */
   | { type: 'failed'; message: string }
 
-/** Begins the authorizations of people at MCP servers. */
+/** Begins the authorization of a person at an MCP server. */
 export interface PersonAuthorization {
   /** @param browser binds the authorization to the person's browser */
   beginForPerson(
@@ -45,7 +45,7 @@ export function createPersonAuthorization(
       const headers = openHeaders('mcp', server, secretBox)
       const connection = createMcpConnection({ url, headers, authProvider: begun.provider }, http)
       try {
-        // The server names its authorization server when it refuses this request.
+        // The server refuses this request, and says in the response which authorization server it uses.
         await connection.list(LIST_TIMEOUT_MS).catch(() => {})
         if (begun.authorizationUrl() === null) await auth(begun.provider, { serverUrl: url, fetchFn: oauthFetch(http) })
       } catch (error) {

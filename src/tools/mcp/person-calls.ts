@@ -11,25 +11,25 @@ import type { McpOAuth } from './oauth.ts'
 import type { McpOutcome } from './results.ts'
 
 /**
- * Returns the person whose authorization a call uses. Determined for each call, because a think cycle may claim further
- * events.
+ * Returns the person whose authorization a call uses. The person is determined for each call, because a think cycle
+ * may claim further events.
  */
 export type PersonOfCall = () => Promise<RunPerson>
 
-/** Executes calls to tools that each person uses with their own authorization (`oauth: PERSON`). */
+/** Executes calls to tools that each person uses with a separate authorization (`oauth: PERSON`). */
 export interface PersonCalls {
   /** Returns the person behind a run. */
   personOf(runId: string): PersonOfCall
-  /** Whether the person has connected to a server. False if the call does not work for a person. */
+  /** Whether the person has connected to a server. False if there is no person behind the call. */
   isConnected(server: McpServer, person: PersonOfCall): Promise<boolean>
   /**
-   * Returns the approval for which a call waits until the person has connected; null if the person has connected.
-   * @throws ToolFailure if there is no such person
+   * Returns the approval that a call waits for until the person has connected; null if the person has connected.
+   * @throws ToolFailure if there is no person behind the call
    */
   connection(server: McpServer, tool: PersonalTool, person: PersonOfCall): Promise<AskedApproval | null>
   /**
-   * Calls a tool with the token of the person. @throws ToolFailure if there is no token, or the server does not accept
-   * it
+   * Calls a tool with the person's token.
+   * @throws ToolFailure if there is no token, or if the server rejects it
    */
   call(server: McpServer, call: PersonalCall, person: PersonOfCall): Promise<McpOutcome>
 }
@@ -37,7 +37,7 @@ export interface PersonCalls {
 export interface PersonalTool {
   inputSchema: JsonObject
   versionDigest: string
-  /** The additional approval that a call needs; null if it needs none. */
+  /** The approval that a call needs in addition to the connection; null if it needs none. */
   approval: AskedApproval | null
 }
 
@@ -84,8 +84,8 @@ export function createPersonCalls(
       const key = keyOf(server, humanId)
       const token = await oauth.accessTokenOf(key)
       if (token === null) throw notConnected(server)
-      // The token to discard if the server rejects the call as unauthorized. The call may have refreshed the tokens, so it
-      // may differ from `token`.
+      // The token to discard if the server rejects the call as unauthorized. It may differ from `token`, because
+      // the call may have refreshed the tokens.
       let refused = token
       const outcome = await mcp.call(accessTo(server, { secretBox, oauth, humanId }), toolName, input, {
         ...use,

@@ -19,9 +19,9 @@ export type McpOutcome =
 const LONGEST_FAILURE = 2_000
 
 /**
- * Converts a server's result to a tool's result: the structured content if there is any, else the texts, and the files
- * that models accept. Other images, sounds and links are described. All binary content is returned for storage. A
- * failure has the same content.
+ * Converts a server's result to a tool's result. The output is the structured content or, if there is none, the
+ * texts. Files that models accept are added; other images, sounds and links are described. All binary content is
+ * returned for storage. A failure is converted in the same way.
  */
 export function readResult(result: CallToolResult): McpOutcome {
   const content = 'content' in result && Array.isArray(result.content) ? (result.content as ContentPart[]) : []
@@ -79,7 +79,7 @@ function readParts(content: readonly ContentPart[]): ReadPart[] {
   })
 }
 
-/** The media type of a resource whose server names none. */
+/** The media type of a resource if the server gives none. */
 const UNTYPED = 'application/octet-stream'
 
 function readPart({ type, text, data, mimeType, uri, resource }: ContentPart): ReadPart {

@@ -22,27 +22,27 @@ import type { McpOAuth } from './oauth.ts'
 
 export interface ConnectMcpServerInput {
   server: McpServerInput
-  /** The agent whose stored headers for this server are used if the input has no headers. */
+  /** If the input contains no headers, the headers that this agent stores for the server are used. */
   agentId?: string | null
   /** The URL to which a browser returns from an authorization. */
   redirectUrl: string
 }
 
 export interface ConnectedMcpServer {
-  /** The tools; null if the server requires authorization first, or could not be used. */
+  /** The tools; null if authorization is needed first, or if the server could not be used. */
   tools: (ListedMcpTool & { confirmed: boolean })[] | null
   /** The URL at which the admin authorizes in a browser. */
   authorizationUrl: string | null
-  /** The server's message if it could not be used. */
+  /** The reason why the server could not be used; null if there is none. */
   error: string | null
 }
 
-/** Tests the connection to an MCP server before or after it is given to an agent. */
+/** Tests the connection to an MCP server, before or after the server is given to an agent. */
 export interface ServerTrial {
   /**
-   * Admins only: lists all tools of a server, including those that the agent may not use. If the agent already has the
-   * server, stores the list, as a run does.
-   * @throws ForbiddenError, BadInputError with the field at fault, NotFoundError
+   * Admins only: lists all tools of a server, including those that the agent may not use. If the agent already has
+   * the server, stores the list, as runs do.
+   * @throws ForbiddenError, NotFoundError, or BadInputError with the field at fault
    */
   connectMcpServer(viewer: Viewer, input: ConnectMcpServerInput): Promise<ConnectedMcpServer>
 }
@@ -61,7 +61,10 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
     return db.prisma.mcpServer.findUnique({ where: { agentId_name: { agentId: id, name } } })
   }
 
-  /** Lists the server's tools, and marks those that an admin has to confirm. Stores the list if the server is stored. */
+  /**
+   * Lists the server's tools, and marks those that an admin has to confirm. Stores the list if the server is
+   * already stored.
+   */
   async function listed(
     connection: McpConnection,
     { name, url }: { name: string; url: string },
@@ -78,7 +81,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
     return shown.map((tool) => ({ ...listedOf(tool), confirmed: !changed.has(tool.toolName) }))
   }
 
-  /** @throws BadInputError if the stored headers are for another origin, and SealBrokenError */
+  /** @throws SealBrokenError, or BadInputError if the stored headers are for another origin */
   function headersFor({ url, headers }: Pick<CheckedMcpServer, 'url' | 'headers'>, stored: McpServer | null) {
     checkOriginOfKept({ url, headers }, stored ?? undefined, 'input.server')
     if (headers !== undefined) return headers ?? {}
@@ -92,7 +95,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
       const { name, url } = server
       const stored = agentId == null ? null : await storedServer(agentId, name)
       const headers = headersFor(server, stored)
-      // An absent field means no change, as when the server is saved.
+      // An absent field means no change, as it does when a server is saved.
       const wanted = server.oauth ?? (stored?.url === url ? stored.oauth : 'NONE')
       const begun =
         wanted === 'NONE'
@@ -100,7 +103,7 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
           : oauth.beginning(keyOf(stored, { url, wanted }), { actorId: actorOf(viewer), redirectUrl })
       const address = { url, headers, ...(begun === null ? {} : { authProvider: begun.provider }) }
       const connection = createMcpConnection(address, http)
-      // With other headers or at another address, the list may differ, so it is not stored.
+      // With other headers or another URL, the server may return another list, so the list is not stored.
       const isStored = stored?.url === url && server.headers === undefined && stored.oauth === wanted
       try {
         const tools = await listed(connection, { name, url }, isStored ? stored : null)
@@ -118,7 +121,10 @@ export function createServerTrial(platform: Platform, parts: { http: GuardedHttp
 
 const actorOf = (viewer: Viewer): string | null => (viewer.scope === 'HUMAN' ? viewer.id : null)
 
-/** Returns the key of the server's own token. @throws BadInputError if the server is not saved yet, so that a token could not be stored */
+/**
+ * Returns the key of the server's own token.
+ * @throws BadInputError if the server is not saved yet, so that there is no place to store a token
+ */
 function keyOf(stored: McpServer | null, { url, wanted }: { url: string; wanted: string }): AuthorizationKey {
   if (stored !== null && stored.url === url && stored.oauth === wanted)
     return { agentId: stored.agentId, name: stored.name, url }

@@ -5,22 +5,22 @@ import { normalSchema } from '../../lib/normal-schema.ts'
 import { hasBody, isTemplateName } from '../../rules/http-request.ts'
 import { createSchemaReader, OperationProblem, type SchemaReader } from './schemas.ts'
 
-/** An operation of an OpenAPI document as an HTTP tool. */
+/** An operation of an OpenAPI document, converted to an HTTP tool. */
 export interface OpenApiTool {
   /** The method and path: `GET /pets/{id}`. */
   operation: string
-  /** A valid tool name, which may not be unique yet. */
+  /** A valid tool name, which is not necessarily unique. */
   name: string
   description: string
-  /** Like `ToolInput.url`, with the inputs that are part of the URL. */
+  /** The URL in the form of `ToolInput.url`, with placeholders for the inputs that are part of it. */
   url: string
   method: string
   inputSchema: JsonObject
-  /** Why the operation cannot be used unchanged, as a sentence; null if it can. */
+  /** The reason why the operation cannot be converted completely, as a sentence; null if it can. */
   problem: string | null
 }
 
-/** The document cannot be read. The message is a sentence with the reason. */
+/** The document cannot be read. The message is a sentence that gives the reason. */
 export class DocumentFault extends Error {}
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const
@@ -30,9 +30,9 @@ const LONGEST_OPERATION = 300
 const LONGEST_URL = 2048
 const LONGEST_PROBLEM = 500
 const LONGEST_SCHEMA = 65_536
-/** The maximum size of all schemas in characters; they are returned in one response. */
+/** The maximum size of all schemas in characters. All of them are returned in one response. */
 const LONGEST_SCHEMAS = 2_000_000
-/** How long schemas are checked. The remaining schemas are checked when their tool is saved. */
+/** The time limit for checking schemas. The remaining schemas are checked when their tool is saved. */
 const LONGEST_CHECKS_MS = 5_000
 
 /**
@@ -157,7 +157,7 @@ interface Parameter {
   given: JsonObject
 }
 
-/** The inputs of an operation that are part of its URL. */
+/** The inputs of an operation that become part of its URL. */
 interface UrlInputs {
   properties: Map<string, Json>
   required: string[]
@@ -205,7 +205,10 @@ function checked(schema: JsonObject, checkUntil: number): JsonObject {
   return schema
 }
 
-/** Returns the parameters of an operation, including those of its path that the operation does not redefine. */
+/**
+ * Returns the parameters of an operation, including those that are defined for its path and that the operation does
+ * not redefine.
+ */
 function parametersOf({ item, given }: Operation, reader: SchemaReader): Parameter[] {
   const found = new Map<string, Parameter>()
   const lists = [item['parameters'], given['parameters']].flatMap((list) => (Array.isArray(list) ? list : []))
@@ -218,12 +221,12 @@ function parametersOf({ item, given }: Operation, reader: SchemaReader): Paramet
   return [...found.values()]
 }
 
-/** According to OpenAPI, parameters with these names are ignored. */
+/** Header parameters with these names are ignored, as OpenAPI requires. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization']
 
 /**
- * Whether the tool leaves out an optional parameter because it cannot send it. @throws OperationProblem for such a
- * parameter that is required
+ * Whether the tool leaves out an optional parameter because tools cannot send it.
+ * @throws OperationProblem if such a parameter is required
  */
 function isLeftOut({ name, in: place, required, given }: Parameter): boolean {
   if (place === 'header' && IGNORED_HEADERS.includes(name.toLowerCase())) return true
@@ -281,14 +284,17 @@ function bodyOf({ method, given }: Operation, reader: SchemaReader): Body | null
 }
 
 /**
- * Returns the rules of a body's schema that the tool's schema can keep. Rules about the number or names of fields would
- * also apply to the operation's parameters.
+ * Returns the rules of a body's schema that the tool's schema can keep. Rules about the number or names of fields
+ * are dropped, because they would also apply to the operation's parameters.
  */
 function ownRules({ additionalProperties }: JsonObject): JsonObject {
   return isObject(additionalProperties) || additionalProperties === true ? { additionalProperties } : {}
 }
 
-/** Returns why the operation's credentials cannot be sent; null if a header can carry them, or the operation needs none. */
+/**
+ * Returns the reason why the operation's credentials cannot be sent; null if a header can carry them, or the
+ * operation needs none.
+ */
 function securityProblem({ given }: Operation, { document, reader }: Reading): string | null {
   const wanted = given['security'] ?? document['security']
   if (!Array.isArray(wanted) || wanted.length === 0) return null

@@ -23,13 +23,13 @@ export interface ReadOpenApiInput {
 export interface OpenApiReader {
   /**
    * Admins only: returns the operations of a document as tools, with unique names.
-   * @throws ForbiddenError, BadInputError with the field at fault
+   * @throws ForbiddenError, or BadInputError with the field at fault
    */
   readOpenApi(viewer: Viewer, input: ReadOpenApiInput): Promise<OpenApiTool[]>
 }
 
 export interface OpenApiReaderParts {
-  /** Limits a response to `LARGEST_DOCUMENT_BYTES`. */
+  /** Must limit a response to `LARGEST_DOCUMENT_BYTES`. */
   http: GuardedHttp
 }
 
@@ -38,7 +38,7 @@ const FETCH_TIMEOUT_MS = 20_000
 const READ_TIMEOUT_MS = 20_000
 
 export function createOpenApiReader({ http }: OpenApiReaderParts): OpenApiReader {
-  /** Reading a document takes a thread with much memory, so documents are read one at a time. */
+  /** Documents are read one at a time, because each is read in a thread that may use much memory. */
   const queue = createFairQueue({
     mostWaiting: 10,
     refusal: 'Too many documents wait to be read. Wait, then try again.',
@@ -68,7 +68,7 @@ export function createOpenApiReader({ http }: OpenApiReaderParts): OpenApiReader
   }
 }
 
-/** Reads a document in a thread with limits of time and memory. */
+/** Reads a document in a thread with limits on time and memory. */
 async function readInThread(question: DocumentQuestion): Promise<DocumentAnswer> {
   const worker = new Worker(new URL(`./thread${path.extname(import.meta.url)}`, import.meta.url), {
     workerData: question,

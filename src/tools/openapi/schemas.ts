@@ -1,26 +1,26 @@
 import { isObject, type Json, type JsonObject } from '../../lib/json.ts'
 import { percentDecoded } from '../../lib/percent-encoding.ts'
 
-/** An operation cannot become a tool. The message is a sentence with the reason. */
+/** An operation cannot become a tool. The message is a sentence that gives the reason. */
 export class OperationProblem extends Error {}
 
-/** The maximum number of JSON values in one schema, including the schemas that it refers to. */
+/** The maximum number of JSON values in one schema. The schemas that it refers to are included. */
 const MOST_VALUES = 5_000
 /**
- * The maximum number of JSON values in all schemas of a document. Each value takes time, and references can multiply
- * schemas.
+ * The maximum number of JSON values in all schemas of a document. Each value takes time, and references can
+ * multiply the number of values.
  */
 const MOST_VALUES_IN_ALL = 1_500_000
 const DEEPEST = 100
 
-/** Keywords of OpenAPI that are not JSON Schema and mean nothing to a model. */
+/** OpenAPI keywords that are not part of JSON Schema and that mean nothing to a model. */
 const NOT_SCHEMA = new Set(['discriminator', 'xml', 'externalDocs', 'example', 'deprecated', 'nullable', 'writeOnly'])
 
 /** Reads parts of an OpenAPI document, and resolves their references. */
 export interface SchemaReader {
-  /** Resolves a reference to something other than a schema. @throws OperationProblem */
+  /** Resolves the reference in a value that is not a schema. @throws OperationProblem */
   resolved(value: Json | undefined): JsonObject
-  /** Returns a schema as JSON Schema, including the schemas that it refers to. @throws OperationProblem */
+  /** Converts a schema, including the schemas it refers to, to JSON Schema. @throws OperationProblem */
   schema(value: Json | undefined): JsonObject
 }
 
@@ -74,7 +74,10 @@ export function createSchemaReader(document: JsonObject): SchemaReader {
     return value['nullable'] === true ? nullable(schema) : schema
   }
 
-  /** Reads the properties of a schema. Their names are chosen by the author, and must not be treated as keywords. */
+  /**
+   * Reads the properties of a schema. The author of the document chose their names, so they must not be treated as
+   * keywords.
+   */
   function propertiesOf(value: Json, path: readonly string[], left: { values: number }, depth: number): Json {
     if (!isObject(value)) return {}
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, copy(one, path, left, depth + 2)]))
@@ -106,7 +109,7 @@ function childOf(value: Json | undefined, name: string): Json | undefined {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
 
-/** OpenAPI 3.0 writes `nullable: true` where JSON Schema has the type `null`. */
+/** OpenAPI 3.0 uses `nullable: true` where JSON Schema uses the type `null`. */
 function nullable(schema: JsonObject): JsonObject {
   const { type, enum: values } = schema
   const changed = { ...schema }
@@ -115,7 +118,7 @@ function nullable(schema: JsonObject): JsonObject {
   return changed
 }
 
-/** Removes read-only properties, which a request does not contain. `given`: the properties as in the document. */
+/** Removes read-only properties, which requests do not contain. `given`: the properties as they are in the document. */
 function withoutReadOnly(schema: JsonObject, given: Json | undefined): JsonObject {
   const set = Object.entries(isObject(given) ? given : {}).filter(
     ([, one]) => isObject(one) && one['readOnly'] === true,

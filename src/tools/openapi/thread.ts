@@ -1,4 +1,4 @@
-// The worker thread of reader.ts. It parses an untrusted document, and may be terminated at any time.
+// The worker thread of reader.ts. It parses an untrusted document, and can be terminated at any time.
 import { parentPort, workerData } from 'node:worker_threads'
 import { parse } from 'yaml'
 import { messageOf } from '../../lib/errors.ts'
@@ -25,7 +25,8 @@ function answerTo({ text, address }: DocumentQuestion): DocumentAnswer {
 function parsed(text: string): Json {
   const isJson = /^\s*\{/.test(text)
   try {
-    // JSON.parse is much faster than the YAML parser. The YAML parser refuses aliases that expand exponentially.
+    // JSON is parsed by JSON.parse, which is much faster than the YAML parser. The YAML parser refuses aliases that
+    // expand exponentially.
     return (isJson ? JSON.parse(text) : parse(text, { logLevel: 'error', merge: true })) as Json
   } catch (error) {
     const [line] = messageOf(error).split('\n')

@@ -3,9 +3,9 @@ import { noActiveSpace } from '../space/failures.ts'
 import { failIfOver, orFail } from './failures.ts'
 
 /**
- * Whether `delegateToAgent` is offered: under ADMIN routing, to the admin agent of a space with another agent, in runs
- * that this space triggered. A persistent agent processes such an event in a cycle of its own, so that the cycle's
- * trigger is the one to delegate.
+ * Whether the run gets `delegateToAgent`. The run must belong to the admin agent of a space with ADMIN routing and
+ * another agent, and this space must have triggered the run. A persistent agent processes such an event in a
+ * separate cycle, so that delegating the cycle's trigger delegates only this event.
  */
 function mayDelegate({ scene: { agent, spaces }, run }: ToolInput): boolean {
   const space = spaces.find(({ id }) => id === run.triggerSpaceId)
@@ -14,8 +14,8 @@ function mayDelegate({ scene: { agent, spaces }, run }: ToolInput): boolean {
 }
 
 /**
- * Delegates the trigger of the admin agent's run to another agent, as if it had woken that agent. The admin's
- * run is CANCELED.
+ * Delegates the trigger of the admin agent's run to another agent, which wakes as if the trigger had woken it
+ * directly. The admin's run becomes CANCELED.
  */
 export const delegateToAgent = defineTool({
   names: { snake: 'delegateToAgent', camel: 'delegateToAgent' },

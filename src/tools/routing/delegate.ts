@@ -4,8 +4,8 @@ import { failIfOver, orFail } from './failures.ts'
 import { isInMentionChain } from './mention-agent.ts'
 
 /**
- * Delegates the run's trigger to another agent without posting: the run is CANCELED, and the other agent
- * takes its turn in the chain.
+ * Delegates the run's trigger to another agent without posting. The run becomes CANCELED, and the other agent takes
+ * its turn in the chain.
  */
 export const delegate = defineTool({
   names: { snake: 'delegate', camel: 'delegate' },
@@ -25,7 +25,7 @@ export const delegate = defineTool({
       failIfOver(context)
       const { run } = context
       const { id: activeSpaceId = null } = context.activeSpace ?? {}
-      // Under SPACE_TOOLS, a run enters no space.
+      // Runs with SPACE_TOOLS never enter a space.
       const spaceId =
         place === 'named'
           ? (run.triggerSpaceId ?? (await delegationChecks.placeOf(run, activeSpaceId)))

@@ -1,7 +1,7 @@
 import type { Refusal } from '../../rules/chain.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** @throws ToolFailure if there is a refusal */
+/** @throws ToolFailure if the action was refused */
 export function orFail(refusal: Refusal | null): void {
   if (refusal !== null) throw new ToolFailure(refusal.code, refusal.message)
 }

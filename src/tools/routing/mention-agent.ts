@@ -3,8 +3,8 @@ import { noActiveSpace } from '../space/failures.ts'
 import { failIfOver, orFail } from './failures.ts'
 
 /**
- * Gives another agent the next turn once this run has ended. The code that ends the run reads the mention from the
- * call's journaled result.
+ * Gives another agent the next turn after this run has ended. The code that ends the run reads the mention from the
+ * journaled result of the call.
  */
 export const mentionAgent = defineTool({
   names: { snake: 'mentionAgent', camel: 'mentionAgent' },
@@ -47,7 +47,7 @@ export const mentionAgent = defineTool({
   }),
 })
 
-/** Whether the agent is in a space with MENTION_CHAIN routing. */
+/** Whether the agent belongs to a space with MENTION_CHAIN routing. */
 export function isInMentionChain({ scene }: Pick<ToolInput, 'scene'>): boolean {
   return scene.spaces.some(({ routing }) => routing === 'MENTION_CHAIN')
 }

@@ -10,11 +10,11 @@ const DESCRIPTIONS: Record<Mind, string> = {
     'Call this first, and alone, when no event in your inbox is for you, because another agent or a human will handle it. The cycle ends at once: no message is sent, no tool runs, and you will not remember it. Agents that wait for you are notified that you skipped.',
 }
 
-/** Whether the space has members other than the agent and one human. */
+/** Whether the space has members besides the agent and one human. */
 const hasOthers = ({ size, members }: ToolScene['spaces'][number]): boolean =>
   size > 2 || members.filter(({ kind }) => kind === 'AGENT').length > 1
 
-/** Ends the run because the agent has nothing to do. A persistent agent may always skip. */
+/** Ends the run because the agent has nothing to do. Runs of persistent agents always get this tool. */
 export const skip = defineTool({
   names: { snake: 'skip', camel: 'skip' },
   isOffered: ({ scene }) => scene.agent.mind === 'PERSISTENT' || scene.spaces.some(hasOthers),

@@ -4,8 +4,8 @@ import type { RunReport } from '../../runs/run-progress.ts'
 import { defineTool, isMemberOf, type ToolBody, type ToolSetting } from '../define-tool.ts'
 
 /**
- * Lists the agent's own runs, with the details that the calling run may see. Under ACTIVE_SPACE, it can also list past
- * runs; under SPACE_TOOLS, it returns the progress of the other active runs.
+ * Lists the agent's own runs, with the details that the calling run may see. With ACTIVE_SPACE, the tool can also
+ * list past runs. With SPACE_TOOLS, it returns the progress of the other active runs.
  */
 export const getMyRuns = defineTool({
   names: { snake: 'get_my_runs', camel: 'getMyRuns' },
@@ -13,7 +13,7 @@ export const getMyRuns = defineTool({
 })
 
 const MOST = 50
-/** The maximum number of inbox events that the description of a think cycle names. */
+/** The maximum number of inbox events that the description of a think cycle lists. */
 const MOST_NAMED = 10
 const STATUSES = ['queued', 'running', 'waiting_tool', 'completed', 'failed', 'canceled']
 
@@ -74,7 +74,7 @@ function progressOfOthers(setting: ToolSetting): ToolBody {
         .slice(0, MOST)
       const reports = await runProgress.ofRuns(found)
       const known = await discretion.toCompare(run, idsOf(found))
-      // The space of a run for other requesters is confidential too.
+      // If a run has other requesters, even its triggering space is confidential.
       const others = triggerSpaceId === undefined ? found : found.filter(({ id }) => known.has(id))
       const otherActiveRuns = others.map((other) =>
         known.has(other.id) ? progressEntryOf(setting, other, reports.get(other.id)) : bareEntryOf(other),
@@ -86,7 +86,7 @@ function progressOfOthers(setting: ToolSetting): ToolBody {
 
 const idsOf = (runs: readonly Run[]) => runs.map(({ id }) => id)
 
-/** Returns the entry of a run that works for other requesters. */
+/** Returns the entry for a run with other requesters. It contains no content. */
 const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
   runId,
   status: status.toLowerCase(),
@@ -94,8 +94,8 @@ const bareEntryOf = ({ id: runId, status, startedAt }: Run) => ({
 })
 
 /**
- * Describes the trigger of a run, or the sources of a think cycle's inbox events. Does not name spaces that the agent
- * has left.
+ * Describes the trigger of a run or, for a think cycle, the sources of its inbox events. Does not name spaces that
+ * the agent has left.
  */
 function aboutRun(setting: ToolSetting, run: Run, taken: InboxEvent[]): string {
   const { triggerType, triggerSpaceId, triggerSummary } = run

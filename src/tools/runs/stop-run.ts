@@ -24,7 +24,7 @@ export const stopRun = defineTool({
       if (other == null || other.agentId !== run.agentId) {
         throw new ToolFailure('NOT_FOUND', 'You have no run with that id: get_my_runs lists yours.')
       }
-      // If a call is repeated after a crash, its first attempt has already stopped the run.
+      // The call may be repeated after a crash, and its first attempt may already have stopped the run.
       const detail = { runId: run.id, toolCallId: callId }
       const deed = { actorId: run.agentId, serviceName: null, action: 'tool:stop_run', targetId: id, detail }
       const alongside = (tx: Tx) => noteDeed(tx, deed)

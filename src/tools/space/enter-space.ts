@@ -2,7 +2,7 @@ import { RESULT_CHARACTERS, readable } from '../../spaces/history.ts'
 import { defineTool } from '../define-tool.ts'
 import { learnedFrom, openSpace, readOnFrom } from './read-messages.ts'
 
-/** Makes a space the active space and returns its recent messages. Members are not notified. */
+/** Makes a space the active space and returns its recent messages. The members are not notified. */
 export const enterSpace = defineTool({
   names: { snake: 'enter_space' },
   create: ({ parts }) => ({

@@ -1,7 +1,7 @@
 import type { Refusal } from '../../confidentiality/discretion.ts'
 import { ToolFailure } from '../tool.ts'
 
-/** The failure for a space to which the agent does not belong. */
+/** The failure of a call for a space that the agent is not a member of. */
 export const notAMember = (): ToolFailure =>
   new ToolFailure(
     'NOT_A_MEMBER',
@@ -13,7 +13,7 @@ export function orConfidential(refusal: Refusal | null): void {
   if (refusal !== null) throw new ToolFailure(refusal.code, refusal.message)
 }
 
-/** The failure for a call that needs an active space. */
+/** The failure of a call that needs an active space. */
 export const noActiveSpace = (): ToolFailure =>
   new ToolFailure(
     'NO_ACTIVE_SPACE',

@@ -9,8 +9,8 @@ import { ToolFailure } from '../tool.ts'
 import { noActiveSpace, notAMember, orConfidential } from './failures.ts'
 
 /**
- * Returns a hint for the model to read the rest of a truncated message. `back`: its distance from the newest message at
- * entry.
+ * Returns a hint that tells the model how to read the rest of a truncated message. `back`: the message's distance
+ * from the newest message at the time of entry.
  */
 export const readOnFrom = (back: number): string =>
   ` (all of it: read_messages with offset ${back} and limit 1, in that space)`
@@ -29,7 +29,7 @@ export async function openSpace(
   return space
 }
 
-/** The sources that a run gets from reading these lines of a space. */
+/** Returns the sources that a run gets by reading these lines of a space. */
 export function learnedFrom(
   spaceId: string,
   { confidential }: Pick<OpenedSpace, 'confidential'>,
@@ -39,8 +39,9 @@ export function learnedFrom(
 }
 
 /**
- * Reads messages in a space, oldest first. In the active space it pages backwards, and offsets count from the newest
- * message at entry, so that new messages do not shift them. In a named space it reads the latest messages.
+ * Reads messages in a space, oldest first. In the active space, the tool pages backwards. Offsets count from the
+ * message that was newest when the run entered, so that new messages do not shift the pages. In a named space, the
+ * tool reads the latest messages.
  */
 export const readMessages = defineTool({
   names: { snake: 'read_messages', camel: 'readSpaceMessages' },
@@ -61,7 +62,7 @@ export const readMessages = defineTool({
 })
 
 const MOST_AT_ONCE = 100
-/** The maximum `seq`, so no space has more messages. */
+/** This is the maximum `seq`, so no space has more messages. */
 const FARTHEST_BACK = 2_147_483_647
 
 /** Returns the page of the active space that a call requests. @throws ToolFailure */
@@ -80,7 +81,7 @@ function pageOf({ offset = 0, limit = 50 }: JsonObject, { activeSpace }: RunCont
 const DEFAULT_OF_NAMED = 15
 const MOST_OF_NAMED = 50
 
-/** Returns the range of a named space's last messages that a call requests. */
+/** Returns the range of the newest messages that a call requests from a named space. */
 function lastOf({ spaceId, limit = DEFAULT_OF_NAMED }: JsonObject) {
   return { spaceId: String(spaceId), limit: Math.max(1, Math.min(Math.trunc(Number(limit)), MOST_OF_NAMED)) }
 }

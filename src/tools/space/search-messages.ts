@@ -11,8 +11,9 @@ const DEFAULT_LIMIT = 10
 const MOST_AT_ONCE = 50
 
 /**
- * Finds messages by their words. A search in a named space counts as reading that space. Any other search leaves out
- * results that would add to the run's confidentiality label, so that it never prevents the run from posting.
+ * Finds messages by their words. A search in a named space counts as reading that space. Any other search leaves
+ * out results that would add to the run's confidentiality label, so that a search never prevents the run from
+ * posting.
  */
 export const searchMessages = defineTool({
   names: { snake: 'search_messages', camel: 'searchMessages' },
@@ -76,7 +77,7 @@ const shownHit = ({ message, senderName, senderKind, spaceName, snippet, fileId 
   timestamp: message.createdAt.toISOString(),
 })
 
-/** @throws ToolFailure if the query cannot be executed, else the error */
+/** @throws ToolFailure if the query cannot be executed; `error` if it has another cause */
 function orBadInput(error: unknown): never {
   throw error instanceof BadInputError ? new ToolFailure('BAD_INPUT', error.message) : error
 }

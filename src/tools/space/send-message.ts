@@ -19,13 +19,13 @@ const LONGEST_TIMEOUT_SECONDS = 120
 
 interface SendParts extends Pick<ToolParts, 'replies' | 'replyWaits' | 'inbox'> {
   speech: CompositeSpeech
-  /** Whether the space has MENTION_CHAIN routing, in which agents take turns. */
+  /** Whether the space has MENTION_CHAIN routing, where agents take turns. */
   isChain(spaceId: string): boolean
 }
 
 /**
- * Posts in the active space, or in the space that the call names. Members see the text while the model writes it. In a
- * named space, the call may wake an agent, and may wait for a reply.
+ * Posts in the active space, or in the space that the call names. Members see the text while the model writes it.
+ * In a named space, the call can wake an agent and can wait for a reply.
  */
 export const sendMessage = defineTool({
   names: { snake: 'send_message', camel: 'sendSpaceMessage' },
@@ -76,7 +76,10 @@ function inNamedSpace(parts: SendParts): ToolBody {
   }
 }
 
-/** Checks the fields that precede the text in the model's output, in any order. @throws ToolFailure */
+/**
+ * Checks the fields that precede the text in the model's output. The order of these fields does not matter. @throws
+ * ToolFailure
+ */
 async function refuseBefore(parts: SendParts, before: JsonObject): Promise<void> {
   const schema = { ...INPUT_SCHEMA, required: [] }
   const fields = withoutOurNulls(schema, before) as JsonObject
@@ -88,7 +91,8 @@ async function refuseBefore(parts: SendParts, before: JsonObject): Promise<void>
 }
 
 /**
- * Returns the conditions of a wait, whether people can meet them, and whether nobody can reply.
+ * Returns the conditions under which a wait ends, whether people can meet them, and whether there is nobody who can
+ * reply.
  * @throws ToolFailure
  */
 function asked({ isChain }: SendParts, spaceId: string, wait: JsonObject) {
@@ -103,8 +107,8 @@ const NOBODY_CAN_ANSWER =
 const sent = (messageId: string) => ({ messageId, sent: true })
 
 /**
- * Posts a text and waits for a reply. Subscribes before it posts, so that no reply is missed. A resumed run waits for
- * the remaining time.
+ * Posts a text and waits for a reply. Subscribes before posting, so that no reply is missed. A resumed run waits
+ * only for the remaining time.
  */
 async function sayAndWait(
   parts: SendParts,
@@ -171,7 +175,7 @@ function timeoutMs({ timeout = DEFAULT_TIMEOUT_SECONDS }: JsonObject): number {
   return Math.max(0, Math.min(Number(timeout), LONGEST_TIMEOUT_SECONDS)) * 1000
 }
 
-/** Returns the conditions of a wait. @throws ToolFailure for an incomplete condition */
+/** Returns the conditions under which a wait ends. @throws ToolFailure for an incomplete condition */
 function conditionsOf(given: JsonObject[]): WaitCondition[] {
   return given.map(({ type, entityId }): WaitCondition => {
     if (type !== 'entity') return { type: type as 'any' | 'agent' | 'human' }
