@@ -25,7 +25,7 @@ function linkedFile(page: string, link: string): string | null {
   return target.startsWith(`docs${path.sep}`) || target.startsWith('..') ? null : target.split(path.sep).join('/')
 }
 
-/** Adds .txt to the name of a text file, so that a browser shows the file instead of downloading it. */
+/** Copies a file and appends .txt to its name, so that a browser shows the copy instead of downloading it. */
 function copyFile(file: string): void {
   mkdirSync(path.dirname(path.join(COPIES, file)), { recursive: true })
   cpSync(path.join(ROOT, file), path.join(COPIES, `${file}.txt`))

@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('the pages of the examples', () => {
   }
 
   test.each(NAMES)(
-    '%s, in a browser, says something and shows the answer while it is written',
+    '%s sends a message in a browser, and shows the answer while it is written',
     async (name) => {
       const { human, agent, space } = await parley.room('Ada')
       const gate = Promise.withResolvers<void>()
