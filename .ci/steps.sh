@@ -1,4 +1,4 @@
-# Steps that .ci/run and .ci/nightly share, and that count passes and failures. Sourced by bash from the project's root.
+# Steps for .ci/run and .ci/nightly, which count passes and failures. Bash sources this file in the project's root.
 results=.ci/results
 passed=0 failed=0 failures='' unsteady='' times=''
 
@@ -11,27 +11,27 @@ finish() {
   exit
 }
 
-# Runs Node for a script of this project. `npm ci` links a Node into node_modules/.bin if the machine's is too old, or with CI=true.
+# Runs a script of this project with Node. `npm ci` links Node into node_modules/.bin if the machine's Node is too old, or with CI=true.
 run_node() {
   local program=node_modules/.bin/node
   if [ ! -x "$program" ]; then program=node; fi
   "$program" "$@"
 }
 
-# Counts a failure, and keeps its name for the list that `finish` prints.
+# Counts a failure, and adds its name to the list that `finish` prints.
 fail() {
   failed=$((failed + 1))
   failures="$failures
   $1"
 }
 
-# Keeps the duration of a step for the list that `finish` prints: keep_time <SECONDS at its start> <step>
+# Adds the duration of a step to the list that `finish` prints: keep_time <SECONDS at its start> <step>
 keep_time() {
   times="$times
   $((SECONDS - $1)) $2"
 }
 
-# A step that is one check: check <minutes> <command…>
+# Runs one check with a time limit: check <minutes> <command…>
 check() {
   local minutes=$1 since=$SECONDS code=0
   shift
@@ -41,7 +41,7 @@ check() {
   if [ "$code" -eq 0 ]; then passed=$((passed + 1)); else fail "$*"; return 1; fi
 }
 
-# Steps that are checks, two at a time: checks <minutes> <npm script…>. Prints the output of each under its name.
+# Runs checks, two at a time, and prints the output of each under its name: checks <minutes> <npm script…>
 checks() {
   local minutes=$1 since=$SECONDS name folder
   shift
@@ -71,16 +71,16 @@ run_tests() {
   timeout "${minutes}m" npm run --silent "$1" -- --reporter=default --reporter=json --outputFile.json="$report" "${@:2}"
 }
 
-# A step that is a run of vitest, counted test by test: tests <minutes> <npm script>
-# Files with failed tests run a second time, without the load of all others. What fails then has failed; what passes then is named
-# above the last line, since a test that depends on load has to be repaired too.
+# Runs vitest and counts each test: tests <minutes> <npm script>
+# Files with failed tests run a second time, without the load of the other files. Tests that fail again are failures. Tests that
+# pass the second time are listed above the last line, because a test that depends on load must be fixed too.
 tests() {
   local minutes=$1 script=$2 since=$SECONDS code=0 counts files again
   local first="$results/${script//:/-}.json" second="$results/${script//:/-}-again.json"
   run_tests "$minutes" "$first" "$script" || code=$?
   keep_time "$since" "$script"
   if ! counts=$(run_node scripts/test-report.ts counts "$first"); then fail "$script wrote no report"; return; fi
-  # vitest failed without a failed test: an unhandled error, or the time limit.
+  # vitest can fail without a failed test: after an unhandled error, or at the time limit.
   if [ "$code" -ne 0 ] && [ "${counts#* }" -eq 0 ]; then fail "$script ended with $code, without a failed test"; fi
   mapfile -t files < <(run_node scripts/test-report.ts files "$first")
   if [ "${#files[@]}" -gt 0 ] && [ "${#files[@]}" -le 12 ]; then
@@ -101,7 +101,7 @@ $(run_node scripts/test-report.ts names "$first" | sed 's/^/  /')"
   fi
 }
 
-# Programs that tests run, and their Debian packages. A machine without them skips these tests, and CI must not.
+# Programs that tests run, and their Debian packages. Without these programs the tests are skipped, which must not happen in CI.
 : "${CHROMIUM:=/usr/bin/chromium}"
 programs="
 $CHROMIUM chromium
@@ -109,7 +109,7 @@ nginx nginx-light
 pgbouncer pgbouncer
 "
 
-# A step that installs the missing ones of these programs, if this runs as root on a machine with apt-get.
+# Installs those of these programs that are missing, if the script runs as root on a machine with apt-get.
 install_programs() {
   local program package missing=''
   while read -r program package; do

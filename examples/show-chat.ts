@@ -1,4 +1,4 @@
-/** A message as the pages of the examples show it. */
+/** A message as the example pages show it. */
 export interface ShownMessage {
   id: string
   sender: string
@@ -6,7 +6,7 @@ export interface ShownMessage {
   isWriting: boolean
 }
 
-/** What each example implements: a chat that passes on its messages after each change. */
+/** A chat that each example implements. It calls `onMessages` after each change. */
 export interface Chat {
   send(text: string): Promise<void>
   close(): void
@@ -20,7 +20,7 @@ export interface ChatOptions {
   onMessages(messages: ShownMessage[]): void
 }
 
-/** Asks for the address, token and space, and shows the chat: a list and a text field. */
+/** Prompts for the address, token and space, and shows the chat as a list and a text field. */
 export function showChat(place: HTMLElement, openChat: (options: ChatOptions) => Chat): void {
   const list = document.createElement('ul')
   const form = document.createElement('form')

@@ -14,10 +14,10 @@ import { defineConfig, type MarkdownOptions } from 'vitepress'
 
 const DOCS = path.resolve(import.meta.dirname, '..')
 const ROOT = path.resolve(DOCS, '..')
-/** Files outside of docs/ that a page links to. The site serves copies of them, so that it needs no other host. */
+/** Files outside of docs/ to which a page links. The site serves copies of these files, so that it needs no other host. */
 const COPIES = path.join(DOCS, 'public', 'repository')
 
-/** The path from the repository's root of a link that leaves docs/; null for any other link. */
+/** Returns the path of a link's target, relative to the repository's root, if the target is outside of docs/. Otherwise null. */
 function linkedFile(page: string, link: string): string | null {
   if (/^(?:[a-z]+:|#|\/)/.test(link)) return null
   const [file = ''] = link.split('#')
@@ -25,13 +25,13 @@ function linkedFile(page: string, link: string): string | null {
   return target.startsWith(`docs${path.sep}`) || target.startsWith('..') ? null : target.split(path.sep).join('/')
 }
 
-/** Plain text under the name of the file, so that a browser shows it. */
+/** Copies a file and appends .txt to its name, so that a browser shows the copy instead of downloading it. */
 function copyFile(file: string): void {
   mkdirSync(path.dirname(path.join(COPIES, file)), { recursive: true })
   cpSync(path.join(ROOT, file), path.join(COPIES, `${file}.txt`))
 }
 
-/** Copies a folder's files, with a page that lists them. */
+/** Copies a folder's files, and adds a page that lists them. */
 function copyFolder(folder: string): void {
   const names = readdirSync(path.join(ROOT, folder), { withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -78,7 +78,7 @@ export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat
   const client = new ApolloClient({
     cache: new InMemoryCache({
       possibleTypes: POSSIBLE_TYPES,
-      // Events must not be merged: each replaces the one before.
+      // Each event replaces the event before it, so the cache must not merge them.
       typePolicies: { Subscription: { fields: { spaceMessages: { merge: false } } } },
     }),
     link: ApolloLink.split(
@@ -95,7 +95,7 @@ export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat
     live ??= query.subscribeToMore<{ spaceMessages: Event }, { spaceId: string; after: string }>({
       document: LIVE,
       variables: { spaceId, after },
-      // A delta contains its current part, which the cache has already stored by id.
+      // A delta contains the updated part of the message. The cache has already stored the part by its id.
       updateQuery: (_, { previousData, subscriptionData }) =>
         withEvent(previousData as Data, subscriptionData.data.spaceMessages),
     })
@@ -121,7 +121,7 @@ export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat
   }
 }
 
-/** Inserts the message of an event; a part starts a new message. */
+/** Inserts the event's message into the list, or adds the event's part to its message if the part is new. */
 function withEvent(data: Data, { message, messageId, part }: Event): Data {
   const { edges } = data.space.messages
   const known = edges.find(({ node }) => node.id === (message?.id ?? messageId))?.node

@@ -1,4 +1,4 @@
-// assistant-ui with a space of Parley as its thread, by the unchanged runtime for AG-UI.
+// Shows a space of Parley as a thread in assistant-ui, with assistant-ui's own runtime for AG-UI.
 import { HttpAgent } from '@ag-ui/client'
 import {
   AssistantRuntimeProvider,
@@ -21,7 +21,7 @@ interface Place {
 
 const agentAt = ({ url, token }: Place) => new HttpAgent({ url, headers: { authorization: `Bearer ${token}` } })
 
-/** The server stores the messages: a run without a new one brings the newest messages of the space. */
+/** Loads the history from the server: an AG-UI run without a new message returns the newest messages of the space. */
 const historyOf = (place: Place): ThreadHistoryAdapter => ({
   async load() {
     const reader = agentAt(place)

@@ -1,5 +1,5 @@
-// CopilotKit's core with a space of Parley as an agent. In production, the same HttpAgent belongs into CopilotKit's runtime, which
-// keeps the token on the server: docs/ag-ui.md.
+// Uses a space of Parley as an agent in CopilotKit's core. In production, register the same HttpAgent in CopilotKit's runtime,
+// which keeps the token on the server: docs/ag-ui.md.
 import { HttpAgent, type Message } from '@ag-ui/client'
 import { CopilotKitCore } from '@copilotkit/core'
 import type { Chat, ChatOptions, ShownMessage } from '../show-chat.ts'
@@ -18,7 +18,7 @@ export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat
     onMessagesChanged: show,
     onRunFinalized: show,
   })
-  // Without a new message, a run brings the newest messages of the space.
+  // An AG-UI run without a new message returns the newest messages of the space.
   void copilotkit.runAgent({ agent })
 
   return {

@@ -1,4 +1,4 @@
-// A chat in React on parley-client: spaces, live text, tool calls, a stop, a field. Less than 100 lines.
+// A chat in React with parley-client, in less than 100 lines: spaces, live text, tool calls, a stop button, a text field.
 
 import { createConnection, type Message } from 'parley-client'
 import { useSpace, useViewer } from 'parley-client/react'

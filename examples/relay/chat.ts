@@ -19,8 +19,8 @@ import MESSAGES, { type spaceQuery } from './__generated__/spaceQuery.graphql.ts
 import LIVE, { type spaceSubscription } from './__generated__/spaceSubscription.graphql.ts'
 
 /**
- * A chat with Relay: the store appends posted messages to the connection, and streams the part of a text by its
- * id.
+ * A chat with Relay. The store appends posted messages to the connection, and updates the part of a streaming text
+ * by the part's id.
  */
 export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat {
   const authorization = `Bearer ${token}`
@@ -90,7 +90,7 @@ export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat
   }
 }
 
-/** The part of an event in the message that it begins; of one that is there, the store has written the text already. */
+/** Adds the event's part to its message if the part is new. The store has already updated the text of a known part. */
 function addPart(store: RecordSourceSelectorProxy, data: spaceSubscription['response'] | null | undefined): void {
   const { messageId, part } = data?.spaceMessages ?? {}
   const message = messageId === undefined ? undefined : store.get(messageId)

@@ -1,7 +1,6 @@
-// node examples/service/service.ts: a service that wakes an agent with a signed webhook, and answers calls of
-// its EXTERNAL tools.
-// Needs PARLEY_URL, PARLEY_SERVICE_TOKEN (createAccessToken with a service grant), WEBHOOK_URL and
-// WEBHOOK_SECRET (createWebhook).
+// A service that wakes an agent with a signed webhook, and answers calls to the agent's EXTERNAL tools.
+// Run `node examples/service/service.ts` with PARLEY_URL, PARLEY_SERVICE_TOKEN (createAccessToken with a service
+// grant), WEBHOOK_URL and WEBHOOK_SECRET (createWebhook).
 import { Webhook } from 'standardwebhooks'
 
 const {
@@ -28,7 +27,7 @@ async function ask<Data>(query: string, variables: object): Promise<Data> {
   return data
 }
 
-/** Calls the agent's webhook. Returns the id of the run that it started; null if the event went to an inbox. */
+/** Calls the agent's webhook. Returns the id of the started run, or null if the event was added to an inbox. */
 async function wake(payload: object): Promise<string | null> {
   const body = JSON.stringify(payload)
   const id = `evt_${crypto.randomUUID()}`
@@ -49,7 +48,7 @@ interface Waiting {
   viewer: { pendingToolCalls: { id: string; toolName: string; input: Record<string, unknown> }[] }
 }
 
-/** Answers every call that waits for this service. Returns their number. */
+/** Answers every call that waits for this service. Returns the number of calls. */
 async function answerAll(): Promise<number> {
   const { viewer } = await ask<Waiting>('{ viewer { pendingToolCalls { id toolName input } } }', {})
   for (const { id, toolName, input } of viewer.pendingToolCalls) {

@@ -24,7 +24,7 @@ describe.skipIf(!hasBrowserFor("assistant-ui's test"))('the chat by assistant-ui
     await folder?.remove()
   })
 
-  test('shows a text while it is written, continues, and shows the same after a reload', async () => {
+  test('shows a text while it is written, sends the next message, and shows the same messages after a reload', async () => {
     const { human, agent, space } = await parley.room('Ada')
     const gate = Promise.withResolvers<void>()
     const chunks = ['{"text":"', 'Cover them', gate.promise, ' tonight.', '"}']
@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowserFor("assistant-ui's test"))('the chat by assistant-ui
     }
     await send('What do I do?')
     await lines.filter({ hasText: 'Cover them' }).waitFor(PATIENCE)
-    // With the mark of assistant-ui for a text that is being written.
+    // assistant-ui appends ● while a text is being written.
     expect(await lines.last().textContent()).toMatch(/^Cover them\s*●?$/)
     gate.resolve()
     await lines.filter({ hasText: 'Cover them tonight.' }).waitFor(PATIENCE)

@@ -20,7 +20,7 @@ describe('the chats of the examples', () => {
     ['Apollo Client', openApolloChat],
     ['Relay', openRelayChat],
     ['urql with graphcache', openUrqlChat],
-  ])('%s shows a text while it is written, and then as it is', async (_, openChat) => {
+  ])('%s shows a text while it is written, and the complete text afterwards', async (_, openChat) => {
     const { human, agent, space } = await parley.room('Ada', { toolset: 'SPACE_TOOLS' })
     const gate = Promise.withResolvers<void>()
     const chunks = [`{"spaceId":"${space.id}","text":"`, 'Cover ', 'them', gate.promise, ' tonight.', '"}']

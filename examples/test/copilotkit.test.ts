@@ -12,7 +12,7 @@ describe('the chat by CopilotKit', () => {
   })
   afterAll(() => parley?.close())
 
-  test('shows a text while it is written, continues, and shows the same after a reload', async () => {
+  test('shows a text while it is written, sends the next message, and shows the same messages after a reload', async () => {
     const { human, agent, space } = await parley.room('Ada')
     const gate = Promise.withResolvers<void>()
     const chunks = ['{"text":"', 'Cover them', gate.promise, ' tonight.', '"}']

@@ -4,7 +4,7 @@ import { build, preview } from 'vite'
 
 const EXAMPLES = path.resolve(import.meta.dirname, '..')
 
-/** The page of an example, built and served from `outDir`. */
+/** Builds the page of an example into `outDir`, and serves it. */
 export async function serveExample(name: string, outDir: string) {
   const options = {
     root: path.join(EXAMPLES, name),
@@ -17,7 +17,7 @@ export async function serveExample(name: string, outDir: string) {
   return { page, origin: (page.resolvedUrls?.local[0] ?? '').replace(/\/$/, '') }
 }
 
-/** A new page that answers the prompts of an example. */
+/** Opens the page of an example in a new tab, and answers its prompts with the `given` values. */
 export async function openAnswering(
   browser: Browser,
   origin: string,

@@ -31,7 +31,7 @@ describe.skipIf(!hasBrowser)('the pages of the examples', () => {
     await folder?.remove()
   })
 
-  /** Each asks for what it needs to know: by prompts, or by a form. */
+  /** Opens an example and enters the server, token and space, in prompts or in a form. */
   async function openPage(name: string, given: { url: string; token: string; spaceId: string }): Promise<Page> {
     const page = await openAnswering(browser, served.get(name)?.origin ?? '', given)
     if (name !== 'react') return page
@@ -42,7 +42,7 @@ describe.skipIf(!hasBrowser)('the pages of the examples', () => {
   }
 
   test.each(NAMES)(
-    '%s, in a browser, says something and shows the answer while it is written',
+    '%s sends a message in a browser, and shows the answer while it is written',
     async (name) => {
       const { human, agent, space } = await parley.room('Ada')
       const gate = Promise.withResolvers<void>()

@@ -63,8 +63,8 @@ const EMBEDDED = [
 ]
 
 /**
- * A chat with urql and graphcache: events are written into the messages of the query, which the cache then
- * delivers again.
+ * A chat with urql and graphcache. Each event updates the cached messages of the query, and the cache then delivers
+ * the query's result again.
  */
 export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat {
   const authorization = `Bearer ${token}`
@@ -128,7 +128,7 @@ export function openChat({ url, token, spaceId, onMessages }: ChatOptions): Chat
   }
 }
 
-/** The message of an event in its place; of a part, in the message that it belongs to. */
+/** Inserts the event's message into the list, or replaces the event's part in its message. */
 function withEvent(data: Data | null, { message, messageId, part }: Event): Data | null {
   if (data === null) return null
   const { edges } = data.space.messages
