@@ -36,22 +36,22 @@ export function faultOfDeletion({ status, deletedAt, parts }: Changed): string |
   return isFinalMessage(status) || parts.some(isUnfinished) ? null : WAITS
 }
 
-/** Returns the parts of a message after an edit: the new text instead of all texts, and the files unchanged. */
+/** Returns the parts of a message after an edit: the new text replaces all texts, and the files stay. */
 export function editedParts(parts: readonly MessagePart[], text: string): MessagePart[] {
   return [{ type: 'text', text }, ...parts.filter(({ type }) => type !== 'text')]
 }
 
 const EMOJI = /^\p{RGI_Emoji}$/v
 
-/** Whether a text is exactly one emoji of Unicode's recommended set. */
+/** Whether a text is exactly one emoji that Unicode recommends for general interchange (RGI). */
 export const isEmoji = (text: string): boolean => EMOJI.test(text)
 
 const RETRIED = 'The message was edited, and its sender asked for a new run.'
 const PAUSED = 'The message was edited, but the agent is paused and keeps no inbox.'
 
 /**
- * Decides which agents that answered an earlier version of a message are woken again, in the order in which they
- * joined. Does not wake agents that have left the space.
+ * Decides which of the agents that answered an earlier version of a message are woken again. Returns them in the order
+ * in which they joined, without agents that have left the space.
  */
 export function decideRetries(
   answeredIds: ReadonlySet<string>,

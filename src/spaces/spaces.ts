@@ -14,9 +14,9 @@ export interface Spaces {
   /** Returns a page of the viewer's spaces, newest first; of all spaces for an admin. */
   page(viewer: Viewer, request: PageRequest): Promise<Page<Space>>
   /**
-   * Returns, by space, the agent that receives human messages under ADMIN routing: the configured agent while it is
-   * a member; if none is configured, the only agent of the space. The map has no entry for a space without such an
-   * agent.
+   * Returns the agent of each space that receives humans' messages under ADMIN routing. This is the configured agent,
+   * if it is still a member. If none is configured, it is the only agent of the space. The map has no entry for a space
+   * without such an agent.
    */
   adminAgentsOf(spaceIds: readonly string[]): Promise<Map<string, string>>
 }
