@@ -22,7 +22,10 @@ import { parseModelName } from './lib/model-name.ts'
 import { type ModelProviderSettings, smallModelOf } from './lib/model-provider.ts'
 import { parseRedisUrl } from './lib/redis-url.ts'
 
-/** All settings, validated. They are read once at startup, and no other code reads the environment. */
+/**
+ * All settings, validated. They are read once at startup. No other code reads the environment, except for libpq's
+ * variables.
+ */
 export interface Config {
   port: number
   host: string
@@ -83,7 +86,7 @@ export interface Config {
   retention: Retention
   /** How emails are sent; null if email is not configured. */
   mail: MailSettings | null
-  /** Who may invite people by email. */
+  /** The viewers who may invite people by email. */
   invite: 'admins' | 'members'
   /** The target of exported traces; null if traces are not exported. */
   telemetry: TelemetrySettings | null

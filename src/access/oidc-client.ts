@@ -10,7 +10,7 @@ import { isTokensFault, PUBLIC_KEY_ALGORITHMS } from './jwt.ts'
 export type OidcFault =
   /** The provider cannot be reached, is slow, or has an internal error. */
   | 'unreachable'
-  /** The person did not consent, or the provider turned the person down. */
+  /** The person did not consent, or the provider rejected the person. */
   | 'refused'
   /** The code is unknown, was used, or has expired. */
   | 'expired'
@@ -62,7 +62,7 @@ export interface OidcLogout {
   expiresAt: Date
 }
 
-/** A client of one identity provider. It reads the provider's metadata when it needs them for the first time. */
+/** A client of one identity provider. It reads the provider's metadata when it needs this for the first time. */
 export interface OidcClient {
   /** Returns the URL to which the browser must be redirected. @throws OidcError */
   authorizationUrl(redirectUri: string, checks: OidcChecks): Promise<URL>

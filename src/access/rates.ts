@@ -44,7 +44,9 @@ export interface Rates {
 }
 
 const MINUTE_SECONDS = 60
-/** The maximum number of keys above the limit that this process remembers. Any further key must be counted again. */
+/**
+ * The maximum number of keys above the limit that this process remembers. Requests with other keys are counted again.
+ */
 const MOST_SPENT = 10_000
 /** The maximum number of waiting requests per viewer. */
 const MOST_WAITING = 500

@@ -27,7 +27,7 @@ import { OPERATOR_ID, type Viewer } from './viewer.ts'
 export type AccessToken = Omit<Row, 'hash'>
 
 export interface CreateAccessTokenInput {
-  /** What the token gives access to. Exactly one of the fields is set. */
+  /** The access that the token gives. Exactly one of the fields is set. */
   grant: {
     admin?: { label?: string | null } | null
     humanId?: string | null

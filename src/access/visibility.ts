@@ -56,7 +56,7 @@ export interface Visibility {
    */
   entities(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
   /**
-   * Returns the entities whose fields the viewer may all see. These are the entities that `entities` returns, except
+   * Returns the entities of which the viewer may see all fields. These are the entities that `entities` returns, except
    * humans who are visible only because of PARLEY_DIRECTORY.
    */
   acquaintances(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
@@ -65,8 +65,8 @@ export interface Visibility {
   /** Returns those messages that are in the viewer's spaces. */
   messages(viewer: Viewer, messages: readonly { id: string; spaceId: string }[]): Promise<Set<string>>
   /**
-   * Returns the ids of runs that one of the viewer's spaces triggered or that posted in one. For a service, returns the
-   * runs that it triggered.
+   * Returns the ids of runs that were triggered from one of the viewer's spaces or posted in one of them. For a
+   * service, returns the runs that it triggered.
    */
   runs(viewer: Viewer, runs: readonly VisibleRun[]): Promise<Set<string>>
   /**
@@ -96,7 +96,7 @@ export interface Visibility {
   memberships(asked: readonly { entityId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
   /** Returns the pairs of humans that share a space, in the form `<id> <id>`. */
   sharingSpaces(asked: readonly { viewerId: string; humanId: string }[]): Promise<Set<string>>
-  /** Returns the confidential spaces among the given ones of which each human is not a member, by human. */
+  /** Returns the confidential spaces among the given ones to which a human does not belong, by human. */
   unheard(asked: readonly { humanId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
   /** Returns a fingerprint for each human. It changes when the human's memberships change or the human is erased. */
   membershipMarks(humanIds: readonly string[]): Promise<Map<string, string>>

@@ -85,7 +85,7 @@ const NO_HEADERS: SealedHeaders = { headersSealed: null, headerNames: [] }
 const contextOf = ({ kind, agentId, name }: HeadersOwner) => `${kind}:${agentId}:${name}`
 
 /**
- * Checks that stored headers are not sent to another origin than the one for which they were given.
+ * Checks that stored headers are not sent to a different origin than the one for which they were given.
  * @throws BadInputError if the origin changes and the headers are kept
  */
 export function checkOriginOfKept(

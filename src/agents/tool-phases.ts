@@ -11,7 +11,7 @@ export interface ToolPhase {
   fromStep: number
   /** The model in this phase; null for the agent's model. */
   model: string | null
-  /** Settings that override the agent's. Absent settings do not. */
+  /** Settings that override the agent's settings. An absent setting keeps the agent's value. */
   modelSettings?: ModelSettings
   /** The tools that the model may use; null for all tools. */
   activeTools: string[] | null

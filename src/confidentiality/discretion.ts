@@ -27,14 +27,14 @@ export type Clearance =
 export interface Discretion {
   /** Decides whether the run may post its content in the space, or delegate its content to an agent there. */
   toSpeak(carrier: Carrier, spaceId: string): Promise<Clearance>
-  /** Returns why the run may not enter or read a confidential space; null if it may. */
+  /** Returns why the run may not enter or read a confidential space; null if this is allowed. */
   toEnter(carrier: Carrier, spaceId: string): Promise<Refusal | null>
   /**
    * Returns those of the other runs whose details the run may see according to their current marks. The caller must
    * read the details before this call.
    */
   toCompare(carrier: Carrier, runIds: readonly string[]): Promise<ReadonlySet<string>>
-  /** Returns why the run may not send its content to a tool on another server; null if it may. */
+  /** Returns why the run may not send its content to a tool on another server; null if this is allowed. */
   toLeave(carrier: Marks, tool: { mayReceiveConfidential: boolean }): Promise<Refusal | null>
 }
 

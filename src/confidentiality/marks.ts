@@ -49,7 +49,7 @@ export function setsNow({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${labelNow(Prisma.sql`${places}::text[]`, Prisma.sql`${label}::text[]`)}`
 }
 
-/** An assignment that adds those of a row's places that are now confidential to the row's label. */
+/** An assignment for a row. It adds the places that are now confidential to the label. */
 export const LABEL_NOW = Prisma.sql`label = ${labelNow(Prisma.sql`places`, Prisma.sql`label`)}`
 
 function labelNow(places: Prisma.Sql, label: Prisma.Sql): Prisma.Sql {

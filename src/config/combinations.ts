@@ -29,7 +29,7 @@ export function combinedFaults(set: Record<string, string | undefined>, read: Re
 
 type ModelVariable = 'PARLEY_DEFAULT_MODEL' | 'PARLEY_EMBEDDINGS'
 
-/** Returns faults of the provider of the model in a variable. */
+/** Returns faults in the settings of the provider to which a variable's model belongs. */
 function modelFaults(
   variable: ModelVariable,
   set: Record<string, string | undefined>,
@@ -62,8 +62,8 @@ function missingProvider(name: string, variable: ModelVariable): string {
 const SAFE_SECRET_LENGTH = 32
 
 /**
- * Returns warnings, with which the server still starts. An unknown variable can be a typo, or a variable that
- * Kubernetes sets in every pod of a namespace with a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
+ * Returns warnings that do not prevent the start. An unknown variable can be a typo, or a variable that Kubernetes sets
+ * in every pod of a namespace with a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
  */
 export function warningsOf(set: Record<string, string | undefined>, settings: readonly string[]): string[] {
   const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !settings.includes(name))

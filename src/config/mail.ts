@@ -76,7 +76,9 @@ function serverOf(value: string): Omit<MailSettings, 'from'> | string {
   }
 }
 
-/** Returns the sender, or an error. The default sender is the user name at the server, if this is an address. */
+/**
+ * Returns the sender, or an error. By default, the sender is the user name for the mail server, if that is an address.
+ */
 function senderOf(from: string | undefined, { host, auth }: Pick<MailSettings, 'host' | 'auth'>) {
   if (from === undefined) {
     const address = normalEmail(auth?.user ?? '') ?? (isLoopback(host) ? 'parley@localhost' : null)

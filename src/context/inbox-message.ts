@@ -4,7 +4,7 @@ import { wokenByLine } from './chain-section.ts'
 
 /** The payloads of all types of events. Each field exists only in some types. */
 interface Payload {
-  /** For SPACE_MESSAGE: the space. */
+  /** The following fields exist for SPACE_MESSAGE. */
   spaceId?: string
   spaceName?: string
   senderName?: string
@@ -17,13 +17,13 @@ interface Payload {
   messageId?: string
   /** When the message was sent. */
   sentAt?: string
-  /** For PLAN and SERVICE: the name. */
+  /** The following fields exist for PLAN and SERVICE. */
   name?: string
   instruction?: string
   payload?: Json
   /** For TOOL_RESULT: references to stored files. */
   files?: string[]
-  /** For TOOL_RESULT: the name of the tool. */
+  /** The following fields exist for TOOL_RESULT. */
   toolName?: string
   toolCallId?: string
   result?: Json

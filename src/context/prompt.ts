@@ -21,7 +21,8 @@ export interface PromptInput {
   /** A notice about the agent's other runs. */
   notice?: string
   /**
-   * Whether the prompt lists the agent's runs. The default is true, but a persistent agent has only one run at a time.
+   * Whether the prompt lists the agent's runs. The default is true. It is false for a persistent agent, which has only
+   * one run at a time.
    */
   showsRuns?: boolean
 }
@@ -287,7 +288,6 @@ function triggerOf(run: Claim['run'], { origin, triggerMessage }: Scene): string
   return `${run.triggerMessageId === null ? 'no' : 'a'} message from ${who} in ${where}${threadOf(run, triggerMessage)}`
 }
 
-/** Says that a trigger is in a thread, and where the agent's answer goes. */
 /**
  * Returns a sentence about the thread of the trigger and the thread of the run's messages. They can differ if an agent
  * is called back by an answer outside of its thread.

@@ -19,8 +19,8 @@ export function createStatelessMind(input: MindInput): Mind {
   const notice = () => (tools.has('getMyRuns') ? runNotice(run.context, scene) : '')
   return {
     async plan(journaled) {
-      // The first plan of a run that was taken over also needs this, because its pending calls were executed after the
-      // scene was loaded.
+      // This is also needed for the first plan of a run that was taken over, because its pending calls were executed
+      // after the scene was loaded.
       if (journaled.length > 0) run.apply({ learned: await scenes.refresh(run.context, scene) })
       const steps = isRedacted(input) ? (await readAnew(input)).steps : journaled
       const shown = await messagesOf(input, steps)
@@ -51,9 +51,9 @@ export function createStatelessMind(input: MindInput): Mind {
 type Shown = Pick<StepPlan, 'messages' | 'added' | 'holdsResponse'>
 
 /**
- * Returns the messages with the run's trigger. After they were journaled, they stay the same with two exceptions. If
- * the agent has left the trigger's space, the trigger is not shown. After a wait, the messages that were posted during
- * the wait are added.
+ * Returns the messages with the run's trigger. Journaled messages stay the same, with two exceptions. If the agent has
+ * left the trigger's space, the trigger is not shown. After a wait, the messages that were posted during the wait are
+ * added.
  */
 async function messagesOf(input: MindInput, steps: JournaledStep[]): Promise<Shown> {
   const { run, scene } = input

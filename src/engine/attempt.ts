@@ -41,7 +41,7 @@ export interface Models {
 export interface GenerationParts {
   /**
    * Reserves budget for the next generation, or waits until there is room.
-   * @returns why no model may be called (a budget is exhausted), or null
+   * @returns a text that says which budget is exhausted; null if a model may be called
    */
   reserve(plan: StepPlan, steps: readonly JournaledStep[]): Promise<string | null>
   run: RunExecution

@@ -59,7 +59,7 @@ export interface PerformParts {
 export interface Performance {
   run: RunExecution
   budget: RunBudget
-  /** Whether the journal does not contain any step of this run yet. */
+  /** Whether the journal has no steps of this run yet. */
   fresh: boolean
 }
 
@@ -80,7 +80,8 @@ export async function perform(platform: Platform, parts: PerformParts, performan
       await mind.onFailed(end.blame)
     }
     observed.end(end)
-    // Not awaited: the code that publishes the end of a finished run also flushes these events, and is awaited.
+    // This is not awaited, because the code that publishes the end of a finished run also flushes these events, and is
+    // awaited.
     if (end.type === 'finished') events.flush()
     else await events.settled()
     return end
@@ -165,7 +166,7 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
   return { steps, observed, loop }
 }
 
-/** Whether the next generation relays an answer from another server, possibly again. */
+/** Whether the next generation relays an answer from another server, for the first time or again. */
 function isRelayed(steps: readonly JournaledStep[]): boolean {
   const last = steps.at(-1)
   if (last === undefined || last.calls.some(({ settledAt }) => settledAt === null)) return false

@@ -33,7 +33,7 @@ const MOST_AT_ONCE = 500
 export interface PushingTasks {
   job: BoundJob
   /**
-   * Deletes outdated configurations, and enqueues a job for each configuration of an earlier version, which has none.
+   * Deletes outdated configurations, and enqueues jobs for configurations that an earlier version stored without a job.
    */
   restore(): Promise<void>
 }

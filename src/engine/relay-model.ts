@@ -171,7 +171,7 @@ async function* posted(parts: RelayParts, answer: AsyncGenerator<string | null>)
   let text = ''
   for await (const more of answer) {
     if (more === null) {
-      // An empty part prevents that the attempt fails because of silence.
+      // An empty part keeps the attempt from failing because of silence.
       yield { type: 'raw', rawValue: null }
       continue
     }

@@ -85,7 +85,10 @@ export function createRunBudget(
 
   const attempt = (estimate: Estimate) => reserve(db.prisma, runOf(run.context), estimate)
 
-  /** Tries to reserve, again after each signal that a reservation has ended, until the result is final. */
+  /**
+   * Tries to reserve until the result is final. Waits before each further try for a signal that a reservation has
+   * ended.
+   */
   async function attemptUntilSettled(estimate: Estimate): Promise<Reservation> {
     const released = createBell()
     const listening = signals.subscribe(BUDGETS_CHANNEL, released.ring)

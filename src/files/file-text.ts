@@ -25,7 +25,7 @@ const MOST_THREADS = 2
 const MOST_WAITING = 50
 
 let threads = 0
-/** Resolves the waits of uploaded files. The requests of the people who uploaded them wait too. */
+/** The functions that end the waits of uploaded files. The requests that uploaded these files wait for them. */
 const waiting: (() => void)[] = []
 
 /**

@@ -41,7 +41,7 @@ export async function receiveFile(
   const at = path.join(await storage.scratch(), randomUUID())
   const hash = createHash('sha256')
   let size = 0
-  /** The error of the source; undefined if the source did not fail, for example because the disk did. */
+  /** The error of the source; undefined if the disk failed instead. */
   let ofSource: unknown
   async function* counted() {
     try {

@@ -162,7 +162,7 @@ export async function openJobs(
       })
     },
     async release({ name }, { id, retryCount }) {
-      // When pg-boss claims a job that was started before, it counts an attempt.
+      // pg-boss counts an attempt when it claims a job that has a start time, so this time is cleared.
       await db.prisma.$executeRaw`
         UPDATE job SET state = 'retry', started_on = NULL, heartbeat_on = NULL, start_after = now()
         WHERE name = ${name} AND id = ${id}::uuid AND state = 'active' AND retry_count = ${retryCount}::int`

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 
 /**
- * How many characters of an id its copy keeps: the prefix, the time and most of the counter. So copies sort like their
- * originals.
+ * A copied id keeps this many characters of its original: the prefix, the time and most of the counter. So copies sort
+ * like their originals.
  */
 const KEPT = 26
 

@@ -7,9 +7,9 @@ import type { JsonObject } from './json.ts'
 import { withLocalRefs } from './normal-schema.ts'
 
 /**
- * Returns a sentence that says why a schema cannot be a tool's input schema; null if it can. It must be a valid JSON
- * Schema of draft 7 (the default), 2019-09 or 2020-12. It must describe an object, because model providers reject other
- * schemas.
+ * Returns a sentence that says why a schema cannot be a tool's input schema; null if it is accepted. It must be a valid
+ * JSON Schema of draft 7 (the default), 2019-09 or 2020-12. It must describe an object, because model providers reject
+ * other schemas.
  */
 export function checkInputSchema(schema: unknown): string | null {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
@@ -23,8 +23,8 @@ export function checkInputSchema(schema: unknown): string | null {
 }
 
 /**
- * Returns a sentence that says why a schema cannot be a result schema; null if it can. Any JSON Schema that compiles is
- * accepted.
+ * Returns a sentence that says why a schema cannot be a result schema; null if it is accepted. Any JSON Schema that
+ * compiles is accepted.
  */
 export function checkSchema(schema: unknown): string | null {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema))

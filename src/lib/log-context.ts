@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 
-/** The request or run for which code runs. Each log line contains its id. */
+/** The request or run for which the current code runs. Each log line contains its id. */
 export type LogContext = { requestId: string } | { runId: string; agentId: string }
 
 const contexts = new AsyncLocalStorage<LogContext>()

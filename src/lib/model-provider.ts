@@ -20,7 +20,7 @@ export interface ModelProviderSettings {
   baseUrl: string | null
   apiKey: string | null
   headers: Record<string, string>
-  /** Why the provider's models cannot be used, as the end of a sentence; null if they can. */
+  /** Why the provider's models cannot be used, as the end of a sentence; null if they can be used. */
   lacks: string | null
   /** Whether the provider is the preset of a self-hosted server, or has a loopback or private address. */
   isLocal: boolean

@@ -17,7 +17,7 @@ export interface RedisTarget {
   database: number
   /** The version of IP to which host names are resolved; 0 for both. */
   family: number
-  /** The master's name in the Sentinels, and the credentials for the Sentinels themselves. */
+  /** The master's name in the configuration of the Sentinels, and the credentials for the Sentinels themselves. */
   sentinel: { masterName: string; username: string | null; password: string | null }
 }
 

@@ -1,6 +1,6 @@
 import { isTooDeep } from './json.ts'
 
-/** The tags that enclose a tool call which some small models write in their text. */
+/** The tags that enclose a tool call in the text of some small models. */
 export const TEXT_CALL = { opening: '<tool_call>', closing: '</tool_call>' }
 
 /** A tool call that was parsed from text. `input` is JSON text. */
@@ -9,7 +9,7 @@ export interface TextCall {
   input: string
 }
 
-/** Whether a text contains such a call, even an invalid one. */
+/** Whether a text contains a tool call after the opening tag, even an invalid one. */
 export const hasTextCall = (text: string): boolean => text.includes(TEXT_CALL.opening)
 
 /** Parses the text between the tags: `{"name": …, "arguments": …}`. Returns null for any other text. */

@@ -53,8 +53,8 @@ function generate(options: CallOptions): Generation {
 }
 
 /**
- * Returns the content of a step. The ids of calls are derived from the prompt, so equal prompts lead to equal ids, and
- * ids differ between steps.
+ * Returns the content of a step. The ids of calls are derived from the prompt, so equal prompts result in equal ids,
+ * and different steps have different ids.
  */
 function contentOf(step: DemoStep, prompt: string): Generated['content'] {
   if (step.type === 'text') return [{ type: 'text', text: step.text }]

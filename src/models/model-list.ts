@@ -75,9 +75,9 @@ async function boundedText({ body }: Response): Promise<string | null> {
 }
 
 /**
- * Converts the status of a failed request. If the key is rejected or the server fails, model calls would fail too. Any
- * other error only means that the provider does not list its models, or not for this key, because some keys only allow
- * generation.
+ * Decides what the status of a failed request means. If the key is rejected or the server fails, model calls would fail
+ * too. Any other error only means that the provider does not list its models, or not for this key, because some keys
+ * only allow generation.
  */
 function failureOf(status: number, text: string): ModelList {
   const isKeyRefused = isKeyRefusal(status, text)

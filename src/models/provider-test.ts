@@ -23,8 +23,8 @@ const MOST_TOKENS = 1024
 const PROMPT = 'Answer with one short sentence: say hello, and which model you are.'
 
 /**
- * Calls a model once, like an agent would, but without retries. `baseUrl` is the provider's address; null for the
- * default address. Never throws.
+ * Calls a model once, as an agent would, but without retries. `baseUrl` is the provider's address; null for the default
+ * address. Never throws.
  */
 export async function testModel(open: () => Promise<LanguageModelV4>, baseUrl: string | null): Promise<CalledModel> {
   const signal = AbortSignal.timeout(TIMEOUT_MS)

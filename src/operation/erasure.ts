@@ -91,7 +91,7 @@ interface Task {
  * database's only connection.
  */
 const PAUSE_MS = 5
-/** How long the mutation works on the erasure at most. The next constant is the limit for a sweep. */
+/** The maximum time that the mutation spends on the erasure. The next constant is the limit for a sweep. */
 const AT_ONCE_MS = 5000
 const A_SWEEP_MS = 30_000
 /** The pause after a pass with failed rows. */
@@ -111,7 +111,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
   }
 
   /**
-   * Processes the next batch of rows. Several processes can process the same batch, because the work is idempotent.
+   * Handles the next batch of rows. Several processes can handle the same batch, because the work is idempotent.
    * @returns true if no more work can be done now
    */
   async function goOn(id: string): Promise<boolean> {
@@ -170,7 +170,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
     })
   }
 
-  /** Stores the task unless another process has changed it. Always returns false, because the task has more work. */
+  /** Stores the task unless another process has changed it. Always returns false, because more work is left. */
   async function replaceTask(id: string, before: Task, task: Task | null): Promise<false> {
     const [old, left] = [jsonbText(before), task === null ? null : jsonbText(task)]
     await replaceErasureTask(db.prisma, id, { before: old, task: left })

@@ -33,7 +33,7 @@ export function createFileSweep(
       await deleteUnsentFiles(db.prisma, new Date(clock.now() - UNSENT_FOR_MS), AT_ONCE)
       await deleteOldCounts(db.prisma, new Date(clock.now()))
       const unneeded = await db.query<{ hash: string }>(unneededObjectsSql(AT_ONCE))
-      // If this process used another storage than the others, it could not delete their objects. So it first checks
+      // If this process used a different storage than the others, it could not delete their objects. So it first checks
       // that the storage is shared.
       await sharedStorage.check()
       for (const { hash } of unneeded) {

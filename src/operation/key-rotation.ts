@@ -76,7 +76,7 @@ export interface UnrotatedSecret {
 }
 
 export interface Rotation {
-  /** How many secrets that are now encrypted with the current key. */
+  /** The number of secrets that are now encrypted with the current key. */
   rotated: number
   failed: UnrotatedSecret[]
 }

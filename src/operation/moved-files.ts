@@ -18,7 +18,7 @@ export interface FileBytes {
 
 /**
  * The number of bytes in a line. It is a multiple of three, so that only the last line has base64 padding. A line of
- * this size is shorter than the maximum of an import.
+ * this size is shorter than the maximum line of an import.
  */
 const PIECE_BYTES = 3 * 1024 * 1024
 

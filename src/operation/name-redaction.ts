@@ -77,7 +77,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
   const forms = [...new Set([nameIn(human.name), line, quoted])]
   const isName = (value: unknown) => value === human.name || value === line
 
-  /** Removes the human's name from a list of deciders. */
+  /** Replaces the human's name in a list of deciders. */
   function deciders(text: string, start: number): string {
     const kept: string[] = [text.slice(0, start)]
     let at = start

@@ -101,7 +101,7 @@ export const ROOTS: OldRows = {
   belongings: [],
 }
 
-/** Standing grants that have ended and to which no call refers anymore. Every grant expires at some time. */
+/** Standing grants that have ended and to which no call refers anymore. Every grant expires eventually. */
 export const GRANTS: OldRows = {
   prefix: 'grt',
   table: Prisma.sql`"StandingGrant"`,

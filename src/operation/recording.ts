@@ -97,12 +97,11 @@ const AGENT_ACTIONS = [
 const ROWS_AT_ONCE = 200
 
 /**
- * Yields a recording of a space as JSON lines. The first line is a heading. The rows of an export, and the tables of
- * RECORDED_TABLES follow. Runs that plans, services and inboxes started are included if they concern only this space.
- * The last line has the number of lines and their checksum. Like an export, the recording contains no secrets, email
- * addresses or external ids, and nothing from other confidential spaces. Query values are removed from URLs. The
- * agents' knowledge is included only if it comes from this space, does not belong to a space, or was read by a recorded
- * run.
+ * Yields a recording of a space as JSON lines. The first line is a heading. It is followed by the rows of an export,
+ * the runs that plans, services and inboxes started only for this space, and the rows of RECORDED_TABLES. The last line
+ * has the number of lines and their checksum. Like an export, the recording contains no secrets, email addresses or
+ * external ids, and nothing from other confidential spaces. Query values are removed from URLs. The agents' knowledge
+ * is included only if it comes from this space, does not belong to a space, or was read by a recorded run.
  * @throws Error with a one-line message if the space does not exist; StorageUnavailableError
  */
 export async function* recordSpace(

@@ -9,7 +9,7 @@ export type ConductedPoint =
   | { type: 'call'; runId: string; callId: string }
   | { type: 'post'; runId: string }
 
-/** What a think cycle sees of its inbox before a step. `marks` belong to the events in the preview. */
+/** A think cycle's view of its inbox before a step. `marks` belong to the events in the preview. */
 export type InboxSeen =
   | { type: 'nothing' }
   | { type: 'urgent' }

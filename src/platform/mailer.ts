@@ -23,9 +23,9 @@ export interface Mailer {
 }
 
 /**
- * An email was not sent, or perhaps not sent. `refused`: the server has permanently refused the recipient or the
- * content, so a retry is useless. `unsent`: the server has not accepted the email, so a retry is safe. `unknown`: the
- * connection ended after the email was transmitted and before the server replied.
+ * Thrown if an email was not sent, or if this is unknown. `refused`: the server has permanently refused the recipient
+ * or the content, so a retry is useless. `unsent`: the server has not accepted the email, so a retry is safe.
+ * `unknown`: the connection ended after the email was transmitted and before the server replied.
  */
 export class MailError extends Error {
   readonly outcome: 'refused' | 'unsent' | 'unknown'

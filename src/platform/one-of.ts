@@ -1,7 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * The possible numbers of parameters for a list. There are only few, so that each statement is prepared in few
+ * The possible numbers of parameters for a list. There are only a few, so that each statement is prepared in few
  * variants.
  */
 const SIZES = [1, 4, 16]

@@ -24,7 +24,7 @@ export interface Platform {
   signals: Signals
   clock: Clock
   publicUrl: PublicUrl
-  /** Null if email is not set up. */
+  /** The mailer; null if email is not configured. */
   mailer: Mailer | null
   logger: Logger
   /** The metrics of this process. Each module registers its own. */

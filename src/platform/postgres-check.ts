@@ -190,7 +190,7 @@ async function firstThatWorks(url: PostgresUrl, attempts: ReturnType<typeof tlsA
   throw failure
 }
 
-/** Connects, and detects whether there is a pooler before PostgreSQL, and its kind. */
+/** Connects, and detects whether there is a pooler in front of PostgreSQL, and its kind. */
 async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess; facts: Facts }> {
   const marker = randomUUID()
   const inTransactions: PostgresAccess = { ...access, settings: 'transaction' }
@@ -429,7 +429,7 @@ function faultsOfMigrating({ facts: { role } }: Reached, rights: Rights, schema:
 }
 
 /**
- * Returns faults if Parley's rows are in another schema than the URL's `schema`. Versions before 0.3 ignored this
+ * Returns faults if Parley's rows are not in the schema that the URL specifies. Versions before 0.3 ignored this
  * parameter and used the first schema of the search path.
  */
 async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {

@@ -123,7 +123,7 @@ const isThisMachine = (host: string) => /^(localhost|127(\.\d+){3}|::1)$/i.test(
 
 function encryptionOf(mode: SslMode, { rootCertificate, certificate, key, keyPassword }: PostgresUrl['tlsFiles']): Tls {
   const root = rootCertificate === 'system' ? undefined : rootCertificate
-  // With a root certificate, libpq verifies the server also for `require`.
+  // With a root certificate, libpq also verifies the server for `require`.
   const isVerified = mode.startsWith('verify') || (mode === 'require' && root !== undefined)
   return {
     rejectUnauthorized: isVerified,

@@ -61,7 +61,10 @@ export interface RunMessages {
    * the guard refuses.
    */
   save(message: Begun, parts: MessagePart[]): Promise<boolean>
-  /** Applies a step to a message. @throws MESSAGE_ENDED; BadInputError if the mentioned agent has left */
+  /**
+   * Applies a step to a message. @throws an error with the code MESSAGE_ENDED; BadInputError if the mentioned agent has
+   * left
+   */
   grow(message: Message, parts: MessagePart[], step: Step): Promise<void>
   /** Updates the streamed input of the call that a message shows as its last part. */
   inputGrown(message: Begun, partIndex: number, call: { toolCallId: string; input: JsonObject }): Promise<void>

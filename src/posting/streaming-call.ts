@@ -157,7 +157,7 @@ export function createStreamingCalls(
 
 /** The part of a call whose input is streaming. */
 export interface PartDraft {
-  /** Adds raw JSON of the input. */
+  /** Appends raw JSON to the input. */
   push(delta: string): void
   /**
    * Stops updating viewers. Resolves when no update is in progress, with the message in which the part has begun, or
@@ -237,7 +237,7 @@ function beginIn(open: OpenMessage, { policy, growth, call }: PartDraftInput, in
 
 /** The input of a shown call while the model writes it. */
 export interface InputDraft {
-  /** Adds raw JSON of the input. */
+  /** Appends raw JSON to the input. */
   push(delta: string): void
   /** Stops reporting. Resolves when no report is in progress. */
   end(): Promise<void>

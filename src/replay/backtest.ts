@@ -40,7 +40,7 @@ export interface Check {
   calls?: { agent: string; tool: string; input?: JsonObject; times?: number }
   /** The agent must post a message that matches the regular expression. With `times: 0`, it must not post one. */
   says?: { agent: string; matches: string; times?: number }
-  /** A text by which a model judges the messages and calls. */
+  /** A criterion by which a model judges the messages and calls. */
   rubric?: string
 }
 

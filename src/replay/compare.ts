@@ -14,7 +14,7 @@ import { nameOf } from './world.ts'
 
 const isEndedStatus = (status: string): boolean => ENDED_RUN_STATUSES.some((ended) => ended === status)
 
-/** The kind of a first difference. */
+/** The kind of a difference. */
 export type DivergenceKind = 'wake-up' | 'prompt' | 'call' | 'arguments' | 'message' | 'budget' | 'end'
 
 /** The first difference between a recording and its replay. */
@@ -22,7 +22,7 @@ export interface Divergence {
   kind: DivergenceKind
   /** A sentence about the location: the agent, the run and its step. */
   where: string
-  /** The recorded side as text. The replayed side follows. */
+  /** The recorded value as text. The next field is the replayed value. */
   recorded: string
   replayed: string
   /** A sentence about the cause. */

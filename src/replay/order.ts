@@ -75,7 +75,7 @@ export const callKey = (callId: string) => `call ${callId}`
 export const settleKey = (callId: string) => `settle ${callId}`
 export const stopKey = (runId: string) => `stop ${runId}`
 
-/** How much later than an action its cause can be dated, because the recorded clocks differ. */
+/** The recorded time of a cause can be up to this much later than that of its effect, because the clocks differ. */
 const SKEW_MS = 10_000
 
 /** Makes an action follow an earlier one, unless the earlier one depends on it. */

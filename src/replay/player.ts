@@ -95,8 +95,8 @@ function openApp({ folder, storage }: Stage, world: World): Promise<Application>
 }
 
 /**
- * Makes the engine wait at each point until the recorded order allows it to continue. In a candidate, only matches its
- * runs with the recorded ones.
+ * Makes the engine wait at each point until the recorded order allows it to continue. The conductor of a candidate only
+ * matches runs with recorded runs.
  */
 function conductorOf(world: World): Conductor {
   const { gates, isFree, started, thinking } = world

@@ -108,7 +108,7 @@ export function executionKey(calls: readonly Recorded<ToolCall>[], call: Recorde
   return first === undefined || first.id === call.id ? answerKey(call.runId, call.stepIndex) : callKey(call.id)
 }
 
-/** Tools whose calls post a message at their execution, because none of it streams before. */
+/** Tools whose calls post a message at their execution, because nothing of it is streamed earlier. */
 const NEVER_STREAMED = new Set(['send_file', 'sendFile'])
 
 /** Whether a message began while the model wrote the call. If not, it began when the call was executed. */

@@ -56,7 +56,7 @@ function streamOf(
       const end = parts.at(-1)
       for (const part of parts.slice(0, -1)) controller.enqueue(part)
       const aborted = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))
-      // Not awaited, because the stream must be readable while it waits for its end.
+      // This is not awaited, because the stream must be readable while it waits for its end.
       void Promise.race([complete(), aborted]).then(
         () => {
           if (signal?.aborted === true || end === undefined)

@@ -3,7 +3,7 @@ import { sleep } from '../lib/async.ts'
 import { UNCLAIMED_RUNS_SQL } from '../stores/status-sql.ts'
 import type { World } from './world.ts'
 
-/** If nothing happens for this long, the replay cannot follow the recording. */
+/** If nothing happens for this long, the replay is considered unable to follow the recording. */
 const STALL_MS = 1200
 const LONGEST_WAIT_MS = 30_000
 /** How often the database is checked for activity while no part of the engine reaches a gate. */
@@ -45,7 +45,8 @@ export async function waitUntilQuiet(world: World): Promise<void> {
 }
 
 /**
- * Counts of runs, agents with events, and runs with approved calls that are being executed. All of these can be active.
+ * The runs, the agents with events, and the runs with approved calls that are being executed. All of these can be
+ * active.
  */
 interface Moving {
   runs: { id: string; agentId: string; mayWait: boolean }[]

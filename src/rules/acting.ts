@@ -9,8 +9,8 @@ interface Acted {
 
 /**
  * The mutations that an admin may perform while acting as another human: everyday actions in spaces. All others are
- * refused, including mutations that are added later: decisions on calls and grants, answers in the person's name,
- * tokens and links, settings, and read markers.
+ * refused: decisions on calls and grants, answers in the person's name, tokens and links, settings, read markers, and
+ * any mutation that is added later.
  */
 const ALLOWED_WHILE_ACTING: ReadonlySet<string> = new Set([
   ...['sendMessage', 'editMessage', 'deleteMessage', 'react', 'setTyping'],

@@ -40,7 +40,7 @@ export type ApprovalTerms = {
 
 /** The approval that a tool requires for its calls. */
 export interface AskedApproval extends Omit<ApprovalTerms, 'writtenDigest' | 'edits'> {
-  /** The approvers; if empty, the human members of the space that shows the call. */
+  /** The approvers. If the list is empty, these are the human members of the space that shows the call. */
   approverIds: string[]
   expiresInSeconds: number
   /** The time before escalation; null for never. */

@@ -42,7 +42,7 @@ export function mayAnswer(call: Executed, answerer: CallAnswerer): boolean {
 }
 
 /**
- * What a call can wait for. RESULT: a submitted result. DECISION: a decision by people. MESSAGE: a message in the
+ * The possible waits of a call. RESULT: a submitted result. DECISION: a decision by people. MESSAGE: a message in the
  * call's space.
  */
 export type CallWait = 'RESULT' | 'DECISION' | 'MESSAGE'
@@ -55,7 +55,7 @@ export function waitsFor(
   return waitsForReply(call) ? 'MESSAGE' : null
 }
 
-/** Whether a built-in call waits for a reply to its message by people or agents. */
+/** Whether a built-in call waits for people or agents to reply to its message. */
 export function waitsForReply({
   status,
   state,

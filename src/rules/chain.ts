@@ -87,7 +87,7 @@ export interface Mention {
   callBackThreadId?: string | null
 }
 
-/** A delegation without a message. The target replaces the delegator, also on the reply stack. */
+/** A delegation without a message. The target replaces the delegator, including on the reply stack. */
 export interface Delegation {
   type: 'delegation'
   targetId: string
@@ -120,7 +120,7 @@ export const NEW_CHAIN: ChainState = { depth: 1, replyStack: [], mentionedPairs:
 
 const pairOf = (fromId: string, toId: string) => `${fromId}->${toId}`
 
-/** Returns why an agent may not mention another agent at this point of the chain; null if it may. */
+/** Returns why an agent may not mention another agent at this point of the chain; null if the mention is allowed. */
 export function refuseMention(
   { depth, replyStack, mentionedPairs }: ChainState,
   fromId: string,
@@ -145,7 +145,7 @@ export function refuseMention(
   }
 }
 
-/** Returns why an agent may not delegate at this point of the chain; null if it may. */
+/** Returns why an agent may not delegate at this point of the chain; null if the delegation is allowed. */
 export function refuseDelegation(
   state: Pick<ChainState, 'depth' | 'replyStack'>,
   { maxChainDepth }: Pick<ChainLimits, 'maxChainDepth'>,
@@ -223,7 +223,7 @@ export function cutShort({ state, next }: Step): Step {
   return { state: { ...state, replyStack: [] }, next: null, ...(next === null ? {} : { forbidden: next }) }
 }
 
-/** The agent whose turn it is. */
+/** Returns the agent that gets the turn. */
 export function agentOf(turn: NextTurn): string {
   return turn.type === 'callback' ? turn.waiter.entityId : turn.targetId
 }

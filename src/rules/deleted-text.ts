@@ -26,8 +26,8 @@ const STRUCTURE = /^(role|type|kind|change|status|mediaType|toolName|id|.*Ids?)$
 /** Finds and removes deleted texts. */
 export interface TextRemoval {
   /**
-   * For the search in the database: a part of each text that every quotation contains unchanged. Null if some text has
-   * no long enough part of this kind.
+   * For the search in the database: a part of each text that every quotation contains unchanged. Null if one of the
+   * texts has no such part of sufficient length.
    */
   probes: readonly string[] | null
   /** Returns the string without quotations of the texts; the same string if there are none. */

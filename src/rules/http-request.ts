@@ -10,8 +10,8 @@ export type ToolRequest =
   | { type: 'fault'; message: string }
 
 /**
- * Matches an expression of a URL template, which names inputs: `{id}` in the path, `{?limit,tags*}` or `{&limit}` in
- * the query.
+ * Matches an expression of a URL template, which refers to inputs: `{id}` in the path, `{?limit,tags*}` or `{&limit}`
+ * in the query.
  */
 const EXPRESSION = /\{([?&]?)([^{}]*)\}/g
 const NAME = /^[A-Za-z0-9_.$[\]-]+\*?$/
@@ -40,8 +40,8 @@ export function templateFault(url: string): string | null {
 
 /**
  * Returns the request for an input. Without a method, the request is a POST with the whole input as JSON. With a
- * method, the inputs that the URL template names are inserted into the URL. The other inputs become the JSON body or,
- * for a method without a body, the query.
+ * method, the inputs in the URL template are inserted into the URL. The other inputs become the JSON body or, for a
+ * method without a body, the query.
  */
 export function toolRequest(
   { method, url }: { method: HttpMethod | null; url: string },

@@ -19,7 +19,7 @@ const DELETED = 'The message was deleted.'
 const STREAMING = 'The message is still being written: wait until it is complete.'
 const WAITS = 'The message waits for an answer: it can be changed once somebody has answered or its run has ended.'
 
-/** Returns why the text of a message cannot be changed now; null if it can. */
+/** Returns why the text of a message cannot be changed now; null if an edit is allowed. */
 export function faultOfEdit({ status, deletedAt, parts }: Changed): string | null {
   const fault = faultOfDeletion({ status, deletedAt, parts })
   if (fault !== null) return fault
@@ -29,7 +29,7 @@ export function faultOfEdit({ status, deletedAt, parts }: Changed): string | nul
     : null
 }
 
-/** Returns why a message cannot be deleted now; null if it can. */
+/** Returns why a message cannot be deleted now; null if the deletion is allowed. */
 export function faultOfDeletion({ status, deletedAt, parts }: Changed): string | null {
   if (deletedAt !== null) return DELETED
   if (status === 'STREAMING') return STREAMING

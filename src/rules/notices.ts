@@ -7,9 +7,9 @@ export type NotifyLevel = 'ALL' | 'MENTIONS' | 'NOTHING'
 /** An event of which people may be notified. */
 export type NoticeCause =
   | { type: 'message'; senderId: string; mentionedIds: readonly string[] }
-  /** A call waits for a decision; `deciderIds`: the humans who may decide on the call and have not yet done so. */
+  /** A call waits for a decision. `deciderIds` are the humans who may decide on the call and have not done so yet. */
   | { type: 'decision'; deciderIds: readonly string[] }
-  /** `askerIds`: the humans for whom the run worked. */
+  /** A run failed. `askerIds` are the humans for whom the run worked. */
   | { type: 'failed-run'; askerIds: readonly string[] }
 
 /** A human who may be notified of a cause. */
@@ -20,7 +20,7 @@ export interface NoticeReader {
 }
 
 /**
- * Returns the kind of notice that a human gets for a cause; null if none. For a call that waits for the human's
+ * Returns the kind of notice that a human gets for a cause; null for no notice. For a call that waits for the human's
  * decision, the human's level in the space is ignored. The rule is applied when the cause occurs, and again before each
  * push message or email is sent.
  */

@@ -7,7 +7,7 @@ export type PushResult = 'sent' | 'gone' | 'later' | 'refused'
 /** The outcome of the request to the push service, in the form that tools/custom/guarded-http.ts returns. */
 export type PushOutcome = { type: 'answer' } | { type: 'failure'; code: string; response?: { status: number } }
 
-/** Codes of failures that every request to the endpoint would meet again. */
+/** Codes of failures that would occur for every later request to the endpoint. */
 const NEVER_REACHED = ['BLOCKED_ADDRESS', 'BAD_URL']
 const TIMEOUT_OR_TOO_MANY = [408, 425, 429]
 

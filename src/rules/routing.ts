@@ -17,7 +17,7 @@ export interface AgentMember {
   mind: Mind
   /** When the agent joined, in milliseconds since 1970. */
   joinedAt: number
-  /** Whether the agent is paused. A paused agent is not woken; a persistent one keeps events in its inbox. */
+  /** Whether the agent is paused. A paused agent is not woken. If it is persistent, events wait in its inbox. */
   paused?: boolean
   /**
    * The exhausted budget, if there is one. If that budget renews daily, a persistent agent's events wait in its inbox.
@@ -52,7 +52,10 @@ export type Route = (message: RoutableMessage, room: Room) => RoutingDecision
 
 const PAUSED = 'The agent is paused and keeps no inbox.'
 
-/** Lists the agents for which `why` returns a reason as woken, and the others with the reason `whyNot`. */
+/**
+ * Puts the agents for which `why` returns a reason on the list of woken agents, unless they are paused or their budget
+ * is exhausted. Puts all others on the other list, with reasons.
+ */
 export function decide(
   message: RoutableMessage,
   room: Room,
@@ -73,7 +76,7 @@ export function decide(
   return decision
 }
 
-/** Why a mentioned agent was woken. */
+/** The reason with which a mentioned agent is woken. */
 export const WAS_MENTIONED = 'This agent was mentioned.'
 
 /**

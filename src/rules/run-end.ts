@@ -29,7 +29,7 @@ export interface Delegated {
   reason: string | null
 }
 
-/** A run's own end, without a cause from outside. */
+/** An ending that comes from the run itself, not from outside. */
 export type Completion = Omit<Extract<RunEnding, { status: 'COMPLETED' }>, 'skipped'>
 
 /**
@@ -106,7 +106,7 @@ export interface EndPlan {
   /** The remaining events in order, and how to proceed with each. */
   events: readonly { event: ClaimedEvent; fate: EventFate }[]
   /**
-   * What happens to the cycle. `remember`: the cycle becomes part of the consciousness. `erase`: the cycle is deleted.
+   * The effect on the cycle. `remember`: the cycle becomes part of the consciousness. `erase`: the cycle is deleted.
    * `forget`: only its events from deleted sources are deleted. `none`: nothing is stored or deleted.
    */
   cycle: 'remember' | 'erase' | 'forget' | 'none'
@@ -197,7 +197,7 @@ function fateOf(event: ClaimedEvent, run: EndingRun, ending: RunEnding, facts: E
   const isSpent = ending.stopReason === 'OVER_BUDGET' && run.stepCount === 0 && events.some(({ over }) => over !== null)
   if (isSpent) return event.over === null ? 'release' : event.over === 'ROOT' ? 'close' : 'postpone'
   if (isRefused(ending, facts) && events.length > 1 && hasDoneNothing) return 'isolate'
-  // These failures need not be caused by the prompt.
+  // These failures may have another cause than the prompt.
   const isOutage = ending.stopReason === 'MODEL_FAILED' && (failure === 'provider' || failure === 'unclear')
   return isOutage && event.outages < RETRY_MINUTES.length ? 'retry' : 'finish'
 }

@@ -34,7 +34,7 @@ export interface Cause {
   causes: readonly string[]
 }
 
-/** A step of a trace. `causes`: the indexes of the steps that caused it. */
+/** A step of a trace. `causes` are the indexes of the steps that caused it. */
 export interface WhyStep {
   kind: WhyKind
   id: string | null

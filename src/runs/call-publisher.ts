@@ -54,8 +54,8 @@ function channelsOfAnswerers({ spaceId, agentId }: PublishedCall): string[] {
 }
 
 /**
- * Returns the channels of the named approvers, or of the space if there are none; after an escalation, also those of
- * the escalation contacts.
+ * Returns the channels of the named approvers, or of the space if there are none. After an escalation, also returns
+ * those of the escalation contacts.
  */
 function channelsOfDeciders({
   spaceId,

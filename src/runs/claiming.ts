@@ -43,11 +43,11 @@ export interface Claimed {
  */
 const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL AND NOT e.quiet`
 
-/** Condition: the agent `a` is not paused, and is not in the pause after a cycle, or has an urgent event. */
+/** Condition: the agent `a` is not paused. It is also not in the pause after a cycle, unless it has an urgent event. */
 export const MAY_THINK = Prisma.sql`NOT a.paused AND (a."restsUntil" IS NULL OR a."restsUntil" <= clock_timestamp() OR EXISTS (
   SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = a.id AND e.urgent AND ${IS_WAITING}))`
 
-/** The statuses of claimable runs as SQL literals, so that the condition matches the one of a partial index. */
+/** The statuses of claimable runs as SQL literals, so that the condition matches that of a partial index. */
 const CLAIMED_FROM = ACTIVE_RUN_STATUSES.map((status) => Prisma.raw(`'${status}'`))
 
 /**
@@ -138,7 +138,7 @@ const QUEUE = (most: number, recent: readonly string[]) => Prisma.sql`
 const LOOK_AHEAD = 4
 
 /**
- * Claims the next runs in one statement. Runs and returned inboxes are at most `most` together. Skips rows that another
+ * Claims the next runs in one statement. Returns at most `most` runs and inboxes in total. Skips rows that another
  * transaction has locked. Counts an agent's runs while it holds the lock of the agent's row, so that
  * `maxConcurrentRuns` applies across processes. (A run that is taken over from a dead worker already has its slot.) If
  * the transaction that queued a run did not see that the agent was paused, the run waits until the agent is resumed.

@@ -56,7 +56,7 @@ export function createDue({ db, logger }: Platform, timed: Timed[]): Due {
   }
 }
 
-/** Selects the due rows. A row with the id null contains the time in ms until the next row is due. */
+/** Selects the due rows. A row with a null id contains the time in ms until the next row is due. */
 function lookFor({ rows }: Timed, index: number): Prisma.Sql {
   const source = Prisma.raw(String(index))
   return Prisma.sql`

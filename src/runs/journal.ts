@@ -152,7 +152,7 @@ export function journaledSteps<S extends Pick<Step, 'runId' | 'index' | 'assista
 /**
  * The stored progress of a run, from which the next attempt resumes. Every write throws RunLostError if the run no
  * longer belongs to the attempt. Generations and results are counted as progress of the attempt. Writes that every
- * attempt repeats are not.
+ * attempt repeats are not counted.
  */
 export interface Journal {
   /**

@@ -79,8 +79,8 @@ export function createStopSignals(signals: Signals): StopSignals {
 }
 
 /**
- * Creates a registry of listeners by run: the run's worker, jobs that execute its approved calls, and everybody who
- * stops the run.
+ * Creates a registry of listeners by run: the run's worker, jobs that execute its approved calls, and the callers that
+ * stop the run.
  */
 function createListeners() {
   const ofRun = new Map<string, Set<() => void>>()

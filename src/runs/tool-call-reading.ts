@@ -21,7 +21,7 @@ export type CallContents = Pick<ToolCall, 'id' | 'input' | 'output'>
 
 /** Reads tool calls. */
 export interface ToolCalls {
-  /** Returns the call that waits for a reply to each message, by message. */
+  /** Returns the call that waits for a reply to a message, by message. */
   waitingByMessage(messageIds: readonly string[]): Promise<Map<string, BriefCall>>
   /** Returns the calls that the viewer may answer or decide on, oldest first, at most 100. */
   pendingToolCalls(viewer: Viewer): Promise<BriefCall[]>

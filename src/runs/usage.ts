@@ -27,7 +27,7 @@ export interface UsageRow {
   model: string | null
   /** The human at the root. Also null for usage without a human at the root. */
   humanId: string | null
-  /** The number of runs that used the model. Rolled-back cycles are not included, but counted as skipped. */
+  /** The number of runs that used the model. Rolled-back cycles are not included. They are counted as skipped. */
   runs: number
   skippedCycles: number
   inputTokens: number

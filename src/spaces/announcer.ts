@@ -13,8 +13,8 @@ export interface Announcer {
   /** Appends MessagePosted for the message, after any earlier messages that were committed but never announced. */
   announce(message: { id: string; spaceId: string; seq: number }): Promise<void>
   /**
-   * Starts to check for messages in the space that the process which committed them has not announced. A check finds
-   * them within 5 s.
+   * Starts to check the space for messages that were committed but not announced. The check finds such messages within
+   * 5 s.
    * @returns a function that stops checking
    */
   watch(spaceId: string): () => void
@@ -147,7 +147,8 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
 
 /**
  * Returns how many of the newest messages of a space, latest first, belong to the burst that began its topic. Returns 1
- * if the topic is neither new nor expired: then it was lost, or it would still contain messages from before the burst.
+ * if the topic is neither new nor expired: such a topic was lost, because it would otherwise still contain messages
+ * from before the burst.
  */
 function lengthOfBurst({ createdAt, messages }: { createdAt: Date; messages: readonly { createdAt: Date }[] }): number {
   for (const [index, message] of messages.entries()) {

@@ -23,7 +23,7 @@ export interface QueryVector {
 
 /** How long a search waits for the provider. After that, the search only matches words. */
 const TIMEOUT_MS = 3000
-/** How long searches do not call the provider after it has failed. */
+/** After a failure of the provider, searches do not call it for this long. */
 const REST_MS = 5000
 /** The number of cached query vectors. All pages of a search use the same vector. */
 const MOST_CACHED = 200

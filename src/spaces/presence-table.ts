@@ -11,7 +11,7 @@ interface Person {
 }
 
 /**
- * The connected people that this process has been informed of. Records the processes to which they are connected, their
+ * The connected people of whom this process has been informed. Records the processes to which they are connected, their
  * last activity, and the spaces in which they are typing. All times are in ms of this process's monotonic clock.
  */
 export class PresenceTable {

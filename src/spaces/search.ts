@@ -54,8 +54,8 @@ export type Searcher = Provenance & { readonly agentId: string }
 export interface Search {
   /**
    * Returns a page of hits that the viewer may read: humans find messages of their spaces, admins find all messages,
-   * and services find none. BEST sorts the newest 10,000 hits by words and the closest texts by meaning by rank, and
-   * equal ranks newest first.
+   * and services find none. BEST combines the newest 10,000 hits by words with the closest texts by meaning. It sorts
+   * them by rank, and hits of equal rank newest first.
    * @throws BadInputError if the query is too long or takes too long, or if the cursor belongs to another search;
    * RateLimitedError if too many searches of the viewer are waiting
    */

@@ -13,7 +13,7 @@ export interface SpacePublisher {
   changed(spaceId: string, change?: string): Promise<void>
   joined(spaceId: string, entityId: string, change: string): Promise<void>
   left(spaceId: string, entityId: string, change: string): Promise<void>
-  /** Publishes that the space was deleted, to its former members. */
+  /** Publishes to the former members of a space that the space was deleted. */
   deleted(spaceId: string, memberIds: readonly string[]): Promise<void>
   /** Publishes that earlier messages changed, so that subscribers reload the space. */
   rewritten(spaceId: string): Promise<void>

@@ -11,7 +11,7 @@ import { isAdmin } from '../rules/permissions.ts'
 export interface Spaces {
   /** Returns spaces in the order of the ids; null for an unknown id. Does not check access. */
   getMany(ids: readonly string[]): Promise<(Space | null)[]>
-  /** Returns a page of the viewer's spaces, newest first; of all spaces for an admin. */
+  /** Returns a page of the viewer's spaces, newest first. An admin gets all spaces. */
   page(viewer: Viewer, request: PageRequest): Promise<Page<Space>>
   /**
    * Returns the agent of each space that receives humans' messages under ADMIN routing. This is the configured agent,
