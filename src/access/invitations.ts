@@ -107,8 +107,8 @@ export function createInvitations({ db, clock }: Pick<Platform, 'db' | 'clock'>)
   }
 
   /**
-   * Redeems a code in a transaction. `grant` gives the human access. It returns the result, and the object for the
-   * entry in the audit log. Returns null if the code is unknown, used or expired.
+   * Redeems a code in a transaction. `grant` gives the human access, and returns the result and the object for the
+   * audit log's entry. Returns null if the code is unknown, used or expired.
    */
   async function use<Granted>(
     code: string,

@@ -158,7 +158,10 @@ export function createSessions(
     await publishEndedSessions(signals, ids)
   }
 
-  /** Returns the id of the token or session with which the viewer signed in, or the key of the setting. */
+  /**
+   * Returns the id of the token or session with which the viewer signed in, or the key of the setting that allowed the
+   * sign-in.
+   */
   const credentialOf = (viewer: Viewer) => viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt)
 
   const openNow = () => ({ now: new Date(clock.now()), settingKeys: keys.all })

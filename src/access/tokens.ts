@@ -39,9 +39,10 @@ export interface CreateAccessTokenInput {
 /** Manages access tokens, and authenticates bearer tokens. */
 export interface Tokens {
   /**
-   * Returns the viewer of a bearer token (without the word `Bearer`): the operator's token, the secret of an access
-   * token, or a JWT whose `sub` is the id or `externalId` of a human. Of these, only a JWT gives the viewer the role of
-   * its human. Returns null if the token is unknown, expired or revoked, or if its human does not exist.
+   * Returns the viewer of a bearer token (without the word `Bearer`). This is the operator's token, the secret of an
+   * access token, or a JWT. The `sub` of a JWT is the id or `externalId` of a human. Of these tokens, only a JWT gives
+   * the viewer the role of its human. Returns null if the token is unknown, expired or revoked, or if its human does
+   * not exist.
    */
   authenticate(bearer: string): Promise<Viewer | null>
   /** Whether the viewer's credential is still valid. This check is for the case that a `revoked` signal was lost. */

@@ -334,7 +334,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
   }
 }
 
-/** The effects of a change to an agent that follow after the commit. */
+/** The effects of a change to an agent that are applied after the commit. */
 interface Changed {
   isResumed: boolean
   notifySecret: string | null

@@ -11,8 +11,8 @@ export async function checkAgent(tx: Tx, agentId: string): Promise<void> {
 }
 
 /**
- * Locks an agent's row, so that transactions which change the agent's other rows run one at a time and counts are
- * exact. Does not block writes to rows that refer to the agent.
+ * Locks an agent's row, so that transactions which change rows of the agent run one at a time and counts are exact.
+ * Does not block writes to rows that refer to the agent.
  * @throws NotFoundError if no agent has the id
  */
 export async function lockAgentRow(tx: Tx, agentId: string): Promise<void> {

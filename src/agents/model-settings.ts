@@ -19,7 +19,7 @@ const MOST_OUTPUT_TOKENS = 1_000_000
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number]
 export type ServiceTier = (typeof SERVICE_TIERS)[number]
 
-/** Returns a sentence about the fault of a value; null if the value is valid. */
+/** Returns a sentence that describes the fault in a value; null if the value is valid. */
 type Rule = (value: unknown) => string | null
 
 const RULES: Record<keyof ModelSettings, Rule> = {

@@ -227,7 +227,7 @@ export function createToolRunner({
   }
 }
 
-/** Returns the wait of a call; null if it is executed at once. */
+/** Returns what a call waits for, and for how long; null if it is executed at once. */
 function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { isGranted: boolean }): NewWait | null {
   if (approval !== undefined && !isGranted)
     return { waitMs: approval.expiresInSeconds * 1000, approval: { ...approval, writtenDigest: digestOf(input) } }

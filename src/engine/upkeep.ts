@@ -3,7 +3,7 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Due } from '../runs/due.ts'
 
-/** A worker's periodic work, which it does even without free slots. */
+/** The periodic work of a worker. The worker does it even if it has no free slots. */
 export interface Upkeep {
   close(): Promise<void>
 }

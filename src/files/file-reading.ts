@@ -235,9 +235,10 @@ const signedText = (id: string, query: URLSearchParams) =>
   JSON.stringify(['file', id, query.get('viewer'), query.get('expires'), query.get('variant')])
 
 /**
- * Returns a condition on a file `f`: the viewer may read the message to which the file is attached or the output of the
- * call that returned it, or has uploaded the file and not sent it yet. Members of a space may read everything that was
- * posted in it, because its label was checked at that time.
+ * Returns a condition on a file `f`: the viewer may see the file. A viewer may see a file if the viewer may read its
+ * message, or the output of the call that returned it. A viewer may also see a file that the viewer has uploaded and
+ * not sent yet. Members of a space may read everything that was posted in it, because its label was checked at that
+ * time.
  */
 function isVisibleTo(viewer: Viewer): Prisma.Sql {
   if (isAdmin(viewer)) return Prisma.sql`true`

@@ -80,7 +80,7 @@ const FORMER_QUEUE = 'wake-ups'
 /** A priority higher than that of any job. */
 const NEVER = 2_000_000
 const FAILED_JOBS_KEPT_SECONDS = 30 * 86_400
-/** The interval at which pg-boss checks for lapsed claims, in one of the processes. */
+/** The interval at which pg-boss checks for expired claims, in one of the processes. */
 const MONITOR_SECONDS = 10
 const WITHDRAWN_WITHIN_MS = 500
 

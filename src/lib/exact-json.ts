@@ -27,7 +27,7 @@ export function parseExactJson(text: string): unknown {
 }
 
 /**
- * Whether a JSON or GraphQL number keeps its value as a JavaScript number: this holds for an integer within ±(2^53 −
+ * Whether a JSON or GraphQL number keeps its value as a JavaScript number. This is true for an integer within ±(2^53 −
  * 1), and for a finite number with a fraction or an exponent.
  */
 export function isExact(number: string): boolean {

@@ -3,8 +3,8 @@ export interface FairTurns {
   /**
    * Waits for a turn. Returns a function that the caller calls once to end the turn.
    * @param requesterId undefined for the server's own work
-   * @param how `isBounded`: whether something else limits the amount of this work, so the turn does not use one of the
-   * `unboundedPlaces`; by default, only the server's own work is bounded
+   * @param how `isBounded`: whether something else limits the amount of this work; such a turn uses none of the
+   * `unboundedPlaces`. By default, only the server's own work is bounded
    * @throws Error after `longestWaitMs` without a turn, with the message of a pool without a free connection
    */
   take(requesterId: string | undefined, how?: Wait): Promise<() => void>
@@ -31,9 +31,9 @@ export interface FairTurnsOptions {
   /** Returns the number of concurrent turns, such as the number of connections. The number can change over time. */
   places: () => number
   /**
-   * Returns the maximum number of concurrent turns for work that is not bounded. All places by default. The number can
-   * change over time. Each requester may always have one of these turns, so that a requester with little usage does not
-   * wait for long transactions of others.
+   * Returns the maximum number of concurrent turns for work that is not bounded. The default is all places. The number
+   * can change over time. Each requester may always have one of these turns, so that a requester with little usage does
+   * not wait for long transactions of others.
    */
   unboundedPlaces?: () => number
   /**

@@ -129,7 +129,7 @@ function withoutIds(schema: JsonObject): JsonObject {
   return copy
 }
 
-/** Describes an error: `days must be integer`, `address.city is required`, … */
+/** Describes an error, such as `days must be integer` or `address.city is required`. */
 function inWords({ instancePath, keyword, params, message = 'is not valid' }: ErrorObject): string {
   const path = instancePath
     .slice(1)

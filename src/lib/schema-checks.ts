@@ -233,7 +233,7 @@ async function startThread(): Promise<Worker> {
     execArgv: ['--disable-warning=ExperimentalWarning'],
     resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
   })
-  // The pending request fails by itself, and the next request starts a new thread.
+  // The pending request fails without further handling, and the next request starts a new thread.
   worker.on('error', () => {
     thread = null
   })

@@ -36,9 +36,9 @@ export interface InputHints {
 }
 
 /**
- * Returns input that matches a tool's JSON Schema. The result is deterministic. Values come from the message (a number,
- * an enum value, a place after "in"), from the schema's default or example, or are the smallest valid value, in this
- * order of preference. It omits an optional property unless a hint or the message has a value for it.
+ * Returns input that matches a tool's JSON Schema. The result is deterministic. A value comes from the message (a
+ * number, an enum value, a place after "in") or from the schema's default or example. If there is none, it is the
+ * smallest valid value. It omits an optional property unless a hint or the message has a value for it.
  */
 export function plausibleInput(schema: InputSchema, hints: InputHints): Record<string, unknown> {
   const value = plausibleValue(schema, '', hints, schema, 0)

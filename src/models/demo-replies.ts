@@ -189,7 +189,7 @@ function isSame(one: DemoMessage, other: DemoMessage): boolean {
   return one.id !== null && other.id !== null ? one.id === other.id : one.from === other.from && one.text === other.text
 }
 
-/** Returns the name of a space, if it is known. */
+/** Returns the name of a space, or `the space` if the prompt does not contain it. */
 export function nameOfSpace(spaces: DemoSpace[], id: string | null): string {
   return spaces.find((space) => space.id === id)?.name ?? 'the space'
 }

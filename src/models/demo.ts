@@ -120,7 +120,7 @@ function* partsOf({ content, finishReason, usage }: Generation): Generator<Strea
 }
 
 /**
- * Splits a text into pieces about as long as a real model's tokens: a piece is the beginning of a word with the
+ * Splits a text into pieces about as long as a real model's tokens. A piece is the beginning of a word with the
  * preceding space, or up to six further characters.
  */
 function tokensOf(text: string): string[] {

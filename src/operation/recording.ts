@@ -178,9 +178,10 @@ const withoutValues = (name: string, value: string): string =>
   name === 'url' || isForeignModel(value) ? withoutQueryValues(value) : value
 
 /**
- * Condition on a run `t`: the space triggered the run, or the run's trigger is a plan, a service or an inbox and it did
- * not read or post in another space. A run of the second kind that did not read or post anywhere is included if its
- * agent is a member of this space and was never a member of another one.
+ * Condition on a run `t`: the run belongs to the space. A run belongs to the space if the space triggered it. A run
+ * that a plan, a service or an inbox triggered also belongs to it, unless the run read or posted in another space. If
+ * such a run did not read or post anywhere, its agent must be a member of this space and must never have been a member
+ * of another one.
  */
 export const runsOfSpace = (
   spaceId: string,

@@ -1,6 +1,6 @@
 /**
- * A point at which a replay can make a run wait. `begin`: before anything is read for the run's first attempt; `plan`:
- * before a step's prompt is built; `call`: before a call is executed; `post`: before a message of the run gets its
+ * A point at which a replay can make a run wait. `begin`: before anything is read for the run's first attempt. `plan`:
+ * before a step's prompt is built. `call`: before a call is executed. `post`: before a message of the run gets its
  * number in the space.
  */
 export type ConductedPoint =

@@ -61,8 +61,8 @@ export interface Database {
    */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
   /**
-   * Returns why the database cannot be used; null if it can. It can be used if it writes a row within 2 s. If that
-   * write is still waiting for a connection, other queries of this process must have succeeded.
+   * Returns why the database cannot be used; null if it can be used. This is the case if it writes a row within 2 s. If
+   * that write is still waiting for a connection, other queries of this process must have succeeded.
    */
   fault(): Promise<string | null>
   close(): Promise<void>

@@ -334,7 +334,7 @@ async function resultOf(
   return { name, failure: await judged(await models.resolve(judge), rubric, lane) }
 }
 
-/** Lets a model judge whether the actions in a lane satisfy a rubric. Returns why they do not; null if they do. */
+/** Lets a model judge whether the agents' actions satisfy a rubric. Returns why they do not; null if they do. */
 async function judged(model: LanguageModel, rubric: string, lane: Lane): Promise<string | null> {
   const did = lane.map(({ name, says, calls }) => ({ name, says, calls }))
   const { text } = await generateText({

@@ -42,7 +42,8 @@ interface Growth {
 }
 
 /**
- * If a message was finished or begun longer than this before or after a reading, their order follows from their times.
+ * If a message was finished or begun longer than this before or after a reading, the order of the two follows from
+ * their times.
  */
 const NEAR_MS = 5000
 

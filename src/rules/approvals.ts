@@ -332,7 +332,7 @@ export function settlementOf({ state, code = undefined, message }: Refusal) {
   return { status: STATUS_BY_CODE[cause], output, error: message }
 }
 
-/** A counted decision on a call. */
+/** A decision that counts towards the approval of a call. */
 export interface CountedDecision {
   name: string
   approve: boolean

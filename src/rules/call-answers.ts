@@ -42,8 +42,8 @@ export function mayAnswer(call: Executed, answerer: CallAnswerer): boolean {
 }
 
 /**
- * The possible waits of a call. RESULT: a submitted result. DECISION: a decision by people. MESSAGE: a message in the
- * call's space.
+ * The events for which a call can wait. RESULT: a submitted result. DECISION: a decision by people. MESSAGE: a message
+ * in the call's space.
  */
 export type CallWait = 'RESULT' | 'DECISION' | 'MESSAGE'
 

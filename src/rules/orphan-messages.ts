@@ -13,10 +13,10 @@ export interface BegunMessage {
 }
 
 /**
- * Whether no call will continue the message. For a message of one call, this is so if the call is not in the journal,
- * or was settled without the message. A composite message waits for more parts unless a part is lost. A part is lost if
- * its generation is not in the journal, or if it is unfinished and its call is settled. A generation starts only when
- * all earlier calls are settled.
+ * Whether no call will continue the message. For a message of one call, this is the case if the call is not in the
+ * journal, or was settled without the message. A composite message waits for more parts unless a part is lost. A part
+ * is lost if its generation is not in the journal, or if it is unfinished and its call is settled. A generation starts
+ * only when all earlier calls are settled.
  *
  * @param openCalls the journaled calls of the run that are not settled
  */

@@ -43,7 +43,7 @@ export interface Room {
 export interface RoutingDecision {
   wakes: { agent: AgentMember; reason: string }[]
   sleeps: { agent: AgentMember; kind: OutcomeKind; reason: string }[]
-  /** The agent that gets this turn, if the message takes one. */
+  /** The agent that gets this turn, if the message takes a turn. */
   picked: AgentMember | null
 }
 

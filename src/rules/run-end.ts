@@ -33,9 +33,9 @@ export interface Delegated {
 export type Completion = Omit<Extract<RunEnding, { status: 'COMPLETED' }>, 'skipped'>
 
 /**
- * The cause of a failure. `provider`: the provider is unreachable, has no capacity, or rejected the key or model
- * name; `prompt`: the provider refused the input; `unclear`: the response was interrupted or the server failed,
- * which some servers do if a prompt is too long; `limit`: the model reached its output limit.
+ * The cause of a failure. `provider`: the provider is unreachable, has no capacity, or rejected the key or model name.
+ * `prompt`: the provider rejected the input. `unclear`: the response was interrupted or the server failed, which
+ * happens on some servers if a prompt is too long. `limit`: the model reached its output limit.
  */
 export type Blame = 'provider' | 'prompt' | 'unclear' | 'limit'
 
@@ -111,7 +111,10 @@ export interface EndPlan {
    */
   cycle: 'remember' | 'erase' | 'forget' | 'none'
   outcomes: readonly PlannedOutcome[]
-  /** Whether the run's turn in a chain ends. If it does not end, the run's events are retried and keep the turn. */
+  /**
+   * Whether the run's turn in a chain ends. If it does not end, the run's events are retried, and the agent keeps the
+   * turn.
+   */
   endsTurn: boolean
   /**
    * The ending that the chain and the consciousness record. A skip after the run has acted counts as an ordinary end.
