@@ -62,7 +62,7 @@ export interface OidcLogout {
   expiresAt: Date
 }
 
-/** A client of one identity provider. It reads the provider's metadata when it needs this for the first time. */
+/** A client of one identity provider. It reads the provider's metadata on first use. */
 export interface OidcClient {
   /** Returns the URL to which the browser must be redirected. @throws OidcError */
   authorizationUrl(redirectUri: string, checks: OidcChecks): Promise<URL>

@@ -92,8 +92,8 @@ export interface Sessions {
   /** Ends the sessions with these secrets, which come from a browser's cookies. */
   signOut(secrets: readonly string[]): Promise<void>
   /**
-   * Ends one session of the viewer, or all except the one of this request. Admins may end any session. An admin who
-   * acts as another human may end only the acting session.
+   * Ends one session of the viewer, or all sessions except that of this request. Admins may end any session. An admin
+   * who acts as another human may end only the acting session.
    * @returns the ids of the ended sessions
    * @throws ForbiddenError for a service, NotFoundError
    */

@@ -61,8 +61,8 @@ export interface SceneLoader {
   /** Loads the scene of a run. Also returns the union of the run's label and the scene's labels. */
   load(claim: Claim): Promise<{ scene: Scene; label: string[] }>
   /**
-   * Reads everything again that can change: the agent's spaces, its notes and its other runs. Updates `scene`, and
-   * returns the union of the run's label and the scene's labels.
+   * Rereads everything that can change: the agent's spaces, its notes and its other runs. Updates `scene`, and returns
+   * the union of the run's label and the scene's labels.
    */
   refresh(claim: Claim, scene: Scene): Promise<{ label: string[] }>
   /**
@@ -235,7 +235,7 @@ function originOf({ triggerType, triggerName, triggerSpaceId }: ClaimedRun): Mes
   return { triggerType, triggerName, triggerSpaceId, ...unknown }
 }
 
-/** Returns the origin of the run's trigger if the scene already contains it, which is nearly always so. */
+/** Returns the origin of the run's trigger if the scene already contains it, which is nearly always the case. */
 function originSeen(run: ClaimedRun, spaces: SceneSpace[], message: HistoryLine | null): MessageOrigin | null {
   if (run.triggerSpaceId === null) return originOf(run)
   const space = spaces.find(({ id }) => id === run.triggerSpaceId)

@@ -69,7 +69,7 @@ export interface RunBudget {
    * Reserves budget for the next generation. If this and other runs' reservations together could exceed the budget,
    * waits until enough of those have ended. The run does not occupy its slot while it waits. The call fails only if
    * actual usage has exhausted the budget.
-   * @returns why the run may no longer call a model; null if it may, or if its signal was aborted
+   * @returns why the run may no longer call a model; null if it may call one, or if its signal was aborted
    */
   reserve(estimate: Estimate): Promise<string | null>
   /** If this attempt had a reservation, wakes the runs in all processes that wait for the same budget. */

@@ -96,7 +96,7 @@ export function createToolRunner({
 
   /**
    * Validates the input, and shows the call if it is visible.
-   * @returns the wait of the call, or null if it is executed here
+   * @returns what the call waits for; null if it is executed here
    * @throws ToolFailure
    */
   async function beginCall(tool: Tool, call: JournaledCall, use: ToolUse): Promise<NewWait | null> {

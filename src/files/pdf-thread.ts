@@ -1,4 +1,4 @@
-// The worker thread of file-text.ts. It parses an untrusted document, and can be terminated during this.
+// The worker thread of file-text.ts. It parses an untrusted document, and can be terminated while it does so.
 import { readFile } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { getDocumentProxy } from 'unpdf'

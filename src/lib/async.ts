@@ -126,7 +126,8 @@ export function createBell(): Bell {
       rung = true
       wake?.()
     },
-    // Not an async function, which would take more memory. Each idle stream of a protocol endpoint waits here.
+    // This is not an async function, because such a function would take more memory. Each idle stream of a protocol
+    // endpoint waits here.
     wait(timeoutMs, signal) {
       if (rung || signal.aborted) {
         rung = false

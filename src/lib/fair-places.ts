@@ -58,8 +58,8 @@ export function createFairPlaces({
   }
 
   /**
-   * Takes a place from the requester that has the most places. Returns false if that requester has hardly more than
-   * `count`.
+   * Takes a place from the requester that has the most places. Returns false if that requester does not have at least
+   * two places more than `count`.
    */
   function makeRoom(count: number): boolean {
     const [largest] = [...requesters].sort(([, one], [, other]) => other.inProgress.size - one.inProgress.size)

@@ -57,7 +57,7 @@ const IMPORT_LOCK = 7_275_541
  *
  * Runs that were active at the time of the export become CANCELED with the reason GONE, and unfinished messages become
  * INTERRUPTED. If labels contain a confidential space that does not exist on this server, the import writes a row
- * without a name for it. Such a row is also kept of a deleted space. So the labels still restrict who may read.
+ * without a name for it. A deleted space also leaves such a row. So the labels still restrict who may read.
  *
  * Holds one batch of rows in memory at a time. If an import fails, the server deletes the stored bytes of its files
  * after an hour.

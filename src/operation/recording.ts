@@ -26,7 +26,7 @@ export interface RecordingHeading {
   at: string
   limits: RecordedLimits
   /**
-   * Whether the server has other confidential spaces. If so, the recording omits the instructions of steps and of
+   * Whether the server has other confidential spaces. If it has, the recording omits the instructions of steps and of
    * earlier agent versions.
    */
   hasOtherConfidential: boolean

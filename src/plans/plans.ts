@@ -39,8 +39,8 @@ export interface PlanInput extends ScheduleInput {
 }
 
 /**
- * Plans wake agents at given times. Their names are unique within an agent. After a plan that fires once has fired, it
- * is kept, disabled, as long as there is room. `flows/fire-plan.ts` fires plans.
+ * Plans wake agents at given times. Their names are unique within an agent. A plan that fires once is disabled after it
+ * has fired, and it is kept as long as there is room. `flows/fire-plan.ts` fires plans.
  */
 export interface Plans {
   /**

@@ -1,8 +1,8 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * An error from a Prisma driver adapter. If PostgreSQL reported the error, it has PostgreSQL's code. Any other error
- * has one of the adapter's own names.
+ * An error from a Prisma driver adapter. An error that PostgreSQL reported has PostgreSQL's code. Any other error has
+ * one of the adapter's own names.
  */
 interface DriverFault {
   originalCode?: string

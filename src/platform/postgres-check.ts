@@ -36,7 +36,7 @@ export interface InspectedPostgres {
   /** The name of the environment variable whose URL migrations use. */
   migrationVariable: string
   /**
-   * The user of `main`, if `direct` has another user, which then grants the rights to the objects that it creates;
+   * The user of `main`, if `direct` has another user, who then grants the rights to the objects that it creates;
    * otherwise null.
    */
   grantee: string | null

@@ -34,8 +34,8 @@ const OUTSIDE_TRANSACTIONS = /\b(CONCURRENTLY|VACUUM)\b/
 
 /**
  * Creates a client class for connections through a transaction pooler, which can execute each transaction in a
- * different session. So each transaction applies the settings again. They are sent with its first statement, without an
- * additional round trip.
+ * different session. So each transaction applies the settings again. The settings are sent with its first statement,
+ * without an additional round trip.
  */
 export function createLocalClient(settings: Readonly<Record<string, string>>): typeof pg.Client {
   const calls = Object.entries(settings).map(([name, value]) => `set_config(${literal(name)}, ${literal(value)}, true)`)
@@ -90,7 +90,10 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
   }
 
   class LocalClient extends WithStartup {
-    /** Removes empty `options`, because poolers refuse this parameter. It is not empty only if a proxy needs it. */
+    /**
+     * Removes `options` if this parameter is empty, because poolers refuse it. It has a value only if a proxy needs
+     * one.
+     */
     override getStartupConf(): Record<string, string> {
       const { options = '', ...others } = super.getStartupConf()
       return options.trim() === '' ? others : { ...others, options }

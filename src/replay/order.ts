@@ -94,7 +94,10 @@ export function addAfter(nodes: Nodes, key: string, earlier: string): void {
   node.after.push(earlier)
 }
 
-/** Sorts actions by time, but never puts an action before one on which it depends. The times are raised accordingly. */
+/**
+ * Sorts actions by time, but never puts an action before one on which it depends. Times are raised where this order
+ * requires it.
+ */
 export function inOrder(nodes: Nodes): ScheduledAction[] {
   const placed = new Map<string, { at: number; depth: number }>()
   const open = new Set<string>()

@@ -36,7 +36,7 @@ export function faultOfDeletion({ status, deletedAt, parts }: Changed): string |
   return isFinalMessage(status) || parts.some(isUnfinished) ? null : WAITS
 }
 
-/** Returns the parts of a message after an edit: the new text replaces all texts, and the files stay. */
+/** Returns the parts of a message after an edit: the new text replaces all texts, and the files are kept. */
 export function editedParts(parts: readonly MessagePart[], text: string): MessagePart[] {
   return [{ type: 'text', text }, ...parts.filter(({ type }) => type !== 'text')]
 }

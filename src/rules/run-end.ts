@@ -300,7 +300,8 @@ function outcomesOfEvents(run: EndingRun, ending: RunEnding, events: Fates, isEr
 }
 
 /**
- * Returns the outcome of a message that waits for the next day or for the provider. The outcome names the failed cycle.
+ * Returns the outcome of a message that waits for the next day or for the provider. The outcome identifies the failed
+ * cycle.
  */
 function waitingOutcome({ id: runId }: EndingRun, event: ClaimedEvent, fate: EventFate): PlannedOutcome[] {
   const { messageId, over, outages } = event

@@ -30,7 +30,7 @@ export interface Cause {
   kind: WhyKind
   text: string
   at: Date | null
-  /** The keys of the causes that led to this cause. */
+  /** The keys of the direct causes of this cause. */
   causes: readonly string[]
 }
 

@@ -202,7 +202,7 @@ type ClaimRow = { isMoreThere: boolean; isLeft: boolean; inbox: string | null } 
 /** How many requesters of recent claims are remembered. */
 const MOST_RECENT = 100
 
-/** Returns a function that claims runs for a worker. It remembers the requesters of recently claimed runs. */
+/** Returns a function that claims runs for a worker. The function remembers the requesters of recently claimed runs. */
 export function createClaims(platform: Platform): (most: number) => Promise<Claimed> {
   let recent: string[] = []
   return async (most) => {
