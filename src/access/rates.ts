@@ -31,7 +31,7 @@ export interface Rates {
    * @throws RateLimitedError if the limit is exceeded
    */
   take(name: RateName, who: Viewer | string, points?: number): Promise<void>
-  /** Returns an error if the viewer has exceeded the limit; otherwise null. Does not count anything. */
+  /** Returns an error if the viewer has exceeded the limit; otherwise null. Does not change the count. */
   refusal(name: RateName, viewer: Viewer): RateLimitedError | null
   /**
    * Like `take`, but for requests that can wait. If the limit is exceeded, waits up to `longestMs` for capacity.

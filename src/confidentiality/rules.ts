@@ -19,7 +19,7 @@ export interface Obstacle {
  * "Confidential spaces").
  */
 export interface Rules {
-  /** Returns those of the source spaces that are confidential. */
+  /** Returns the source spaces that are confidential. */
   labelOf(spaceIds: readonly string[], world: World): string[]
   /** Returns why content with this label may not be posted in the space; null if it may be posted. */
   obstacle(label: readonly string[], spaceId: string, world: World): Obstacle | null

@@ -80,7 +80,7 @@ interface Question {
   isLast: boolean
 }
 
-/** Calls one model. Retries where a retry may help. */
+/** Calls one model. Repeats the call after a failure that may be temporary. */
 async function ask(parts: GenerationParts, question: Question): Promise<Generated & { hasShown?: boolean }> {
   const { steps, plan, name, isLast } = question
   let hasShown = false

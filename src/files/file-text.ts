@@ -25,7 +25,7 @@ const MOST_THREADS = 2
 const MOST_WAITING = 50
 
 let threads = 0
-/** The functions that end the waits of uploaded files. The requests that uploaded these files wait for them. */
+/** The uploaded files that wait for a thread, oldest first. Each function lets one of them continue. */
 const waiting: (() => void)[] = []
 
 /**

@@ -15,7 +15,7 @@ import { LARGEST_JSON_BYTES } from './validate.ts'
 const LONGEST_CHECK_MS = 500
 /** The elapsed time that a check may take in any case. */
 const LONGEST_WAIT_MS = 10_000
-/** After a slow check, the same check of the requester is not repeated for this long. */
+/** How long a requester's check is not repeated after it was slow. */
 const PAUSE_MS = 60_000
 const TOO_SLOW = 'The check against the schema took too long'
 /** The maximum number of waiting checks per requester. Each can have up to 256 KiB of input. */
@@ -25,8 +25,8 @@ const MOST_WAITING = 20
  * Returns a sentence that says why an untrusted schema cannot be a tool's input schema; null if it is accepted. Works
  * like `checkInputSchema` of json-schema.ts, but in a thread that is terminated if the check takes too long.
  *
- * All checks of untrusted schemas throw RateLimitedError if too many checks of a requester that is not patient are
- * waiting.
+ * All checks of untrusted schemas throw RateLimitedError if too many checks of the same requester are waiting, unless
+ * the requester is patient.
  */
 export async function checkInputSchema(schema: unknown, requester: Requester): Promise<string | null> {
   return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'input' }, requester)

@@ -80,7 +80,7 @@ export function checkMessageText(value: string, field: string): string {
   return messageCharacters(value).toWellFormed()
 }
 
-/** Checks that a text has at most `most` UTF-16 units. Returns the text well-formed. */
+/** Checks that a text has at most `most` UTF-16 units. Returns it with lone surrogates replaced. */
 export function checkText(value: string, most: number, field: string): string {
   checkNul(value, field)
   if (value.length > most) throw new BadInputError(`At most ${most} characters.`, field)
@@ -101,7 +101,7 @@ export function likePattern(search: string): string {
   return `%${search.replace(/[\\%_]/g, '\\$&')}%`
 }
 
-/** Checks an idempotency key and returns it well-formed. */
+/** Checks an idempotency key. Returns it with lone surrogates replaced. */
 export function checkIdempotencyKey(key: string, field: string): string {
   checkNul(key, field)
   if (key.length < 1 || key.length > LONGEST_IDEMPOTENCY_KEY) {

@@ -87,8 +87,8 @@ interface Task {
 }
 
 /**
- * The pause between batches. It lets other statements proceed that wait for the same rows, or for an embedded
- * database's only connection.
+ * The pause between batches. During the pause, statements that wait for the same rows, or for an embedded database's
+ * only connection, can proceed.
  */
 const PAUSE_MS = 5
 /** The maximum time that the mutation spends on the erasure. The next constant is the limit for a sweep. */

@@ -59,8 +59,8 @@ export async function readAll(
   const lines = linesOf(source)
 
   /**
-   * Returns the row of a line; null if the row is skipped. For a file, reads the lines with bytes that follow and adds
-   * properties that are computed from them.
+   * Returns the row of a line; null if the row is skipped. For a file, also reads the following lines, which contain
+   * its bytes, and adds properties computed from the bytes.
    */
   async function rowOf(read: Record<string, unknown>, line: number): Promise<StagedRow | null> {
     const staged = stagedRowOf(read, line, leftOut)

@@ -9,7 +9,7 @@ export interface MailStatus {
   configured: boolean
   /** When the mail server last accepted an email; null if it has accepted none in the last 30 days. */
   lastSentAt: Date | null
-  /** When the latest attempt began among the unsent emails with a failed attempt. */
+  /** The start of the latest attempt to send an email that is still unsent and has failed at least once. */
   lastFailedAt: Date | null
   /** The error of the last failed attempt. */
   lastError: string | null

@@ -61,7 +61,7 @@ export interface Database {
    */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
   /**
-   * Returns why the database cannot be used; null if it can be used. This is the case if it writes a row within 2 s. If
+   * Returns why the database cannot be used; null if it can be used. It can be used if it writes a row within 2 s. If
    * that write is still waiting for a connection, other queries of this process must have succeeded.
    */
   fault(): Promise<string | null>
@@ -78,7 +78,7 @@ export interface JobOwner {
 /** Opens connections to PostgreSQL outside the pool, directly to the server if PARLEY_DIRECT_DATABASE_URL is set. */
 export interface ConnectionsBeside {
   /**
-   * Whether the pool connects through a transaction pooler, while these connections bypass it with
+   * `isPooled`: whether the pool connects through a transaction pooler. `isDirect`: whether these connections use
    * PARLEY_DIRECT_DATABASE_URL.
    */
   isPooled: boolean
@@ -169,7 +169,7 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
   try {
     const directory = path.join(dataDirectory, 'database')
     if (!existsSync(path.join(directory, 'PG_VERSION'))) await initialise(directory)
-    // An existing DATA_DIR may be readable for other users, so its access rights are corrected.
+    // An existing DATA_DIR can be readable by other users, so its access rights are corrected.
     chmodSync(directory, 0o700)
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
     // The `vector` extension is optional, because no migration needs it.
@@ -366,7 +366,7 @@ async function writeFault(prisma: PrismaClient): Promise<string | null> {
   }
 }
 
-/** Returns the result of `fault`, or undefined if there is none within `timeoutMs`. */
+/** Returns the result of `fault`, or undefined if there is no result within `timeoutMs`. */
 async function within(timeoutMs: number, fault: Promise<string | null>): Promise<string | null | undefined> {
   return Promise.race([fault, sleep(timeoutMs).then(() => undefined)])
 }

@@ -319,12 +319,13 @@ async function checkRights(
   const isSame = main.facts.role === migrating.facts.role
   const rights = await rightsOf(main, schema)
   const migrationRights = isSame ? rights : await rightsOf(migrating, schema)
-  // If the user of the other URL created the schema, that user also creates its tables.
+  // The migrating user creates the tables of jobs if their schema does not exist yet, or if this user owns it.
   const isJobOwnerDirect = !isSame && (!rights.hasJobSchema || migrationRights.ownsJobs)
   const faults: string[] = []
   const report = ({ variable }: Reached, found: string[]) =>
     faults.push(...found.map((fault) => `${variable}: ${fault}`))
-  // After the migrations, the owner of the tables grants the missing rights to another user of DATABASE_URL.
+  // If the migrating user owns the tables, it grants the missing rights to a different user of DATABASE_URL after the
+  // migrations.
   if (isSame || migrationRights.hasForeignTables) report(main, faultsOfUse(main, rights, schema))
   if (isJobOwnerDirect) report(migrating, faultsOfJobs(migrating, migrationRights, schema))
   else report(main, faultsOfJobs(main, rights, schema))

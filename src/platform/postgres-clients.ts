@@ -116,7 +116,7 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
 /**
- * Creates a client class that refuses servers which do not bind the authentication to the TLS channel
+ * Creates a client class that refuses servers that do not bind the authentication to the TLS channel
  * (`channel_binding=require`).
  */
 export function channelBound(Client: typeof pg.Client): typeof pg.Client {

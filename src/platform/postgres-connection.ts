@@ -36,7 +36,10 @@ export interface PostgresAccess {
    * `transaction`: a pooler refuses or loses the settings, so each transaction applies them again.
    */
   settings: 'session' | 'transaction'
-  /** Whether the session's state stays with the connection. Advisory locks and prepared statements need this. */
+  /**
+   * Whether all statements on a connection run in the same session. Advisory locks and prepared statements require
+   * this.
+   */
   keepsSession: boolean
   /** The schema; null until it is detected. */
   schema: string | null

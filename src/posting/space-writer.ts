@@ -45,7 +45,7 @@ export interface SpaceWriter extends Speech {
   spaceOfQuestion(state: JsonObject): string | null
   /**
    * Finishes the message that shows or streams a call. The message becomes complete, or INTERRUPTED if the model was
-   * cut off. Returns true if this has journaled the result, and false if the call posted nothing.
+   * cut off. Returns true if it has journaled the result, and false if the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
   /** Whether the run has posted a message other than its closing text. */

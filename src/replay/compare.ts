@@ -243,7 +243,10 @@ function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): 
   }
 }
 
-/** Returns a function that tells whether a list of the agent's runs may lack a run. The list was read for this step. */
+/**
+ * Returns a function that tells whether a run may be missing from the list of the agent's runs that was read for this
+ * step.
+ */
 const momentaryAt = (recording: Recording, step: Recorded<Step>) => (runId: string) => {
   const other = recording.runs.find(({ id }) => id === runId)
   return other !== undefined && isMomentary(recording, step, other)

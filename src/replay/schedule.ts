@@ -286,7 +286,7 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
 
   /**
    * Returns the input to which people changed a call before they approved it. Returns null if they did not change it,
-   * or if the approved input is a different one.
+   * or if the approved input is not the one that they changed.
    */
   function editOf(call: Recorded<ToolCall>, { inputDigest }: Recorded<Decision>): JsonObject | null {
     if (digestOf(call.input as JsonObject) !== inputDigest) return null

@@ -12,8 +12,8 @@ const POLL_MS = 5
 const SOON = Prisma.sql`interval '50 milliseconds'`
 
 /**
- * Waits until a part of the engine reaches a gate, and releases it. Returns null if this happened, and `otherwise` if
- * no part reached the gate.
+ * Waits until a part of the engine reaches a gate, and releases it. Returns null if it has released the gate, and
+ * `otherwise` if no part reached it.
  */
 export async function passGate(world: World, gate: () => string, otherwise: string): Promise<string | null> {
   return (await waitFor(world, async () => world.gates.release(gate()))) ? null : otherwise

@@ -201,7 +201,7 @@ export function requireFirstDecision({ count, hasDecided }: EarlierDecisions, is
     )
 }
 
-/** Whether this many deciders' approvals of the current input are enough. */
+/** Whether this number of approvals of the current input, by people who may decide, is enough. */
 export function isApproved(call: Pick<ToolCall, 'approval'>, approvals: number): boolean {
   const terms = termsOf(call)
   return terms !== null && approvals >= terms.quorum
@@ -274,9 +274,7 @@ export type PendingStep =
 
 const NOT_EXECUTED = 'It was not carried out.'
 
-/**
- * Returns the next step of a pending call. Called after the approval was requested and when a member joins or leaves.
- */
+/** Returns the next step of a pending call. Called when approval is requested and when a member joins or leaves. */
 export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: PendingFacts): PendingStep {
   if (hasLeft) {
     const message = `You have left the space in which people were asked to decide. ${NOT_EXECUTED}`

@@ -115,7 +115,7 @@ export interface ChainLimits {
   maxReplyStack: number
 }
 
-/** The state of a chain during the run that begins it. */
+/** The state of a chain in its first run. */
 export const NEW_CHAIN: ChainState = { depth: 1, replyStack: [], mentionedPairs: [] }
 
 const pairOf = (fromId: string, toId: string) => `${fromId}->${toId}`

@@ -200,7 +200,7 @@ function fateOf(event: ClaimedEvent, run: EndingRun, ending: RunEnding, facts: E
   const isSpent = ending.stopReason === 'OVER_BUDGET' && run.stepCount === 0 && events.some(({ over }) => over !== null)
   if (isSpent) return event.over === null ? 'release' : event.over === 'ROOT' ? 'close' : 'postpone'
   if (isRefused(ending, facts) && events.length > 1 && hasDoneNothing) return 'isolate'
-  // These failures may have another cause than the prompt.
+  // These failures may have a cause other than the prompt.
   const isOutage = ending.stopReason === 'MODEL_FAILED' && (failure === 'provider' || failure === 'unclear')
   return isOutage && event.outages < RETRY_MINUTES.length ? 'retry' : 'finish'
 }
@@ -210,7 +210,7 @@ export function isRefused({ status }: RunEnding, { failure }: Pick<EndFacts, 'fa
   return status === 'FAILED' && failure === 'prompt'
 }
 
-/** Whether events of a failed cycle will be retried, or events that exceed a budget all wait for the next day. */
+/** Whether events will be handled later: retried after a failed cycle, or postponed because of an exhausted budget. */
 function comesAgain(events: Fates): boolean {
   const isForbidden = events.some(({ fate }) => fate === 'postpone') && !events.some(({ fate }) => fate === 'close')
   return isForbidden || events.some(({ fate }) => fate === 'retry')
@@ -255,7 +255,7 @@ const skipped = ({ id: runId }: EndingRun, messageId: string, reason: string | n
   ...{ messageId, kind: 'SKIPPED' as const, reason, error: null, runId },
 })
 
-/** Returns the outcome for a cycle that skipped, whose run is deleted. */
+/** Returns the outcome of a message for a skipped cycle whose run is deleted. */
 function skippedCycle(run: EndingRun, messageId: string, reason: string | null): PlannedOutcome {
   const [readingSince, readAt] = [run.startedAt, run.finishedAt].map((time) => time?.getTime() ?? null)
   const cycle = { label: [...run.places, ...run.label], readingSince: readingSince ?? null, readAt: readAt ?? null }

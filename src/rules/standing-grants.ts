@@ -120,7 +120,7 @@ function checkProperty(name: string, { properties }: JsonObject): string {
   throw new BadInputError('amountProperty must be a numeric property of the input in the schema of the tool.', field)
 }
 
-/** Returns the amount of a call for a grant; null if the call has no amount. The grant does not cover such a call. */
+/** Returns the amount of a call for a grant; null if the call has no amount, so that the grant does not cover it. */
 export function amountOf({ amountProperty }: Pick<StandingGrant, 'amountProperty'>, input: JsonObject): number | null {
   if (amountProperty === null) return 0
   const amount = Object.hasOwn(input, amountProperty) ? input[amountProperty] : null

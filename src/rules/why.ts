@@ -83,7 +83,7 @@ const GAPS = {
   ERASED: 'Something that was erased, or deleted by retention.',
 }
 
-/** Returns the key of the cause that represents each hidden cause after merging. */
+/** Merges adjacent hidden causes. Maps the key of each hidden cause to the key of the cause that represents it. */
 function mergedHidden(causes: readonly Cause[], byKey: ReadonlyMap<string, Cause>): Map<string, string> {
   const parent = new Map<string, string>()
   const isHidden = (key: string) => byKey.get(key)?.kind === 'HIDDEN'

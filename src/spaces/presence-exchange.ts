@@ -28,7 +28,10 @@ interface Neighbour {
  * on request.
  */
 export interface PresenceExchange {
-  /** Sends the changes since the last call. A message without changes tells the others that this process is alive. */
+  /**
+   * Sends the changes since the last call. A message without changes tells the other processes that this process is
+   * alive.
+   */
   send(changes: Omit<PresenceSignal & { type: 'presence' }, 'type' | 'by' | 'seq'>): void
   /** Removes processes that are considered dead. */
   sweep(now: number): void

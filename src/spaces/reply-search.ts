@@ -11,7 +11,7 @@ export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entit
 /** A message that satisfies a wait. */
 export interface Reply {
   messageId: string
-  /** The first text of the message; in search results, the text is empty if the message contains only tool calls. */
+  /** The first text of the message. In search results, it is empty if the message contains only tool calls. */
   text: string
   entityId: string
   entityName: string

@@ -356,8 +356,8 @@ function recentSql({ spaces, isEverySpace }: Reach, isOld: readonly Prisma.Sql[]
   const isInTime = Prisma.join([Prisma.sql`true`, ...isOld], ' AND ')
   if (isEverySpace)
     return Prisma.sql`SELECT ${columns} FROM "SearchText" t WHERE t."spaceId" IN (${spaces}) AND ${isInTime} ${newest}`
-  // Reads each space through the index of its texts, because on a large server, none of the newest texts may belong to
-  // these spaces.
+  // Reads each space through the index of its texts, because on a large server, it is possible that none of the newest
+  // texts are in these spaces.
   return Prisma.sql`
     SELECT t.* FROM (${spaces}) space(id) CROSS JOIN LATERAL (
       SELECT ${columns} FROM "SearchText" t WHERE t."spaceId" = space.id AND ${isInTime} ORDER BY t."messageId" DESC LIMIT ${most}) t
