@@ -25,7 +25,7 @@ const MOST_IDENTITY_BYTES = 256 * 1024
 export type { AppOptions } from './app/outside.ts'
 
 /**
- * Builds every part of the application once. @throws Error with one readable line if the database or Redis cannot be
+ * Builds every part of the application once. @throws Error with a one-line message if the database or Redis cannot be
  * used
  */
 export async function createApp(config: Config, options: AppOptions = {}) {
@@ -53,7 +53,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   const meaning = embedder && (await openMeaning(platform, embedder).catch(closeAndThrow))
   const core = createCore(platform, { meaning })
   const pushKeys = await openPushKeys(platform).catch(closeAndThrow)
-  // The operator has chosen the identity providers, which may have private addresses.
+  // The operator has chosen the identity providers, so private addresses are allowed.
   const identityProviders = createGuardedHttp({ allowPrivate: true, maxFetchBytes: MOST_IDENTITY_BYTES })
   const domain = createDomain(platform, {
     core,
@@ -86,9 +86,9 @@ export async function createApp(config: Config, options: AppOptions = {}) {
       const tools = options.tools === undefined ? {} : { tools: options.tools }
       engine = await startEngine(platform, { ...parts, ...tools, embedder: meaning && embedder })
     },
-    /** Gives active runs `graceMs` to finish, then releases them. */
+    /** Gives active runs `graceMs` to finish, and then releases them. */
     stopWorker,
-    /** Stops the worker like `stopWorker`, then closes all connections. */
+    /** Stops the worker like `stopWorker`, and then closes all connections. */
     async close(graceMs: number) {
       await stopWorker(graceMs)
       await models.close()
@@ -102,7 +102,7 @@ export async function createApp(config: Config, options: AppOptions = {}) {
   }
 }
 
-/** The embedder of PARLEY_EMBEDDINGS; null if it is not set. */
+/** Returns the embedder for the model of PARLEY_EMBEDDINGS; null if the variable is not set. */
 function embedderOf(platform: Platform, { redact }: Pick<Models, 'redact'>): Embedder | null {
   const { embeddingModel: model, modelProviders: providers } = platform.config
   return model === null ? null : createEmbedder(platform, { model, providers, redact })

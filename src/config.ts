@@ -22,14 +22,20 @@ import { parseModelName } from './lib/model-name.ts'
 import { type ModelProviderSettings, smallModelOf } from './lib/model-provider.ts'
 import { parseRedisUrl } from './lib/redis-url.ts'
 
-/** All settings, validated. Read once at the start; nothing else reads the environment. */
+/**
+ * All settings, validated. They are read once at startup. No other code reads the environment, except for libpq's
+ * variables.
+ */
 export interface Config {
   port: number
   host: string
-  /** Where browsers reach the server: scheme, host and path prefix, without a slash at its end. */
+  /** The URL at which browsers reach the server: scheme, host and path prefix, without a trailing slash. */
   publicUrl: string | null
   databaseUrl: string | null
-  /** The direct URL of the server if `databaseUrl` points to a pooler, for work that needs a database session. */
+  /**
+   * The direct URL of the database server, for work that needs a database session. Set if `databaseUrl` points to a
+   * pooler.
+   */
   directDatabaseUrl: string | null
   /** The maximum number of PostgreSQL connections. */
   databaseConnections: number
@@ -40,21 +46,24 @@ export interface Config {
   adminToken: string | null
   role: 'all' | 'api' | 'worker'
   workerConcurrency: number
-  /** The providers of PARLEY_PROVIDERS, then OpenAI's. The built-in `demo` is not in the list. */
+  /** The providers of PARLEY_PROVIDERS, followed by OpenAI's. The built-in provider `demo` is not in the list. */
   modelProviders: ModelProviderSettings[]
   defaultModel: string
   /** Whether PARLEY_DEFAULT_MODEL is set, or a provider configured by the environment has a key. */
   hasDefaultModel: boolean
-  /** PARLEY_EMBEDDINGS: the embedding model for search by meaning; null if searches match words only. */
+  /**
+   * The value of PARLEY_EMBEDDINGS, which is the embedding model for search by meaning. Null if searches only match
+   * words.
+   */
   embeddingModel: string | null
-  /** Prices of models. The cost of a missing model is unknown. */
+  /** Prices of models. If a model is missing here, its cost is unknown. */
   prices: ModelPrices
   jwt: {
     secret: string | null
     jwksUrl: string | null
     issuer: string | null
     audience: string | null
-    /** Accept JWTs without `exp`, and a JWKS without an audience. */
+    /** Whether to accept JWTs without `exp`, and a JWKS without an audience. */
     allowUnbounded: boolean
   }
   oidc: OidcSettings
@@ -63,8 +72,8 @@ export interface Config {
   secretKeyBefore: string | null
   allowPrivateTools: boolean
   /**
-   * The people that a human sees by id, name, kind and picture: `everyone`, or those with whom they share a space. Null: the
-   * value that the migration stored in the database.
+   * The people whose id, name, kind and picture a human sees: `everyone`, or the people with whom the human shares a
+   * space (`shared`). Null means the value that the migration stored in the database.
    */
   directory: 'everyone' | 'shared' | null
   /** Whether new spaces with one or two humans are confidential. */
@@ -72,24 +81,26 @@ export interface Config {
   allowedOrigins: string[]
   deltaMs: number
   limits: Limits
-  /** Per minute and viewer, service or webhook; 0 for no limit. */
+  /** The rate limits per minute and viewer, service or webhook. 0 means no limit. */
   rates: { messages: number; triggers: number; requests: number }
   retention: Retention
-  /** How emails are sent; null if email is not set up. */
+  /** How emails are sent; null if email is not configured. */
   mail: MailSettings | null
-  /** The viewers that may invite people by email. */
+  /** The viewers who may invite people by email. */
   invite: 'admins' | 'members'
-  /** Where traces are exported to; null if traces are not exported. */
+  /** The target of exported traces; null if traces are not exported. */
   telemetry: TelemetrySettings | null
   logLevel: string
-  /** Warnings about values that are valid but may be mistakes, one line each, for the log. They never contain a value. */
+  /**
+   * Warnings for the log about values that are valid but could be mistakes, one line each. They never contain a value.
+   */
   warnings: string[]
 }
 
-/** Limits of the product; the names contain the units. */
+/** The limits of the product. Their names contain the units. */
 export interface Limits {
   maxRunSeconds: number
-  /** A model call fails after this time without data. */
+  /** How long a model may send no data before the call fails. */
   modelSilenceSeconds: number
   /** The pause between two think cycles of an agent. */
   cycleRestMs: number
@@ -102,14 +113,17 @@ export interface Limits {
   maxSocketsPerViewer: number
   /** The maximum size of one response or event, in bytes of JSON. */
   maxResponseBytes: number
-  /** Per human; 0 for no limit. */
+  /** The limit per human; 0 means no limit. */
   maxNewSpacesPerDay: number
   maxFileBytes: number
-  /** Per human. */
+  /** The limit per human. */
   maxFileBytesPerDay: number
 }
 
-/** The settings are invalid. `faults` has a line for each fault, with the name of the variable and never its value. */
+/**
+ * Thrown if settings are invalid. `faults` has a line for each fault, with the name of the variable and never its
+ * value.
+ */
 export class ConfigError extends Error {
   readonly faults: string[]
   constructor(faults: string[]) {
@@ -134,7 +148,7 @@ const url = (...protocols: string[]) =>
       message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
     })
     .optional()
-/** See `parseRedisUrl`. */
+/** `parseRedisUrl` describes the accepted forms. */
 const redisUrl = z
   .string()
   .superRefine((value, context) => {
@@ -176,9 +190,9 @@ const VARIABLES = z.object({
   PARLEY_WORKER_CONCURRENCY: integer(1, 10_000, 50),
   OPENAI_API_KEY: text,
   OPENAI_BASE_URL: baseUrl.optional(),
-  /** Read by readModelProviders. */
+  /** `readModelProviders` reads this variable. */
   PARLEY_PROVIDERS: text,
-  /** Read by readModelPrices. */
+  /** `readModelPrices` reads this variable. */
   PARLEY_PRICES: text,
   PARLEY_DEFAULT_MODEL: z
     .string()
@@ -193,7 +207,7 @@ const VARIABLES = z.object({
   AUTH_ISSUER: text,
   AUTH_AUDIENCE: text,
   AUTH_ALLOW_UNBOUNDED: boolean,
-  /** The variables that readOidc reads. */
+  /** `readOidc` reads these variables. */
   PARLEY_OIDC_ISSUER: text,
   PARLEY_OIDC_CLIENT_ID: text,
   PARLEY_OIDC_CLIENT_SECRET: text,
@@ -227,7 +241,7 @@ const VARIABLES = z.object({
   PARLEY_MAX_FILE_BYTES_PER_DAY: integer(1, 1_000_000_000_000_000, 1_073_741_824),
   ...RETENTION_VARIABLES,
   ...TELEMETRY_VARIABLES,
-  /** Read by readMailSettings. */
+  /** `readMailSettings` reads these variables. */
   PARLEY_SMTP_URL: text,
   PARLEY_MAIL_FROM: text,
   PARLEY_INVITE: z.enum(['admins', 'members'], 'must be admins or members').default('admins'),
@@ -237,7 +251,7 @@ const VARIABLES = z.object({
 type Variables = z.infer<typeof VARIABLES>
 
 /**
- * Reads and validates the settings. An empty variable counts as unset.
+ * Reads and validates the settings. An empty variable is treated as unset.
  * @throws ConfigError with every fault
  */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {

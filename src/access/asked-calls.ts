@@ -4,18 +4,15 @@ import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import { isAskedByName } from '../rules/approvals.ts'
 
-/**
- * The fields of a tool call that determine which humans are named as its approvers, and whether they may read the
- * call.
- */
+/** The fields of a tool call that determine its named approvers, and whether they may read the call. */
 export type NamedCall = Pick<
   ToolCall,
   'id' | 'approvalState' | 'approverIds' | 'escalateToIds' | 'escalatedAt' | 'places' | 'label'
 >
 
 /**
- * Returns the calls that name a human as an approver and that the human may read. With `still`, leaves out calls
- * that no longer wait, unless the human decided on them.
+ * Returns the calls that name a human as an approver and that the human may read. With `still`, omits calls that no
+ * longer wait, unless the human has decided on them.
  */
 export async function heardOf(
   tx: Tx,

@@ -6,7 +6,7 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** Filters for the audit log. A field that is absent or null does not filter. */
+/** Filters for the audit log. A field that is absent or null does not restrict the result. */
 export interface AuditFilter {
   actorId?: string | null
   targetId?: string | null
@@ -17,8 +17,8 @@ export interface AuditFilter {
 }
 
 /**
- * Reads the audit log, which contains who created, changed, removed, stopped, answered, decided or revoked
- * something. access/record.ts and some tools write it.
+ * Reads the audit log, which shows who created, changed, removed, stopped, answered, decided or revoked something.
+ * access/record.ts and some tools write its entries.
  */
 export interface AuditLog {
   /** Returns entries, newest first. */

@@ -2,13 +2,13 @@ import DataLoader from 'dataloader'
 import { LRUCache } from 'lru-cache'
 import { forRequester } from '../lib/requester-context.ts'
 
-/** The requester of lookups of credentials that have been valid before. It has no other work. */
+/** The requester for lookups of credentials that were valid before. It is used for nothing else. */
 const KNOWN_CREDENTIALS = 'known-credentials'
-/** The requester of lookups of all other credentials, which anybody can invent. */
+/** The requester for lookups of all other credentials, which anybody can invent. */
 export const UNKNOWN_CREDENTIALS = 'unknown-credentials'
 /**
- * The requester of the transactions that sign people in: with the code of an invitation or email, or through an
- * identity provider.
+ * The requester for transactions that sign people in, with the code of an invitation or email, or through an identity
+ * provider.
  */
 export const SIGN_IN = 'sign-in'
 
@@ -18,15 +18,15 @@ const MOST_KNOWN = 50_000
 export interface CredentialLookups<Found> {
   /** Returns null if there is no such credential. */
   load(hash: string): Promise<Found | null>
-  /** Returns the result of an earlier lookup. Use it only to choose the order of lookups, never as a permission. */
+  /** Returns the result of an earlier lookup. Use this only to decide the order of lookups, never to grant access. */
   hint(hash: string): Found | undefined
   /** Removes the hint for a credential. */
   forget(hash: string): void
 }
 
 /**
- * Creates separate queues for credentials that were found before and for all others, so that a flood of invented
- * credentials delays only the first requests of clients that have just signed in.
+ * Creates one queue for credentials that were found before, and one for all others. So a flood of invented credentials
+ * delays only the first requests of clients that have just signed in.
  * @param select returns the found values by hash
  */
 export function createCredentialLookups<Found extends object>(

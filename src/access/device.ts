@@ -1,4 +1,7 @@
-/** The first match is used: Edge and Opera also name Chrome, and Chrome also names Safari. */
+/**
+ * The first match is used, because the header of Edge and Opera also contains Chrome, and that of Chrome also contains
+ * Safari.
+ */
 const BROWSERS = [
   [/\bEdgA?\//, 'Edge'],
   [/\bOPR\//, 'Opera'],
@@ -18,8 +21,8 @@ const SYSTEMS = [
 ] as const
 
 /**
- * Returns the browser and the operating system, such as `Firefox on Linux`. Returns only known names, never text of
- * the header.
+ * Returns the browser and the operating system, such as `Firefox on Linux`. Returns only names from these lists, never
+ * text from the header.
  */
 export function deviceOf(userAgent: string | undefined): string {
   const named = (names: readonly (readonly [RegExp, string])[]) =>

@@ -17,26 +17,29 @@ import type { OpenSessionInput, SessionCookie, Sessions } from './sessions.ts'
 import { issue } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
-/** An invitation that has neither been used nor expired. */
+/** An invitation that has not been used and has not expired. */
 export interface OpenInvitation {
   id: string
-  /** The human whom the link signs in; null if the invitation was sent to an email address that no human has yet. */
+  /**
+   * The human whom the link signs in; null if the invitation was sent to an email address that does not belong to a
+   * human yet.
+   */
   humanId: string | null
-  /** The address to which the link was emailed; null if an admin passes on the link. */
+  /** The address to which the link was emailed; null if an admin gives the link to the person. */
   email: string | null
   /** The spaces that the person joins, if the inviter may still add people to them. */
   spaceIds: string[]
-  /** The id of a human, an access token or the operator; null if unknown. */
+  /** The id of the human or access token that created the invitation, or of the operator; null if unknown. */
   inviterId: string | null
   createdAt: Date
   expiresAt: Date
 }
 
-/** The information that the page of an invitation shows before the person accepts it. */
+/** The information on an invitation's page, before the person accepts the invitation. */
 export interface DescribedInvitation {
-  /** The person whom the link signs in. */
+  /** The name of the person whom the link signs in. */
   name: string
-  /** The person who created the invitation; null if the operator or an access token did. */
+  /** The name of the person who created the invitation; null for the operator or an access token. */
   inviter: string | null
   /** The names of some spaces of which the person is already a member. */
   spaces: string[]
@@ -48,8 +51,8 @@ export interface DescribedInvitation {
  */
 export interface Invitations {
   /**
-   * Creates an invitation; for admins only. The returned path contains the code, of which the server stores only the
-   * hash.
+   * Creates an invitation. Only admins may do this. The returned path contains the code. The server only stores the
+   * hash of the code.
    * @throws ForbiddenError, NotFoundError, BadInputError
    */
   create(
@@ -57,13 +60,13 @@ export interface Invitations {
     input: { humanId: string; expiresInSeconds: number },
   ): Promise<{ path: string; expiresAt: Date }>
   /**
-   * Describes an invitation to the holder of its code, without redeeming it; null if the code is unknown, used or
-   * expired.
+   * Describes an invitation to a person who has its code, without redeeming it. Returns null if the code is unknown,
+   * used or expired.
    */
   describe(code: string): Promise<DescribedInvitation | null>
   /**
-   * Redeems a code for a new bearer token of its human; null if the code is unknown, used or expired. The other
-   * invitations of the human end, except emailed ones that add the human to a space.
+   * Redeems a code for a new bearer token of its human. Returns null if the code is unknown, used or expired. Ends the
+   * human's other invitations, except emailed ones that add the human to a space.
    */
   redeem(code: string): Promise<string | null>
   /** Like `redeem`, but opens a session of the human instead of creating a token. */
@@ -73,14 +76,14 @@ export interface Invitations {
   /** Returns open invitations in the order of the ids; null for any other id, and for viewers who are not admins. */
   getMany(viewer: Viewer, ids: readonly string[]): Promise<(OpenInvitation | null)[]>
   /**
-   * Revokes an invitation; for admins only. Its link stops working.
+   * Revokes an invitation, whose link then stops working. Only admins may do this.
    * @throws ForbiddenError, NotFoundError
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<{ revokedId: string }>
 }
 
 const CODE_BYTES = 32
-/** The form of a code. Other strings need no lookup. */
+/** The format of a code. Other strings need no lookup. */
 const IS_CODE = /^[\w-]{43}$/
 const LONGEST_SECONDS = 30 * 86_400
 const MOST_DESCRIBED_SPACES = 5
@@ -108,8 +111,8 @@ export function createInvitations(
   }
 
   /**
-   * Redeems a code in a transaction. `grant` gives the human access, and returns its result with the object that the
-   * audit log names. Returns null if the code is unknown, used or expired.
+   * Redeems a code in a transaction. `grant` gives the human access, and returns the result and the object for the
+   * audit log's entry. Returns null if the code is unknown, used or expired.
    */
   async function use<Granted>(
     code: string,

@@ -5,14 +5,14 @@ import { messageOf, RateLimitedError } from '../lib/errors.ts'
 /** The claims of a JWT whose signature, issuer, audience and times have been checked. */
 export interface SignIn {
   subject: string
-  /** The expiry; null if the token has no `exp`. */
+  /** When the token expires; null if it has no `exp`. */
   expiresAt: Date | null
 }
 
 /**
- * Verifies a JWT. Returns null if the token is not valid.
- * @throws Error if the issuer's keys cannot be fetched; for some seconds after that, RateLimitedError without
- * another request to the issuer
+ * Verifies a JWT. Returns null if the token is invalid.
+ * @throws Error if the issuer's keys cannot be fetched; RateLimitedError, without another request to the issuer, for
+ * some seconds after that
  */
 export type VerifyJwt = (token: string) => Promise<SignIn | null>
 
@@ -32,8 +32,8 @@ export const PUBLIC_KEY_ALGORITHMS = [
 const CLOCK_TOLERANCE_SECONDS = 5
 
 /**
- * Creates the JWT verifier from the settings; null if sign-in by JWT is not configured. Tests pass `keys` instead of
- * the keys at AUTH_JWKS_URL.
+ * Creates the JWT verifier from the settings. Returns null if sign-in with JWTs is not configured. Tests pass `keys`,
+ * which replace the keys at AUTH_JWKS_URL.
  */
 export function createJwtVerifier(
   settings: Config['jwt'],
@@ -73,8 +73,8 @@ export function createJwtVerifier(
 const PAUSE_MS = 10_000
 
 /**
- * Limits requests to the issuer. Without the pause, every token would cause a request while the keys cannot be
- * fetched.
+ * Pauses requests to the issuer after a failure. Without the pause, every token would cause a request while the keys
+ * cannot be fetched.
  */
 function pausing(remote: ReturnType<typeof createRemoteJWKSet>, now: () => number): JWTVerifyGetKey {
   let until = 0
@@ -99,7 +99,7 @@ function signInOf({ sub, exp }: JWTPayload): SignIn | null {
   return { subject: sub, expiresAt: exp === undefined ? null : new Date(exp * 1000) }
 }
 
-/** Whether the token is invalid; false if its keys could not be fetched. */
+/** Whether an error means that the token is invalid. False if the keys could not be fetched. */
 export function isTokensFault(error: unknown): boolean {
   return (
     error instanceof errors.JWTClaimValidationFailed ||

@@ -14,11 +14,11 @@ export type OidcFault =
   | 'refused'
   /** The code is unknown, was used, or has expired. */
   | 'expired'
-  /** The response is for another server or browser, or comes from another provider. */
+  /** The response is meant for another server or browser, or comes from another provider. */
   | 'invalid'
   /** The clocks of the provider and this server differ too much. */
   | 'clock'
-  /** The settings of this server do not match those at the provider. */
+  /** This server's settings do not match its registration at the provider. */
   | 'misconfigured'
 
 /** A failed sign-in. `detail` is for the log and contains no secrets. */
@@ -32,7 +32,7 @@ export class OidcError extends Error {
   }
 }
 
-/** Binds the response from a provider to one request of one browser. */
+/** Values that bind the provider's response to one request of one browser. */
 export interface OidcChecks {
   state: string
   nonce: string
@@ -43,28 +43,28 @@ export interface OidcChecks {
 export interface OidcAccount {
   issuer: string
   subject: string
-  /** The id of the provider's session, which a logout may name. */
+  /** The id of the provider's session. A logout request can contain it. */
   sid: string | null
-  /** When the provider issued the ID token, by its clock, in seconds. */
+  /** When the provider issued the ID token, according to the provider's clock, in seconds since 1970. */
   issuedAt: number
   claims: Claims
 }
 
-/** A verified request by a provider to end one session, or all sessions of an account. */
+/** A provider's verified request to end one session, or all sessions of an account. */
 export interface OidcLogout {
   issuer: string
   subject: string | null
   sid: string | null
   jti: string
-  /** When the provider issued the token, by its clock, in seconds. */
+  /** When the provider issued the token, according to the provider's clock, in seconds since 1970. */
   issuedAt: number
-  /** The time after which the token is refused as too old. */
+  /** When the token becomes too old to be accepted. */
   expiresAt: Date
 }
 
-/** A client of one identity provider. It reads the provider's metadata when it first needs them. */
+/** A client of one identity provider. It reads the provider's metadata on first use. */
 export interface OidcClient {
-  /** Returns the URL to which to redirect the browser. @throws OidcError */
+  /** Returns the URL to which the browser must be redirected. @throws OidcError */
   authorizationUrl(redirectUri: string, checks: OidcChecks): Promise<URL>
   /**
    * Exchanges the code with which the browser returned, and verifies the tokens.
@@ -86,15 +86,18 @@ const SCOPE = 'openid profile email'
 const REQUEST_TIMEOUT_SECONDS = 10
 const DISCOVERY_TIMEOUT_SECONDS = 5
 const DISCOVERY_ATTEMPTS = 2
-/** The time after which the metadata are read again. */
+/** How long the metadata is used before it is read again. */
 const METADATA_MS = 3_600_000
-/** After a failed attempt to read the metadata, requests fail without another attempt for this time. */
+/** After a failure to read the metadata, requests fail for this time without another attempt. */
 const PAUSE_MS = 1000
-/** If a key id is unknown, the keys are read again, at most once in this time. */
+/** The minimum time between two attempts to read the keys again because of an unknown key id. */
 const KEYS_COOLDOWN_MS = 1000
-/** The accepted clock skew. */
+/** The accepted difference between the clocks. */
 const CLOCK_TOLERANCE_SECONDS = 60
-/** The maximum age of a logout token. Logout tokens are used immediately; the specification recommends two minutes. */
+/**
+ * The maximum age of a logout token. Providers send logout tokens immediately. The specification recommends two
+ * minutes.
+ */
 const LOGOUT_AGE_SECONDS = 300
 const LONGEST_ID = 255
 const LONGEST_DETAIL = 500
@@ -158,7 +161,9 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
     return { configurations, issuer: metadata.issuer, keys }
   }
 
-  /** Reads the metadata once for all waiting callers. Returns the old metadata while the provider cannot be reached. */
+  /**
+   * Reads the metadata once for all waiting callers. If the provider cannot be reached, returns the previous metadata.
+   */
   async function discovered(): Promise<Discovered> {
     if (known !== null && now() - known.readAt < METADATA_MS) return known.discovered
     if (failed !== null && now() - failed.at < PAUSE_MS) {
@@ -181,8 +186,8 @@ export function createOidcClient(settings: OidcProviderSettings, { fetch, now }:
   }
 
   /**
-   * Exchanges the code. If the provider refuses the client's authentication method, tries the other method and keeps
-   * using it.
+   * Exchanges the code. If the provider rejects the client's authentication method, tries the other method and uses it
+   * from then on.
    */
   async function exchange({ configurations }: Discovered, returnedTo: URL, checks: OidcChecks) {
     for (;;) {
@@ -283,10 +288,12 @@ function logoutIn({ iss = '', sub, sid, jti, iat = 0, exp = 0, events, nonce }: 
 const isId = (value: unknown): value is string =>
   typeof value === 'string' && value !== '' && value.length <= LONGEST_ID && !value.includes('\0')
 
-/** Corrects the clock of `openid-client`, which uses the system clock. */
+/** Corrects the clock of `openid-client`, which otherwise uses the system clock. */
 const skewOf = (now: () => number) => ({ [openid.clockSkew]: Math.round((now() - Date.now()) / 1000) })
 
-/** Returns the methods by which the client may authenticate. A provider without a list supports client_secret_basic. */
+/**
+ * Returns the methods with which the client can authenticate. A provider without a list supports client_secret_basic.
+ */
 function authenticationsOf(supported: readonly string[] = ['client_secret_basic'], secret: string | null) {
   if (secret === null) return [openid.None()]
   const methods = [

@@ -27,24 +27,26 @@ export interface TurnOptions {
 /** Enforces rate limits per viewer, service or webhook, across all processes. */
 export interface Rates {
   /**
-   * Counts `points` for a viewer, or for a key of another kind. Admins are not limited.
+   * Counts `points` for a viewer, or for another key, such as a webhook's. Admins are not limited.
    * @throws RateLimitedError if the limit is exceeded
    */
   take(name: RateName, who: Viewer | string, points?: number): Promise<void>
-  /** Returns the error if the viewer has exceeded the limit; otherwise null. Counts nothing. */
+  /** Returns an error if the viewer has exceeded the limit; otherwise null. Does not change the count. */
   refusal(name: RateName, viewer: Viewer): RateLimitedError | null
   /**
-   * Like `take`, for requests that can wait: if the limit is exceeded, waits up to `longestMs` for capacity.
+   * Like `take`, but for requests that can wait. If the limit is exceeded, waits up to `longestMs` for capacity.
    * @throws RateLimitedError after this time, or if 500 requests from the viewer are already waiting; the signal's
    * reason if the signal aborts
    */
   takeInTurn(name: RateName, who: Viewer, points: number, how: TurnOptions): Promise<void>
-  /** Returns the state of a viewer's limits; empty for an admin. Leaves out limits that are disabled. */
+  /** Returns the state of a viewer's limits; empty for an admin. Omits limits that are disabled. */
   of(viewer: Viewer): Promise<Rate[]>
 }
 
 const MINUTE_SECONDS = 60
-/** The number of keys above the limit that this process remembers. A key beyond this number is counted again. */
+/**
+ * The maximum number of keys above the limit that this process remembers. Requests with other keys are counted again.
+ */
 const MOST_SPENT = 10_000
 /** The maximum number of waiting requests per viewer. */
 const MOST_WAITING = 500
@@ -52,22 +54,21 @@ const NAMES: RateName[] = ['messages', 'requests', 'triggers']
 
 interface Limiter {
   here: RateLimiterMemory
-  /** For each key above the limit, the time (`performance.now()`) at which it may continue. */
+  /** When each key above the limit may continue, as a value of `performance.now()`. */
   spent: LRUCache<string, number>
   everywhere: RateLimiterRedis | null
 }
 
 /**
- * Counts synchronously in this process and, if processes share a Redis, asynchronously in Redis. A key that exceeds
- * the limit in Redis is then also blocked in this process. Without Redis, each process enforces the limit
- * separately.
+ * Counts synchronously in this process and, if processes share a Redis, asynchronously in Redis. If a key exceeds the
+ * limit in Redis, it is also blocked in this process. Without Redis, each process enforces the limit separately.
  */
 export function createRates(settings: RateSettings, shared: SharedRedis | null): Rates {
   const limiters = new Map(
     NAMES.filter((name) => settings[name] > 0).map((name) => [name, limiterOf(name, settings[name], shared)] as const),
   )
 
-  /** The number of requests from each viewer that wait for capacity. */
+  /** The number of requests that wait for capacity, by viewer. */
   const waiting = createCounts()
 
   async function count({ here, everywhere, spent }: Limiter, key: string, points: number): Promise<number> {
@@ -147,7 +148,7 @@ const keyOf = (who: Viewer | string) => (typeof who === 'string' ? who : who.id)
 
 /**
  * Returns the time to wait after the limiter has rejected a request.
- * @throws `reason` if it is not a rejection
+ * @throws `reason` if it is not a rejection by the limiter
  */
 function waitOf(reason: unknown): number {
   if (reason instanceof RateLimiterRes) return Math.max(1, Math.ceil(reason.msBeforeNext))

@@ -10,16 +10,16 @@ export interface Record {
   /** The database whose transactions write the entries. */
   db: Database
   /**
-   * Runs `work`. The first transaction that `work` commits also writes the entry. If `work` throws or returns a
-   * ForbiddenError, writes a separate entry. Other failures change nothing and get no entry. `onlyRefusals`: whether
-   * success is recorded elsewhere. Calls `deedOf` only if an entry is written.
+   * Executes `work`. The first transaction that `work` commits also writes the entry. If `work` throws or returns a
+   * ForbiddenError, writes a separate entry. Other failures change nothing and get no entry. `onlyRefusals` says that
+   * success is recorded elsewhere. `deedOf` returns the entry, and is called only if an entry is written.
    */
   during<T>(deedOf: () => Deed, work: () => Promise<T>, how: { onlyRefusals: boolean }): Promise<T>
 }
 
 /**
  * The maximum number of entries per minute and process about refusals of the same action for the same actor. Further
- * entries would add no information, and each takes a row.
+ * entries would add no information, and each would cost a row.
  */
 const MOST_REFUSALS = 60
 
@@ -75,14 +75,14 @@ export function createRecord(db: Database): Record {
 }
 
 /**
- * Returns the code of an expected failure that `work` returned; only expected failures have a code. The value may be
- * a proxy without a class.
+ * Returns the code of an expected failure that `work` returned. Other values have no code. The class is not checked,
+ * because the value can be a proxy.
  */
 function failureOf(answer: unknown): unknown {
   return typeof answer === 'object' && answer !== null && 'code' in answer ? answer.code : null
 }
 
-/** Returns the id of the created object, or of the first object in it with an id. */
+/** Returns the id of the created object; if it has no id, the id of the first object in it that has one. */
 function idOf(made: unknown): string | null {
   if (typeof made !== 'object' || made === null) return null
   const ids = [made, ...Object.values(made)].map((thing) => (thing as { id?: unknown } | null)?.id)

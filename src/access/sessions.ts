@@ -25,13 +25,13 @@ import { createCredentialLookups } from './credential-lookups.ts'
 import { deviceOf } from './device.ts'
 import { type AdminViewer, type HumanViewer, OPERATOR_ID, type Viewer } from './viewer.ts'
 
-/** A session without the hash of its secret. */
+/** A session, without the hash of its secret. */
 export type Session = Omit<Row, 'hash'>
 
-/** The cookie of a browser. */
+/** The session cookie of a browser. */
 export interface SessionCookie {
   secret: string
-  /** How long the browser keeps the cookie; null if only until the browser is closed. */
+  /** How long the browser keeps the cookie; null to keep it until the browser is closed. */
   maxAgeSeconds: number | null
 }
 
@@ -45,20 +45,20 @@ export interface OpenedSession {
 /** An open session. */
 export interface Resumed {
   viewer: Viewer
-  /** The cookie with a later expiry; null if the expiry has not changed. */
+  /** The cookie with its new, later expiry; null if the expiry has not changed. */
   renewed: SessionCookie | null
 }
 
 export interface OpenSessionInput {
   userAgent: string | undefined
-  /** The secrets of the browser's earlier sessions, which end when the new session begins. */
+  /** The secrets of the browser's earlier sessions. They end when the new session begins. */
   replaced: readonly string[]
 }
 
 /** Thrown if the identity provider ended the sign-in before the session was opened. */
 export class LoggedOutError extends Error {}
 
-/** A sign-in of a human without a token. */
+/** A sign-in of a human who has no token. */
 export interface HumanSignIn extends OpenSessionInput {
   humanId: string
   /** The method of sign-in for the audit log: `mail`, `invitation` or `oidc`. */
@@ -70,11 +70,10 @@ export interface HumanSignIn extends OpenSessionInput {
 /** Manages browser sessions, which use cookies instead of bearer tokens. */
 export interface Sessions {
   /**
-   * Returns the viewer of a cookie, with a new cookie if the expiry has changed; null if the session is unknown or
-   * has ended. Takes one statement, two if this process has not seen the session yet, and none within 30 s after a
-   * use.
-   * @param renews whether this counts as a use, which extends the session; only for responses that can set the
-   * cookie
+   * Returns the viewer of a cookie, with a new cookie if the expiry has changed. Returns null if the session is unknown
+   * or has ended. Executes one statement, or two if the session is new to this process. Executes none within 30 s after
+   * a use.
+   * @param renews whether this is a use, which extends the session; set it only if the response can set the cookie
    */
   authenticate(secret: string, how: { renews: boolean }): Promise<Resumed | null>
   /**
@@ -83,8 +82,8 @@ export interface Sessions {
    */
   open(viewer: Viewer, input: OpenSessionInput): Promise<SessionCookie>
   /**
-   * Opens a session for a human who has authenticated without a token, and records the sign-in in the audit log.
-   * Every session gets a new secret.
+   * Opens a session for a human who has authenticated without a token, and records the sign-in in the audit log. Each
+   * session gets a new secret.
    * @throws ForbiddenError if the human was erased
    */
   openForHuman(signIn: HumanSignIn): Promise<SessionCookie>
@@ -98,27 +97,29 @@ export interface Sessions {
    * Lets an admin act as another human for 30 minutes, in a session with a bearer token instead of a cookie. The
    * session ends when the admin loses the role, or when the admin's own session or token ends. At most 10 such
    * sessions exist per human; opening another one ends the oldest.
-   * @throws ForbiddenError unless the viewer is an admin; NotFoundError if the human does not exist
+   * @throws ForbiddenError if the viewer is not an admin; NotFoundError if the human does not exist
    */
   actAs(viewer: Viewer, input: { humanId: string }): Promise<{ secret: string; expiresAt: Date }>
   /** Returns the viewer for a secret that `actAs` returned; null if the secret is unknown or its session has ended. */
   authenticateActing(secret: string): Promise<Viewer | null>
-  /** Ends the sessions with these secrets, which are those of a browser's cookies. */
+  /** Ends the sessions with these secrets, which come from a browser's cookies. */
   signOut(secrets: readonly string[]): Promise<void>
   /**
-   * Ends one session of the viewer, or all except the one of this request. Admins may end any session. An admin who
-   * acts as another human may end only that session.
+   * Ends one session of the viewer, or all sessions except that of this request. Admins may end any session. An admin
+   * who acts as another human may end only the acting session.
    * @returns the ids of the ended sessions
    * @throws ForbiddenError for a service, NotFoundError
    */
   end(viewer: Viewer, input: { id: string | null }): Promise<string[]>
   /** Returns the viewer's open sessions, most recently used first. */
   list(viewer: Viewer): Promise<Session[]>
-  /** Like `list`, for each of several humans; null unless the viewer is an admin or that human. */
+  /**
+   * Like `list`, but for each of several humans. Returns null for a human unless the viewer is this human or an admin.
+   */
   ofHumans(viewer: Viewer, humanIds: readonly string[]): Promise<(Session[] | null)[]>
   /**
-   * Returns the viewer's own sessions, or any sessions for an admin, in the order of the ids; null for sessions that
-   * have ended.
+   * Returns sessions in the order of the ids; null for sessions that have ended. A viewer gets their own sessions, and
+   * an admin gets any session.
    */
   getMany(viewer: Viewer, ids: string[]): Promise<(Session | null)[]>
 }
@@ -126,8 +127,8 @@ export interface Sessions {
 const DAY_MS = 86_400_000
 const HUMAN_LIFETIME_MS = 30 * DAY_MS
 /**
- * The maximum duration of a session of the operator or an admin's token. Browsers keep its cookie only until they
- * are closed.
+ * The maximum duration of a session that was opened with the operator's token or an admin token. Browsers keep its
+ * cookie only until they are closed.
  */
 const ADMIN_LIFETIME_MS = DAY_MS
 /** `lastUsedAt` has a resolution of one minute, to limit writes. */
@@ -170,12 +171,15 @@ export function createSessions(
     await publishEndedSessions(signals, ids)
   }
 
-  /** Returns the id of the token or session, or the key of the setting, with which the viewer signed in. */
+  /**
+   * Returns the id of the token or session with which the viewer signed in, or the key of the setting that allowed the
+   * sign-in.
+   */
   const credentialOf = (viewer: Viewer) => viewer.tokenId ?? (viewer.id === OPERATOR_ID ? keys.operator : keys.jwt)
 
   const openNow = () => ({ now: new Date(clock.now()), settingKeys: keys.all })
 
-  /** Reads a session. If `renews` is set, records the use. */
+  /** Reads a session. If `renews` is set, also records a use. */
   async function use(hash: string, renews: boolean): Promise<(KnownRow & { renewedUntil: Date | null }) | undefined> {
     const now = clock.now()
     const times = {
@@ -188,13 +192,13 @@ export function createSessions(
     return row
   }
 
-  /** Like `authenticate`, for the hash of a cookie or of a secret that `actAs` returned. */
+  /** Like `authenticate`, but for the hash of a cookie or of a secret that `actAs` returned. */
   async function resume(hash: string, secret: string, renews: boolean): Promise<Resumed | null> {
     const already = known.get(hash)
     if (already !== undefined && already.expiresAt.getTime() > clock.now())
       return { viewer: viewerOf(already), renewed: null }
     const isCurrent = known.mark()
-    // The human of the session is the requester, so that the lookup waits only for statements of the same human.
+    // The session's human is the requester of the lookup, so the lookup waits only for statements of the same human.
     const owner = owners.hint(hash) ?? (await owners.load(hash))
     if (owner === null) return null
     const row = await forRequester(owner.viewerId, () => use(hash, renews))
@@ -204,7 +208,7 @@ export function createSessions(
     }
     const { renewedUntil, ...before } = row
     const session = { ...before, expiresAt: renewedUntil ?? before.expiresAt }
-    // Does not cache a session that ended in the meantime. Does not cache a session that was only read either,
+    // A session that has ended since the lookup began is not cached. A session that was only read is not cached either,
     // because its next use must be recorded.
     if (renews && isCurrent()) known.add(hash, session)
     const hasLongerCookie = session.scope !== 'ADMIN' && session.expiresAt > before.expiresAt
@@ -213,8 +217,8 @@ export function createSessions(
 
   /**
    * Ends the matching sessions.
-   * @throws NotFoundError if `isExpected` is set and no session ended; inside the transaction, so that no audit
-   * entry is written
+   * @throws NotFoundError if `isExpected` is set and no session ended. The error is thrown within the transaction, so
+   * no audit entry is written
    */
   async function endWhere(where: Prisma.SessionWhereInput, { isExpected = false } = {}): Promise<string[]> {
     const ids = await db.transaction(async (tx) => {
@@ -227,7 +231,8 @@ export function createSessions(
   }
 
   /**
-   * Inserts a session. Deletes the sessions that it replaces, and the least recently used sessions above the limit.
+   * Inserts a session. Deletes the sessions that it replaces. If there are more sessions than the limit, also deletes
+   * the least recently used ones.
    * @param begin called first, with the id of the session
    */
   async function insert(
@@ -374,7 +379,7 @@ export function createSessions(
   }
 }
 
-/** The values of `tokenId` for sessions that were not opened with an access token. */
+/** The values of `tokenId` for sessions that were opened without an access token. */
 export interface SettingKeys {
   operator: string
   jwt: string
@@ -383,13 +388,13 @@ export interface SettingKeys {
    * @throws Error if the settings do not contain the provider
    */
   ofOidc(provider: string): string
-  /** All current keys. Sessions with another key have ended. */
+  /** All current keys. A session with any other key has ended. */
   all: readonly string[]
 }
 
 /**
- * Returns the keys of the admin token, of the JWT settings, and of each identity provider. A key changes with the
- * settings that determine whom the server accepts, but not with the secret of a client.
+ * Returns the keys of the admin token, the JWT settings, and each identity provider. A key changes if a setting changes
+ * that determines whom the server accepts. A client's secret is not such a setting.
  */
 export function settingKeysOf(
   adminToken: string,
@@ -413,7 +418,7 @@ export function settingKeysOf(
   }
 }
 
-/** Returns the owners of sessions by hash, whether or not the sessions have ended. */
+/** Returns the owners of sessions by hash, including sessions that have ended. */
 async function selectOwners({ query }: Pick<Platform['db'], 'query'>, hashes: readonly string[]) {
   const rows = await query<Pick<Row, 'hash' | 'viewerId'>>(
     Prisma.sql`SELECT hash, "viewerId" FROM "Session" WHERE ${isOneOf(Prisma.sql`hash`, hashes)}`,
@@ -438,8 +443,7 @@ async function lockCredential(tx: Tx, viewer: Pick<Viewer, 'scope' | 'id' | 'tok
 
 /**
  * Locks the row of the human, and the row of the admin's role, session or token, until the transaction ends.
- * @throws ForbiddenError if the admin no longer has the role, session or token; NotFoundError if the human does not
- * exist
+ * @throws ForbiddenError if the admin has lost the role, session or token; NotFoundError if the human does not exist
  */
 async function lockActing(tx: Tx, viewer: Viewer, humanId: string): Promise<void> {
   const humans = await tx.$queryRaw<{ id: string; role: HumanRole }[]>`
@@ -490,13 +494,13 @@ function createKnownSessions(signals: Platform['signals']) {
     ttl: KNOWN_FOR_MS,
     dispose: ({ id }) => hashes.delete(id),
   })
-  /** The number of times that sessions were dropped from the cache. */
+  /** How often sessions were removed from the cache. */
   let changes = 0
   const forget = (ids: readonly string[]) => {
     changes += 1
     for (const id of ids) rows.delete(hashes.get(id) ?? '')
   }
-  // Nothing is cached while the channel is not subscribed.
+  // Whether the channel is subscribed. While it is not, nothing is cached.
   let isListening = false
   signals
     .subscribe(SESSIONS_CHANNEL, (payload) => {
@@ -512,7 +516,7 @@ function createKnownSessions(signals: Platform['signals']) {
   })
   return {
     get: (hash: string) => rows.get(hash),
-    /** Returns a function that reports whether the cache has kept all entries since this call. */
+    /** Returns a function that tells whether no session was removed from the cache since this call. */
     mark() {
       const before = changes
       return () => changes === before

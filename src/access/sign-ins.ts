@@ -7,38 +7,40 @@ import type { Tokens } from './tokens.ts'
 import type { Viewer } from './viewer.ts'
 
 /**
- * Authenticates bearer tokens and session cookies, and counts and logs rejected ones. `address` is the address of
- * the client, or of a proxy with many clients. Valid credentials are accepted however many others were rejected from
- * the same address, because a flood of invalid credentials must not lock everybody out. Credentials are never
- * logged.
+ * Authenticates bearer tokens and session cookies. Counts and logs rejected ones, but never logs credentials. `address`
+ * is the address of the client, or of a proxy with many clients. Valid credentials are accepted no matter how many
+ * others were rejected from the same address, because a flood of invalid credentials must not lock everybody out.
  */
 export interface SignIns {
-  /** Does the same as `Tokens.authenticate`, for an API request. */
+  /** Like `Tokens.authenticate`, for an API request. */
   authenticate(bearer: string, address: string | undefined): Promise<Viewer | null>
-  /** Does the same as `Sessions.authenticate`. */
+  /** Like `Sessions.authenticate`. */
   resume(cookie: string, address: string | undefined, how: { renews: boolean }): Promise<Resumed | null>
   /**
-   * Does the same as `Tokens.authenticate`, for opening a session.
+   * Like `Tokens.authenticate`, for opening a session.
    * @throws RateLimitedError for an invalid token after too many rejections from the address within a minute
    */
   signIn(bearer: string, address: string | undefined): Promise<Viewer | null>
   /**
-   * Runs `redeem` for another kind of credential, such as an invitation code. `redeem` returns null if the
-   * credential is invalid.
+   * Calls `redeem` for another kind of credential, such as an invitation code. `redeem` returns null if the credential
+   * is invalid.
    * @throws RateLimitedError under the same condition as `signIn`
    */
   redeem<Redeemed>(address: string | undefined, redeem: () => Promise<Redeemed | null>): Promise<Redeemed | null>
   /**
    * Counts a request for an email.
-   * @throws RateLimitedError after 60 requests from one client address within a minute, or 1,200 in total, because
-   * each request enqueues a job even if nobody has the given email address
+   * @throws RateLimitedError after 60 requests from one client address within a minute, or 1,200 in total, because each
+   * request enqueues a job even if nobody has the email address
    */
   countMail(address: string | undefined): void
   /** Returns the number of rejections in this process. */
   refused(): number
 }
 
-/** The time for which rejections are counted per address. The 1st, 10th, 100th … rejection of an address is logged. */
+/**
+ * The period in which the rejections of an address are counted. The 1st, 10th, 100th … rejection of an address is
+ * logged.
+ */
 const COUNTED_MS = 60_000
 const MOST_ADDRESSES = 10_000
 /**
@@ -46,7 +48,7 @@ const MOST_ADDRESSES = 10_000
  * RateLimitedError.
  */
 const MOST_REJECTIONS = 300
-/** The maximum numbers of email requests per minute, for one client address and in total. */
+/** The maximum number of email requests per minute, for one client address and in total. */
 const [MOST_MAILS_OF_ADDRESS, MOST_MAILS] = [60, 1200]
 
 export function createSignIns(

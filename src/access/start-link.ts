@@ -6,18 +6,18 @@ import { noteDeed } from '../stores/audit-store.ts'
 import { issue } from './tokens.ts'
 
 /**
- * A link that a server without people prints when it starts. The link signs the operator in once, so that the
- * operator need not copy the admin token. The process keeps only the hash of the link's code, in memory.
+ * A link that a server without people prints at startup. The operator can sign in with it once instead of copying the
+ * admin token. The process keeps only a hash of the link's code, in memory.
  */
 export interface StartLink {
   /**
-   * Returns the path of a new link, which replaces an earlier one. Returns null if the server listens on other
-   * addresses than loopback, or if a human was ever created.
+   * Returns the path of a new link, which replaces an earlier one. Returns null if the server listens on an address
+   * that is not loopback, or if a human was ever created.
    */
   create(): Promise<string | null>
   /**
-   * Returns an admin token that expires after 12 hours; null if the code is unknown, used or older than 15 minutes,
-   * or if a human has been created.
+   * Returns an admin token that expires after 12 hours. Returns null if the code is unknown, used or older than 15
+   * minutes, or if a human has been created.
    */
   redeem(code: string): Promise<string | null>
 }
@@ -43,7 +43,7 @@ export function createStartLink({ db, clock, config }: Pick<Platform, 'db' | 'cl
     async redeem(code) {
       const link = open
       if (link === null || !timingSafeEqual(sha256(code), link.hash)) return null
-      // This precedes all asynchronous work, so that only one of two concurrent requests can succeed.
+      // This line precedes all asynchronous work, so only one of two concurrent requests can succeed.
       open = null
       const now = clock.now()
       if (now >= link.expiresAtMs) return null

@@ -27,7 +27,7 @@ import { OPERATOR_ID, type Viewer } from './viewer.ts'
 export type AccessToken = Omit<Row, 'hash'>
 
 export interface CreateAccessTokenInput {
-  /** Exactly one of the fields is set. */
+  /** The access that the token gives. Exactly one of the fields is set. */
   grant: {
     admin?: { label?: string | null } | null
     humanId?: string | null
@@ -39,31 +39,32 @@ export interface CreateAccessTokenInput {
 /** Manages access tokens, and authenticates bearer tokens. */
 export interface Tokens {
   /**
-   * Returns the viewer of a bearer token (without the word `Bearer`): the operator's token, the secret of an access
-   * token, or a JWT whose `sub` is the id or `externalId` of a human. Only a JWT gives the viewer the role of its
-   * human. Returns null if the token is unknown, expired or revoked, or if its human does not exist.
+   * Returns the viewer of a bearer token (without the word `Bearer`). This is the operator's token, the secret of an
+   * access token, or a JWT. The `sub` of a JWT is the id or `externalId` of a human. Of these tokens, only a JWT gives
+   * the viewer the role of its human. Returns null if the token is unknown, expired or revoked, or if its human does
+   * not exist.
    */
   authenticate(bearer: string): Promise<Viewer | null>
-  /** Whether the credential of the viewer is still valid. Used in case a `revoked` signal was lost. */
+  /** Whether the viewer's credential is still valid. This check is for the case that a `revoked` signal was lost. */
   stands(viewer: Viewer): Promise<boolean>
   /**
-   * Returns the human with this id, or the admin with this token id or the operator's id, if they still have access;
-   * otherwise null.
+   * Returns the viewer with this id if it still has access; otherwise null. The id is that of a human, of an admin
+   * token, or of the operator.
    */
   viewerOf(id: string): Promise<Viewer | null>
   /** Returns those of the access tokens and sessions that are no longer valid. */
   endedAmong(tokenIds: readonly string[]): Promise<string[]>
   /**
-   * Creates an access token; for admins only. `secret` is the bearer token, which the server does not store.
+   * Creates an access token. Only admins may do this. `secret` is the bearer token, which the server does not store.
    * @throws BadInputError if the expiry is in the past; NotFoundError for a human or agent that does not exist
    */
   create(viewer: Viewer, input: CreateAccessTokenInput): Promise<{ accessToken: AccessToken; secret: string }>
   /**
-   * Revokes an access token; for admins only. If it was already revoked, it keeps the time of the first revocation.
-   * Publishes `revoked` on the channel of the token, and ends the sessions that were opened with it.
+   * Revokes an access token. Only admins may do this. A token that was already revoked keeps the time of its first
+   * revocation. Publishes `revoked` on the channel of the token, and ends the sessions that were opened with it.
    */
   revoke(viewer: Viewer, input: { id: string }): Promise<AccessToken>
-  /** Returns a page of the tokens of one human, or of all, newest first; null if the viewer is not an admin. */
+  /** Returns a page of the tokens of one human, or of all tokens, newest first; null if the viewer is not an admin. */
   page(viewer: Viewer, request: PageRequest, humanId: string | null): Promise<Page<AccessToken> | null>
   /** Returns tokens in the order of the ids; null for an unknown id, and for viewers who are not admins. */
   getMany(viewer: Viewer, ids: string[]): Promise<(AccessToken | null)[]>
@@ -77,7 +78,7 @@ const OMIT_HASH = { hash: true } as const
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest()
 
-/** `verifyJwt` defaults to the verifier from the settings. */
+/** `verifyJwt` is by default the verifier from the settings. */
 export function createTokens(
   platform: Pick<Platform, 'db' | 'clock' | 'signals' | 'config'>,
   adminToken: string,
@@ -203,9 +204,9 @@ async function viewerOfJwt({ db }: AuthenticationPlatform, token: string, verify
   const signIn = await verify(token)
   if (signIn === null) return null
   const { subject, expiresAt } = signIn
-  // PostgreSQL cannot store such text, so it cannot be the `externalId` of a human.
+  // PostgreSQL cannot store this text, so it is not the `externalId` of a human.
   if (storableText(subject) !== subject) return null
-  // The token has a valid signature, so the subject was not invented by the client.
+  // The token has a valid signature, so the client did not invent the subject.
   const humans = await forRequester(subject, () =>
     db.prisma.entity.findMany({
       where: { kind: 'HUMAN', goneAt: null, OR: [{ id: subject }, { externalId: subject }] },
@@ -275,7 +276,7 @@ async function hasRole(tx: Tx, humanId: string, role: HumanRole): Promise<boolea
   return (await tx.entity.count({ where: { id: humanId, goneAt: null, role } })) > 0
 }
 
-/** Locks the rows of the grant until the transaction ends, so that nobody deletes them in the meantime. */
+/** Locks the rows of the grant until the transaction ends, so that they cannot be deleted until then. */
 async function checkGranted(tx: Tx, grant: Grant): Promise<void> {
   if (grant.scope === 'ADMIN') return
   const wanted =

@@ -13,7 +13,7 @@ interface AnyViewer {
   expiresAt: Date | null
 }
 
-/** The operator, or an access token of an admin: may read and do everything except post messages. */
+/** The operator, or an access token of an admin. This viewer may read and do everything, except post messages. */
 export interface AdminViewer extends AnyViewer {
   scope: 'ADMIN'
   /** The token's id, or OPERATOR_ID. */
@@ -26,11 +26,11 @@ export interface HumanViewer extends AnyViewer {
   /** The human's id. */
   id: string
   /**
-   * The human's role if the viewer signed in with a session or JWT; otherwise the role has no effect. Absent:
-   * MEMBER. `isAdmin` of rules/permissions.ts evaluates it.
+   * The human's role if the viewer signed in with a session or JWT. With other credentials, the role has no effect.
+   * Absent means MEMBER. `isAdmin` of rules/permissions.ts evaluates the role.
    */
   role?: HumanRole
-  /** Set while an admin acts as this human: see rules/acting.ts. */
+  /** Set while an admin acts as this human (see rules/acting.ts). */
   acting?: Acting
 }
 
@@ -43,18 +43,18 @@ export interface Acting {
 /** An external program that triggers agents and answers their EXTERNAL calls. */
 export interface ServiceViewer extends AnyViewer {
   scope: 'SERVICE'
-  /** The id of the token, which the runs that it triggers store as `triggerServiceId`. */
+  /** The id of the token. Runs that the service triggers store it as `triggerServiceId`. */
   id: string
-  /** The name that its triggers show. */
+  /** The name that is shown with its triggers. */
   name: string
   /** The agents that the token may trigger; null for all agents. */
   agentIds: string[] | null
 }
 
-/** The viewer id for PARLEY_ADMIN_TOKEN. It has the form of a token id, but no token has it. */
+/** The viewer id for PARLEY_ADMIN_TOKEN. It has the format of a token id, but no token has this id. */
 export const OPERATOR_ID = `acc_${'0'.repeat(32)}`
 
-/** Whether a service's token includes an agent. */
+/** Whether a service's token gives access to an agent. */
 export function isGranted(viewer: ServiceViewer, agentId: string): boolean {
   return viewer.agentIds === null || viewer.agentIds.includes(agentId)
 }

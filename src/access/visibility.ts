@@ -13,8 +13,7 @@ export interface VisibleRun {
   triggerSpaceId: string | null
   triggerServiceId: string | null
   /**
-   * The confidentiality label. Unless it is empty, the service that triggered the run may not read the run's
-   * content.
+   * The confidentiality label. If it is not empty, the service that triggered the run may not read the run's content.
    */
   label: string[]
 }
@@ -22,7 +21,10 @@ export interface VisibleRun {
 /** The fields of a tool call that determine who may see the call and its content. */
 export interface VisibleToolCall
   extends Pick<ToolCall, 'id' | 'runId' | 'agentId' | 'execution' | 'status' | 'expiresAt'> {
-  /** The message and space that show the call; for a built-in tool, those in which it requests approval. */
+  /**
+   * The message and the space that show the call. For a built-in tool, these are the message and space in which
+   * approval is requested.
+   */
   messageId: string | null
   spaceId: string | null
   /** The state of the approval; null if the call needs none. */
@@ -32,38 +34,39 @@ export interface VisibleToolCall
   approverIds: string[]
   escalateToIds: string[]
   escalatedAt: Date | null
-  /** The spaces from which the input comes. */
+  /** The spaces from which the call's input comes. */
   places: string[]
   label: string[]
 }
 
 /**
- * Decides what a viewer may see, for many objects with one statement per call. Each method returns those of the
- * given objects that are visible. For an admin (the operator or a human), this includes all given ids, even ids that
- * do not exist.
+ * Decides which objects a viewer may see. Each call handles many objects with one statement, and returns those of the
+ * given objects that are visible. An admin (the operator or a human) gets all given ids, even ids that do not exist.
  */
 export interface Visibility {
-  /** Returns the spaces of which the viewer is a member; none for a service. */
+  /** Returns the spaces of which the viewer is a member; a service gets none. */
   spaces(viewer: Viewer, spaceIds: readonly string[]): Promise<Set<string>>
   /**
-   * Returns visible humans and agents. Agents: as in `agents`. Humans: everybody if PARLEY_DIRECTORY is `everyone`;
-   * otherwise the viewer, members of the viewer's spaces, and humans who posted in one of these spaces or left it. A
-   * visible entity may be added to a space. Deleted and erased entities: authors and former members in the viewer's
-   * spaces; for a service, agents of runs that it triggered.
+   * Returns visible humans and agents. `agents` decides which agents are visible. If PARLEY_DIRECTORY is `everyone`,
+   * all humans are visible. Otherwise, these are the viewer, members of the viewer's spaces, and humans who posted in
+   * one of these spaces or left it. A visible entity can be added to a space.
+   *
+   * Deleted and erased entities are visible as authors and former members in the viewer's spaces. For a service,
+   * deleted agents are visible if it has triggered their runs.
    */
   entities(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
   /**
-   * Returns the entities of which the viewer may see all fields: those of `entities`, except humans who are visible
-   * only because of PARLEY_DIRECTORY.
+   * Returns the entities of which the viewer may see all fields. These are the entities that `entities` returns, except
+   * humans who are visible only because of PARLEY_DIRECTORY.
    */
   acquaintances(viewer: Viewer, entityIds: readonly string[]): Promise<Set<string>>
-  /** Returns all agents for a human, and the granted agents for a service. */
+  /** Returns all agents for a human. For a service, returns the agents to which it has access. */
   agents(viewer: Viewer, agentIds: readonly string[]): Set<string>
-  /** Returns the messages in the viewer's spaces. */
+  /** Returns those messages that are in the viewer's spaces. */
   messages(viewer: Viewer, messages: readonly { id: string; spaceId: string }[]): Promise<Set<string>>
   /**
-   * Returns the ids of runs that a space of the viewer triggered, that posted in such a space, or that the service
-   * triggered.
+   * Returns the ids of runs that were triggered from one of the viewer's spaces or posted in one of them. For a
+   * service, returns the runs that it triggered.
    */
   runs(viewer: Viewer, runs: readonly VisibleRun[]): Promise<Set<string>>
   /**
@@ -72,8 +75,9 @@ export interface Visibility {
    */
   runThoughts(viewer: Viewer, run: Pick<VisibleRun, 'triggerServiceId' | 'label'>): boolean
   /**
-   * Returns the calls of visible runs; for services, also EXTERNAL calls of granted agents; for humans, also calls
-   * that name them as an approver or on which they decided. Whether their content is visible is a separate check.
+   * Returns the calls of visible runs. Services also get EXTERNAL calls of agents to which they have access. Humans
+   * also get calls that name them as an approver, or on which they decided. `toolCallContents` checks whether the
+   * content is visible too.
    */
   toolCalls(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
@@ -82,23 +86,23 @@ export interface Visibility {
    */
   toolCallsAskedAbout(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   /**
-   * Returns the calls whose input, output and error the viewer may read. Allowed are admins, the triggering service,
-   * members of the space that shows the call, and, for EXTERNAL calls that were offered to services, the services to
-   * which the agent was granted.
+   * Returns the calls whose input, output and error the viewer may read. Admins, the triggering service, and members of
+   * the space that shows the call may read them. Services with access to the agent may also read them for EXTERNAL
+   * calls that were offered to services.
    */
   toolCallContents(viewer: Viewer, calls: readonly VisibleToolCall[]): Promise<Set<string>>
   isMember(spaceId: string, entityId: string): Promise<boolean>
-  /** Returns, for each entity, those of the given spaces of which it is a member. */
+  /** Returns those pairs in which the entity is a member of the space, as a set for each entity. */
   memberships(asked: readonly { entityId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
   /** Returns the pairs of humans that share a space, in the form `<id> <id>`. */
   sharingSpaces(asked: readonly { viewerId: string; humanId: string }[]): Promise<Set<string>>
-  /** Returns, by human, those of the given spaces that are confidential and of which the human is not a member. */
+  /** Returns the confidential spaces among the given ones to which a human does not belong, by human. */
   unheard(asked: readonly { humanId: string; spaceId: string }[]): Promise<Map<string, Set<string>>>
-  /** Returns, by human, a fingerprint that changes when the human's memberships change or the human is erased. */
+  /** Returns a fingerprint for each human. It changes when the human's memberships change or the human is erased. */
   membershipMarks(humanIds: readonly string[]): Promise<Map<string, string>>
   /**
-   * Returns, by human, the runs that the human may see, by id. A human who sees a run only as a named approver gets
-   * the run's public fields and only the calls that name them.
+   * Returns the runs that each human may see. A human who sees a run only as a named approver gets the run's public
+   * fields, and only the calls that name this human.
    */
   runsOfHumans(
     asked: readonly { humanId: string; run: VisibleRun }[],
@@ -118,7 +122,7 @@ export function createVisibility({ db, config }: Pick<Platform, 'db' | 'config'>
   const showsEverybody = showsEverybodySql(config.directory)
 
   /**
-   * Returns the visible entities. `listed`: a condition on other entities `e` that the human sees only because of
+   * Returns the visible entities. `listed` is a condition on further entities `e`, which the human sees only because of
    * the directory.
    */
   async function visibleEntities(
@@ -177,7 +181,7 @@ export function createVisibility({ db, config }: Pick<Platform, 'db' | 'config'>
     return found.get(viewer.id) ?? new Set()
   }
 
-  /** Returns the runs of the calls. The map has no entry for a run that no longer exists. */
+  /** Returns the runs of the calls. The map has no entry for a run that has been deleted. */
   async function runsOf(calls: readonly VisibleToolCall[]): Promise<Map<string, VisibleRun>> {
     const rows = await db.prisma.run.findMany({
       where: { id: { in: [...new Set(calls.map(({ runId }) => runId))] } },
@@ -295,14 +299,14 @@ export function createVisibility({ db, config }: Pick<Platform, 'db' | 'config'>
 const isTriggeredBy = (viewer: Viewer, { triggerServiceId }: Pick<VisibleRun, 'triggerServiceId'>) =>
   viewer.scope === 'SERVICE' && viewer.id === triggerServiceId
 
-/** Returns SQL for the pairs of human and run, as rows with the alias `run`. */
+/** Returns SQL for rows with the pairs of human and run. The rows have the alias `run`. */
 function unnested(asked: readonly { humanId: string; run: VisibleRun }[]): Prisma.Sql {
   return Prisma.sql`unnest(
     ${asked.map(({ humanId }) => humanId)}::text[], ${asked.map(({ run }) => run.id)}::text[],
     ${asked.map(({ run }) => run.triggerSpaceId ?? '')}::text[]) AS run("humanId", id, "spaceId")`
 }
 
-/** Condition: the run was triggered from a space of the human, or posted in one. */
+/** Condition: one of the human's spaces triggered the run, or the run posted in one of them. */
 const IS_MEMBERS = Prisma.sql`(EXISTS (
     SELECT 1 FROM "Membership" m WHERE m."spaceId" = run."spaceId" AND m."entityId" = run."humanId")
   OR EXISTS (
@@ -328,8 +332,7 @@ function externalOf(viewer: ServiceViewer, calls: readonly VisibleToolCall[]): S
 }
 
 /**
- * Whether services may get the call. The confidentiality guard may hide it from all of them; then no service can
- * answer it.
+ * Whether services can get the call. If the confidentiality guard hides it from all of them, no service can answer it.
  */
 const isGivenOut = ({ status, label, expiresAt }: VisibleToolCall) =>
   status !== 'STREAMING' && (label.length === 0 || expiresAt !== null)

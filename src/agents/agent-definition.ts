@@ -13,8 +13,8 @@ import type { McpAuthorization } from './mcp-servers.ts'
 import { remoteAgentOf } from './remote-agent.ts'
 
 /**
- * The settings and tools of an agent, in the form that versions store. Excludes secrets, and `paused` and
- * `notifyUrl`, which take effect immediately.
+ * The settings and tools of an agent, in the form that versions store. It excludes secrets. It also excludes `paused`
+ * and `notifyUrl`, because changes to them take effect immediately.
  */
 export interface AgentDefinition
   extends Pick<
@@ -47,7 +47,7 @@ interface DefinedRemote {
   headerNames: string[]
   approval: ApprovalPolicy | null
   mayReceiveConfidential: boolean
-  /** The fingerprint of the trusted card; null until the first card was read. */
+  /** The fingerprint of the trusted card; null until the first card is read. */
   trustedCard: string | null
 }
 
@@ -84,7 +84,7 @@ interface DefinedServer
     | 'alwaysAskTools'
     | 'fingerprints'
   > {
-  /** Null for all tools of the server. */
+  /** The tools that the agent may use; null for all tools of the server. */
   allowedTools: string[] | null
   oauth: string
 }
@@ -139,7 +139,9 @@ export async function readDefinition(tx: Tx, agentId: string): Promise<AgentDefi
   }
 }
 
-/** Agents on this server do not have this field, so that introducing it did not change their versions. */
+/**
+ * Agents on this server do not have this field, so the versions that they had before its introduction stay the same.
+ */
 function definedRemote(agent: Agent): Pick<AgentDefinition, 'remote'> {
   const remote = remoteAgentOf(agent)
   if (remote === null) return {}
@@ -147,7 +149,7 @@ function definedRemote(agent: Agent): Pick<AgentDefinition, 'remote'> {
   return { remote: { headerNames, approval, mayReceiveConfidential, trustedCard: card?.trusted ?? null } }
 }
 
-/** Returns the input that restores an agent to a definition. Tools and servers keep their current headers. */
+/** Returns the input that restores an agent to a definition. Tools and MCP servers keep their current headers. */
 export function inputOf(agentId: string, definition: AgentDefinition): UpdateAgentInput {
   const { mind: _mind, toolset: _toolset, tools, mcpServers, phases, cycle, budget, remote, ...plain } = definition
   return {
@@ -177,8 +179,8 @@ export function inputOf(agentId: string, definition: AgentDefinition): UpdateAge
 const NO_LIMITS = { tokensPerDay: null, tokensPerRoot: null, usdPerDay: null, usdPerRoot: null }
 
 /**
- * Returns a tool, server or remote agent in a definition that needs headers which the agent no longer has; null if
- * there is none. Versions contain no headers, so such a definition cannot be restored.
+ * Returns a tool, MCP server or remote agent whose headers the definition needs but the agent no longer has; null if
+ * there is none. Such a definition cannot be restored, because versions contain no headers.
  */
 export function missingHeadersOf(definition: AgentDefinition, now: AgentDefinition): string | null {
   for (const list of ['tools', 'mcpServers'] as const) {
@@ -217,9 +219,9 @@ const LONGEST_DIFF_MS = 500
 const TOO_DIFFERENT = 'The definitions differ too much to be compared.'
 
 /**
- * Returns the agent for a run that began with an earlier version: with the behavior of that version, but only with
- * those of its tools that still exist. Tools, their addresses, headers and approval policies are the current ones,
- * so that restricting or removing a tool takes effect immediately.
+ * Returns the agent for a run that began with an earlier version. The agent behaves as that version defines, but has
+ * only those of its tools that still exist. The definitions, addresses, headers and approval policies of tools are the
+ * current ones, so that a restriction or removal of a tool takes effect immediately.
  */
 export function agentAsPinned<A extends Agent & { tools: AgentTool[]; mcpServers: McpServer[] }>(
   agent: A,

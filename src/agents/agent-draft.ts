@@ -4,8 +4,9 @@ import type { UpdateAgentInput } from './agent-input.ts'
 import type { HeadersInput } from './outgoing-request.ts'
 
 /**
- * The headers in a draft, by the list and the name of their tool or server; `remote`: the headers of the remote
- * agent, if given. `remoteModel`: the model that the draft had when the settings of the remote agent were given.
+ * The headers in a draft, by list and by name of the tool or MCP server. `remote` contains the headers of the remote
+ * agent, if they were given. `remoteModel` is the model that the draft had when the settings of the remote agent were
+ * given.
  */
 type DraftHeaders = Record<'tools' | 'mcpServers', Record<string, HeadersInput>> & {
   remote?: HeadersInput
@@ -15,7 +16,7 @@ type DraftHeaders = Record<'tools' | 'mcpServers', Record<string, HeadersInput>>
 const contextOf = (agentId: string) => `draft:${agentId}`
 
 /**
- * Separates the changes of a draft from the headers in them, which are encrypted.
+ * Separates the changes of a draft from the headers in them, and encrypts these headers.
  * @param model the model of the agent after the changes
  */
 export function draftOf(
@@ -77,9 +78,9 @@ export function inputOfDraft(
 }
 
 /**
- * Returns the changes of a draft combined with further changes. A later field replaces an earlier one; `cycle` and
- * `budget` are merged as in an update; and a tool, server or remote agent keeps the headers that an earlier change
- * in the draft gave it.
+ * Returns the changes of a draft combined with further changes. A later field replaces an earlier one, but `cycle` and
+ * `budget` are merged as in an update. A tool, MCP server or remote agent keeps the headers from an earlier change in
+ * the draft.
  * @param model the current model of the agent, without the draft
  */
 export function mergedInput(
@@ -94,8 +95,8 @@ export function mergedInput(
   if (after.tools != null) merged.tools = keepHeaders(before.tools, after.tools)
   if (after.mcpServers != null) merged.mcpServers = keepHeaders(before.mcpServers, after.mcpServers)
   if (before.remote != null && after.remote !== null) {
-    // Headers, and the permission to receive confidential content, were given for one address. The draft or the
-    // agent may have another one now.
+    // Headers, and the permission to receive confidential content, were given for one address. The draft or the agent
+    // may have another address now, so they are removed.
     const { headers: _headers, mayReceiveConfidential: _leave, ...rest } = before.remote
     const kept = remoteModel === (merged.model ?? model) ? before.remote : rest
     merged.remote = { ...kept, ...after.remote }

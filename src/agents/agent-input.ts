@@ -7,8 +7,8 @@ import type { RemoteAgentInput } from './remote-agent.ts'
 import type { ToolPhaseInput } from './tool-phases.ts'
 
 /**
- * The input for a new agent. Absent and null fields get the default, except `tokenBudget: null`, which means no
- * budget.
+ * The input for a new agent. Fields that are absent or null get the default. Only `tokenBudget: null` differs: it means
+ * no budget.
  */
 export interface CreateAgentInput {
   name: string
@@ -16,7 +16,7 @@ export interface CreateAgentInput {
   instructions: string
   model?: string | null
   fallbackModels?: readonly string[] | null
-  /** ModelSettings, not yet validated. */
+  /** The ModelSettings before validation. */
   modelSettings?: unknown
   mind: Mind
   toolset: Toolset
@@ -36,8 +36,8 @@ export interface CreateAgentInput {
 }
 
 /**
- * The changes to an agent. Absent fields stay unchanged. Null clears a nullable field, and is a BadInputError for
- * other fields. A list replaces the whole list.
+ * The changes to an agent. Absent fields stay unchanged. Null clears a nullable field. For other fields, null causes a
+ * BadInputError. A list replaces the whole list.
  */
 export interface UpdateAgentInput
   extends Partial<Omit<CreateAgentInput, 'name' | 'instructions' | 'mind' | 'toolset'>> {

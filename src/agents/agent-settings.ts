@@ -14,7 +14,7 @@ import { checkForeignUse, checkRemote, type RemoteSettings } from './remote-agen
 import { isBuiltInTool } from './tool-names.ts'
 import { checkPhases, type ToolPhase } from './tool-phases.ts'
 
-/** The models that agents may have. */
+/** The methods of models that agents use. */
 export type AgentModels = Pick<Models, 'check' | 'lookFor' | 'defaultModel' | 'isLocal'>
 
 /** The validated settings of an agent. */
@@ -27,7 +27,7 @@ export interface AgentSettings {
   fallbackModels: string[]
   modelSettings: ModelSettings | null
   maxSteps: number
-  /** The maximum number of tool calls; null for five per step of `maxSteps`. */
+  /** The maximum number of tool calls; null for five times `maxSteps`. */
   maxToolCalls: number | null
   tokenBudget: number | null
   budget: BudgetLimits | null
@@ -37,11 +37,11 @@ export interface AgentSettings {
   tools: CheckedTool[]
   mcpServers: CheckedMcpServer[]
   paused: boolean
-  /** Undefined keeps the setting; null clears it. */
+  /** The URL for notifications. Undefined keeps the setting, and null clears it. */
   notifyUrl: string | null | undefined
   addableBy: AddableBy
   plainText: PlainText
-  /** Undefined keeps the settings; null clears them. */
+  /** The connection to a remote agent. Undefined keeps the settings, and null clears them. */
   remote: RemoteSettings | null | undefined
 }
 
@@ -56,7 +56,7 @@ const LONGEST_DESCRIPTION = 4000
 const LONGEST_MODEL = 200
 const MOST_FALLBACKS = 10
 
-/** Returns the models that an input names. */
+/** Returns the names of models in an input. */
 export function modelsIn({
   model,
   fallbackModels,
@@ -66,7 +66,7 @@ export function modelsIn({
   return [model, ...(fallbackModels ?? []), ...ofPhases].filter((name) => name != null)
 }
 
-/** Returns the settings of a new agent with defaults filled in. @throws BadInputError with the field at fault. */
+/** Returns the settings of a new agent with defaults filled in. @throws BadInputError with the invalid field */
 export function checkNewAgent(
   input: CreateAgentInput & { model: string },
   config: Config,
@@ -119,7 +119,7 @@ export function checkNewAgent(
   }
 }
 
-/** The current values against which an update is checked. */
+/** The current values with which the values of an update are compared. */
 export interface AgentBefore {
   model: string
   fallbackModels: string[]
@@ -144,7 +144,7 @@ export function checkChangedAgent(
   models: AgentModels,
 ): Partial<AgentSettings> {
   const { limits } = config
-  // An agent may keep a tool that it had before a built-in tool got the same name.
+  // An agent may keep a tool that it had before a built-in tool with the same name was introduced.
   const isTaken = (name: string) => isBuiltInTool(name) && !before.toolNames.includes(name)
   const tools = given(input.tools, 'tools', (value) => checkTools(value, limits, isTaken))
   const mcpServers = given(input.mcpServers, 'mcpServers', (value) => checkMcpServers(value, limits))
@@ -239,8 +239,8 @@ function checkFallbacks(names: readonly string[], model: string, models: AgentMo
 }
 
 /**
- * Returns the fallback models after an update. To make a fallback model the main model, the update must give both
- * fields, because fallbacks are not changed implicitly.
+ * Returns the fallback models after an update. Fallbacks never change implicitly, so an update that makes a fallback
+ * the main model must contain both fields.
  */
 function fallbacksAfter(
   names: UpdateAgentInput['fallbackModels'],

@@ -12,7 +12,7 @@ export interface AgentVersion extends Omit<Row, 'definition'> {
   isDraft: boolean
 }
 
-/** Reads versions of agents without checking visibility. Only admins may read them. */
+/** Reads versions of agents. Only admins may read them, and the caller must check this. */
 export interface AgentVersions {
   /** Returns versions and drafts in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(AgentVersion | null)[]>
@@ -21,12 +21,12 @@ export interface AgentVersions {
   /** Returns the draft of each agent; null if there is none. */
   drafts(agentIds: readonly string[]): Promise<(AgentVersion | null)[]>
   /**
-   * Returns the AgentDefinition of a version. Definitions are read one at a time, because a hundred of them may be
+   * Returns the AgentDefinition of a version. Definitions are read one at a time, because many of them together can be
    * large.
    */
   definition(version: AgentVersion): Promise<Json>
   /**
-   * Returns the differences as a unified diff: for a version, from the previous version; for a draft, from the
+   * Returns the differences as a unified diff: a version is compared with the previous version, and a draft with the
    * published version.
    */
   diff(version: AgentVersion): Promise<string>

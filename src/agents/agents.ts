@@ -41,7 +41,7 @@ import type { ToolPhase } from './tool-phases.ts'
 import { endGrantsOfChangedTools } from './tool-versions.ts'
 import { addVersion, asVersion, authorOf } from './version-recording.ts'
 
-/** An agent with all its settings. Everybody may see only its public fields. */
+/** An agent with all its settings. Only its public fields are visible to everybody. */
 export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSettings' | 'maxToolCalls' | 'budget'> {
   kind: 'AGENT'
   name: string
@@ -60,8 +60,8 @@ export interface Agent extends Omit<AgentRow, 'phases' | 'cycle' | 'modelSetting
 }
 
 /**
- * An agent and, if its `notifyUrl` was just set, the secret that signs its notifications, which cannot be read
- * later.
+ * An agent and, if its `notifyUrl` has just been set, the secret that signs its notifications. The secret cannot be
+ * read later.
  */
 export interface WrittenAgent extends Agent {
   notifySecret: string | null
@@ -69,7 +69,7 @@ export interface WrittenAgent extends Agent {
 
 /** How an update is stored. */
 export interface DraftOptions {
-  /** If true, the update is stored as a draft, and runs continue with the published version. */
+  /** Whether to store the update as a draft. Runs then continue with the published version. */
   asDraft?: boolean | null
   versionNote?: string | null
 }
@@ -83,7 +83,7 @@ export interface PublishedVersion {
 export interface Agents {
   /**
    * Creates an agent.
-   * @throws ForbiddenError; BadInputError with the invalid field; LimitExceededError above 10,000 agents
+   * @throws ForbiddenError; BadInputError with the invalid field; LimitExceededError if there are already 10,000 agents
    */
   create(viewer: Viewer, input: CreateAgentInput): Promise<WrittenAgent>
   /**
@@ -105,8 +105,8 @@ export interface Agents {
   /** Returns agents in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Agent | null)[]>
   /**
-   * Returns a page of the directory, newest first: all agents for humans and admins, the granted agents for a
-   * service. `search` matches names and descriptions, ignoring case; a blank search does not filter.
+   * Returns a page of the directory, newest first. Humans and admins get all agents, and a service gets the agents to
+   * which it has access. `search` matches names and descriptions, ignoring case. A blank search does not filter.
    */
   page(viewer: Viewer, request: PageRequest, search?: string | null): Promise<Page<Agent>>
 }
@@ -124,7 +124,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
     return inOrderOf(ids, rows.map(agentOf))
   }
 
-  /** @returns the standing grants that have ended, because their tools were changed */
+  /** @returns the standing grants that ended because their tools were changed */
   async function changeTools(tx: Tx, id: string, { tools, mcpServers }: Partial<AgentSettings>) {
     if (tools === undefined && mcpServers === undefined) return []
     if (tools !== undefined) await replaceTools(tx, id, tools, secretBox)
@@ -143,7 +143,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
     await checkToolSchemas(input.tools)
   }
 
-  /** Locks an agent, runs a change in the transaction, and publishes the effects. */
+  /** Locks an agent, executes a change in the same transaction, and publishes the effects after the commit. */
   async function change<T extends { changed: Changed }>(
     id: string,
     work: (tx: Tx, before: LockedAgent) => Promise<T>,
@@ -184,7 +184,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
     return { isResumed, notifySecret: notifying.secret, endedGrants }
   }
 
-  /** Adds changes to the draft. Checks them first by applying them in a transaction that is rolled back. */
+  /** Adds changes to the draft. First checks them by applying them in a transaction that is rolled back. */
   async function saveDraft(viewer: Viewer, input: UpdateAgentInput, note: string | null): Promise<void> {
     const at = (['paused', 'notifyUrl'] as const).find((field) => input[field] !== undefined)
     if (at !== undefined)
@@ -207,12 +207,12 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
       })
       return true
     })
-    // Somebody else has changed the agent or its draft in the meantime, so the changes are checked again.
+    // Somebody else has changed the agent or its draft since the check, so the changes are checked again.
     if (!isSaved) await saveDraft(viewer, input, note)
   }
 
   /**
-   * Returns the agent with the changes applied, and its version before them, without storing the changes.
+   * Returns the agent with the changes applied, and the version that it had before. Stores nothing.
    * @throws the errors of `update`
    */
   async function tryOut(id: string, inputFor: (agent: LockedAgent) => UpdateAgentInput): Promise<TriedOut> {
@@ -334,7 +334,7 @@ export function createAgents(platform: Platform, { models }: { models: AgentMode
   }
 }
 
-/** The effects of a change to an agent, to be applied after the commit. */
+/** The effects of a change to an agent that are applied after the commit. */
 interface Changed {
   isResumed: boolean
   notifySecret: string | null
@@ -350,7 +350,7 @@ interface OpenDraft {
   input: UpdateAgentInput
 }
 
-/** @throws ConflictError if the draft, or the agent for which the draft was made, has changed */
+/** @throws ConflictError if the draft has changed, or if the agent has changed since the draft was made */
 async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: LockedAgent): Promise<void> {
   const draft = await tx.agentDraft.findUnique({ where: { agentId: agent.id }, select: { id: true } })
   if (draft?.id !== id) throw new ConflictError('The draft has just been changed or published. Read it again.')
@@ -363,7 +363,7 @@ async function checkIsCurrent(tx: Tx, { id, baseVersion }: OpenDraft, agent: Loc
 /** Thrown to roll back a transaction. Contains the agent with the changes applied. */
 class TriedOut extends Error {
   readonly version: number
-  /** The changes. */
+  /** The changes that were applied. */
   readonly input: UpdateAgentInput
   readonly definition: AgentDefinition
   constructor(version: number, input: UpdateAgentInput, definition: AgentDefinition) {
@@ -382,8 +382,8 @@ function checkNote(note: string | null | undefined, field: string): string | nul
 }
 
 /**
- * Runs a change whose input was already validated when it was stored. If the input is no longer valid, later changes
- * conflict with it, so the error becomes a ConflictError.
+ * Executes a change whose input was validated when the change was stored. If the input is no longer valid, later
+ * changes conflict with it, so the error is converted to a ConflictError.
  */
 async function orConflict<T>(work: () => Promise<T>): Promise<T> {
   try {

@@ -4,16 +4,19 @@ import { checkInteger } from '../lib/validate.ts'
 import type { Tx } from '../platform/db.ts'
 import { type WaitLimits, waitSecondsOf } from '../rules/approvals.ts'
 
-/** The approval that a tool needs before it is executed, as stored with the tool. Absent fields are null. */
+/** The approval that a tool's calls need, as it is stored with the tool. Fields that were not given are null. */
 export type ApprovalPolicy = {
   quorum: number
   /** The approvers; null for every human member of the space that shows the call. */
   approverIds: string[] | null
-  /** The time limit for approval; for null, see `waitSecondsOf`. */
+  /** The time limit for the approval. `waitSecondsOf` returns the default for null. */
   expiresInSeconds: number | null
   escalateAfterSeconds: number | null
   escalateToIds: string[] | null
-  /** Absent in policies stored before PARLEY_APPROVAL_WAIT_SECONDS was introduced. */
+  /**
+   * Whether a run's time limit is suspended while a call waits. Absent in policies stored before
+   * PARLEY_APPROVAL_WAIT_SECONDS was introduced.
+   */
   patient?: boolean
 }
 
@@ -31,8 +34,8 @@ const MOST_NAMED = 100
 const LONGEST_WAIT_SECONDS = 2_592_000
 
 /**
- * Validates a policy; null for none. `checkPeople` checks that the named humans exist.
- * @throws BadInputError with the field at fault
+ * Validates a policy. Returns null if there is none. `checkPeople` checks whether the approvers exist.
+ * @throws BadInputError with the invalid field
  */
 export function checkApproval(
   input: ApprovalPolicyInput | null | undefined,
@@ -77,13 +80,13 @@ function checkSeconds(seconds: number | null | undefined, most: number, field: s
   return seconds == null ? null : checkInteger(seconds, 1, most, field)
 }
 
-/** A policy, and the input field from which it comes. */
+/** A policy, with the input field that contains it. */
 export interface PolicyField {
   field: string
   approval: ApprovalPolicy | null
 }
 
-/** Checks that all ids in the policies belong to existing humans. @throws BadInputError with the field at fault */
+/** Checks that all ids in the policies belong to existing humans. @throws BadInputError with the invalid field */
 export async function checkPeople(tx: Tx, policies: readonly PolicyField[]): Promise<void> {
   const named = policies.flatMap(({ field, approval }) => [
     { field: `${field}.approval.approverIds`, ids: approval?.approverIds ?? [] },

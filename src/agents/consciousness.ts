@@ -5,12 +5,10 @@ import type { Page, PageRequest } from '../lib/page.ts'
 import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The consciousness of a persistent agent: the earlier think cycles that it can recall. */
+/** The consciousness of a persistent agent: the earlier think cycles that can be shown to its model. */
 export interface Consciousness {
   agentId: string
-  /**
-   * The messages of the cycles as AI SDK ModelMessage[], oldest first. A later cycle may be shown only some of them.
-   */
+  /** The messages of the cycles as AI SDK ModelMessage[], oldest first. A later cycle may get only some of them. */
   messages: unknown[]
   cycleCount: number
   /** The estimated number of tokens of all cycles. */
@@ -20,15 +18,15 @@ export interface Consciousness {
 
 export interface ConsciousnessReading {
   /**
-   * Returns consciousnesses in the order of the ids; null for a stateless or unknown agent. `messages` contains the
-   * newest cycles, up to about 500,000 tokens; the runs of earlier cycles contain their generations. Takes two
-   * statements for any number of agents.
+   * Returns the consciousness of each agent, in the order of the ids; null for a stateless or unknown agent. `messages`
+   * contains the newest cycles, up to about 500,000 tokens. For earlier cycles, see the generations of their runs.
+   * Executes two statements for any number of agents.
    */
   getMany(agentIds: readonly string[]): Promise<(Consciousness | null)[]>
   /** Returns cycles in the order of the ids; null for an unknown id. */
   cycles(ids: readonly string[]): Promise<(Cycle | null)[]>
   /**
-   * Returns a page of each agent's cycles, oldest first, in the order of the ids. Takes two statements for any
+   * Returns a page of each agent's cycles, oldest first, in the order of the ids. Executes two statements for any
    * number of agents.
    */
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<Cycle>[]>

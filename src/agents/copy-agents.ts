@@ -28,7 +28,7 @@ interface Copying {
   viewer: Viewer
   at: Date
   secretBox: SecretBox
-  /** The spaces that the transaction has locked (`holdForkedSpace`, `holdSources`). */
+  /** The ids of the spaces that the transaction has locked (`holdForkedSpace`, `holdSources`). */
   heldIds: readonly string[]
   change?: CopyChange
 }
@@ -66,7 +66,7 @@ async function changeCopy(tx: Tx, id: string, { instructions, model }: CopyChang
   const { phases } = await tx.agent.findUniqueOrThrow({ where: { id }, select: { phases: true } })
   const data = {
     ...(instructions === undefined ? {} : { instructions }),
-    // The copy uses one model for all steps.
+    // One model replaces the models of all steps.
     ...(model === undefined
       ? {}
       : {
@@ -117,7 +117,7 @@ async function copyServers(tx: Tx, { agentIds, intoId }: Fork, secretBox: Secret
       fingerprints: server.fingerprints as Prisma.InputJsonValue,
       listing: (server.listing as Prisma.InputJsonValue | null) ?? Prisma.DbNull,
       problems: server.problems as Prisma.InputJsonValue,
-      // If the copy refreshed the tokens, those of the original would become invalid.
+      // A refresh of the tokens by the copy would invalidate the tokens of the original.
       oauthSealed: null,
       ...headersOfCopy('mcp', server, intoId, secretBox),
     }
@@ -125,7 +125,7 @@ async function copyServers(tx: Tx, { agentIds, intoId }: Fork, secretBox: Secret
   await insertMcpServers(tx, data)
 }
 
-/** The model of a copy is still that of the original. */
+/** Here, the model of a copy is still the original's model. */
 async function copyRemotes(tx: Tx, { agentIds, intoId }: Fork, secretBox: SecretBox): Promise<void> {
   const agents = await tx.agent.findMany({ where: { id: { in: [...agentIds] }, model: { startsWith: 'a2a:' } } })
   for (const agent of agents) {
@@ -138,7 +138,7 @@ async function copyRemotes(tx: Tx, { agentIds, intoId }: Fork, secretBox: Secret
   }
 }
 
-/** Encrypts the headers again, because their encryption is bound to one agent. */
+/** Encrypts the headers again, because an encrypted value is bound to one agent. */
 function headersOfCopy(
   kind: HeadersOwner['kind'],
   owner: SealedHeaders & { agentId: string; name: string },

@@ -22,7 +22,7 @@ import {
 } from './outgoing-request.ts'
 import { checkToolName, isBuiltInTool } from './tool-names.ts'
 
-/** A custom tool of an agent. Its headers are encrypted: see `openHeaders`. */
+/** A custom tool of an agent. Its headers are encrypted (see `openHeaders`). */
 export interface CustomTool extends Omit<Row, 'inputSchema' | 'approval'> {
   inputSchema: JsonObject
   approval: ApprovalPolicy | null
@@ -38,10 +38,10 @@ export interface ToolInput {
   url?: string | null
   /** The HTTP method. If absent, the request is a POST with the whole input as JSON to the unchanged URL. */
   method?: string | null
-  /** If undefined in an update, the tool with the same name keeps its headers; null removes them. */
+  /** In an update, undefined lets the tool with the same name keep its headers, and null removes them. */
   headers?: HeadersInput
   approval?: ApprovalPolicyInput | null
-  /** JSON Schema of the submitted result. */
+  /** A JSON Schema for the submitted result. */
   resultSchema?: unknown
   mayReceiveConfidential?: boolean | null
   alwaysAsk?: boolean | null
@@ -59,12 +59,12 @@ export interface CheckedTool {
   timeoutGiven: boolean
   url: string | null
   method: HttpMethod | null
-  /** Undefined keeps the stored headers. */
+  /** The headers. Undefined keeps the stored ones. */
   headers: Headers | null | undefined
   approval: ApprovalPolicy | null
   resultSchema: Json
   mayReceiveConfidential: boolean
-  /** Whether no standing grant may cover the tool's calls. */
+  /** Whether standing grants cannot cover the tool's calls. */
   alwaysAsk: boolean
 }
 
@@ -78,7 +78,7 @@ const MOST_TOOLS = 100
 const LONGEST_TOOL_DESCRIPTION = 8000
 const HTTP_TIMEOUT_MS = 30_000
 const LONGEST_HTTP_TIMEOUT_MS = 600_000
-/** The maximum value of GraphQL's Int, which is 24 days in milliseconds. */
+/** The maximum value of GraphQL's Int. In milliseconds, this is 24 days. */
 const LONGEST_WAIT_MS = 2_147_483_647
 
 export function createCustomTools({ db }: Pick<Platform, 'db'>): CustomTools {
@@ -105,7 +105,7 @@ const LONGEST_SCHEMA = 65_536
 const ADMINS: Requester = { id: 'admins', isPatient: true }
 
 /**
- * Checks the schemas of tools. Call this before locking rows, because checking an untrusted schema may take long.
+ * Checks the schemas of tools. Call this before locking rows, because the check of an untrusted schema can take long.
  * @throws BadInputError with the invalid field
  */
 export async function checkToolSchemas(tools: readonly ToolInput[] | null | undefined): Promise<void> {
@@ -128,7 +128,8 @@ async function checkOne(schema: unknown, field: string, check: typeof checkSchem
 }
 
 /**
- * Validates an agent's tools, except their schemas (`checkToolSchemas`). @throws BadInputError with the field at fault.
+ * Validates an agent's tools, except their schemas (see `checkToolSchemas`). @throws BadInputError with the invalid
+ * field
  * @param isTaken whether a built-in tool has the name
  */
 export function checkTools(tools: readonly ToolInput[], limits: Limits, isTaken = isBuiltInTool): CheckedTool[] {
@@ -143,7 +144,10 @@ export function checkTools(tools: readonly ToolInput[], limits: Limits, isTaken 
   return checked
 }
 
-/** Validates one tool, except its schemas and whether its name is free. @throws BadInputError with the field at fault. */
+/**
+ * Validates one tool. Does not check its schemas, or whether its name is free. @throws BadInputError with the invalid
+ * field
+ */
 export function checkTool(tool: ToolInput, field: string, limits: Limits): CheckedTool {
   const name = checkToolName(tool.name, `${field}.name`)
   const isSpace = tool.execution === 'SPACE'

@@ -5,13 +5,13 @@ import { checkInteger } from '../lib/validate.ts'
 export interface CycleSettings {
   maxConsciousnessTokens: number
   minRecentCycles: number
-  /** Whether the model is shown a preview of the waiting inbox events before each step except the first. */
+  /** Whether each step except the first shows the model a preview of the waiting inbox events. */
   inboxPreview: boolean
-  /** Whether urgent events are claimed and shown to the model in full before each step except the first. */
+  /** Whether each step except the first claims urgent events and shows them to the model in full. */
   urgentInjection: boolean
   /** The humans and spaces whose messages are urgent. */
   urgentFrom: string[]
-  /** Whether the cycle ends once it has sent as many messages as its inbox contained messages from spaces. */
+  /** Whether the cycle ends when it has sent as many messages as it received from spaces. */
   stopWhenAllAnswered: boolean
 }
 
@@ -30,13 +30,13 @@ const LARGEST_CONSCIOUSNESS_TOKENS = 10_000_000
 const MOST_RECENT_CYCLES = 10_000
 const MOST_URGENT_SOURCES = 1000
 
-/** Returns the settings of a new agent; absent and null fields become the defaults. */
+/** Returns the settings of a new agent. Fields that are absent or null get the default. */
 export function newCycle(input: CycleSettingsInput): CycleSettings {
   const set = Object.entries(input).filter(([, value]) => value != null)
   return checkCycle({ ...DEFAULT_CYCLE, ...Object.fromEntries(set) })
 }
 
-/** Returns the settings after an update; absent fields are unchanged, and no field may be null. */
+/** Returns the settings after an update. Absent fields stay unchanged. No field may be null. */
 export function changedCycle(before: CycleSettings, input: CycleSettingsInput): CycleSettings {
   const set = Object.entries(input).filter(([, value]) => value !== undefined)
   const empty = set.find(([, value]) => value === null)

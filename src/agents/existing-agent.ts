@@ -4,15 +4,15 @@ import type { Tx } from '../platform/db.ts'
 
 export const NO_SUCH_AGENT = 'There is no such agent.'
 
-/** @throws NotFoundError if no agent has the id. */
+/** @throws NotFoundError if no agent has the id */
 export async function checkAgent(tx: Tx, agentId: string): Promise<void> {
   const count = await tx.agent.count({ where: { id: { in: wellFormedIds([agentId]) } } })
   if (count === 0) throw new NotFoundError(NO_SUCH_AGENT)
 }
 
 /**
- * Locks an agent's row to serialize transactions that change rows of the agent, so that counts are exact. Does not
- * block writes to rows that refer to the agent.
+ * Locks an agent's row, so that transactions which change rows of the agent run one at a time and counts are exact.
+ * Does not block writes to rows that refer to the agent.
  * @throws NotFoundError if no agent has the id
  */
 export async function lockAgentRow(tx: Tx, agentId: string): Promise<void> {

@@ -13,8 +13,8 @@ import { checkNumberOfNotes, type NumberedNotes } from '../stores/note-limits.ts
 import { checkAgent, lockAgentRow } from './existing-agent.ts'
 
 /**
- * A goal to add or change. Without `id`, a new goal, which needs a description and is ACTIVE by default; with `id`,
- * the fields of this goal that change.
+ * A goal to add or change. Without `id`, the goal is new, needs a description, and is ACTIVE by default. With `id`, the
+ * given fields of that goal change.
  */
 export interface GoalInput {
   id?: string | null
@@ -23,8 +23,8 @@ export interface GoalInput {
 }
 
 /**
- * Manages the goals of agents. Goals and fields are written separately, so that concurrent writers do not overwrite
- * each other.
+ * Manages the goals of agents. Each field of each goal is written separately, so that concurrent writers do not
+ * overwrite each other's changes.
  */
 export interface Goals {
   /** Returns goals in the order of the ids; null for an unknown id. */
@@ -32,18 +32,18 @@ export interface Goals {
   /** Returns the goals of each agent, oldest first. The map has no entry for an agent without goals. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Goal[]>>
   /**
-   * Adds and changes goals on behalf of the agent itself, and returns them in the given order. `by` is the caller's
+   * Adds and changes goals for the agent itself. Returns them in the given order. `by` contains the caller's
    * transaction and the marks of the run.
-   * @throws BadInputError, NotFoundError for an unknown goal or one of another agent, LimitExceededError over 500
-   * goals that the run may read or 10,000 in all.
+   * @throws BadInputError, NotFoundError for an unknown goal or a goal of another agent, LimitExceededError above 500
+   * goals that the run may read or 10,000 in total.
    */
   set(agentId: string, goals: readonly GoalInput[], by?: { tx: Tx; marks: Marks }): Promise<Goal[]>
   /** Deletes goals for the agent itself, if its run may read them. Returns the ids of the deleted goals. */
   delete(agentId: string, ids: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<string[]>
-  /** Like `set`, for a viewer; for admins only. */
+  /** Like `set`, but for a viewer. Only admins may call it. */
   setAs(viewer: Viewer, input: { agentId: string; goals: readonly GoalInput[] }): Promise<Goal[]>
   /**
-   * Like `delete`, for a viewer; for admins only.
+   * Like `delete`, but for a viewer. Only admins may call it.
    * @throws NotFoundError for an unknown agent
    */
   deleteAs(viewer: Viewer, input: { agentId: string; ids: readonly string[] }): Promise<string[]>

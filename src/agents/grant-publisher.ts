@@ -2,7 +2,10 @@ import { ADMIN_CHANNEL, entityChannel, spaceChannel } from '../broker/topics.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { PublishedGrant } from '../stores/grant-store.ts'
 
-/** Publishes changes of standing grants after the commit: to the members of the grant's space, its approvers, and admins. */
+/**
+ * Publishes changes of standing grants after the commit. The recipients are the members of the grant's space, the
+ * grant's approvers, and admins.
+ */
 export interface GrantPublisher {
   changed(grant: PublishedGrant): Promise<void>
 }

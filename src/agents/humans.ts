@@ -14,24 +14,24 @@ import { insertHuman, showsEverybodySql } from '../stores/human-store.ts'
 
 export interface CreateHumanInput {
   name: string
-  /** The `sub` of the human's sign-in tokens, which must be unique. */
+  /** The `sub` claim of the human's sign-in tokens. It must be unique. */
   externalId?: string | null
-  /** MEMBER if absent. */
+  /** The role of the human. The default is MEMBER. */
   role?: HumanRole | null
-  /** The email address, which must be unique, ignoring case. */
+  /** The email address. It must be unique, ignoring case. */
   email?: string | null
 }
 
 export interface Humans {
   /**
-   * Creates a human; for admins only.
+   * Creates a human. Only admins may do this.
    * @throws BadInputError; ConflictError if another human has the `externalId` or `email`
    */
   create(viewer: Viewer, input: CreateHumanInput): Promise<Entity>
   /**
-   * Returns a page of humans, newest first: for admins, all humans who were not erased; for humans, those whom
-   * PARLEY_DIRECTORY shows; for services, none. `search` matches the name, ignoring case; a blank search does not
-   * filter.
+   * Returns a page of humans, newest first. Admins get all humans who were not erased. Humans get those whom
+   * PARLEY_DIRECTORY lets them see, and services get none. `search` matches the name, ignoring case. A blank search
+   * does not filter.
    */
   page(viewer: Viewer, request: PageRequest, search: string | null): Promise<Page<Entity>>
   /** Returns humans in the order of the ids; null for an unknown id or an agent. Does not check visibility. */
@@ -69,15 +69,15 @@ export function createHumans({ db, clock, config }: Pick<Platform, 'db' | 'clock
 }
 
 /**
- * Returns a ConflictError if the error means that another human has the same `externalId` or `email`; otherwise the
- * error.
+ * If the error means that another human has the same `externalId` or `email`, returns a ConflictError. Otherwise
+ * returns the error.
  */
 export function conflictOf(error: unknown): unknown {
   if (!isUniqueViolation(error)) return error
   return new ConflictError(`Another human has this ${isViolationOf(EMAIL_INDEX, error) ? 'email' : 'externalId'}.`)
 }
 
-/** The unique index of addresses, in the migration. */
+/** The unique index of email addresses, which the migration creates. */
 const EMAIL_INDEX = 'Entity_email_key'
 
 function directoryOf(viewer: Viewer, search: string, showsEverybody: Prisma.Sql): Prisma.Sql {
@@ -91,7 +91,7 @@ function directoryOf(viewer: Viewer, search: string, showsEverybody: Prisma.Sql)
     ${isAdmin(viewer) ? Prisma.empty : shared}`
 }
 
-/** Rejects ids of Parley's own format, which would allow signing in as another human. */
+/** Rejects ids in Parley's own format, because such an id would allow a person to sign in as another human. */
 export function checkExternalId(externalId: string): string {
   checkText(externalId, LONGEST_EXTERNAL_ID, 'input.externalId')
   if (externalId.trim() === '' || prefixOf(externalId) !== null) {

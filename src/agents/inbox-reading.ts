@@ -9,8 +9,8 @@ import type { Platform } from '../platform/platform.ts'
 export interface InboxReading {
   getMany(ids: readonly string[]): Promise<(InboxEvent | null)[]>
   /**
-   * Returns, in the order of the ids, a page of each agent's events that no cycle has claimed or that will be
-   * retried, oldest first. Takes two statements for any number of agents.
+   * Returns a page of each agent's events, in the order of the ids. The events, oldest first, are those that no cycle
+   * has claimed or that will be retried. Executes two statements for any number of agents.
    */
   pageMany(agentIds: readonly string[], request: PageRequest): Promise<Page<InboxEvent>[]>
 }

@@ -5,7 +5,7 @@ import { RETRIED_SQL, returnRetried } from '../stores/inbox-store.ts'
 
 /** Returns events to the inbox when their delay is over. */
 export interface InboxRetrying {
-  /** A SELECT of `id` and `at`, the time that each event is due. */
+  /** A SELECT of `id` and `at` for events; `at` is when an event is due. */
   due: Prisma.Sql
   comeBack(ids: string[]): Promise<void>
 }

@@ -1,10 +1,10 @@
 import type { InboxEvent } from '../generated/prisma/client.ts'
 import { oneLine } from '../lib/json.ts'
 
-/** Replaces the content of an event from a space that the agent has left. */
+/** The text that replaces the content of an event from a space that the agent has left. */
 export const OF_A_SPACE_LEFT = 'a message in a space that you are no longer a member of'
 
-/** The fields of an event's payload that name its source. */
+/** The fields of an event's payload that describe its source. */
 interface Source {
   spaceId?: string
   spaceName?: string
@@ -14,7 +14,7 @@ interface Source {
   toolName?: string
 }
 
-/** Returns the source of an event without its content. */
+/** Returns a description of an event's source, without the event's content. */
 export function sourceNameOf({ type, payload: json }: Pick<InboxEvent, 'type' | 'payload'>): string {
   const payload = json as Source
   const name = JSON.stringify(oneLine(payload.name ?? payload.toolName ?? ''))

@@ -7,10 +7,10 @@ import { requireAdmin } from '../rules/permissions.ts'
 import { trustListing } from '../stores/tool-store.ts'
 import { asVersion, authorOf } from './version-recording.ts'
 
-/** Lets admins confirm the tools that MCP servers list. */
+/** Lets admins confirm the tools in the lists of MCP servers. */
 export interface McpConfirmation {
   /**
-   * Confirms the tools that a server listed last, as a new version of the agent; for admins only.
+   * Confirms the tools in a server's latest list, as a new version of the agent. Only admins may do this.
    * @throws ForbiddenError, NotFoundError
    */
   confirm(viewer: Viewer, input: { agentId: string; serverName: string }): Promise<void>

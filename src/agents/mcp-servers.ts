@@ -19,7 +19,7 @@ import {
 } from './outgoing-request.ts'
 import { checkToolName, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
-/** An MCP server of an agent. Its headers are encrypted: see `openHeaders`. */
+/** An MCP server of an agent. Its headers are encrypted (see `openHeaders`). */
 export interface McpServer
   extends Omit<
     Row,
@@ -36,22 +36,20 @@ export interface McpServer
   > {
   oauth: McpAuthorization
   /**
-   * Whether an authorization of the server itself is stored. With the setting PERSON, it is used only to list the
+   * Whether an authorization for the whole server is stored. With the setting PERSON, it is only used to list the
    * tools.
    */
   authorized: boolean
-  /** Null for all tools of the server. */
+  /** The tools that the agent may use; null for all tools of the server. */
   allowedTools: string[] | null
-  /**
-   * The tools that the server listed last and that the agent may use; empty until a run has connected to the server.
-   */
+  /** Those tools in the server's latest list that the agent may use. Empty until a run has connected to the server. */
   tools: (ListedMcpTool & { confirmed: boolean })[]
   approval: ApprovalPolicy | null
-  /** The tools that need approval; null for all tools, if there is a policy. */
+  /** The tools that need approval. If there is a policy, null means all tools. */
   approvalTools: string[] | null
-  /** The tools that may receive confidential content; null for all tools, if the server may receive it. */
+  /** The tools that may receive confidential content. If the server may receive it, null means all tools. */
   confidentialTools: string[] | null
-  /** The tools that could not be used when a run last connected to the server, with reasons. */
+  /** The tools that were unusable when a run last connected to the server, with reasons. */
   problems: McpProblem[]
 }
 
@@ -59,27 +57,27 @@ export interface McpServer
 export const MCP_AUTHORIZATIONS = ['NONE', 'SERVER', 'PERSON'] as const
 export type McpAuthorization = (typeof MCP_AUTHORIZATIONS)[number]
 
-/** Why a server, or one of its tools, is left out. */
+/** Why a server or one of its tools cannot be used. */
 export interface McpProblem {
-  /** The name of the tool; null if the whole server is left out. */
+  /** The name of the tool; null if the whole server cannot be used. */
   toolName: string | null
   reason: string
 }
 
-/** A tool in the form in which the server listed it last. */
+/** A tool as it appears in the server's latest list. */
 export interface ListedMcpTool {
   /** The tool's name on the server. */
   name: string
   description: string | null
   inputSchema: JsonObject
-  /** A fingerprint that changes with any part of the tool's definition. */
+  /** A fingerprint that changes if any part of the tool's definition changes. */
   fingerprint: string
 }
 
 export interface McpServerInput {
   name: string
   url: string
-  /** If undefined in an update, the server with the same name keeps its headers; null removes them. */
+  /** In an update, undefined lets the server with the same name keep its headers, and null removes them. */
   headers?: HeadersInput
   allowedTools?: readonly string[] | null
   approval?: ApprovalPolicyInput | null
@@ -94,16 +92,16 @@ export interface McpServerInput {
 export interface CheckedMcpServer {
   name: string
   url: string
-  /** Undefined keeps the stored headers. */
+  /** The headers. Undefined keeps the stored ones. */
   headers: Headers | null | undefined
   allowedTools: string[] | null
   approval: ApprovalPolicy | null
   approvalTools: string[] | null
   mayReceiveConfidential: boolean
   confidentialTools: string[] | null
-  /** The tools whose calls no standing grant may cover. */
+  /** The tools whose calls standing grants cannot cover. */
   alwaysAskTools: string[]
-  /** How requests are authorized; null to keep the setting, as long as the URL stays the same. */
+  /** How requests are authorized. Null keeps the setting if the URL is unchanged. */
   oauth: McpAuthorization | null
 }
 
@@ -159,7 +157,7 @@ function serverOf({
   }
 }
 
-/** Validates an agent's servers. @throws BadInputError with the field at fault. */
+/** Validates an agent's servers. @throws BadInputError with the invalid field */
 export function checkMcpServers(servers: readonly McpServerInput[], limits: Limits): CheckedMcpServer[] {
   if (servers.length > MOST_SERVERS) throw new BadInputError(`At most ${MOST_SERVERS} MCP servers.`, 'input.mcpServers')
   const checked = servers.map((server, index) => checkServer(server, `input.mcpServers.${index}`, limits))
@@ -169,7 +167,7 @@ export function checkMcpServers(servers: readonly McpServerInput[], limits: Limi
   return checked
 }
 
-/** Validates one server. @throws BadInputError with the field at fault. */
+/** Validates one server. @throws BadInputError with the invalid field */
 export function checkServer(input: McpServerInput, field: string, limits: Limits): CheckedMcpServer {
   const { name, url, headers } = input
   checkToolName(name, `${field}.name`)
@@ -199,7 +197,7 @@ export function checkServer(input: McpServerInput, field: string, limits: Limits
   }
 }
 
-/** Null if `oauth` is not given. */
+/** Validates the setting `oauth`. Returns null if it is not given. */
 function checkOAuth({ oauth, headers }: McpServerInput, field: string): McpAuthorization | null {
   const names = typeof headers === 'object' && headers !== null ? Object.keys(headers) : []
   if (oauth != null && oauth !== 'NONE' && names.some((name) => name.toLowerCase() === 'authorization'))
@@ -217,7 +215,7 @@ function confidentialOf({ mayReceiveConfidential, confidentialTools: given }: Mc
   return { mayReceiveConfidential: mayReceiveConfidential === true, confidentialTools }
 }
 
-/** Validates a list of the server's tool names; null for no list. */
+/** Validates a list of the server's tool names. Returns null if there is no list. */
 function checkToolList(given: readonly string[] | null | undefined, field: string): string[] | null {
   if (given == null) return null
   const names = [...new Set(given)]

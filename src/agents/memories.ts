@@ -16,26 +16,26 @@ export interface MemoryInput {
 }
 
 /**
- * Manages the memories of agents by key. Each key is written separately, and the last writer of a key wins, so that
- * concurrent edits by an admin and an agent do not overwrite each other's keys.
+ * Manages the memories of agents by key. Each key is written separately, so that an admin and an agent can change
+ * different keys at the same time. For the same key, the last write wins.
  */
 export interface Memories {
   /** Returns the memories of each agent by key. The map has no entry for an agent without memories. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Memory[]>>
   /**
-   * Writes memories on behalf of the agent itself, and returns all memories that its run may read. The last value of a
-   * repeated key wins. The same key under another label is a different memory, which does not change. `by` is the caller's
+   * Writes memories for the agent itself. Returns all memories that its run may read. If a key is repeated, its last
+   * value wins. The same key with another label is a different memory and does not change. `by` contains the caller's
    * transaction and the marks of the run.
-   * @throws BadInputError, LimitExceededError over 500 memories that the run may read or 10,000 in all, NotFoundError for an unknown
-   * agent.
+   * @throws BadInputError, LimitExceededError above 500 memories that the run may read or 10,000 in total,
+   * NotFoundError for an unknown agent
    */
   set(agentId: string, memories: readonly MemoryInput[], by?: { tx: Tx; marks: Marks }): Promise<Memory[]>
   /** Deletes memories for the agent itself, if its run may read them. Returns the deleted keys. */
   delete(agentId: string, keys: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<string[]>
-  /** Like `set`, for a viewer; for admins only. */
+  /** Like `set`, but for a viewer. Only admins may call it. */
   setAs(viewer: Viewer, input: { agentId: string; memories: readonly MemoryInput[] }): Promise<Memory[]>
   /**
-   * Like `delete`, for a viewer, with every label; for admins only.
+   * Like `delete`, but for a viewer, and for memories with any label. Only admins may call it.
    * @throws NotFoundError for an unknown agent
    */
   deleteAs(viewer: Viewer, input: { agentId: string; keys: readonly string[] }): Promise<string[]>

@@ -1,6 +1,6 @@
 import { BadInputError } from '../lib/errors.ts'
 
-/** Settings of a model call, with the names of the AI SDK. For absent settings, the provider's defaults apply. */
+/** Settings of a model call, with the AI SDK's names. The provider's defaults apply to absent settings. */
 export interface ModelSettings {
   temperature?: number
   topP?: number
@@ -10,14 +10,16 @@ export interface ModelSettings {
 }
 
 const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
-/** The values of OpenAI, Anthropic and Google. A value that the provider does not support is not sent. */
+/**
+ * The service tiers of OpenAI, Anthropic and Google. If the provider does not support a value, the value is not sent.
+ */
 const SERVICE_TIERS = ['auto', 'default', 'flex', 'priority', 'standard', 'standard_only'] as const
 const MOST_OUTPUT_TOKENS = 1_000_000
 
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number]
 export type ServiceTier = (typeof SERVICE_TIERS)[number]
 
-/** Returns what is wrong with a value, as a sentence; null if the value is valid. */
+/** Returns a sentence that describes the fault in a value; null if the value is valid. */
 type Rule = (value: unknown) => string | null
 
 const RULES: Record<keyof ModelSettings, Rule> = {
@@ -30,8 +32,8 @@ const RULES: Record<keyof ModelSettings, Rule> = {
 }
 
 /**
- * Validates settings. Null fields count as absent; returns null if none is set. @throws BadInputError with the field at
- * fault
+ * Validates settings. Null fields are treated as absent. Returns null if no field is set. @throws BadInputError with
+ * the invalid field
  */
 export function checkModelSettings(given: unknown, field: string): ModelSettings | null {
   if (given === null || given === undefined) return null

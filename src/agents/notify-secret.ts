@@ -12,8 +12,8 @@ export function newWebhookSecret(): string {
 const contextOf = (agentId: string) => `notify:${agentId}`
 
 /**
- * Returns the columns to set for a `notifyUrl`, and its new secret. Returns no columns if the URL is unchanged
- * (undefined).
+ * Returns the columns to set for a `notifyUrl`, and its new secret. If the URL is undefined, it is unchanged, and there
+ * are no columns to set.
  */
 export function notifyColumns(agentId: string, url: string | null | undefined, secretBox: SecretBox) {
   if (url === undefined) return { columns: {}, secret: null }
@@ -22,7 +22,7 @@ export function notifyColumns(agentId: string, url: string | null | undefined, s
   return { columns: { notifyUrl: url, notifySecretSealed: secretBox.seal(secret, contextOf(agentId)) }, secret }
 }
 
-/** Decrypts the secret. @throws SealBrokenError */
+/** Decrypts the secret that signs an agent's notifications. @throws SealBrokenError */
 export function openNotifySecret(agentId: string, sealed: string, secretBox: SecretBox): string {
   return secretBox.open(sealed, contextOf(agentId))
 }

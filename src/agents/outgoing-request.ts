@@ -1,10 +1,10 @@
 import { BadInputError } from '../lib/errors.ts'
 import type { SecretBox } from '../platform/secret-box.ts'
 
-/** Headers of an agent's outgoing requests, by name. */
+/** The headers of an agent's outgoing requests, by name. */
 export type Headers = Record<string, string>
 
-/** Headers in an input: undefined keeps the stored ones, null removes them. */
+/** Headers in an input. Undefined keeps the stored headers, and null removes them. */
 export type HeadersInput = unknown
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}$/
@@ -24,7 +24,10 @@ const RESERVED_HEADERS = new Set([
   'expect',
 ])
 
-/** Validates headers; null for none. @throws BadInputError, which never contains a value. */
+/**
+ * Validates headers. Returns null if there are none. @throws BadInputError, whose message never contains a header's
+ * value
+ */
 export function checkHeaders(input: HeadersInput, field: string): Headers | null {
   if (input === null) return null
   if (typeof input !== 'object' || Array.isArray(input))
@@ -71,7 +74,7 @@ export interface SealedHeaders {
   headerNames: string[]
 }
 
-/** The owner of the headers, to which their encryption is bound. */
+/** The owner of headers. Encrypted headers are bound to their owner. */
 export interface HeadersOwner {
   kind: 'tool' | 'mcp'
   agentId: string
@@ -82,7 +85,7 @@ const NO_HEADERS: SealedHeaders = { headersSealed: null, headerNames: [] }
 const contextOf = ({ kind, agentId, name }: HeadersOwner) => `${kind}:${agentId}:${name}`
 
 /**
- * Checks that stored headers, which were given for one origin, will not be sent to another origin.
+ * Checks that stored headers are not sent to a different origin than the one for which they were given.
  * @throws BadInputError if the origin changes and the headers are kept
  */
 export function checkOriginOfKept(
@@ -100,7 +103,7 @@ export function checkOriginOfKept(
 
 const originOf = (url: string | null): string | null => (url === null ? null : new URL(url).origin)
 
-/** Returns the columns for headers: undefined keeps those of `before`, null removes them. */
+/** Returns the columns for headers. Undefined keeps the headers of `before`, and null removes them. */
 export function sealHeaders(
   headers: Headers | null | undefined,
   before: SealedHeaders | undefined,

@@ -4,58 +4,61 @@ import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * The part of a consciousness that a cycle was shown: the cycles from `whole` to `end` in full, and the summaries of
- * the cycles from `summed` to `whole`. Stored cycles never change, so the same part can be read again with these
- * numbers.
+ * The part of a consciousness that was shown to a cycle: the cycles from `whole` to `end` in full, and the summaries of
+ * the cycles from `summed` to `whole`. Stored cycles never change, so these numbers suffice to read the same part
+ * again.
  */
 export interface Recall {
   summed: number
   whole: number
   end: number
-  /** Cycles that come from these spaces are left out. */
+  /** The spaces whose cycles are omitted. */
   hidden?: string[]
   /** The agent's limits when this part was chosen; absent in older rows. */
   allowed?: Allowed
 }
 
-/** The limits that the agent is configured with. */
+/** The configured limits of the agent. */
 export interface Allowed {
   tokens: number
-  /** The number of cycles to show in full, unless these alone are too large. */
+  /** The minimum number of cycles to show in full, unless these cycles alone are too large. */
   leastWhole: number
 }
 
-/** ModelMessage of the AI SDK, as JSON. */
+/** A ModelMessage of the AI SDK, as JSON. */
 export type StoredMessage = { role: string; content: unknown }
 
 export interface Recalled {
   recall: Recall
   messages: StoredMessage[]
-  /** Estimated number of tokens. */
+  /** The estimated number of tokens. */
   tokens: number
 }
 
-/** Selects the part of a consciousness that is sent to the model. */
+/** Selects the part of a consciousness that is shown to the model. */
 export interface Recalling {
   /**
-   * Chooses the cycles that the agent's next cycle is shown, in at most `budget` tokens. While all cycles since the
-   * last compaction fit, shows all of them, so that the prompt keeps a prefix that providers cache. Otherwise
-   * compacts: shows the newest cycles in full in half the budget (at least `leastWhole`, even above the budget, if
-   * these have at most `mostWhole` tokens), and before them as many summaries as fit, newest first. If the agent's
-   * limits have been raised since that compaction, omitted cycles return. Reads only cycles that fit the budget.
-   * Ignores cycles from `hidden` spaces.
+   * Chooses the earlier cycles to show to the agent's next cycle, with at most `budget` tokens. As long as all cycles
+   * since the last compaction fit, all of them are shown, so that the prompt keeps a prefix that providers cache.
+   *
+   * Otherwise, a compaction takes place. The newest cycles are shown in full in half of the budget. There are at least
+   * `leastWhole` of them, even above the budget, if these have at most `mostWhole` tokens. Before them, as many
+   * summaries as fit are shown, preferring the newest. If the agent's limits are raised later, omitted cycles are shown
+   * again.
+   *
+   * Reads only cycles that fit into the budget. Ignores cycles from `hidden` spaces.
    */
   choose(agentId: string, limits: RecallLimits): Promise<Recalled>
-  /** Reads a part that was chosen before. */
+  /** Reads a part that was chosen earlier. */
   again(agentId: string, recall: Recall): Promise<StoredMessage[]>
-  /** Reads several parts, by key, with one statement. */
+  /** Reads several parts with one statement, and returns them by key. */
   againMany(asked: { key: string; agentId: string; recall: Recall }[]): Promise<Map<string, StoredMessage[]>>
 }
 
 export interface RecallLimits {
-  /** The number of tokens that the rest of the prompt leaves. */
+  /** The number of tokens that are left after the rest of the prompt. */
   budget: number
-  /** The maximum number of tokens of `leastWhole` cycles, whatever else the prompt contains. */
+  /** The maximum number of tokens of the `leastWhole` newest cycles, independent of the rest of the prompt. */
   mostWhole: number
   allowed: Allowed
   hidden?: readonly string[]
@@ -73,10 +76,14 @@ interface Summary {
 }
 
 const LONGEST_SUMMARY = 600
-/** The share of the budget that a compaction fills with full cycles. The share below is the maximum for summaries. */
+/**
+ * The share of the budget that a compaction uses for full cycles. The next constant is the maximum share for summaries.
+ */
 const WHOLE_SHARE = 0.5
 const SUMMARY_SHARE = 0.25
-/** The maximum number of cycles considered for one prompt. A budget of 100,000 tokens fits a few hundred. */
+/**
+ * The maximum number of cycles that are considered for one prompt. A few hundred fit into a budget of 100,000 tokens.
+ */
 const MOST_CYCLES = 5000
 const SUMMARIES_AT_ONCE = 500
 
@@ -131,7 +138,7 @@ export function createRecalling({ db }: Pick<Platform, 'db'>): Recalling {
       const before = isOutgrown ? { ...last, summed: last.first, whole: last.first } : last
       const sizes = await readSizes(prisma, agentId, hidden, before.whole, before.end)
       const sum = sizes.reduce((total, { tokenEstimate }) => total + tokenEstimate, 0)
-      // Cycles that are hidden from this cycle may be visible to a later one.
+      // A cycle that is hidden now can be visible in a later cycle.
       const whole = hidden.length > 0 ? before.whole : (sizes.at(-1)?.index ?? before.end)
       const earliest = Math.max(before.summed, whole - SUMMARIES_AT_ONCE)
       const summaries = sum > budget ? 0 : await summariesTokens(agentId, hidden, earliest, whole)
@@ -179,7 +186,8 @@ function exceeds(now: Allowed, then: Allowed): boolean {
 }
 
 /**
- * Returns the newest sizes that fit into `target`, newest first; at least `least` of them, if these fit into `most`.
+ * Returns the newest sizes that fit into `target`, newest first. Returns at least `least` of them if these fit into
+ * `most`.
  */
 function newest(sizes: Size[], target: number, most: number, least: number): Size[] {
   let sum = 0
@@ -190,7 +198,7 @@ function newest(sizes: Size[], target: number, most: number, least: number): Siz
   return end === -1 ? sizes : sizes.slice(0, end)
 }
 
-/** Returns the part that the last cycle was shown, limited to the current consciousness. */
+/** Returns the part that was shown to the last cycle, without cycles that have been deleted since. */
 async function readLast(tx: Tx, agentId: string): Promise<Recall & { first: number }> {
   const [row] = await tx.$queryRaw<{ first: number; end: number; recall: Recall | null }[]>`
     SELECT a."firstCycle" AS first, a."cycleCount" AS "end", r.state->'recall' AS recall FROM "Agent" a
@@ -206,7 +214,7 @@ async function readLast(tx: Tx, agentId: string): Promise<Recall & { first: numb
   }
 }
 
-/** Newest first. */
+/** Reads the sizes of cycles, newest first. */
 function readSizes(tx: Tx, agentId: string, hidden: Hidden, from: number, to: number): Promise<Size[]> {
   return tx.cycle.findMany({
     where: { agentId, index: { gte: from, lt: to }, ...outside(hidden) },

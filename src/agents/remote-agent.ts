@@ -6,37 +6,37 @@ import type { SecretBox } from '../platform/secret-box.ts'
 import { type ApprovalPolicy, type ApprovalPolicyInput, checkApproval } from './approval-policy.ts'
 import { checkHeaders, type Headers, type HeadersInput } from './outgoing-request.ts'
 
-/** The connection to a remote agent, whose model name is `a2a:<card url>`, as configured by admins. */
+/** An admin's input for the connection to a remote agent, whose model name is `a2a:<card url>`. */
 export interface RemoteAgentInput {
-  /** Absent keeps the stored headers; null removes them. */
+  /** The headers. Absent keeps the stored headers, and null removes them. */
   headers?: HeadersInput
-  /** Absent keeps the stored policy; null removes it. */
+  /** The approval policy. Absent keeps the stored policy, and null removes it. */
   approval?: ApprovalPolicyInput | null
-  /** Absent keeps the stored flag; null means false. */
+  /** Whether the remote agent may receive confidential content. Absent keeps the stored value, and null means false. */
   mayReceiveConfidential?: boolean | null
 }
 
-/** Validated settings. Undefined keeps the stored setting; null removes it. */
+/** The validated settings of the connection. Undefined keeps the stored setting, and null removes it. */
 export interface RemoteSettings {
   headers: Headers | null | undefined
   approval: ApprovalPolicy | null | undefined
   mayReceiveConfidential: boolean | undefined
 }
 
-/** The agent card that was read last. */
+/** The latest agent card that was read. */
 export interface RemoteCard {
   /** The URL from which the card was read. */
   cardUrl: string
-  /** The fingerprint of the trusted card: the first card, until an admin confirms another one. */
+  /** The fingerprint of the trusted card. This is the first card, until an admin confirms another one. */
   trusted: string
-  /** The fingerprint of the card below. */
+  /** The fingerprint of this card. */
   fingerprint: string
   /** When the card was read, in ms since 1970. Absent in cards stored by earlier versions. */
   readAt?: number
   name: string
   description: string
   version: string
-  /** The URL to which the agent's messages are sent. */
+  /** The URL to which messages for the agent are sent. */
   url: string
   skills: string[]
 }
@@ -62,7 +62,7 @@ export interface RemoteAgent {
   mayReceiveConfidential: boolean
   /** The card; null until a run has read it. */
   card: RemoteCard | null
-  /** Whether messages may be sent to the remote agent: its card has not changed since the card was trusted. */
+  /** Whether messages may be sent to the remote agent, because its card equals the trusted card. */
   confirmed: boolean
 }
 
@@ -81,7 +81,10 @@ export function remoteAgentOf(agent: RemoteColumns): RemoteAgent | null {
   }
 }
 
-/** Validates settings; undefined and null stay. @throws BadInputError with the field at fault */
+/**
+ * Validates the settings of a connection. Undefined and null are returned unchanged. @throws BadInputError with the
+ * invalid field
+ */
 export function checkRemote(
   input: RemoteAgentInput | null | undefined,
   limits: Limits,
@@ -95,7 +98,7 @@ export function checkRemote(
   }
 }
 
-/** The settings of an agent that determine whether its model may be a remote agent. */
+/** The settings of an agent that are checked if its model is a remote agent. */
 export interface ForeignAgentFacts {
   model: string
   fallbackModels: readonly string[]
@@ -109,7 +112,7 @@ export interface ForeignAgentFacts {
   maxToolCalls: number
 }
 
-/** The minimum number of calls: a run sends the message with one call and posts the answer with another one. */
+/** The minimum number of calls per run. A run sends the message with one call and posts the answer with another one. */
 const FEWEST_FOREIGN_CALLS = 2
 
 /**
@@ -147,7 +150,10 @@ export function checkForeignUse(facts: ForeignAgentFacts): void {
 
 const contextOf = (agentId: string, model: string) => `remote:${agentId}:${model}`
 
-/** Decrypts the headers for the agent that a model names. @throws SealBrokenError if they were given for another agent */
+/**
+ * Decrypts the headers for a remote agent, given by the name of the model. @throws SealBrokenError if the headers were
+ * given for another remote agent
+ */
 export function openRemoteHeaders(
   { id, remoteHeadersSealed }: Pick<RemoteColumns, 'id' | 'remoteHeadersSealed'>,
   model: string,
@@ -163,9 +169,9 @@ const isSameOrigin = (model: string, other: string) =>
   originOf(parseForeignModel(model)) === originOf(parseForeignModel(other))
 
 /**
- * Returns the columns after a change of the model or of `remote`; undefined leaves them unchanged. A new model keeps
- * the approval policy and, at the same origin, the headers and the permission to receive confidential content. The
- * card of the new model is trusted on first use, as for a new agent.
+ * Returns the columns after a change of the model or of `remote`. An undefined value means no change. A new model keeps
+ * the approval policy. If its card has the same origin, it also keeps the headers and the permission to receive
+ * confidential content. The card of the new model is trusted on first use, as for a new agent.
  * @throws BadInputError if headers would be sent to another origin
  */
 export function remoteColumns(
@@ -212,7 +218,7 @@ function headersAfter(
   return sealedFor(before.id, model, given, secretBox)
 }
 
-/** Returns the columns with the encrypted headers for the remote agent that a model names. */
+/** Returns the columns with the encrypted headers for a remote agent, given by the name of the model. */
 export function sealedFor(agentId: string, model: string, headers: Headers, secretBox: SecretBox) {
   return {
     remoteHeadersSealed: secretBox.seal(JSON.stringify(headers), contextOf(agentId, model)),

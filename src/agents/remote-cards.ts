@@ -10,8 +10,8 @@ import type { RemoteCard } from './remote-agent.ts'
 import { asVersion, authorOf } from './version-recording.ts'
 
 /**
- * Stores the card of a remote agent, unless the stored card was read later. The first card is trusted, because an
- * admin named its address. Returns the stored card; null if the agent has another model now.
+ * Stores the card of a remote agent, unless the stored card was read later. The first card is trusted, because an admin
+ * provided its address. Returns the stored card; null if the agent now has another model.
  */
 export async function keepCard(
   { prisma }: Pick<Database, 'prisma'>,
@@ -25,8 +25,8 @@ export async function keepCard(
 /** Lets admins confirm changed agent cards. */
 export interface CardConfirmation {
   /**
-   * Trusts the card with the fingerprint, which must be the card that was read last, as a new version of the agent;
-   * for admins only.
+   * Trusts the card with this fingerprint, as a new version of the agent. It must be the latest card that was read.
+   * Only admins may do this.
    * @throws ForbiddenError, NotFoundError, ConflictError
    */
   confirmCard(viewer: Viewer, input: { agentId: string; fingerprint: string }): Promise<void>

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import { BadInputError } from '../lib/errors.ts'
 
-/** The maximum length of a tool name that models accept. */
+/** The maximum length of tool names that models accept. */
 export const LONGEST_TOOL_NAME = 64
 export const TOOL_NAME_HASH_LENGTH = 8
 
 /** Separates the name of an MCP server from that of its tool. */
 export const MCP_NAME_SEPARATOR = '__'
 
-/** The names of the built-in tools in both toolsets. A custom tool must not use them. */
+/** The names of the built-in tools in both toolsets. A custom tool cannot have one of these names. */
 export const BUILT_IN_TOOL_NAMES = [
   'enter_space',
   'send_message',
@@ -66,14 +66,14 @@ export function checkToolName(name: string, field: string): string {
 }
 
 /**
- * The stored name of a call whose tool does not exist. Only the step, which admins see, contains the name that the
- * model generated, because it may contain text that readers of the call may not see.
+ * The stored tool name of a call whose tool does not exist. The name that the model generated is stored only in the
+ * step, which only admins see, because it can contain text that readers of the call may not see.
  */
 export const UNKNOWN_TOOL = 'unknown'
 
 /**
- * Returns the name under which an agent has a tool of an MCP server. Providers allow at most 64 letters, digits, `_` and
- * `-`: a name that does not fit is shortened and ends with a hash, so that it stays unique.
+ * Returns an agent's name for a tool of an MCP server. Providers allow at most 64 letters, digits, `_` and `-`. A name
+ * that does not fit is shortened and ends with a hash, so that it stays unique.
  */
 export function mcpToolName(serverName: string, toolName: string): string {
   const name = `${serverName}${MCP_NAME_SEPARATOR}${toolName}`

@@ -6,12 +6,12 @@ import { isBuiltInTool, MCP_NAME_SEPARATOR } from './tool-names.ts'
 
 export type ToolChoice = 'AUTO' | 'REQUIRED' | 'NONE'
 
-/** The tools that the model may or must use from step `fromStep` (starting at 0) until the next phase begins. */
+/** The tools that the model may or must use from step `fromStep` (counted from 0) until the next phase begins. */
 export interface ToolPhase {
   fromStep: number
   /** The model in this phase; null for the agent's model. */
   model: string | null
-  /** Settings that override those of the agent. Absent ones do not. */
+  /** Settings that override the agent's settings. An absent setting keeps the agent's value. */
   modelSettings?: ModelSettings
   /** The tools that the model may use; null for all tools. */
   activeTools: string[] | null
@@ -36,8 +36,8 @@ interface AgentToolNames {
 }
 
 /**
- * Returns the phases in the order of their steps. @throws BadInputError for two phases with the same step, or an
- * unknown tool.
+ * Returns the phases in the order of their steps. @throws BadInputError for two phases with the same step, or for an
+ * unknown tool
  */
 export function checkPhases(
   phases: readonly ToolPhaseInput[],

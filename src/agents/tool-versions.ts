@@ -7,18 +7,17 @@ import type { ApprovalPolicy } from './approval-policy.ts'
 import type { ListedMcpTool } from './mcp-servers.ts'
 import { mcpToolName } from './tool-names.ts'
 
-/** The digests of a tool to which people's decisions are bound. */
+/** The digests that bind people's decisions to the version of a tool. */
 export interface ToolVersion {
-  /** The digest of the tool's definition, execution and address, to which approvals are bound. */
+  /** The digest of the tool's definition, execution and address. Approvals are bound to it. */
   versionDigest: string
   /**
-   * The digest that also includes the approval policy, to which standing grants are bound; null if no grant is
-   * possible.
+   * The digest that also includes the approval policy. Standing grants are bound to it. Null if no grant is possible.
    */
   grantDigest: string | null
 }
 
-/** Whether calls to a tool need approval, and whether a standing grant may give it. */
+/** Whether calls to a tool need approval, and whether a standing grant can give this approval. */
 interface Asking {
   approval: ApprovalPolicy | null
   alwaysAsk: boolean
@@ -58,7 +57,10 @@ export function policyOfMcpTool(
   return named === null || named.includes(toolName) ? (approval as ApprovalPolicy | null) : null
 }
 
-/** Returns the versions of an agent's tools by name; for tools of MCP servers, the versions that were listed last. */
+/**
+ * Returns the versions of an agent's tools by name. For tools of MCP servers, these are the versions in the server's
+ * latest list.
+ */
 export async function readToolVersions(tx: Tx, agentId: string): Promise<Map<string, ToolVersion>> {
   const tools = await tx.agentTool.findMany({ where: { agentId } })
   const servers = await tx.mcpServer.findMany({ where: { agentId } })

@@ -6,7 +6,7 @@ import { updateAgent } from '../stores/agent-store.ts'
 import { type ChangeNote, insertVersion } from '../stores/version-store.ts'
 import { type AgentDefinition, readDefinition } from './agent-definition.ts'
 
-/** A change to an agent, as the list of its versions shows it. */
+/** A change to an agent, as it appears in the list of the agent's versions. */
 export interface Change extends ChangeNote {
   at: Date
 }
@@ -24,7 +24,7 @@ interface LockedAgent {
 }
 
 /**
- * Runs a change to an agent, and records the resulting definition as a version if it differs from the last one.
+ * Executes a change to an agent, and records the resulting definition as a version if it differs from the last one.
  * Returns the result, and the id of the agent's version.
  */
 export async function asVersion<T>(
@@ -36,7 +36,7 @@ export async function asVersion<T>(
   const before = await readDefinition(tx, agentId)
   const key = { agentId, number: version }
   const last = await tx.agentVersion.findUnique({ where: { agentId_number: key }, select: { id: true } })
-  // The agent is older than versions of agents. Its runs continue with its former definition.
+  // The agent was created before agents had versions. Its runs continue with its former definition.
   const definition = before as unknown as Prisma.InputJsonValue
   const lastId = last?.id ?? (await insertVersion(tx, { ...key, authorId: null, note: null, createdAt, definition }))
   const result = await work()
@@ -45,7 +45,7 @@ export async function asVersion<T>(
   return { result, versionId: await addVersion(tx, { agentId, number: version + 1, definition: after }, change) }
 }
 
-/** Records a definition as the version of an agent. Returns its id. */
+/** Records a definition as a version of an agent. Returns the version's id. */
 export async function addVersion(
   tx: Tx,
   { agentId, number, definition: defined }: { agentId: string; number: number; definition: AgentDefinition },

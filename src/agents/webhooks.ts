@@ -32,23 +32,24 @@ export interface CreateWebhookInput {
 }
 
 /**
- * Signed webhooks for incoming triggers. Source:
+ * Signed webhooks through which services trigger agents. See
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 export interface Webhooks {
   /**
-   * Creates a webhook; for admins only. The secret is stored encrypted and cannot be read later.
+   * Creates a webhook. Only admins may do this. The secret is stored encrypted and cannot be read later.
    * @throws ForbiddenError, NotFoundError, BadInputError
    */
   create(viewer: Viewer, input: CreateWebhookInput): Promise<{ webhook: Webhook; secret: string }>
   /**
-   * Deletes a webhook; for admins only. Later deliveries get the same response as for an unknown webhook.
+   * Deletes a webhook. Only admins may do this. Later deliveries get the same response as deliveries to an unknown
+   * webhook.
    * @throws ForbiddenError, NotFoundError
    */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedWebhookId: string }>
   /**
-   * Creates a new secret, which cannot be read later; for admins only. The previous secret stays valid for the given
-   * time; older secrets become invalid immediately.
+   * Creates a new secret, which cannot be read later. Only admins may do this. The previous secret stays valid for the
+   * given time; older secrets become invalid immediately.
    * @throws ForbiddenError, NotFoundError, BadInputError
    */
   rotateSecret(

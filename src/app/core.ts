@@ -97,7 +97,7 @@ function createCalls(platform: Platform, posting: Said['posting']) {
   return { visibility, toolCalls, settleCall, decideCall, approvalReading, grantReading, grants }
 }
 
-/** Builds the modules that change messages after they were posted. */
+/** Builds the modules that change posted messages. */
 function createChanges(platform: Platform, { discretion }: Pick<Said, 'discretion'>) {
   const derivedTexts = createDerivedTexts(platform)
   return {

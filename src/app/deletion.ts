@@ -10,7 +10,10 @@ type Parts = { derivedTexts: Pick<DerivedTexts, 'sweep'> } & Parameters<typeof c
 
 const settled = async (work: Promise<void>) => (await Promise.allSettled([work]))[0]
 
-/** Deletion of agents, spaces and messages and erasure of humans, with a sweep that continues interrupted deletions. */
+/**
+ * Creates the modules that delete agents, spaces and messages and erase humans, and a sweep that continues interrupted
+ * deletions.
+ */
 export function createDeletion(platform: Platform, parts: Parts) {
   const agents = createAgentDeletion(platform, parts)
   const spaces = createSpaceDeletion(platform, { ...parts, agents })
@@ -19,7 +22,10 @@ export function createDeletion(platform: Platform, parts: Parts) {
     deleteAgent: agents.deleteAgent,
     deleteSpace: spaces.deleteSpace,
     eraseHuman: erasure.eraseHuman,
-    /** Tries all sweeps even if one fails; an abort ends each of them. @throws the first error, after all have been tried */
+    /**
+     * Tries all sweeps, even if one of them fails. An abort ends each of them. @throws the first error, after all
+     * sweeps have been tried
+     */
     async sweep(signal?: AbortSignal) {
       const results = [
         await settled(spaces.sweep(signal)),

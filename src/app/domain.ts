@@ -69,11 +69,11 @@ export interface DomainParts {
   rates: Rates
   toolSetup: ToolSetup
   pushKeys: PushKeyPair | null
-  /** Sends requests to identity providers. */
+  /** The `fetch` for requests to identity providers. */
   oidcFetch: typeof globalThis.fetch
 }
 
-/** Builds the domain as the GraphQL schema uses it: the operations of people, admins and services. */
+/** Builds the domain for the GraphQL schema: the operations of people, admins and services. */
 export function createDomain(
   platform: Platform,
   { core, adminToken, models, record, rates, toolSetup, pushKeys, oidcFetch }: DomainParts,

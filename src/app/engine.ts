@@ -56,17 +56,17 @@ export interface EngineParts {
   domain: OwnDomain
   models: Models
   pushKeys: PushKeyPair | null
-  /** Computes the vectors of texts; null if texts are not searched by meaning. */
+  /** The embedder, which computes the vectors of texts; null if texts are not searched by meaning. */
   embedder: Embedder | null
-  /** How to reach push services. */
+  /** The rules for connections to push services. */
   push: AddressGuardOptions
-  /** Replaces what the tools of agents reach outside the server. */
+  /** Replaces the clients with which agents' tools reach other servers. */
   tools?: AppOptions['tools']
 }
 
 /** Executes runs in this process. */
 export interface Engine {
-  /** Gives active runs `graceMs` to finish, then releases them to other processes. */
+  /** Gives active runs `graceMs` to finish, and then releases them to other processes. */
   close(graceMs: number): Promise<void>
 }
 
@@ -162,7 +162,7 @@ function bindJobs(
   const files = createFileSweep(platform, { resumable: core.resumableUploads, sharedStorage: core.sharedStorage })
   return [
     ...(isAnythingDeleted ? [bindJob(DELETE_OLD_ROWS, (_, { signal }) => retention.sweep(signal))] : []),
-    // A replay fires plans when they fired in the recording.
+    // A replay fires plans at the recorded times, so their jobs are not performed.
     ...(platform.conductor === undefined
       ? [bindJob(FIRE_PLAN, ({ planId }, job) => planFiring.fire(planId, job))]
       : []),
@@ -180,7 +180,10 @@ function bindJobs(
   ]
 }
 
-/** Starts the timers and sweeps of runs, calls and inboxes, which handle due times and the work that dead processes left behind. */
+/**
+ * Starts the timers and sweeps of runs, calls and inboxes. They handle rows that are due and the unfinished work of
+ * dead processes.
+ */
 function keepUp(platform: Platform, core: Core, { worker, oauth }: { worker: Worker; oauth: McpOAuth }): Upkeep {
   const { lifecycle, leaving, inboxRetrying, decideCall } = core
   const due = createDue(platform, [

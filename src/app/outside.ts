@@ -32,15 +32,15 @@ export interface AppOptions {
   clock?: Clock
   models?: ModelRegistryOptions
   racepoint?: Racepoint
-  /** The network for push services: public addresses, host names and certificates. */
+  /** The rules for connections to push services: public addresses, host names and certificates. */
   push?: AddressGuardOptions
-  /** The prefix of all keys in Redis. Tests that share a Redis use different ones. */
+  /** The prefix of all keys in Redis. Tests that share a Redis use different prefixes. */
   redisPrefix?: string
-  /** Determines the order of the engine's work. Plans then fire only on request. */
+  /** Controls the order of the engine's work in a replay. Plans then fire only on request. */
   conductor?: Conductor
-  /** An open database and its queue, which the caller closes. */
+  /** An open database and its job queue. The caller closes them. */
   storage?: { db: Database; jobs: Jobs }
-  /** Replaces what the tools of agents reach outside the server. */
+  /** Replaces the clients with which agents' tools reach other servers. */
   tools?: { http: GuardedHttp; mcp: McpTools }
   /** An additional startup check. Its errors are reported together with those of the database and Redis. */
   alsoCheck?: () => Promise<void>
@@ -55,9 +55,8 @@ export interface Outside {
 }
 
 /**
- * Opens the database, the queue and the broker; `close` closes them in the opposite order. Checks all settings
- * before it writes
- * anything. @throws StartFaults with a line for each unusable setting
+ * Opens the database, the queue and the broker. `close` closes them in the reverse order. Checks all settings before it
+ * writes anything. @throws StartFaults with a line for each unusable setting
  */
 export async function openOutside(config: Config, options: AppOptions): Promise<Outside> {
   const { clock = systemClock, racepoint = async () => {} } = options
@@ -73,7 +72,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
   }
   try {
     const { databaseUrl: url, directDatabaseUrl: directUrl, databaseConnections: poolSize, dataDirectory } = config
-    // This comes before the database, which must stay unchanged if DATA_DIR is unusable.
+    // This check precedes the database, which must stay unchanged if DATA_DIR cannot be used.
     const secretKey = keptSecret(dataDirectory, 'secret-key', config.secretKey)
     const openStorage = async () => {
       const db = await openDatabase({
@@ -102,7 +101,7 @@ export async function openOutside(config: Config, options: AppOptions): Promise<
       jobs,
       worker: randomInt(1, 2 ** 31 - 1),
       log,
-      // Signals to the sending process itself need not pass through Redis.
+      // Signals of a process to itself do not need Redis.
       signals: deliverLocally(signals, JOBS_CHANNEL),
       clock,
       publicUrl: createPublicUrl(config),
@@ -149,7 +148,10 @@ async function tryOutside(
   throw new StartFaults(faults)
 }
 
-/** Creates DATA_DIR if this process stores anything in it. Returns a function that removes the directory again if this call created it. */
+/**
+ * Creates DATA_DIR if this process stores anything in it. Returns a function that removes the directory if this call
+ * has created it.
+ */
 async function tryDataDirectory({ databaseUrl, secretKey, adminToken, dataDirectory }: Config): Promise<() => void> {
   if (databaseUrl !== null && secretKey !== null && adminToken !== null) return () => {}
   return makeDataDirectory(dataDirectory)

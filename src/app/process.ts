@@ -12,15 +12,15 @@ import { shutDown } from './shutdown.ts'
 /** How long active runs may take to finish before the process releases them. */
 const DRAIN_MS = 20_000
 
-/** Prints why startup failed, and exits. */
+/** Prints why the server could not start, and exits. */
 function refuse(error: unknown): never {
   process.stderr.write(`${error instanceof ConfigError ? error.message : `Parley cannot start. ${messageOf(error)}`}\n`)
   process.exit(1)
 }
 
 /**
- * Prints the addresses, how to sign in, and the services in use. Prints the admin token only if this start generated it,
- * and otherwise where to find it.
+ * Prints the addresses, how to sign in, and the services in use. Prints the admin token if this start generated it, and
+ * otherwise the place where it is stored.
  */
 async function announce(config: Config, app: Application, server: RunningServer): Promise<void> {
   const { publicUrl } = app.platform
@@ -47,8 +47,8 @@ function wayTo({ beside }: Application['platform']['db']): string {
 }
 
 /**
- * Returns the lines about signing in: a link, if the server has no people and listens only on this machine; where the
- * admin token is; and, if the server listens on other addresses, where to enter the token.
+ * Returns the lines about signing in. If the server has no people and listens only on this machine, they contain a
+ * link. They also say where the admin token is and, if the server listens on other addresses, where to enter the token.
  */
 async function signInLines(config: Config, { adminToken, startLink, platform }: Application): Promise<string[]> {
   const path = await startLink.create()
@@ -69,10 +69,13 @@ async function signInLines(config: Config, { adminToken, startLink, platform }: 
   ]
 }
 
-/** Two signals within this time count as one, because a process group gets one from the sender and another from npm. */
+/**
+ * Two signals within this time are treated as one, because a process group gets one from the sender and another from
+ * npm.
+ */
 const SAME_SIGNAL_MS = 500
 
-/** The first signal drains; a second one ends the process immediately. */
+/** The first signal makes the process finish its work. A second signal ends the process immediately. */
 function drainOnSignal(app: Application, server: RunningServer): void {
   let drainingSince: number | null = null
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {

@@ -6,7 +6,7 @@ import { createPersonAuthorization, type PersonAuthorization } from '../tools/mc
 import { createServerTrial, type ServerTrial } from '../tools/mcp/server-trial.ts'
 import { createOpenApiReader, LARGEST_DOCUMENT_BYTES, type OpenApiReader } from '../tools/openapi/reader.ts'
 
-/** The steps before an admin gives an agent a tool: connect, read, try. */
+/** The steps before an admin gives a tool to an agent: connect to a server, read its description, try the tool. */
 export interface ToolSetup extends ServerTrial, OpenApiReader, ToolTrial, PersonAuthorization {
   finishAuthorization: McpOAuth['finish']
   /** Aborts all requests in progress. */

@@ -5,7 +5,7 @@ import { isKnownTo, type Marks, marksOf, type Provenance } from './marks.ts'
 import { type Obstacle, RULES, type Rules } from './rules.ts'
 import { type Cleared, type KnownWorld, readWorld } from './world.ts'
 
-/** Why an operation was refused, as text for the model. */
+/** The reason why an operation was refused, as text for the model. */
 export interface Refusal {
   code: 'CONFIDENTIAL'
   message: string
@@ -21,20 +21,20 @@ export type Clearance =
   | { type: 'foreign' }
 
 /**
- * The confidentiality guard: decides what a run may do with its content, based on the current state of the spaces.
- * Each method executes one statement.
+ * The confidentiality guard decides what a run may do with its content, based on the current state of the spaces. Each
+ * method executes one statement.
  */
 export interface Discretion {
-  /** Whether the run may post its content in the space, or delegate it there. */
+  /** Decides whether the run may post its content in the space, or delegate its content to an agent there. */
   toSpeak(carrier: Carrier, spaceId: string): Promise<Clearance>
-  /** Returns why the run may not enter or read a confidential space; null if it may. */
+  /** Returns why the run may not enter or read a confidential space; null if this is allowed. */
   toEnter(carrier: Carrier, spaceId: string): Promise<Refusal | null>
   /**
-   * Returns those of the other runs whose details the run may see, by their current marks. Call this after reading
-   * the details.
+   * Returns those of the other runs whose details the run may see according to their current marks. The caller must
+   * read the details before this call.
    */
   toCompare(carrier: Carrier, runIds: readonly string[]): Promise<ReadonlySet<string>>
-  /** Returns why the run may not send its content to a tool on another server; null if it may. */
+  /** Returns why the run may not send its content to a tool on another server; null if this is allowed. */
   toLeave(carrier: Marks, tool: { mayReceiveConfidential: boolean }): Promise<Refusal | null>
 }
 

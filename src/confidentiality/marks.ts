@@ -1,8 +1,8 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * The sources of a row. `places`: the spaces whose messages were direct input; `label`: those source spaces of all
- * input that were confidential at that time. Only spaces that are currently confidential have an effect.
+ * The sources of a row. `places` are the spaces whose messages were direct input. `label` contains the source spaces of
+ * all input that were confidential at that time. Only spaces that are currently confidential have an effect.
  */
 export interface Marks {
   readonly places: readonly string[]
@@ -10,8 +10,8 @@ export interface Marks {
 }
 
 /**
- * Marks together with the requesters, the humans on whose behalf the work is done. An admin's plan and a service
- * have no requesters.
+ * Marks, together with the requesters: the humans on whose behalf the work is done. An admin's plan and a service have
+ * no requesters.
  */
 export interface Provenance extends Marks {
   readonly askers: readonly string[]
@@ -24,32 +24,32 @@ export function marksOf({ places, label }: Marks): string[] {
   return union(places, label)
 }
 
-/** Returns the union in order, without duplicates. */
+/** Returns the union of the lists in their order, without duplicates. */
 export function union(...lists: readonly (readonly string[])[]): string[] {
   return [...new Set(lists.flat())].sort()
 }
 
-/** Combines the provenance of several sources. */
+/** Returns the combined provenance of several sources. */
 export function together(all: readonly Provenance[]) {
   return { ...marksTogether(all), askers: union(...all.map(({ askers }) => askers)) }
 }
 
-/** Combines marks without requesters. */
+/** Returns the combined marks of several sources, without requesters. */
 export function marksTogether(all: readonly Marks[]) {
   return { places: union(...all.map(({ places }) => places)), label: union(...all.map(({ label }) => label)) }
 }
 
-/** The assignments that write the marks in an UPDATE of their row. */
+/** Returns the assignments of an UPDATE that write the marks to their row. */
 export function setsOf({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${label}::text[]`
 }
 
-/** Like `setsOf`, but also adds those of the places to the label that are now confidential. */
+/** Like `setsOf`, but also adds the places that are now confidential to the label. */
 export function setsNow({ places, label }: Marks): Prisma.Sql {
   return Prisma.sql`places = ${places}::text[], label = ${labelNow(Prisma.sql`${places}::text[]`, Prisma.sql`${label}::text[]`)}`
 }
 
-/** Assignment that adds those of the row's places to its label that are now confidential. */
+/** An assignment for a row. It adds the places that are now confidential to the label. */
 export const LABEL_NOW = Prisma.sql`label = ${labelNow(Prisma.sql`places`, Prisma.sql`label`)}`
 
 function labelNow(places: Prisma.Sql, label: Prisma.Sql): Prisma.Sql {
@@ -57,19 +57,19 @@ function labelNow(places: Prisma.Sql, label: Prisma.Sql): Prisma.Sql {
 }
 
 /**
- * The current label of a row. The function below returns that of a run. Both are sorted, so that they can be
- * compared.
+ * SQL for the current label of a row. The next function returns the current label of a run. Both labels are sorted, so
+ * that they can be compared.
  */
 const LABEL_OF_ROW = confidentialAmong(Prisma.sql`places || label`)
 const labelOfCarrier = (marks: Marks) => confidentialAmong(Prisma.sql`${marksOf(marks)}::text[]`)
 
-/** Condition on a row: a run with these marks may read the row. Rows that it may not read do not exist for the run. */
+/** Condition on a row: a run with these marks may read the row. All other rows are treated as if they did not exist. */
 export const isKnownTo = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) <@ (${labelOfCarrier(marks)})`
-/** Condition on a row: if a run with these marks wrote the row, the row would have the same label. */
+/** Condition on a row: the row has the same label as a row that a run with these marks would write. */
 export const isOfLabel = (marks: Marks) => Prisma.sql`(${LABEL_OF_ROW}) = (${labelOfCarrier(marks)})`
 
 /**
- * SQL for those spaces in an array that are currently confidential. It takes almost no time if no space is
+ * Returns SQL for those spaces in an array that are currently confidential. The SQL takes almost no time if no space is
  * confidential.
  */
 export function confidentialAmong(spaceIds: Prisma.Sql): Prisma.Sql {

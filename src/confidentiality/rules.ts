@@ -5,7 +5,8 @@ export interface World {
 }
 
 /**
- * Why content may not be posted in a space: these members are not members of the space from which the content comes.
+ * Why content may not be posted in a space. These members of the space are not members of the space from which the
+ * content comes.
  */
 export interface Obstacle {
   fromId: string
@@ -18,15 +19,18 @@ export interface Obstacle {
  * "Confidential spaces").
  */
 export interface Rules {
-  /** Returns those of the source spaces that are confidential. */
+  /** Returns the source spaces that are confidential. */
   labelOf(spaceIds: readonly string[], world: World): string[]
-  /** Returns why content with this label may not be posted in the space; null if it may. */
+  /** Returns why content with this label may not be posted in the space; null if it may be posted. */
   obstacle(label: readonly string[], spaceId: string, world: World): Obstacle | null
   /** Whether content with this label may be sent to another server. */
   mayLeave(label: readonly string[], tool: { mayReceiveConfidential: boolean }): boolean
   /** Whether a human, such as an approver, may read content with this label. */
   mayHear(label: readonly string[], humanId: string, world: World): boolean
-  /** Whether a run that works in this space, or null for a run without a space, may see notes of its agent with this label. */
+  /**
+   * Whether a run that works in this space may see notes of its agent with this label. The space is null for a run
+   * without a space.
+   */
   mayRecall(label: readonly string[], worksInId: string | null, world: World): boolean
   /** Whether a run with these requesters may enter, read and post in the space. */
   mayEnter(askers: readonly string[], spaceId: string, world: World): boolean
@@ -36,7 +40,7 @@ export interface Rules {
    */
   mayKnow(askers: readonly string[], spaceId: string, world: World): boolean
   /**
-   * Whether a run with the label `own` may see the details of a run with the label `other`; otherwise it sees only
+   * Whether a run with the label `own` may see the details of a run with the label `other`; otherwise, it only sees
    * that the other run exists.
    */
   mayCompare(other: readonly string[], own: readonly string[]): boolean

@@ -2,7 +2,7 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Tx } from '../platform/db.ts'
 import type { World } from './rules.ts'
 
-/** A snapshot of spaces: those that are confidential, and those requested by id. */
+/** A snapshot of spaces. It contains the confidential spaces and the spaces that were requested by id. */
 export interface KnownWorld extends World {
   spaces: ReadonlyMap<string, KnownSpace>
 }
@@ -11,17 +11,17 @@ export interface KnownSpace {
   id: string
   name: string
   confidential: boolean
-  /** The version of the space, which every change to its members or settings increments. */
+  /** The version of the space. Every change to the space's members or settings increments it. */
   version: number
   humans: { id: string; name: string }[]
-  /** Whether `memberId` is a member. */
+  /** Whether the entity `memberId` is a member of the space. */
   isOwn: boolean
 }
 
 interface Asked {
-  /** Spaces of which only the confidential ones are read. */
+  /** The ids of spaces that are read only if they are confidential. */
   marks: readonly string[]
-  /** Spaces that are read in any case. */
+  /** The ids of spaces that are always read. */
   spaceIds?: readonly string[]
   /** The entity for which `isOwn` is computed. */
   memberId?: string
@@ -48,7 +48,10 @@ function worldOf(rows: readonly KnownSpace[]): KnownWorld {
   }
 }
 
-/** Condition: a human is a member of all confidential spaces among these, and so may read content from all of them. */
+/**
+ * Condition: a human is a member of all confidential spaces among these, so the human may read content from all of
+ * them.
+ */
 export const isHeardBy = (humanId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.sql`NOT EXISTS (
   SELECT 1 FROM "Space" s WHERE s.confidential AND s.id = ANY(${spaceIds})
     AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = ${humanId}))`
@@ -60,8 +63,8 @@ export const isHeardIn = (spaceId: Prisma.Sql, spaceIds: Prisma.Sql) => Prisma.s
       AND NOT EXISTS (SELECT 1 FROM "Membership" m WHERE m."spaceId" = s.id AND m."entityId" = h."entityId")))`
 
 /**
- * Returns, by human, those of the given confidential spaces of which the human is not a member. The map has no entry
- * for a human without such spaces.
+ * Returns the given confidential spaces of which a human is not a member, by human. The map has no entry for a human
+ * without such spaces.
  */
 export async function readUnheard(
   tx: Tx,
@@ -79,7 +82,10 @@ export async function readUnheard(
 
 const NOBODY: ReadonlySet<string> = new Set()
 
-/** The state of a space for which a check has allowed writing. The result is valid only while this state holds. */
+/**
+ * The state of a space in which a check has allowed writing. The result of the check is valid only while the space is
+ * in this state.
+ */
 export interface Cleared {
   /** The version of the space. */
   version: number
@@ -88,9 +94,9 @@ export interface Cleared {
 }
 
 /**
- * Condition on a row of "Space" in which content with these marks is to be written. Holds if no other confidential
- * space is a source and the space is not confidential; or if the check has `cleared` every confidential source and
- * the version of the space is unchanged.
+ * Condition on a row of "Space": content with these marks may be written in this space. The condition is true if the
+ * space is not confidential and no other confidential space is a source. It is also true if a check has cleared every
+ * confidential source (`cleared`) and the version of the space is unchanged.
  */
 export function mayBeWritten(spaceId: string, marks: readonly string[], cleared: Cleared | null): Prisma.Sql {
   const known = [spaceId, ...(cleared?.from ?? [])]

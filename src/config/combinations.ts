@@ -2,7 +2,7 @@ import { parseModelName } from '../lib/model-name.ts'
 import { settingOfPreset } from '../lib/model-provider.ts'
 import type { ReadProviders } from './model-providers.ts'
 
-/** Faults of settings that require or exclude each other. */
+/** Returns faults of settings that require or exclude each other. */
 export function combinedFaults(set: Record<string, string | undefined>, read: ReadProviders): string[] {
   const faults: string[] = []
   if (set.AUTH_JWT_SECRET && set.AUTH_JWKS_URL)
@@ -29,7 +29,7 @@ export function combinedFaults(set: Record<string, string | undefined>, read: Re
 
 type ModelVariable = 'PARLEY_DEFAULT_MODEL' | 'PARLEY_EMBEDDINGS'
 
-/** Faults of the provider of a model that a variable names. */
+/** Returns faults in the settings of the provider to which a variable's model belongs. */
 function modelFaults(
   variable: ModelVariable,
   set: Record<string, string | undefined>,
@@ -51,17 +51,19 @@ function modelFaults(
 function missingProvider(name: string, variable: ModelVariable): string {
   const remedy = settingOfPreset(name)
   if (remedy === null) return `there is no provider ${JSON.stringify(name)} in PARLEY_PROVIDERS`
-  // The environment alone sets up the provider of the embeddings.
+  // For embeddings, only the environment can configure the provider.
   const others = variable === 'PARLEY_DEFAULT_MODEL' ? ' and add the provider in the console under Models' : ''
   return `the provider "${name}" is not set up: ${remedy}, or remove ${variable}${others}`
 }
 
-/** Shorter secrets can be guessed. RFC 7518 requires this length for HS256 keys. */
+/**
+ * The minimum length of a secret, because shorter ones can be guessed. RFC 7518 requires this length for HS256 keys.
+ */
 const SAFE_SECRET_LENGTH = 32
 
 /**
- * Warnings that do not stop the start. An unknown variable may be a typo, or a variable that Kubernetes sets in every pod of
- * a namespace with a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
+ * Returns warnings that do not prevent the start. An unknown variable can be a typo, or a variable that Kubernetes sets
+ * in every pod of a namespace with a service called parley (PARLEY_PORT, PARLEY_SERVICE_HOST, …).
  */
 export function warningsOf(set: Record<string, string | undefined>, settings: readonly string[]): string[] {
   const unknown = Object.keys(set).filter((name) => name.startsWith('PARLEY_') && !settings.includes(name))

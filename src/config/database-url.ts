@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { PostgresUrlError, readPostgresUrl, unknownParameters } from '../lib/postgres-url.ts'
 
 /**
- * The address of PostgreSQL: `postgresql://user:password@host:5432/name`, or for a Unix socket, its folder as `host`:
- * `postgresql://user@/name?host=/var/run/postgresql`.
+ * The address of PostgreSQL: `postgresql://user:password@host:5432/name`, or, for a Unix socket, with the socket's
+ * folder as `host`: `postgresql://user@/name?host=/var/run/postgresql`.
  */
 export const databaseUrl = z
   .string()
@@ -17,7 +17,10 @@ export const databaseUrl = z
   })
   .optional()
 
-/** Warnings about parameters of a valid URL that have no effect and are not known to be harmless. */
+/**
+ * Returns warnings about parameters of a valid URL that have no effect, except for parameters that are known to be
+ * harmless.
+ */
 export function databaseUrlWarnings(set: Record<string, string | undefined>): string[] {
   return ['DATABASE_URL', 'PARLEY_DIRECT_DATABASE_URL'].flatMap((name) => {
     const names = set[name] === undefined ? [] : unknownParameters(readPostgresUrl(set[name]))

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 
-/** A bucket of S3, or of an S3-compatible server. */
+/** A bucket in S3 or on an S3-compatible server. */
 export interface S3Location {
   bucket: string
-  /** The prefix of every key: '' for none, else it ends with a slash. */
+  /** The prefix of every key. It ends with a slash, or is '' for no prefix. */
   prefix: string
   region: string
   endpoint: string | null

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /**
- * Reads a setting that is JSON, or `file:` followed by the path of a JSON file. A fault never contains the value, which may be
- * secret.
+ * Reads a setting that is JSON, or `file:` followed by the path of a JSON file. A fault never contains the value,
+ * because the value can be secret.
  */
 export function readJsonSetting(text: string): { type: 'value'; value: unknown } | { type: 'fault'; fault: string } {
   const isFile = text.startsWith('file:')
@@ -18,7 +18,7 @@ export function readJsonSetting(text: string): { type: 'value'; value: unknown }
   }
 }
 
-/** `file:///etc/x.json` is a URL; `file:x.json` and `file:/etc/x.json` are paths. */
+/** Returns the path of a file. `file:///etc/x.json` is a URL. `file:x.json` and `file:/etc/x.json` contain paths. */
 function pathOf(text: string): string {
   return text.startsWith('file://') ? fileURLToPath(text) : text.slice('file:'.length)
 }

@@ -6,13 +6,13 @@ import { percentDecoded } from '../lib/percent-encoding.ts'
 export interface MailSettings {
   host: string
   port: number
-  /** TLS from the first byte; otherwise STARTTLS if the server offers it. */
+  /** Whether TLS starts with the first byte. If false, STARTTLS is used if the server offers it. */
   secure: boolean
-  /** Refuse a server without STARTTLS. */
+  /** Whether to refuse a server without STARTTLS. */
   requireTls: boolean
-  /** Never use STARTTLS. */
+  /** Whether to never use STARTTLS. */
   ignoreTls: boolean
-  /** Refuse a certificate that cannot be verified. */
+  /** Whether to refuse a certificate that cannot be verified. */
   verifiesCertificate: boolean
   auth: { user: string; pass: string } | null
   from: { name: string; address: string }
@@ -21,11 +21,11 @@ export interface MailSettings {
 type Environment = Record<string, string | undefined>
 
 const SMTP_PARAMETERS = ['requireTLS', 'ignoreTLS', 'tls.rejectUnauthorized']
-/** The submission ports: with STARTTLS, and with TLS from the first byte. */
+/** The submission ports: the first for STARTTLS, the second for TLS from the first byte. */
 const [SUBMISSION, SUBMISSIONS] = [587, 465]
 const DEFAULT_NAME = 'Parley'
 
-/** Reads PARLEY_SMTP_URL and PARLEY_MAIL_FROM. `mail` is null if email is not set up, or a setting is invalid. */
+/** Reads PARLEY_SMTP_URL and PARLEY_MAIL_FROM. `mail` is null if email is not configured or a setting is invalid. */
 export function readMailSettings(set: Environment): { mail: MailSettings | null; faults: string[] } {
   const { PARLEY_SMTP_URL: url, PARLEY_MAIL_FROM: from } = set
   if (url === undefined)
@@ -44,7 +44,7 @@ export function readMailSettings(set: Environment): { mail: MailSettings | null;
   return { mail: typeof sender === 'string' || faults.length > 0 ? null : { ...server, from: sender }, faults }
 }
 
-/** Whether links in emails point to this server: see `PublicUrl.forReader`. */
+/** Whether links in emails can point to this server (see `PublicUrl.forReader`). */
 function isLinkable({ PARLEY_PUBLIC_URL, HOST = '127.0.0.1', PARLEY_ROLE }: Environment): boolean {
   return PARLEY_PUBLIC_URL !== undefined || (isLoopback(HOST) && PARLEY_ROLE !== 'worker')
 }
@@ -68,7 +68,7 @@ function serverOf(value: string): Omit<MailSettings, 'from'> | string {
     host,
     port: url.port === '' ? (secure ? SUBMISSIONS : SUBMISSION) : Number(url.port),
     secure,
-    // A password must not cross a network in the clear.
+    // A password must not be sent unencrypted over a network.
     requireTls: query.get('requireTLS') === 'true' || (user !== '' && !isLoopback(host) && !ignoreTls),
     ignoreTls,
     verifiesCertificate: query.get('tls.rejectUnauthorized') !== 'false',
@@ -76,7 +76,9 @@ function serverOf(value: string): Omit<MailSettings, 'from'> | string {
   }
 }
 
-/** Returns the sender, or an error. If absent, the sender is the user of the server, if that is an address. */
+/**
+ * Returns the sender, or an error. By default, the sender is the user name for the mail server, if that is an address.
+ */
 function senderOf(from: string | undefined, { host, auth }: Pick<MailSettings, 'host' | 'auth'>) {
   if (from === undefined) {
     const address = normalEmail(auth?.user ?? '') ?? (isLoopback(host) ? 'parley@localhost' : null)

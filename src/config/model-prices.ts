@@ -7,7 +7,7 @@ import shippedPrices from './shipped-prices.json' with { type: 'json' }
 /** Prices by model name. */
 export type ModelPrices = ReadonlyMap<string, ModelPrice>
 
-/** The prices, and the faults found, one line each. */
+/** The prices, and one line for each fault. */
 export interface ReadPrices {
   prices: ModelPrices
   faults: string[]
@@ -21,7 +21,10 @@ const PRICE = z.strictObject({ input: usd, cachedInput: usd.optional(), output: 
   cachedInput: price.cachedInput ?? price.input,
 }))
 
-/** The public prices of well-known models, as of the date in the file. `openai.chat` has the prices of `openai`. */
+/**
+ * Returns the public prices of well-known models, as of the date in the file. `openai.chat` has the same prices as
+ * `openai`.
+ */
 function readShippedPrices(): [string, ModelPrice][] {
   return Object.entries<Record<string, unknown>>(shippedPrices.providers).flatMap(([provider, models]) => {
     const names = provider === 'openai' ? ['openai', 'openai.chat'] : [provider]
@@ -32,8 +35,8 @@ function readShippedPrices(): [string, ModelPrice][] {
 }
 
 /**
- * Reads PARLEY_PRICES: JSON, or `file:` followed by a path. Its prices override those that Parley ships; `off` for no prices. A
- * model without a price has an unknown cost; `demo` is free.
+ * Reads PARLEY_PRICES, which is JSON, `file:` followed by a path, or `off` for no prices. These prices override those
+ * that Parley ships. The cost of a model without a price is unknown. `demo` is free.
  */
 export function readModelPrices(text: string | undefined): ReadPrices {
   if (text === 'off') return { prices: new Map([DEMO_COSTS_NOTHING]), faults: [] }

@@ -17,7 +17,7 @@ import { readJsonSetting } from './json-setting.ts'
 
 type Environment = Record<string, string | undefined>
 
-/** The base URL of a provider. Admins can read it and errors contain it, so secrets belong in a header. */
+/** The base URL of a provider. Admins can read it and errors contain it, so a secret must be in a header instead. */
 export const baseUrl = z
   .string()
   .refine(isBaseUrl, 'must be a URL that begins with http:// or https://, without user, password, query or fragment')
@@ -29,7 +29,7 @@ const PROVIDER = z.strictObject({
   headers: z.record(z.string(), z.string()).optional(),
 })
 
-/** The providers, and the faults found, one line each, without secrets. */
+/** The providers, and one line for each fault. The lines contain no secrets. */
 export interface ReadProviders {
   providers: ModelProviderSettings[]
   faults: string[]
@@ -37,9 +37,9 @@ export interface ReadProviders {
 }
 
 /**
- * Reads the providers of PARLEY_PROVIDERS, then adds `openai` and `openai.chat` from OPENAI_API_KEY and
- * OPENAI_BASE_URL, and each provider whose usual variable has a key, unless these names are taken. A key or header
- * `env:NAME` is replaced by the value of that variable.
+ * Reads the providers of PARLEY_PROVIDERS. Then adds `openai` and `openai.chat` from OPENAI_API_KEY and
+ * OPENAI_BASE_URL, and each provider whose usual variable contains a key, unless these names are taken. A key or header
+ * `env:NAME` is replaced with the value of that variable.
  */
 export function readModelProviders(environment: Environment, isInstalled = isPackageInstalled): ReadProviders {
   const faults: string[] = []
@@ -53,7 +53,7 @@ export function readModelProviders(environment: Environment, isInstalled = isPac
       faults.push(`PARLEY_PROVIDERS: ${name} needs the package ${needed}, which is not installed`)
   }
   const warnings = named.flatMap(({ name, lacks }) => (lacks === null ? [] : [`PARLEY_PROVIDERS: ${name} ${lacks}`]))
-  // Anthropic's own clients read it, without the version path that Parley's setting needs.
+  // Anthropic's own clients read ANTHROPIC_BASE_URL, without the version path that Parley's setting needs.
   if (environment.ANTHROPIC_BASE_URL)
     warnings.push(
       `ANTHROPIC_BASE_URL: has no effect: set PARLEY_PROVIDERS='{ "anthropic": { "baseUrl": "https://gateway.example.com/v1" } }'`,
@@ -65,7 +65,7 @@ export function readModelProviders(environment: Environment, isInstalled = isPac
   return { providers: [...named, ...usual, ...keyed.providers], faults, warnings: [...warnings, ...keyed.warnings] }
 }
 
-/** The providers whose usual variables have a key. Their packages are loaded when a model is used. */
+/** Returns the providers whose usual variables contain a key. Their packages are loaded when a model is used. */
 function keyedProviders(environment: Environment, isFree: (name: string) => boolean): ReadProviders {
   const found = [...PROVIDER_PRESETS].filter(
     ([name, { keyVariables = [] }]) => isFree(name) && keyVariables.some((variable) => environment[variable]),
@@ -83,7 +83,7 @@ function keyedProviders(environment: Environment, isFree: (name: string) => bool
   }
 }
 
-/** The address of OpenAI's API on Azure, where models are identified by deployment names. */
+/** Reads the settings for OpenAI's API on Azure, where deployment names identify the models. */
 function readAzure(environment: Environment): ReadProviders {
   const { AZURE_API_KEY: apiKey, AZURE_RESOURCE_NAME: resource } = environment
   const nothing = { providers: [], faults: [], warnings: [] }
@@ -150,7 +150,7 @@ type Secret = { value: string } | { fault: string }
 function readSecret(text: string, environment: Environment): Secret {
   if (!text.startsWith('env:')) return sendable(text)
   const variable = text.slice('env:'.length)
-  // The text may be a misplaced secret, so the fault must not contain it.
+  // The text can be a misplaced secret, so the fault must not contain it.
   if (!/^[A-Z_][A-Z0-9_]*$/.test(variable))
     return { fault: 'env: must be followed by the name of an environment variable in capitals' }
   const value = environment[variable]

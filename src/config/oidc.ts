@@ -10,28 +10,28 @@ export interface OidcProviderSettings {
   name: string
   issuer: string
   clientId: string
-  /** Null for a public client. */
+  /** The secret of the client; null for a public client. */
   clientSecret: string | null
-  /** The provider's name in the console. */
+  /** The provider's name as the console shows it. */
   label: string
 }
 
 export interface OidcSettings {
-  /** Empty if OpenID Connect is not configured. */
+  /** The identity providers. Empty if OpenID Connect is not configured. */
   providers: readonly OidcProviderSettings[]
   allow: SignInCondition
-  /** The claim that makes a person an admin; null for none. */
+  /** The claim that makes a person an admin; null if no claim does. */
   admin: ClaimCondition | null
 }
 
-/** The settings, and the faults and warnings found, one line each, without secrets. */
+/** The settings, and one line for each fault and warning. The lines contain no secrets. */
 export interface ReadOidc {
   settings: OidcSettings
   faults: string[]
   warnings: string[]
 }
 
-/** The name of the provider of PARLEY_OIDC_ISSUER. */
+/** The name of the provider that PARLEY_OIDC_ISSUER configures. */
 const SINGLE = 'default'
 const MOST_PROVIDERS = 20
 /** Variables that have no effect unless a provider is configured. */
@@ -59,7 +59,10 @@ const PROVIDER = z.strictObject({
   label: text.max(100, 'must have at most 100 characters').optional(),
 })
 
-/** Reads PARLEY_OIDC_ISSUER with its client, the list PARLEY_OIDC, PARLEY_OIDC_ALLOW and PARLEY_OIDC_ADMIN. */
+/**
+ * Reads PARLEY_OIDC_ISSUER and the variables of its client, the list PARLEY_OIDC, PARLEY_OIDC_ALLOW and
+ * PARLEY_OIDC_ADMIN.
+ */
 export function readOidc(environment: Record<string, string | undefined>): ReadOidc {
   const faults: string[] = []
   const single = singleProvider(environment, faults)
@@ -87,7 +90,7 @@ export function readOidc(environment: Record<string, string | undefined>): ReadO
   return { settings: { providers, allow: allow ?? NOBODY, admin }, faults, warnings }
 }
 
-/** The condition under which there are no providers. */
+/** A condition that nobody meets. It is used without identity providers. */
 const NOBODY: SignInCondition = { type: 'domain', domains: [] }
 
 function singleProvider(environment: Record<string, string | undefined>, faults: string[]): OidcProviderSettings[] {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** PARLEY_PUBLIC_URL: scheme, host and optional path prefix, without a slash at its end. */
+/** PARLEY_PUBLIC_URL: a scheme, a host, and an optional path prefix without a trailing slash. */
 export const publicUrl = z
   .string()
   .refine(

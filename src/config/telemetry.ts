@@ -1,22 +1,22 @@
 import { z } from 'zod'
 import { percentDecoded } from '../lib/percent-encoding.ts'
 
-/** Where traces are exported to, from the standard OpenTelemetry variables. */
+/** The target of exported traces, from the standard OpenTelemetry variables. */
 export interface TelemetrySettings {
-  /** OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, or OTEL_EXPORTER_OTLP_ENDPOINT with `/v1/traces`. */
+  /** The value of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, or of OTEL_EXPORTER_OTLP_ENDPOINT with `/v1/traces` appended. */
   url: string
-  /** OTEL_EXPORTER_OTLP_HEADERS and its variant for traces. */
+  /** The headers in OTEL_EXPORTER_OTLP_HEADERS and its variant for traces. */
   headers: Record<string, string>
-  /** OTEL_SERVICE_NAME */
+  /** The value of OTEL_SERVICE_NAME. */
   serviceName: string
   /**
-   * OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: whether the input and output of models and tools is exported
-   * too.
+   * The value of OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: whether traces also contain the input and output
+   * of models and tools.
    */
   capturesContent: boolean
 }
 
-/** `name=value,name=value` with percent-encoded values, as the OpenTelemetry specification defines. */
+/** Parses `name=value,name=value` with percent-encoded values, as the OpenTelemetry specification defines. */
 const headers = z
   .string()
   .transform((value) => value.split(',').map((pair) => pair.split('=')))
@@ -50,7 +50,7 @@ export const TELEMETRY_VARIABLES = {
 
 type Variables = z.infer<z.ZodObject<typeof TELEMETRY_VARIABLES>>
 
-/** Null unless an endpoint is set and traces are not disabled. */
+/** Returns null unless an endpoint is set and traces are not disabled. */
 export function telemetryOf(set: Variables): TelemetrySettings | null {
   const general = set.OTEL_EXPORTER_OTLP_ENDPOINT
   const url =

@@ -3,9 +3,9 @@ import { cutSaying, firstWithin, nameIn, oneLine } from '../lib/json.ts'
 import type { TurnOutcome, WokenBy } from '../rules/chain.ts'
 import { chainOfRow } from '../stores/chain-store.ts'
 
-/** The data for the chain section of a prompt. */
+/** The data of the chain section in a prompt. */
 export interface ChainScene {
-  /** The turn of this run in the chain. */
+  /** The number of this run's turn in the chain. */
   turn: number
   /** Agents that wait to be called back, the next one first. */
   waiters: { id: string; name: string; spaceId: string }[]
@@ -38,8 +38,8 @@ export async function loadChain(
 }
 
 /**
- * Returns the chain section of the instructions: the possible ends of the agent's turn, the agents that wait, and
- * the agents to which it may delegate. Contains names but no reasons.
+ * Returns the chain section of the instructions: the possible ends of the agent's turn, the waiting agents, and the
+ * agents to which it may delegate. Contains names but no reasons.
  */
 export function chainSection(
   space: ChainSpace | undefined,
@@ -68,7 +68,7 @@ export function chainSection(
 
 const OTHERS_CHARACTERS = 20_000
 
-/** Returns a line for each agent that may be mentioned or delegated to, with its id, name and description. */
+/** Returns a line with the id, name and description of each agent that may be mentioned or delegated to. */
 export function agentLines(agents: ChainSpace['members']): string[] {
   const lines = agents.map(
     ({ id, name, description }) =>
@@ -87,8 +87,8 @@ export const TURNS_ELSEWHERE =
   'one agent of a chain acts at a time. An agent that you mention in a message there, or by mentionAgent right after it, wakes when your run has ended: do not wait for it. To get its reply, call mentionAgent with expectReply: you are called back.'
 
 /**
- * Returns the line of the user message that states which agent mentioned, delegated to or called back this one, and why.
- * Text of the other agent is quoted. Null if no agent did.
+ * Returns the line of the user message about how this agent got its turn: which agent mentioned it, delegated to it or
+ * called it back, and why. Text by the other agent is quoted. Returns null if no agent did.
  */
 export function wokenByLine(wokenBy: unknown): string | null {
   const by = wokenBy as WokenBy | null

@@ -5,19 +5,19 @@ import { messageOfRow } from '../rules/message.ts'
 import type { ClaimedRun } from '../runs/claiming.ts'
 import { loadReadableText } from '../runs/readable-calls.ts'
 
-/** One task that started a chain. */
+/** A task that started a chain. */
 export interface ChainTask {
   quoted: Json
-  /** The message with the task; the history may already contain it. */
+  /** The message that contains the task. The history may already contain this message. */
   messageId: string | null
-  /** The confidential source space of the task. */
+  /** The confidential space from which the task comes. */
   inConfidenceOf: string | null
 }
 
 /**
- * For a run that is called back in a chain: loads the task of the chain's first run, from a plan, a service or
- * messages, so that the agent can continue. Returns nothing for other runs, and no task from a space that the agent has
- * left.
+ * For a run that is called back in a chain, loads the task of the chain's first run, so that the agent can continue.
+ * The task comes from a plan, a service or messages. Returns no task for other runs, and no task from a space that the
+ * agent has left.
  */
 export async function loadTasks(db: Prisma.TransactionClient, run: ClaimedRun): Promise<ChainTask[]> {
   if (run.chainId === null || (run.wokenBy as WokenBy | null)?.type !== 'callback') return []
@@ -32,8 +32,8 @@ export async function loadTasks(db: Prisma.TransactionClient, run: ClaimedRun): 
 }
 
 /**
- * Returns the tasks that the run's prompt should contain: not those in its history, and not those that the
- * confidentiality guard hides.
+ * Returns the tasks to include in the run's prompt, without those in its history and those that the confidentiality
+ * guard hides.
  */
 export function taskToTell(
   tasks: ChainTask[],

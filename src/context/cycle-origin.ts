@@ -1,12 +1,12 @@
 import type { InboxEvent } from '../generated/prisma/client.ts'
 import type { MessageOrigin } from '../rules/message.ts'
 
-/** The fields of an inbox event that name its source. */
+/** The fields of an inbox event that describe its source. */
 export type EventSource = Pick<InboxEvent, 'type' | 'spaceId' | 'payload'>
 
 /**
- * Returns the origin of a message that a think cycle posts in a space: null if an event came from that space; otherwise
- * the single event, or the fields that the events have in common, with the type INBOX if their types differ.
+ * Returns the origin of a message that a think cycle posts in a space; null if an event came from that space. The
+ * origin has the fields on which all events of the cycle agree. Its type is INBOX if the types of the events differ.
  */
 export function originOfEvents(events: EventSource[], spaceId: string): MessageOrigin | null {
   if (events.some((event) => event.spaceId === spaceId)) return null

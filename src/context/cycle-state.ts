@@ -10,16 +10,16 @@ import type { Lineage } from '../tools/run-context.ts'
 
 /** The state of a think cycle that survives a crash, in `Run.state`. */
 export interface CycleState extends CycleInput {
-  /** The number of the cycle, starting at 0. Skipped cycles are not counted. */
+  /** The number of the cycle, counted from 0 without skipped cycles. */
   cycle: number
-  /** The number of messages from spaces among the events claimed so far. */
+  /** How many of the events claimed so far are messages from spaces. */
   spaceMessages: number
   /**
-   * Whether the cycle processes only one event, to which its delegation, mention and reply stack refer. Such a cycle
-   * claims no other events.
+   * Whether the cycle processes only one event and claims no others, because its delegation, mention and reply stack
+   * belong to this event.
    */
   alone: boolean
-  /** The part of the consciousness that the cycle was shown; null until it is chosen. */
+  /** The part of the consciousness that was shown to the cycle; null if it has not been chosen yet. */
   recall: Recall | null
   /** The estimated number of tokens of the recalled part and the inbox message. */
   consciousnessTokens: number
@@ -29,7 +29,9 @@ export function cycleStateOf({ state }: Pick<Run, 'state'>): CycleState {
   return state as unknown as CycleState
 }
 
-/** Returns the recall of cycles by run; a cycle that has not chosen one yet is missing. */
+/**
+ * Returns the recalled parts of cycles, by run. The map has no entry for a cycle whose part has not been chosen yet.
+ */
 export function recalledOf(
   recalling: Recalling,
   runs: Pick<Run, 'id' | 'agentId' | 'state'>[],

@@ -19,16 +19,16 @@ import { inboxMessage } from './inbox-message.ts'
 /** The think cycles of persistent agents. Each is a run with an INBOX trigger. */
 export interface Cycles {
   /**
-   * Claims events for the agent's next cycle, creates its run and claims the run. Returns null while a cycle is active
-   * (its end checks for new events), if the inbox is empty, if the agent is paused, or if another process holds the lock
-   * of the agent's row and will do this check.
+   * Claims events for the agent's next cycle, creates its run and claims the run. Returns null if the inbox is empty,
+   * if the agent is paused, or if a cycle is active, whose end will check for new events. Also returns null if another
+   * process holds the lock of the agent's row, because that process will do this check.
    */
   claim(agentId: string): Promise<Claim | null>
 }
 
 /**
- * The number of characters of the inbox that a cycle gets per token of the consciousness budget: about half of the
- * budget, at four characters per token.
+ * How many characters of inbox events a cycle gets per token of the consciousness budget. At four characters per token,
+ * this is half of the budget.
  */
 export const INBOX_CHARACTERS_A_TOKEN = 2
 
@@ -51,11 +51,11 @@ export function createCycles(platform: Platform): Cycles {
 }
 
 interface BegunCycle {
-  /** The run of the cycle; null if no waiting event may be processed now. */
+  /** The run of the cycle; null if no waiting event can be processed now. */
   runId: string | null
   /** The events that were claimed, and those that were postponed. */
   changed: InboxEvent[]
-  /** The turns of dropped events. */
+  /** Ends the turns of dropped events after the commit. */
   lost: { afterCommit(): Promise<void> }
 }
 
@@ -66,8 +66,9 @@ interface AgentRow {
 }
 
 /**
- * Runs under the lock of the agent's row. The end of a cycle takes the same lock after the run's lock, so one of the
- * two sees each new event. This lock is taken without waiting, so the different order cannot deadlock.
+ * Claims events and writes the cycle while the agent's row is locked. The end of a cycle takes the same lock, so either
+ * this code or the end of the cycle sees each new event. The end takes the run's lock first. This different order
+ * cannot cause a deadlock, because the lock here is taken without waiting.
  */
 async function writeCycle(tx: Tx, platform: Platform, agentId: string, now: number): Promise<BegunCycle | null> {
   const [agent] = await tx.$queryRaw<AgentRow[]>`
@@ -111,12 +112,15 @@ async function beginCycle(tx: Tx, platform: Platform, agent: AgentRow, now: numb
   return { runId: id, changed, lost }
 }
 
-/** A message to which the agent may respond. A change to a message that the agent has already read does not count. */
+/**
+ * Whether an event is a message to which the agent may respond. A change to a message that the agent has already read
+ * is not one.
+ */
 export const isNewMessage = ({ type, quiet }: InboxEvent): boolean => type === 'SPACE_MESSAGE' && !quiet
 
 /**
- * Returns the run of a cycle. Its root and depth are those of the deepest event. Its trigger contains the fields
- * that the events which began the cycle have in common.
+ * Returns the run of a cycle. Its root and depth are those of the deepest event. Its trigger contains the values on
+ * which all of the cycle's first events agree.
  */
 function runOf(all: InboxEvent[], id: string, agentId: string) {
   const events = all.filter(({ quiet }) => !quiet)
@@ -162,13 +166,13 @@ function textIn(payload: Prisma.JsonValue, field: string): string | null {
   return typeof value === 'string' ? value : null
 }
 
-/** Links the outcomes of the messages to the run of the cycle that reads them. */
+/** Links the outcomes of messages to the run of the cycle that reads the messages. */
 export async function showInOutcomes(tx: Tx, events: InboxEvent[], agentId: string, runId: string): Promise<void> {
   const messageIds = events.flatMap(({ messageId }) => messageId ?? [])
   await linkCycle(tx, agentId, messageIds, runId)
 }
 
-/** Publishes the changed outcomes. Call this after the commit. */
+/** Publishes the changed outcomes. The caller calls this after the commit. */
 export async function announceTaken({ log }: Pick<Platform, 'log'>, events: InboxEvent[]): Promise<void> {
   await Promise.all(
     events.map(async ({ spaceId, messageId }) => {

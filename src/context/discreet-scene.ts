@@ -12,7 +12,7 @@ export interface DiscreetScene {
   otherRuns: SceneRun[]
   notes: Pick<Knowledge, 'memories' | 'goals' | 'plans'>
   withheld: Withheld[]
-  /** The run's label, with the labels of the scene. */
+  /** The run's label, including the labels of the scene's content. */
   label: string[]
 }
 
@@ -41,7 +41,7 @@ export async function discreet(
     const { memories, goals, plans } = noted
     if (keptMarks.length === 0) return { notes: { memories, goals, plans }, withheld: [], label: [] }
     const now = await readWorld(prisma, { marks: keptMarks, spaceIds: worksIn === null ? [] : [worksIn] })
-    // Notes from other confidential spaces that were written since then stay hidden.
+    // Notes that were written after the scene was read stay hidden if they come from other confidential spaces.
     const openIds = keptMarks.filter((id) => RULES.mayRecall(RULES.labelOf([id], now), worksIn, now))
     const open = await reading.openTo(run.agentId, openIds)
     const marks = union(...Object.values(open.notes).flatMap((notes) => notes.map((note) => note.marks)))
@@ -62,7 +62,8 @@ function worldOfScene(spaces: readonly SceneSpace[]): World {
 }
 
 /**
- * Hides the space if one of the run's requesters is not a member; for a run without requesters, keeps only its name.
+ * Hides the space if one of the run's requesters is not a member. For a run without requesters, keeps only the space's
+ * name.
  */
 function spaceFor(askers: readonly string[], space: SceneSpace, world: World): SceneSpace[] {
   if (RULES.mayKnow(askers, space.id, world)) return [space]

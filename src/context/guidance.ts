@@ -1,7 +1,7 @@
 import type { CycleSettings } from '../agents/cycle-settings.ts'
 import type { Tool } from '../tools/tool.ts'
 
-/** Returns the instructions for the available tools, one line each. */
+/** Returns instructions for the available tools, one line for each. */
 export function guidanceFor(tools: Map<string, Tool>): string[] {
   const lines: string[] = []
   if (tools.has('send_message')) {
@@ -49,7 +49,7 @@ const DELEGATION =
   '- You are the admin agent of the space that woke you: messages of humans come to you. If another agent should handle this one, call delegateToAgent before you post anything there; that agent then gets the message as if it had been its recipient.'
 
 /**
- * Returns the instructions about the inbox and the consciousness. The text about `skip` is quoted from the requirements
+ * Returns the instructions about the inbox and the consciousness. The text about `skip` is copied from the requirements
  * (004, "System Prompt Instruction").
  */
 export function cycleGuidanceFor(tools: Map<string, Tool>, settings: CycleSettings): string[] {

@@ -5,8 +5,8 @@ import type { Withheld } from '../runs/withheld.ts'
 import type { Scene } from './scene.ts'
 
 /**
- * Splits the confidential source spaces of an agent's cycles into those whose cycles are hidden from a run that works
- * in this space, and the others.
+ * Divides the confidential spaces from which an agent's cycles come into two groups. The cycles of the first group are
+ * hidden from a run that works in this space.
  */
 export async function hiddenCycles(
   { prisma }: Database,
@@ -26,7 +26,7 @@ export async function hiddenCycles(
   return { hidden, label: label.filter(isOpen), withheld }
 }
 
-/** Adds the counts by space. */
+/** Adds up the numbers of withheld notes and cycles, by space. */
 export function withheldTogether(notes: readonly Withheld[], cycles: readonly Withheld[]): Withheld[] {
   const ids = [...new Set([...notes, ...cycles].map(({ spaceId }) => spaceId))].sort()
   return ids.map((spaceId) => {

@@ -2,9 +2,9 @@ import type { InboxEvent } from '../generated/prisma/client.ts'
 import { cut, type Json, nameIn, oneLine } from '../lib/json.ts'
 import { wokenByLine } from './chain-section.ts'
 
-/** The payloads of all types of events; a field is absent in other types. */
+/** The payloads of all types of events. Each field exists only in some types. */
 interface Payload {
-  /** SPACE_MESSAGE */
+  /** The following fields exist for SPACE_MESSAGE. */
   spaceId?: string
   spaceName?: string
   senderName?: string
@@ -17,17 +17,17 @@ interface Payload {
   messageId?: string
   /** When the message was sent. */
   sentAt?: string
-  /** PLAN, SERVICE */
+  /** The following fields exist for PLAN and SERVICE. */
   name?: string
   instruction?: string
   payload?: Json
-  /** TOOL_RESULT: references to stored files. */
+  /** For TOOL_RESULT: references to stored files. */
   files?: string[]
-  /** TOOL_RESULT */
+  /** The following fields exist for TOOL_RESULT. */
   toolName?: string
   toolCallId?: string
   result?: Json
-  /** A single line. */
+  /** The decisions, in one line. */
   decisions?: string
 }
 
@@ -43,7 +43,7 @@ export const isPreview = (content: unknown): content is string =>
 /** Whether the content of a user message shows events that were claimed during the cycle. */
 export const isUrgent = (content: unknown): boolean => typeof content === 'string' && content.startsWith(URGENT)
 
-/** Returns the user message that starts a cycle. Text by others is quoted as JSON. */
+/** Returns the user message with which a cycle starts. Text by others is quoted as JSON. */
 export function inboxMessage(events: InboxEvent[], at: Date): string {
   const count = events.length === 1 ? '1 event' : `${events.length} events`
   return [`INBOX (${count}, ${at.toISOString()}):`, ...events.map(lineOf)].join('\n')
@@ -54,13 +54,16 @@ export function urgentMessage(events: InboxEvent[]): string {
   return [URGENT, ...events.map(lineOf)].join('\n')
 }
 
-/** Returns a preview of the inbox: the number of waiting events, and the first of them. */
+/** Returns a preview of the inbox: the number of waiting events, and the first few of them. */
 export function previewMessage(events: InboxEvent[], total: number): string {
   const lines = events.slice(0, MOST_PREVIEW_LINES).map(previewLineOf)
   return [`${PREVIEW} — ${total} waiting]`, ...lines].join('\n')
 }
 
-/** Returns the line of an event, with a second line if another agent mentioned this one or delegated to it, with the reason. */
+/**
+ * Returns the line of an event, and a second line with the reason if another agent mentioned this agent or delegated to
+ * it.
+ */
 function lineOf(event: InboxEvent): string {
   const wokenBy = wokenByLine(event.wokenBy)
   return wokenBy === null ? sourceLineOf(event) : `${sourceLineOf(event)}\n  ${wokenBy}`
@@ -86,13 +89,13 @@ function sourceLineOf(event: InboxEvent): string {
   }
 }
 
-/** References to files that the tool returned. */
+/** Returns references to files that a tool returned. */
 const filesOf = ({ files = [] }: Payload) => files.map((file) => ` ${oneLine(file)}`).join('')
 
-/** Names the thread of a message by the thread's first message. */
+/** Describes the thread of a message by the thread's first message. */
 const threadOf = ({ threadRootId }: Payload) => (threadRootId === undefined ? '' : `, thread on ${threadRootId}`)
 
-/** Names a message that the agent has read. */
+/** Describes a message that the agent has already read. */
 const whichOf = ({ messageId, sentAt }: Payload) =>
   messageId === undefined
     ? 'a message that you have read'
@@ -103,7 +106,7 @@ function decisionsOf({ decisions }: Payload): string {
   return decisions === undefined ? '' : `\n  It was ${decisions}.`
 }
 
-/** Returns the text that names the addressee of a message. It follows the message. */
+/** Returns the text about a message's addressee. It follows the message. */
 function addressOf({ mention }: Payload): string {
   const { mentionReason, addressee } = (mention ?? {}) as {
     mentionReason?: string
@@ -113,7 +116,10 @@ function addressOf({ mention }: Payload): string {
   return addressee === undefined ? '' : `\n  It is addressed to ${nameIn(addressee.name)} (id: ${addressee.id}).`
 }
 
-/** Returns the sender, the space and the first words: `  [Family] Husam: "Actually cancel that, I changed my mi..."`. */
+/**
+ * Returns a line with the space, the sender and the first words, such as ` [Family] Husam: "Actually cancel that, I
+ * changed my mi..."`.
+ */
 export function previewLineOf({ type, payload: json }: Pick<InboxEvent, 'type' | 'payload'>): string {
   const payload = json as Payload
   const source = type === 'SPACE_MESSAGE' ? payload.spaceName : type

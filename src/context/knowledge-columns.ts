@@ -1,6 +1,8 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
-/** The newest notes are read up to this total size, which is far more than a prompt has room for. The prompt chooses among them. */
+/**
+ * The maximum total size of the newest notes that are read. A prompt has room for far fewer, and selects among them.
+ */
 const KNOWLEDGE_CHARACTERS = 40_000
 
 /** The tables of an agent's notes and think cycles. */
@@ -9,15 +11,16 @@ export const GOAL = Prisma.sql`"Goal"`
 export const PLAN = Prisma.sql`"Plan"`
 export const CYCLE = Prisma.sql`"Cycle"`
 
-/** The maximum number of rows read from one table, which is also the maximum of one kind of notes that a run may read. */
+/** The maximum number of rows that are read from one table. A run may read at most this many notes of one kind. */
 const MOST_READ = 500
 
-/** The newest rows of an agent `a` in a table. */
+/** Selects the newest rows of an agent `a` in a table. */
 const newestOf = (table: Prisma.Sql, condition: Prisma.Sql, order: Prisma.Sql) =>
   Prisma.sql`(SELECT * FROM ${table} WHERE "agentId" = a.id AND ${condition} ORDER BY ${order} LIMIT ${MOST_READ}) AS newer`
 
 /**
- * Columns in addition to those of `a`: the agent's notes, newest first, as many as can be shown, without those from a hidden space.
+ * SQL for additional columns of an agent `a` with the agent's notes, newest first. They contain as many notes as can be
+ * shown, without those from a hidden space.
  */
 export const knowledgeBut = (hidden: Prisma.Sql) => Prisma.sql`
       (SELECT coalesce(jsonb_agg(m ORDER BY m.key), '[]') FROM (

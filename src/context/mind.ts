@@ -12,16 +12,16 @@ import type { RunExecution } from '../tools/run-context.ts'
 import type { Tool } from '../tools/tool.ts'
 import type { Scene, SceneAgent, SceneLoader } from './scene.ts'
 
-/** The input of a generation, decided right before it. */
+/** The input of a generation. It is decided immediately before the generation. */
 export interface StepPlan {
   instructions: string
-  /** The complete list of messages for the model: those of the previous step, its response, and new messages. */
+  /** The complete list of messages for the model: the messages of the previous step, its response, and new messages. */
   messages: ModelMessage[]
   /** The number of new messages at the end of the list. */
   added: number
   /**
-   * Whether the new messages include the response of the previous step, because a message before the response is new
-   * or has changed.
+   * Whether the new messages include the previous step's response. They do if a message before the response is new or
+   * has changed.
    */
   holdsResponse?: boolean
   /** The names of the model to call and of its fallbacks, in order. */
@@ -29,17 +29,17 @@ export interface StepPlan {
   modelSettings: ModelSettings
   activeTools: string[]
   toolChoice: 'auto' | 'required' | 'none'
-  /** The number of the agent's notes that are withheld, by space. */
+  /** The number of the agent's notes that are withheld from the model, by space. */
   withheld: Withheld[]
 }
 
 /** An agent memory mode, which prepares the input of the model and adds the sources of that input to the run. */
 export interface Mind {
-  /** Returns the input for the step that follows these steps. */
+  /** Returns the input for the next step after these steps. */
   plan(steps: JournaledStep[]): Promise<StepPlan>
   /** Whether the run has finished the work for which it was started. */
   isDone(steps: readonly JournaledStep[]): boolean
-  /** Called when the model fails and the run fails with it. */
+  /** Called when the run fails because its model has failed. */
   onFailed(blame: Blame): Promise<void>
 }
 
@@ -54,7 +54,7 @@ export interface MindInput {
   clock: Clock
 }
 
-/** Reads the run's journal again, which no longer contains the text of messages deleted in the meantime. */
+/** Reads the run's journal again. It no longer contains the text of messages that were deleted in the meantime. */
 export async function readAnew({
   run,
   journal,

@@ -24,9 +24,9 @@ interface PersistentInput extends MindInput {
 }
 
 /**
- * The PERSISTENT memory mode: the consciousness is the history, and the inbox is the trigger. Before each step except the
- * first, the model is shown either new urgent events in full, which become part of the cycle, or a preview of the
- * inbox, for that step only.
+ * The PERSISTENT memory mode: the consciousness is the history, and the inbox is the trigger. Each step except the
+ * first shows the model new urgent events in full, which become part of the cycle. If there are none, the step shows a
+ * preview of the inbox, which is not kept.
  */
 export function createPersistentMind(input: PersistentInput): Mind {
   const { platform, recalling, scene, scenes, run, tools } = input
@@ -76,7 +76,7 @@ export function createPersistentMind(input: PersistentInput): Mind {
     return messages as ModelMessage[]
   }
 
-  /** Claims urgent events to be shown before `step`. Returns false if there were none. */
+  /** Claims urgent events and adds them before `step`. Returns false if there were none. */
   async function takeUrgent(step: number): Promise<boolean> {
     const injected = await platform.db.transaction(async (tx) => {
       const mostCharacters = settings.maxConsciousnessTokens * INBOX_CHARACTERS_A_TOKEN
@@ -102,7 +102,10 @@ export function createPersistentMind(input: PersistentInput): Mind {
     return true
   }
 
-  /** Claims urgent events. @returns a preview of the inbox if there were none */
+  /**
+   * Claims urgent events.
+   * @returns a preview of the inbox if there were no urgent events
+   */
   async function lookAtInbox(step: number): Promise<ModelMessage[]> {
     if (step === 0 || (!settings.inboxPreview && !settings.urgentInjection)) return []
     const seen = platform.conductor?.inboxAt(runId, step) ?? null
@@ -165,18 +168,18 @@ function speaks({ tools }: MindInput, toolName: string): boolean {
 const ENDS_LOOKED_AT = 20
 
 interface Thrift {
-  /** The number by which the consciousness budget is divided. */
+  /** The consciousness budget is divided by this number. */
   divisor: number
   /**
-   * Whether cycles that were omitted from the recall stay omitted, because a provider refused some of their content.
+   * Whether cycles that were omitted from the recall stay omitted, because a provider rejected some of their content.
    */
   isRefused: boolean
 }
 
 /**
- * From the second failed cycle in a row on, halves the budget with each failure, so that content which a provider
- * refuses, or its size, cannot silence the agent permanently. Failures of the provider itself do not count; omitted cycles
- * return after the first success.
+ * Beginning with the second failed cycle in a row, halves the budget with each failure. So content that a provider
+ * rejects, or that is too large, cannot silence the agent permanently. Failures of the provider itself are not counted.
+ * After the first success, omitted cycles are shown again.
  */
 async function thriftAfterFailures({ db }: Platform, agentId: string): Promise<Thrift> {
   const ended = await db.prisma.$queryRaw<{ status: RunStatus; failure: Blame | null }[]>`

@@ -5,9 +5,9 @@ import { doingNow } from '../runs/run-progress.ts'
 import { belongsTo, type Scene, type SceneRun } from './scene.ts'
 
 /**
- * Returns a notice about the other runs of an agent that has getMyRuns (000, "Concurrent Run Awareness"); empty if
- * there are none. Contains only names, and none from a space that the agent has left. Contains no ages, so that it
- * changes only when the runs change.
+ * Returns a notice about the other runs of an agent with the tool getMyRuns (requirement 000, "Concurrent Run
+ * Awareness"); empty if there are none. The notice contains only names, and no name from a space that the agent has
+ * left. It contains no durations, so it changes only when the runs change.
  */
 export function runNotice({ run }: Claim, scene: Scene): string {
   const { otherRuns } = scene

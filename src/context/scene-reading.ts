@@ -22,25 +22,25 @@ import { PINNED_DEFINITION_SQL } from '../stores/version-store.ts'
 import type { EventSource } from './cycle-origin.ts'
 import { CYCLE, GOAL, knowledgeBut, MEMORY, PLAN } from './knowledge-columns.ts'
 
-/** A space of the agent. */
+/** A space of the run's agent. */
 export interface SceneSpace {
   id: string
   name: string
   routing: Routing
   adminAgentId: string | null
   /**
-   * The rank by relevance to the run: first the active space and the trigger's space, then the spaces that the agent
-   * joined most recently.
+   * The rank by relevance to the run. The active space and the trigger's space come first, followed by the spaces that
+   * the agent joined most recently.
    */
   rank: number
   confidential: boolean
-  /** For a confidential space: the requesters of the run that are members. */
+  /** For a confidential space: those requesters of the run that are members. */
   askersThere: string[]
   /** The number of members. */
   size: number
   /**
-   * At most 100 members in join order, agents before humans; none for a space that is too distant to be shown
-   * with members.
+   * At most 100 members, in the order of joining, agents before humans. Empty if the space's rank is too low to show
+   * its members.
    */
   members: { id: string; name: string; kind: EntityKind; description: string | null }[]
 }
@@ -53,9 +53,9 @@ export interface SceneRun
   > {
   senderName: string | null
   spaceName: string | null
-  /** Null if the run may see only that the other run exists. */
+  /** The label of the other run; null if this run may only see that the other run exists. */
   label: string[] | null
-  /** The calls without a result, and the last call; null if the agent is not shown them. */
+  /** The calls without a result, and the last call; null if they are not shown to the agent. */
   calls: CallInBrief[] | null
 }
 
@@ -84,7 +84,7 @@ export interface SceneAgent extends Agent, Knowledge {
   mcpServers: McpServer[]
 }
 
-/** The part of a scene that changes during a run. */
+/** The parts of a scene that can change during a run. */
 type Changing = Knowledge & Pick<Rows, 'spaces' | 'otherRuns' | 'worksIn' | 'keptMarks'> & { redactions: number }
 
 /** A scene as read from the database. */
@@ -92,28 +92,31 @@ interface Rows {
   agent: SceneAgent
   spaces: SceneSpace[]
   otherRuns: SceneRun[]
-  /** The space that the run works in: the trigger's, or, for a plan or a service, the one that it has entered. */
+  /**
+   * The space in which the run works: the space of the trigger or, for a plan or a service, the space that the run has
+   * entered.
+   */
   worksIn: string | null
-  /** The spaces that the agent's notes come from and that are confidential now. */
+  /** The currently confidential spaces from which the agent's notes come. */
   keptMarks: string[]
-  /** The spaces that the agent's think cycles come from and that are confidential now. */
+  /** The currently confidential spaces from which the agent's think cycles come. */
   cycleMarks: string[]
   /**
-   * Messages of the trigger's space outside of threads, newest first; empty for a trigger in a thread, for a think cycle,
-   * and once the run has a step.
+   * Messages of the trigger's space outside of threads, newest first; empty for a trigger in a thread, for a think
+   * cycle, and for a run that has a step.
    */
   lines: HistoryRow[]
   /** For a think cycle: the events that it has claimed so far. */
   sources: EventSource[]
 }
 
-/** Reads scenes by run id. Calls of the same tick share one statement. @throws Error for an unknown run */
+/** Reads scenes by run id. Calls in the same tick share one statement. @throws Error for an unknown run */
 export interface SceneReading {
   whole(runId: string): Promise<Rows>
   changing(runId: string): Promise<Changing>
   /**
-   * Returns the agent's notes that do not come from any confidential space other than these, with their marks, and the
-   * number of withheld notes by space.
+   * Returns the agent's notes, with their marks, without notes from other confidential spaces than these. Also returns
+   * the number of withheld notes by space.
    */
   openTo(agentId: string, openIds: readonly string[]): Promise<{ notes: MarkedNotes; withheld: Withheld[] }>
 }
@@ -123,7 +126,7 @@ export type MarkedNotes = {
   [Kind in 'memories' | 'goals' | 'plans']: (Knowledge[Kind][number] & { marks: string[] })[]
 }
 
-/** `history` is SQL for a JSON array of the messages in the space of the trigger of a run `r`. */
+/** `history` is SQL for a JSON array of messages in the trigger's space of a run `r`. */
 export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { history: Prisma.Sql }): SceneReading {
   const whole = together<Rows>(async (runIds) => {
     const rows = await db.query<WholeRow>(wholeStatement(runIds, history))
@@ -154,16 +157,19 @@ export function createSceneReading({ db }: Pick<Platform, 'db'>, { history }: { 
 
 type WholeRow = SceneAgent & Omit<Rows, 'agent'> & { runId: string; pinned: AgentDefinition | null }
 
-/** The number of runs that continue per turn of the event loop. If many wait, an eighth of them continues. */
+/** How many runs continue per iteration of the event loop. If many runs are waiting, an eighth of them continues. */
 const GOING_ON = { few: 4, crowdShare: 8 }
 
-/** The number of runs per statement: in the embedded database, a statement blocks the whole process. */
+/**
+ * The maximum number of runs per statement. It is low, because a statement of the embedded database blocks the whole
+ * process.
+ */
 const MOST_TOGETHER = 4
 
 /**
- * Batches the loads of one tick into one statement, then releases callers a few per event-loop turn, because the model
- * call that each prepares takes CPU time. If the statement fails, loads them one by one, so that a run does not fail because
- * of another one.
+ * Combines the loads of one tick into one statement. Then lets a few callers continue per iteration of the event loop,
+ * because each of them prepares a model call, which takes CPU time. If the statement fails, loads the scenes one by
+ * one, so that a run does not fail because of another run.
  */
 function together<T>(read: (runIds: readonly string[]) => Promise<Map<string, T>>): (runId: string) => Promise<T> {
   const turns = createTurns(GOING_ON)
@@ -187,34 +193,37 @@ function together<T>(read: (runIds: readonly string[]) => Promise<Map<string, T>
   }
 }
 
-/** Times are strings in JSON. */
+/** Converts times, which are strings in JSON. */
 const runOfJson = (run: SceneRun): SceneRun => ({
   ...run,
   startedAt: run.startedAt === null ? null : new Date(run.startedAt),
 })
 
 /**
- * Reads all notes. If some come from confidential spaces, a second statement reads them again without those that are
- * hidden.
+ * Reads all notes. If some come from confidential spaces, a second statement reads the notes again, without the hidden
+ * ones.
  */
 const KNOWLEDGE = knowledgeBut(Prisma.sql`'{}'::text[]`)
 
 const noted = (table: Prisma.Sql) => Prisma.sql`SELECT unnest(places || label) FROM ${table} WHERE "agentId" = a.id`
 
-/** The spaces that rows of an agent `a` in these tables come from and that are confidential now. */
+/** Selects the currently confidential spaces from which an agent `a` has rows in these tables. */
 const marksIn = (...tables: Prisma.Sql[]) => Prisma.sql`
   CASE WHEN EXISTS (SELECT 1 FROM "Space" WHERE confidential) THEN ARRAY(
     SELECT s.id FROM "Space" s WHERE s.confidential AND s.id IN (${Prisma.join(tables.map(noted), ' UNION ')}) ORDER BY s.id)
   ELSE '{}'::text[] END`
 
-/** A column for a run `r` of an agent `a`. */
+/** A column for the agent `a` of a run `r`, with the recalled part of the consciousness. */
 const RECALL = Prisma.sql`
   CASE WHEN r."triggerSpaceId" IS NOT NULL THEN r."triggerSpaceId"
     WHEN NOT EXISTS (SELECT 1 FROM "InboxEvent" i WHERE i."runId" = r.id AND i."spaceId" IS NOT NULL AND NOT i.quiet AND r."triggerType" = 'INBOX')
     THEN r."activeSpaceId" END AS "worksIn",
   ${marksIn(MEMORY, GOAL, PLAN)} AS "keptMarks"`
 
-/** The spaces that the agent's notes come from and that are confidential as of this statement, except the open ones. */
+/**
+ * Selects the spaces from which the agent's notes come, and which are confidential when this statement is executed,
+ * except the open ones.
+ */
 const hiddenNow = (agentId: string, openIds: readonly string[]) => Prisma.sql`
   SELECT h.id FROM "Agent" a, unnest(${marksIn(MEMORY, GOAL, PLAN)}) AS h(id) WHERE a.id = ${agentId} AND h.id <> ALL(${[...openIds]}::text[])`
 
@@ -230,7 +239,7 @@ const withheldStatement = (agentId: string, openIds: readonly string[]) => {
     FROM (${hiddenNow(agentId, openIds)}) AS h ORDER BY h.id`
 }
 
-/** The budget state of a run `r`. */
+/** A column with the budget state of a run `r`. */
 const BUDGET = Prisma.sql`${budgetState({
   agentId: Prisma.sql`r."agentId"`,
   spaceId: Prisma.sql`coalesce(r."deepestSpaceId", r."triggerSpaceId")`,
@@ -238,12 +247,14 @@ const BUDGET = Prisma.sql`${budgetState({
   requesters: Prisma.sql`r.askers`,
 })} AS "budgetState"`
 
-/** The maximum number of other runs that are read: far more than may execute at once, or fit into a prompt. */
+/**
+ * The maximum number of other runs that are read. This is far more than can execute concurrently or fit into a prompt.
+ */
 const MOST_OTHER_RUNS = 100
 
 /**
- * A column for a run `r` of an agent `a`. Reads their calls only for stateless agents with SPACE_TOOLS, which are shown
- * them.
+ * A column with the other runs of the agent `a` of a run `r`. The calls of these runs are read only if the agent is
+ * stateless and has SPACE_TOOLS, because they are shown only to such agents.
  */
 const OTHER_RUNS = Prisma.sql`(
   SELECT coalesce(jsonb_agg(to_jsonb(other) ORDER BY other.id), '[]') FROM (
@@ -260,12 +271,15 @@ const OTHER_RUNS = Prisma.sql`(
     ORDER BY o.id LIMIT ${MOST_OTHER_RUNS}
   ) other) AS "otherRuns"`
 
-/** Limits for one prompt: spaces of an agent, members of one space, and members in total. */
+/** The limits for one prompt: the agent's spaces, the members of one space, and the members in total. */
 const MOST_SPACES = 300
 const MOST_MEMBERS = 100
 const MOST_MEMBERS_IN_ALL = 1000
 
-/** A column for a run `r`: the nearest spaces, with members only for those near enough to be shown with members. */
+/**
+ * A column with the most relevant spaces for a run `r`. Members are read only for the spaces whose rank is high enough
+ * to show them.
+ */
 const SPACES = Prisma.sql`(
   WITH own AS (
     SELECT s.id, s.name, s.routing, s."adminAgentId", m."joinedAt", s.confidential,

@@ -17,7 +17,7 @@ import { createSceneReading, type SceneAgent, type SceneRun, type SceneSpace } f
 
 export type { SceneAgent, SceneRun, SceneSpace } from './scene-reading.ts'
 
-/** Everything from which a run's prompt and tools are built, as of the claim of the run. */
+/** The data from which a run's prompt and tools are built, as it was when the run was claimed. */
 export interface Scene {
   agent: SceneAgent
   /** The spaces that the run may see. */
@@ -25,9 +25,10 @@ export interface Scene {
   /** The agent's other queued, running or waiting runs, oldest first. */
   otherRuns: SceneRun[]
   /**
-   * The latest messages of the trigger's space up to the trigger, oldest first: those outside of threads, or, for a trigger
-   * in a thread, its first message and the latest replies. Empty without a space, after the first step
-   * (the journal then holds what was shown), and if the agent has left the space.
+   * The latest messages of the trigger's space up to the trigger, oldest first. They are messages outside of threads
+   * or, for a trigger in a thread, the thread's first message and the latest replies. Empty without a space, and if the
+   * agent has left the space. Also empty after the first step, because the journal then contains the messages that were
+   * shown.
    */
   history: HistoryLine[]
   /** The message that triggered the run. */
@@ -38,34 +39,35 @@ export interface Scene {
   origin: MessageOrigin
   /** For a think cycle: the events that it has claimed so far. */
   sources: EventSource[]
-  /** The chain of the run, if it has a turn in one. */
+  /** The chain of the run; null if the run has no turn in a chain. */
   chain: ChainScene | null
-  /** For a run called back in a chain: the chain's original task, if the history does not show it. */
+  /** For a run that is called back in a chain: the chain's original task, unless the history shows it. */
   task: Json
   worksIn: string | null
-  /** The spaces that any cycle of the agent comes from and that were confidential at the time of the claim. */
+  /** The spaces from which any cycle of the agent comes, and which were confidential when the run was claimed. */
   cycleMarks: string[]
   /** The agent's notes that are withheld from the run. */
   withheld: Withheld[]
-  /** The number of times that the text of a deleted message was removed from the run's journal. */
+  /** How often the text of a deleted message was removed from the run's journal. */
   redactions: number
 }
 
-/** Whether the agent is a member of the space; false for null. */
+/** Whether the agent is a member of the space. False if `spaceId` is null. */
 export function belongsTo({ spaces }: Pick<Scene, 'spaces'>, spaceId: string | null): boolean {
   return spaceId === null || spaces.some(({ id }) => id === spaceId)
 }
 
 export interface SceneLoader {
-  /** Also returns the union of the run's label and the scene's labels. */
+  /** Loads the scene of a run. Also returns the union of the run's label and the scene's labels. */
   load(claim: Claim): Promise<{ scene: Scene; label: string[] }>
   /**
-   * Reads again everything that may have changed: the agent's spaces, its notes and its other runs. Updates `scene`,
-   * and returns the union of the run's label and the scene's labels.
+   * Rereads everything that can change: the agent's spaces, its notes and its other runs. Updates `scene`, and returns
+   * the union of the run's label and the scene's labels.
    */
   refresh(claim: Claim, scene: Scene): Promise<{ label: string[] }>
   /**
-   * Returns the messages that others have posted in a space since a call of the run was made; null if the agent has left the space.
+   * Returns the messages that others have posted in a space since the run made a call; null if the agent has left the
+   * space.
    */
   meanwhile(claim: Claim, since: { spaceId: string; callId: string }): Promise<Meanwhile | null>
 }
@@ -96,7 +98,7 @@ export function createSceneLoader(
       readerId: Prisma.sql`r."agentId"`,
       scope: { type: 'outside' },
       upToSeq: Prisma.sql`r."enteredSeq"`,
-      // `load` shows these in full: the trigger, and the task of the chain in which the run was called back.
+      // `load` includes two messages in full: the trigger, and the task of the chain in which the run was called back.
       isWhole: Prisma.sql`m.id IS NOT DISTINCT FROM r."triggerMessageId" OR r."chainId" IS NOT NULL`,
       limit: historyLimit,
       characters: HISTORY_CHARACTERS,
@@ -114,8 +116,7 @@ export function createSceneLoader(
       const discreetScene = await discreet(db, reading, run, { ...rows, ...rows.agent })
       const { spaces, otherRuns, notes, withheld } = discreetScene
       const agent = { ...rows.agent, ...notes }
-      // A cycle may have started the chain because of many messages, one of which is shown in full regardless of its
-      // size.
+      // If a cycle started the chain because of many messages, one of these is shown in full regardless of its size.
       const whole = [run.triggerMessageId, tasks[0]?.messageId ?? null]
       const shown = { limit: historyLimit, characters: HISTORY_CHARACTERS, whole }
       const told = !belongsTo({ spaces }, run.triggerSpaceId)
@@ -138,7 +139,7 @@ export function createSceneLoader(
       const { spaces, otherRuns, notes, withheld, label } = await discreet(db, reading, run, rows)
       Object.assign(scene.agent, { budgetState: rows.budgetState }, notes)
       Object.assign(scene, { spaces, otherRuns, withheld, worksIn: rows.worksIn, redactions: rows.redactions })
-      // The quoted message may be the one that was deleted, so the quotation is removed.
+      // The quotation is removed, because it may come from the deleted message.
       if (rows.redactions > run.redactions) scene.origin = { ...scene.origin, triggerMessage: null }
       return { label }
     },
@@ -146,11 +147,16 @@ export function createSceneLoader(
   }
 }
 
-/** The thread of a run's trigger is shown before its first step; the events of a think cycle are in its inbox message. */
+/**
+ * Whether the run's prompt shows the thread of the trigger, which it does before the first step. The inbox message of a
+ * think cycle contains its events instead.
+ */
 const showsThread = ({ threadRootId, triggerType, stepCount }: ClaimedRun) =>
   threadRootId !== null && triggerType !== 'INBOX' && stepCount === 0
 
-/** Reads the first message of a run's thread, which is always shown, and the latest replies, oldest first. */
+/**
+ * Reads the first message of a run's thread, which is always shown, and the latest replies. Returns them oldest first.
+ */
 async function readThread(
   history: History,
   run: ClaimedRun,
@@ -159,13 +165,13 @@ async function readThread(
   const { triggerSpaceId: spaceId, threadRootId, agentId: readerId, enteredSeq: upToSeq } = run
   if (spaceId === null || threadRootId === null) return []
   const range = { spaceId, readerId, upToSeq, whole, readOn: readOnFrom }
-  // With a limit of 1 the text would not be truncated.
+  // The limit is 1, with which `read` does not truncate the text.
   const one = (id: string) =>
     history.read({ ...range, scope: { type: 'root', threadRootId: id }, limit: 2, characters })
   const { triggerMessageId } = run
   const [root, trigger] = await Promise.all([
     one(threadRootId),
-    // The trigger is always shown: it may be older than the latest replies, or outside of the thread.
+    // The trigger is always shown, because it can be older than the latest replies or outside of the thread.
     triggerMessageId === null || triggerMessageId === threadRootId ? [] : one(triggerMessageId),
   ])
   const left = Math.max(1, characters - JSON.stringify([...root, ...trigger]).length)
@@ -190,7 +196,8 @@ async function loadMeanwhile(
   ])
   if (space === null || call === null) return null
   const own = run.triggerSpaceId === spaceId ? run.threadRootId : null
-  // People answer in the thread of the question, or in a thread that the question starts, wherever the run was triggered.
+  // People answer in the thread of the question, or in a thread that the question starts. The run's trigger can be in
+  // another thread.
   const threadRootIds = [own, call.threadRootId ?? call.messageId].filter((id) => id !== null)
   const scope: HistoryScope = { type: 'among', threadRootIds, withOutside: own === null }
   const lines = await history.read({
@@ -206,7 +213,7 @@ async function loadMeanwhile(
   return { spaceName: space.name, seq: space.lastSeq, lines }
 }
 
-/** Returns when a call was made, and the message of the space that shows it, if one does, with its thread. */
+/** Returns when a call was made. If a message of the space shows the call, also returns this message and its thread. */
 async function readAskingCall(
   db: Prisma.TransactionClient,
   { spaceId, callId }: { spaceId: string; callId: string },
@@ -217,7 +224,7 @@ async function readAskingCall(
   return call ?? null
 }
 
-/** Returns the origin for a message that the run posts in a space: null if the trigger is from that space. */
+/** Returns the origin of a message that the run posts in a space; null if the trigger is from that space. */
 export function originIn({ origin, sources }: Scene, { run }: Claim, spaceId: string): MessageOrigin | null {
   if (sources.length > 0) return originOfEvents(sources, spaceId)
   return run.triggerSpaceId === spaceId ? null : origin
@@ -228,7 +235,7 @@ function originOf({ triggerType, triggerName, triggerSpaceId }: ClaimedRun): Mes
   return { triggerType, triggerName, triggerSpaceId, ...unknown }
 }
 
-/** Returns the origin if the scene already contains it, which is nearly always. */
+/** Returns the origin of the run's trigger if the scene already contains it, which is nearly always the case. */
 function originSeen(run: ClaimedRun, spaces: SceneSpace[], message: HistoryLine | null): MessageOrigin | null {
   if (run.triggerSpaceId === null) return originOf(run)
   const space = spaces.find(({ id }) => id === run.triggerSpaceId)

@@ -19,8 +19,8 @@ export function createStatelessMind(input: MindInput): Mind {
   const notice = () => (tools.has('getMyRuns') ? runNotice(run.context, scene) : '')
   return {
     async plan(journaled) {
-      // This also applies to the first step of a run that another worker took over: its pending calls were executed after
-      // the scene was loaded.
+      // This is also needed for the first plan of a run that was taken over, because its pending calls were executed
+      // after the scene was loaded.
       if (journaled.length > 0) run.apply({ learned: await scenes.refresh(run.context, scene) })
       const steps = isRedacted(input) ? (await readAnew(input)).steps : journaled
       const shown = await messagesOf(input, steps)
@@ -51,9 +51,9 @@ export function createStatelessMind(input: MindInput): Mind {
 type Shown = Pick<StepPlan, 'messages' | 'added' | 'holdsResponse'>
 
 /**
- * Returns the messages with the run's trigger. Once journaled they stay the same, with
- * two exceptions: an agent that has left the trigger's space is not shown the trigger; and after a wait, messages posted
- * during the wait are added.
+ * Returns the messages with the run's trigger. Journaled messages stay the same, with two exceptions. If the agent has
+ * left the trigger's space, the trigger is not shown. After a wait, the messages that were posted during the wait are
+ * added.
  */
 async function messagesOf(input: MindInput, steps: JournaledStep[]): Promise<Shown> {
   const { run, scene } = input
@@ -76,15 +76,15 @@ async function messagesOf(input: MindInput, steps: JournaledStep[]): Promise<Sho
 
 const MOST_PICTURES = 5
 
-/** The first pictures of a message, for models that see them. */
+/** Returns the first images of a message, for models that accept images. */
 function picturesOf(message: HistoryLine | null) {
   const pictures = message?.files?.filter(({ mediaType }) => mediaType.startsWith('image/')) ?? []
   return pictures.slice(0, MOST_PICTURES).map(({ fileId }) => picturePart(fileId))
 }
 
 /**
- * Returns the messages posted in the active space, if the run may read it, while the calls of the last step waited.
- * `read_messages` continues from here.
+ * Returns the messages that were posted in the active space while the calls of the last step waited, if the run may
+ * read the space. `read_messages` then continues from there.
  */
 async function sinceTheWait(input: MindInput, last: JournaledStep | undefined): Promise<ModelMessage[]> {
   const { scene, run, scenes, journal } = input

@@ -34,15 +34,15 @@ export interface StepRecord {
   /** When the model was called. */
   startedAt: Date
   durationMs: number
-  /** The confidential spaces whose content the run had received. */
+  /** The confidential spaces whose content the run had received by then. */
   label: string[]
   withheld: Withheld[]
 }
 
-/** Reads the journal's steps, with their prompts reassembled. */
+/** Reads the steps of journals, with their complete prompts. */
 export interface StepRecords {
   /**
-   * Returns a page of each run's steps, oldest first, in the order of the ids. Takes at most five statements for any
+   * Returns a page of each run's steps, oldest first, in the order of the ids. Executes at most five statements for any
    * number of runs.
    */
   pageMany(runIds: readonly string[], request: PageRequest): Promise<Page<StepRecord>[]>
@@ -58,7 +58,7 @@ export function createStepRecords(
     async pageMany(runIds, request) {
       const source = Prisma.sql`SELECT id FROM "Step" WHERE "runId" = parent.id`
       const pages = await fetchIdPages(db.prisma, { parents: [...new Set(runIds)], source, order: 'oldest', request })
-      // A prompt is reassembled from the steps before it; those after the page are not needed.
+      // A prompt is assembled from the steps before it, so the steps after the page are not needed.
       const upToPages = [...pages].flatMap(([runId, { items }]) => {
         const last = items.at(-1)
         return last === undefined ? [] : [{ runId, id: { lte: last } }]
@@ -90,7 +90,7 @@ const RECORDED = { id: true, agentId: true, triggerType: true, state: true } as 
 
 /**
  * Returns the records of a run's steps. A step's row contains only the messages that its prompt adds to the previous
- * step's; for the first step, those that follow `recorded`.
+ * step's prompt. For the first step, the row contains the messages that follow `recorded`.
  */
 function recordsOf(
   steps: JournaledStep<Step>[],

@@ -2,7 +2,10 @@ import type { LanguageModelUsage } from 'ai'
 import { estimateTokens } from '../lib/token-estimate.ts'
 import type { Usage } from '../stores/run-store.ts'
 
-/** Returns the usage that the provider reported, or an estimate from the input and output, marked as such. */
+/**
+ * Returns the usage that the provider reported. If it reported none, returns an estimate from the input and output,
+ * marked as an estimate.
+ */
 export function usageOf(reported: LanguageModelUsage, sent: () => unknown[], received: () => unknown): Usage {
   const { inputTokens, outputTokens, inputTokenDetails, raw } = reported
   if (!isFigure(inputTokens) || !isFigure(outputTokens)) return estimatedUsage(sent(), received())
@@ -11,7 +14,7 @@ export function usageOf(reported: LanguageModelUsage, sent: () => unknown[], rec
   return { inputTokens, cachedInputTokens, outputTokens, estimated: raw?.['parleyEstimate'] === true }
 }
 
-/** Numbers larger than any model can process are treated as missing. */
+/** A number that is larger than any model can process is treated as missing. */
 const MOST_TOKENS = 100_000_000
 
 function isFigure(tokens: number | undefined): tokens is number {
@@ -23,7 +26,10 @@ export function estimatedUsage(sent: unknown[], received: unknown): Usage {
   return { inputTokens, cachedInputTokens: 0, outputTokens: estimateTokens(received), estimated: true }
 }
 
-/** Returns the tokens that a run spends: the output of every step, and the input that exceeds the first step's. */
+/**
+ * Returns the number of tokens that a run has spent. This is the output of every step, and the input beyond that of the
+ * first step.
+ */
 export function spentTokens(steps: { inputTokens: number; outputTokens: number }[]): number {
   const carried = steps[0]?.inputTokens ?? 0
   return steps.reduce((sum, step) => sum + step.outputTokens + Math.max(0, step.inputTokens - carried), 0)

@@ -23,15 +23,15 @@ const CHANGED_TEXT =
   "This tool's address, execution or definition was changed after people were asked for approval, so it was not called. Request approval again if the call is still needed."
 
 /**
- * Checks that people approved this version of the tool. If so, the tool's schema has already validated the input, as
- * generated and after each edit, so the input is not validated again.
+ * Checks that people approved this version of the tool. In that case, the input was already validated against the
+ * tool's schema when it was generated and after each edit, so it is not validated again.
  * @throws ToolFailure
  */
 async function checkIsApproved(tool: Tool, call: ToolCall): Promise<void> {
   const { toolDigest } = termsOf(call) ?? {}
   if (toolDigest !== undefined && toolDigest === tool.versionDigest) return
   if (toolDigest !== undefined || tool.execution !== call.execution) throw new ToolFailure('TOOL_CHANGED', CHANGED_TEXT)
-  // The call was approved when tools had no digests yet, so validate the input now.
+  // Tools had no digests yet when the call was approved, so the input is validated now.
   const fault = await checkInput(tool, call.input, { id: call.runId, isPatient: true })
   if (fault !== null) throw new ToolFailure('BAD_INPUT', fault)
 }

@@ -18,7 +18,7 @@ const GIVEN_UP: Settlement = {
 
 /**
  * Executes approved calls as jobs, while the run waits or after the think cycle has ended. If a worker dies, another
- * one executes the call again with the same call id, which the tool receives as an idempotency key.
+ * worker executes the call again. The tool receives the call's id as an idempotency key.
  */
 export function executeApprovedCalls(
   platform: Platform,
@@ -38,10 +38,11 @@ export function executeApprovedCalls(
     try {
       const signal = AbortSignal.any([job.signal, stopped.signal])
       const settlement = job.attempt > MOST_EXECUTIONS ? GIVEN_UP : await execute(call, signal)
-      // The error of an aborted call is not its result. Another process executes the call, unless its run was stopped.
+      // An aborted call throws an error, which is not the call's result. Another process executes the call again,
+      // unless its run was stopped.
       job.signal.throwIfAborted()
-      // Retry as long as this process has the job, so that an unreachable database does not cause a second execution of
-      // the call.
+      // Retries as long as this process holds the job, so that an unreachable database does not cause a second
+      // execution of the call.
       while (!(await isSettled(settlement))) {
         await sleep(AGAIN_MS, job.signal)
         job.signal.throwIfAborted()

@@ -24,15 +24,15 @@ import { createLiveGeneration, type Draft, type LiveGeneration } from './live-ge
 import { ModelFailure } from './model-failure.ts'
 import type { Pictures } from './pictures.ts'
 
-/** Model providers, addressed by model name. */
+/** The configured models, by name. */
 export interface Models {
-  /** @throws if the name no longer resolves to a usable model */
+  /** @throws Error if there is no longer a usable model with this name */
   resolve(name: string): Promise<LanguageModel>
   /** Whether the model accepts files of this type in tool results. */
   takesFile(name: string, mediaType: string): boolean
   /** Removes API keys from text that a provider returned. */
   redact(text: string): string
-  /** Records a failure of the model's provider. */
+  /** Records that the model's provider has failed. */
   failed(name: string): Promise<void>
   /** Returns the models whose provider is in cooldown, with the time at which its cooldown ends. */
   resting(names: readonly string[]): Promise<Map<string, Date>>
@@ -41,17 +41,17 @@ export interface Models {
 export interface GenerationParts {
   /**
    * Reserves budget for the next generation, or waits until there is room.
-   * @returns why no model may be called (a budget is exhausted), or null
+   * @returns a text that says which budget is exhausted; null if a model may be called
    */
   reserve(plan: StepPlan, steps: readonly JournaledStep[]): Promise<string | null>
   run: RunExecution
   tools: Map<string, Tool>
   models: Models
   pictures: Pictures
-  /** How long a model may send nothing before the attempt fails. */
+  /** How long a model may stay silent before the attempt fails. */
   silenceMs: number
   journal: Journal
-  /** Returns the SQL that completes the run together with this step; null if the step is not the last one. */
+  /** Returns the SQL that completes the run together with this step; null if this is not the last step. */
   completing(step: JournaledStep): Prisma.Sql | null
   writer: SpaceWriter
   events: RunEvents
@@ -60,7 +60,7 @@ export interface GenerationParts {
 /** The outcome of one model call. */
 export interface Attempt {
   live: LiveGeneration
-  /** The end of the response; null if the response never finished. */
+  /** The event at the end of the response; null if the response never finished. */
   end: LanguageModelCallEndEvent | null
   failure: ModelFailure | null
   /** Whether the attempt was aborted because the model sent nothing for `silenceMs`. */
@@ -69,8 +69,8 @@ export interface Attempt {
 }
 
 /**
- * Calls a model once, through the SDK's call for a single generation, which has no loop, tool results or telemetry as
- * `streamText` has. Until the response begins, the call is retried up to `maxRetries` times.
+ * Calls a model once, with the SDK's function for a single generation. Unlike `streamText`, this function has no loop,
+ * tool results or telemetry. Until the response begins, the call is retried up to `maxRetries` times.
  */
 export async function attempt(
   parts: GenerationParts,
@@ -127,8 +127,8 @@ export async function attempt(
   silence.end()
   await live.settled()
   if (shown.hasPictures && came.failure?.blame === 'prompt' && !abortSignal.aborted) {
-    // Providers do not say which models accept images. The model refuses images only if it accepts the same prompt
-    // without them.
+    // Providers do not report which models accept images. A model does not accept images if it refuses this prompt with
+    // them and accepts it without them.
     const without = await attempt(parts, step, plan, { name, maxRetries, before, isBlind: true })
     if (without.end !== null) parts.pictures.refusedBy(name)
     return without
@@ -154,7 +154,7 @@ async function follow(
 ): Promise<void> {
   const { model, abortSignal } = call
   const { retry } = prepareRetries({ maxRetries, abortSignal })
-  // Count silence only during requests, not in the pauses between retries.
+  // Silence is only measured during requests, not in the pauses between retries.
   const begun = retry(() => {
     silence.begin()
     return streamLanguageModelCall(call).catch((error) => {
@@ -164,7 +164,7 @@ async function follow(
   })
   const { stream } = await unlessAborted(abortSignal, Promise.resolve(begun))
   const reader = stream.getReader()
-  // If the provider ignores the signal, its request continues; here, only the stream is canceled.
+  // If the provider ignores the signal, its request continues. This line only cancels the stream.
   const leave = () => void reader.cancel(abortSignal.reason).catch(() => {})
   abortSignal.addEventListener('abort', leave, { once: true })
   try {
@@ -181,8 +181,8 @@ async function follow(
 }
 
 /**
- * Marks an error as final if the provider reports that a retry cannot help, because the SDK decides by the HTTP status
- * alone.
+ * Rethrows an error. Marks it as final if the provider reports that a retry cannot help, because the SDK decides about
+ * retries by the HTTP status alone.
  * @throws the error
  */
 function rethrowFinal(error: unknown): never {
@@ -212,7 +212,7 @@ function settingsOf({ reasoningEffort, serviceTier, ...sampling }: ModelSettings
   }
 }
 
-/** Describes the tools to the SDK without `execute`, because calls are executed from the journal. */
+/** Describes the tools to the SDK without `execute`, because the engine executes the calls from the journal. */
 function described(tools: Map<string, Tool>): ToolSet {
   return Object.fromEntries(
     [...tools.values()].map(({ name, description, inputSchema }) => [
@@ -223,8 +223,8 @@ function described(tools: Map<string, Tool>): ToolSet {
 }
 
 /**
- * Aborts when nothing arrives for `limitMs` after a request or since the last part. The SDK's own timeouts start only
- * with the response.
+ * Aborts when nothing arrives for `limitMs` after the request or after the last part. The SDK's own timeouts start only
+ * when the response begins.
  */
 function createSilenceLimit(limitMs: number) {
   const controller = new AbortController()

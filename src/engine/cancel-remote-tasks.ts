@@ -5,12 +5,12 @@ import type { Platform } from '../platform/platform.ts'
 import { readRemoteCall } from '../stores/call-store.ts'
 import { isBreak, type RemoteAgents } from '../tools/a2a/remote-agents.ts'
 
-/** How often to look for the task of a message that was in flight when its run ended. */
+/** How often to look up the task of a message that was in flight when its run ended. */
 const MOST_LOOKUPS = 4
 
 /**
- * Cancels, as jobs, the tasks on other servers of runs that were stopped or failed, because nobody waits for their
- * answers.
+ * Cancels the tasks that stopped and failed runs have on other servers, because nobody waits for their answers. Each
+ * cancellation is a job.
  */
 export function cancelRemoteTasks(
   { db, logger }: Pick<Platform, 'db' | 'logger'>,
@@ -26,7 +26,8 @@ export function cancelRemoteTasks(
     } catch (error) {
       signal.throwIfAborted()
       logger.warn({ toolCallId, reason: messageOf(error) }, 'could not cancel the task of an agent on another server')
-      // After any other failure, a retry would not help: the agent was deleted, or its server refuses the request.
+      // A retry would not help after any other failure, such as a deleted agent or a request that the agent's server
+      // rejects.
       if (isBreak(error)) throw error
       return
     }

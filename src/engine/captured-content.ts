@@ -3,7 +3,7 @@ import type { ModelMessage } from 'ai'
 import type { StepPlan } from '../context/mind.ts'
 import type { Generation } from '../runs/journal.ts'
 
-/** Parts of messages, as defined by OpenTelemetry's semantic conventions for generative AI. */
+/** Parts of messages, as OpenTelemetry's semantic conventions define them for generative AI. */
 type CapturedPart =
   | { type: 'text' | 'reasoning'; content: string }
   | { type: 'tool_call'; id: string; name: string; arguments: unknown }

@@ -4,8 +4,8 @@ import { readAwaitedAuthorizations } from '../stores/call-store.ts'
 import type { McpOAuth } from '../tools/mcp/oauth.ts'
 
 /**
- * Continues the calls that wait for a person who has already connected, because the process that stored the tokens may
- * have died before it continued them.
+ * Continues calls whose approver has already connected. The process that stored the approver's tokens may have died
+ * before it continued the call.
  */
 export function createConnectedCalls(
   { db }: Pick<Platform, 'db'>,

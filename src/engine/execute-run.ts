@@ -30,9 +30,9 @@ export interface ExecutorParts extends PerformParts {
 /** Executes claimed runs. */
 export interface Executor {
   /**
-   * Executes a claimed run until it ends, pauses, or `handBack` aborts. Registers the lease synchronously, before the
-   * first await. Never throws. After a database outage or an internal error, it releases the run, and another attempt
-   * resumes from the journal.
+   * Executes a claimed run until it ends or pauses, or until `handBack` aborts. Registers the lease synchronously,
+   * before the first await. Never throws. After a database outage or an internal error, releases the run, and another
+   * attempt resumes from the journal.
    */
   execute(claim: Claim, place: Place, handBack: AbortSignal): Promise<void>
 }
@@ -43,7 +43,7 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
   const { lifecycle, leases } = parts
   const { logger } = platform
 
-  /** Performs a run until it ends or pauses. If all its calls were answered before it could pause, the run continues. */
+  /** Performs a run until it ends or pauses. Continues if all calls of the run were answered before it could pause. */
   async function performUntilPause(performance: Performance): Promise<void> {
     const { run } = performance
     const end = await perform(platform, parts, performance).catch(ifLost)
@@ -55,8 +55,8 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
   }
 
   /**
-   * Releases the run. Retries while the database is unavailable, because no other worker can claim the run before.
-   * Stops when `until` aborts.
+   * Releases the run. Retries while the database is unavailable, because no other worker can claim the run until it is
+   * released. Stops when `until` aborts.
    */
   async function giveBack(claim: Claim, error: unknown, until: AbortSignal): Promise<void> {
     const reason = isOutage(error) ? 'outage' : 'fault'
@@ -82,7 +82,7 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
       await performUntilPause({ run, budget, fresh: claim.attempt === 1 })
       if (handBack.aborted && !inHands.signal.aborted) await lifecycle.handBack(claim, 'handed-over')
     } catch (error) {
-      // A lost run was stopped, or belongs to another attempt now, so there is nothing to release.
+      // A lost run was stopped or now belongs to another attempt, so there is nothing to release.
       const isLost = inHands.signal.aborted || error instanceof RunLostError
       if (!isLost) await giveBack(claim, error, signal)
     } finally {
@@ -102,7 +102,7 @@ export function createExecutor(platform: Platform, parts: ExecutorParts): Execut
 
 const idsOf = ({ run }: Claim) => ({ runId: run.id, agentId: run.agentId })
 
-/** Returns a function that awaits a promise, and frees the slot in the meantime. */
+/** Returns a function that frees the run's slot while it awaits a promise. */
 function standAsideOf(place: Place): RunExecution['standAside'] {
   return async (wait) => {
     place.giveBack()

@@ -19,7 +19,10 @@ import { NESTED_TOO_DEEP } from './tapped-model.ts'
 
 type Content = readonly ContentPart<ToolSet>[]
 
-/** Converts the model's output to an assistant message. Omits sources, which providers do not accept in the history. */
+/**
+ * Converts the model's output to an assistant message. Omits sources, because providers do not accept them in the
+ * history.
+ */
 export function assistantMessage(model: string, content: Content): ModelMessage {
   const parts = content.flatMap((part) => assistantPart(part) ?? [])
   return madeBy(model, parts)
@@ -31,14 +34,16 @@ function assistantPart(part: ContentPart<ToolSet>): AssistantPart | null {
   if (part.type !== 'text' && part.type !== 'reasoning' && part.type !== 'tool-call') return null
   const providerOptions = part.providerMetadata ? { providerOptions: part.providerMetadata } : {}
   if (part.type === 'reasoning') return { type: 'reasoning', text: part.text, ...providerOptions }
-  // Google attaches the signature of its reasoning to an empty text.
+  // Google attaches the signature of its reasoning to an empty text, which must be kept.
   const isNothing = part.type === 'text' && part.text === '' && part.providerMetadata === undefined
   if (part.type === 'text') return isNothing ? null : { type: 'text', text: part.text, ...providerOptions }
   const { toolCallId, toolName } = part
   return { type: 'tool-call', toolCallId, toolName, input: inputOf(part.input), ...providerOptions }
 }
 
-/** Returns the input as an object. A model may write any JSON, but providers accept only an object in the history. */
+/**
+ * Returns the input as an object. A model can generate any JSON, but providers only accept an object in the history.
+ */
 function inputOf(input: unknown): Json {
   return typeof input === 'object' && input !== null ? toJson(input) : {}
 }

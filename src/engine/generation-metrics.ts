@@ -3,7 +3,7 @@ import { costOf, usdOf } from '../lib/model-cost.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Usage } from '../stores/run-store.ts'
 
-/** Prometheus metrics of the model calls of this process, including calls in cycles that were rolled back. */
+/** Prometheus metrics of the model calls of this process, including those in cycles that were rolled back. */
 export interface GenerationMetrics {
   generated(model: string, usage: Usage): void
   /** Records the time until the model sent its first chunk. */

@@ -23,17 +23,16 @@ export type Generated =
   | { type: 'aborted' }
 
 /**
- * How many times a model is called again after its stream was cut off. Before the stream begins, the SDK
- * retries automatically.
+ * How often a model is called again after its stream was cut off. Before the stream begins, the SDK retries on its own.
  */
 const MOST_RETRIES = 2
 const FIRST_PAUSE_MS = 500
 
 /**
  * Makes one generation and journals it. Calls the first model whose provider is not in cooldown, and streams its output
- * to viewers. If that model fails before any output is shown, calls the next model at once. If a model is cut off that
- * is the last one or has already shown output, calls the same model again, which continues the message that it had
- * begun. Publishes the calls that failed validation.
+ * to viewers. If this model fails before any output is shown, calls the next model at once. If output was already
+ * shown, or no other model is left, a model that was cut off is called again, and continues the message that it began.
+ * Publishes the calls that failed validation.
  */
 export async function generate(parts: GenerationParts, steps: JournaledStep[], plan: StepPlan): Promise<Generated> {
   const { order, failed } = await orderOf(parts, plan)
@@ -50,8 +49,8 @@ export async function generate(parts: GenerationParts, steps: JournaledStep[], p
 }
 
 /**
- * Returns the models in call order, with models in cooldown last. Models that are skipped before the first available
- * one count as failed.
+ * Returns the models in call order, with models in cooldown last. If a model is skipped before the first available one,
+ * it is recorded as failed.
  */
 async function orderOf(
   { models }: GenerationParts,
@@ -75,13 +74,13 @@ interface Question {
   steps: JournaledStep[]
   plan: StepPlan
   name: string
-  /** The models that have already failed or were skipped. */
+  /** The models that have failed or were skipped. */
   failed: FailedModel[]
-  /** Whether no other model is left to fall back to. */
+  /** Whether this is the last model to try. */
   isLast: boolean
 }
 
-/** Calls one model, with retries where they may help. */
+/** Calls one model. Repeats the call after a failure that may be temporary. */
 async function ask(parts: GenerationParts, question: Question): Promise<Generated & { hasShown?: boolean }> {
   const { steps, plan, name, isLast } = question
   let hasShown = false
@@ -110,8 +109,8 @@ async function ask(parts: GenerationParts, question: Question): Promise<Generate
 }
 
 /**
- * Returns the message that an earlier attempt of the run has left unfinished, which the first generation of this
- * attempt continues.
+ * Returns the message that an earlier attempt of the run has left unfinished. The first generation of this attempt
+ * continues it.
  */
 function draftBefore({ writer, tools }: GenerationParts): Draft | null {
   const callId = writer.continued()
@@ -119,7 +118,7 @@ function draftBefore({ writer, tools }: GenerationParts): Draft | null {
   return callId === null || toolName === undefined ? null : { callId, toolName, input: '' }
 }
 
-/** Returns the end of a generation after a failed attempt; null if the model is called again. */
+/** Returns the end of a generation after a failed attempt; null if the model will be called again. */
 async function endAfter(
   parts: GenerationParts,
   { plan, steps, name }: Question,
@@ -161,7 +160,7 @@ async function keep(
   return step
 }
 
-/** Records the usage of a failed attempt. */
+/** Records the usage of a failed attempt to call a model. */
 async function account(parts: GenerationParts, plan: StepPlan, { end, live }: Attempt, name: string): Promise<void> {
   if (end === null && live.received() === '') return
   const sent = [plan.instructions, plan.messages]
@@ -169,13 +168,13 @@ async function account(parts: GenerationParts, plan: StepPlan, { end, live }: At
   await parts.journal.abandoned(parts.run.context, cost, name)
 }
 
-/** Whether the provider failed to finish its response. */
+/** Whether the provider's response ended early. */
 function isBrokenOff({ end }: Attempt): boolean {
   return end === null || ['error', 'interrupted'].includes(end.finishReason)
 }
 
 /**
- * Whether a retry may help, because the stream was cut off after it had begun, or fell silent, and the error is not
+ * Whether a retry may help, because the stream was cut off after it had begun, or became silent, and the error is not
  * permanent.
  */
 function isRecoverable(made: Attempt): boolean {
@@ -183,7 +182,7 @@ function isRecoverable(made: Attempt): boolean {
   return made.end !== null || made.live.hasBegun() || made.isSilent
 }
 
-/** Whether the provider caused the failure. A rejected prompt does not count. */
+/** Whether the provider caused the failure. A rejected prompt is not the provider's fault. */
 function isItsProvidersFault(made: Attempt): boolean {
   return isBrokenOff(made) && made.failure?.blame !== 'prompt'
 }
@@ -193,7 +192,7 @@ function failureOf({ failure, end }: Attempt): ModelFailure {
   return failure ?? new ModelFailure(new Error(what), { blame: 'unclear' })
 }
 
-/** Returns the journal entry of a generation. It contains the sent messages that no earlier step contains. */
+/** Returns the journal entry of a generation. It contains only those sent messages that no earlier step contains. */
 function generationOf(
   { steps, plan, name, failed }: Question,
   end: LanguageModelCallEndEvent,
@@ -227,20 +226,20 @@ function generationOf(
   }
 }
 
-/** Cancels the shown part of a call that the model began and did not finish. */
+/** Cancels a shown call that the model began but did not finish. */
 async function interrupt(writer: SpaceWriter, begun: string | null): Promise<void> {
   if (begun !== null) await writer.close({ toolCallId: begun, status: 'CANCELED', output: null, error: null })
 }
 
 /**
- * The finish reasons after which the last call may be incomplete. The run then fails, and the call is shown as
+ * The finish reasons after which the last call can be incomplete. The run then fails, and the call is shown as
  * CANCELED, not as FAILED.
  */
 const BROKEN_OFF: ReadonlySet<string> = new Set(['length', 'error', 'interrupted', 'content-filter'])
 
 /**
- * Publishes the calls of a generation, the results of calls that have already failed, and the end of a
- * call that the model began and did not finish.
+ * Publishes the calls of a generation, the results of calls that have already failed, and the end of a call that the
+ * model began but did not finish.
  */
 async function tellOf(
   { writer, events }: GenerationParts,

@@ -8,28 +8,28 @@ import type { RunEvents } from '../runs/run-events.ts'
 import type { Tool } from '../tools/tool.ts'
 import { tapModel } from './tapped-model.ts'
 
-/** The call of a generation that was cut off in the middle of a message. The next attempt continues the message. */
+/** The call of a generation that was cut off in the middle of a message, which the next attempt continues. */
 export interface Draft {
   callId: string
   toolName: string
-  /** The input of the call so far. */
+  /** The call's input so far. */
   input: string
 }
 
-/** One attempt at a generation while it streams. Shows the output live, and assigns the ids of its calls. */
+/** One attempt at a generation, while it streams. Shows the output live, and assigns ids to its calls. */
 export interface LiveGeneration {
   /** Wraps the model so that this object receives each part of its stream before the SDK does. */
   watch(model: LanguageModel): LanguageModel
   /** Returns Parley's id for a tool call that the model made. */
   callIdOf(modelCallId: string): string
   /**
-   * Returns Parley's id of the call that is shown live while its input streams, or of the draft that the attempt has
-   * not continued yet.
+   * Returns Parley's id of the call that is shown live while its input streams. If this attempt has not yet continued
+   * the draft of an earlier attempt, returns the id of that draft.
    */
   begunCall(): string | null
   /** Returns the message that this attempt leaves unfinished; null if there is none. */
   draft(): Draft | null
-  /** Resolves at once if this attempt continues the draft of an earlier attempt, else when that draft has ended. */
+  /** Resolves when the draft of an earlier attempt has ended. Resolves at once if this attempt continues that draft. */
   settled(): Promise<void>
   /** Whether any output was shown in a space: a part, or the first character of a message. */
   hasShown(): boolean
@@ -41,15 +41,15 @@ export interface LiveGeneration {
 
 interface LiveParts {
   step: number
-  /** The tools that the model may call at this step. Calls to other tools are never shown. */
+  /** The tools that the model may call at this step. A call to any other tool is never shown. */
   tools: Map<string, Tool>
-  /** The names of all tools of the agent. Viewers see no other tool names. */
+  /** The names of all tools of the agent. Other names of tools are not shown to viewers. */
   toolNames: ReadonlySet<string>
   /** The message that an earlier attempt has left unfinished. */
   before: Draft | null
   writer: SpaceWriter
   events: RunEvents
-  /** Called for each part that the model sends. */
+  /** Called for each part that arrives from the model. */
   onPart(): void
 }
 
@@ -57,13 +57,13 @@ interface LiveCall {
   id: string
   toolName: string
   live: boolean
-  /** The input of the call so far. */
+  /** The call's input so far. */
   input: string
 }
 
 /**
- * Shows the first call of a step live while its input streams; later calls are shown when they are executed. If the
- * first call uses the tool of an earlier attempt's draft, it continues this draft under the same id.
+ * Shows the first call of a step live while its input streams. Later calls are shown when they are executed. If the
+ * first call uses the same tool as an earlier attempt's draft, it continues the draft under the same id.
  */
 export function createLiveGeneration(parts: LiveParts): LiveGeneration {
   const { step, tools, toolNames, before, events, onPart } = parts
@@ -77,8 +77,8 @@ export function createLiveGeneration(parts: LiveParts): LiveGeneration {
   let text: TextFieldScanner | null = null
 
   /**
-   * Returns the id of the draft if the first call, of the tool `toolName`, continues it. Otherwise ends the draft and
-   * returns null.
+   * Returns the id of the draft if the first call continues it. Otherwise ends the draft and returns null.
+   * @param toolName the tool of the first call
    */
   function continuedId(toolName: string): string | null {
     const draft = unfinished
@@ -108,10 +108,7 @@ export function createLiveGeneration(parts: LiveParts): LiveGeneration {
     return call
   }
 
-  /**
-   * Publishes more of a call's input. For a continued draft, publishes only the input after the part that was already
-   * published.
-   */
+  /** Publishes new input of a call. For a continued draft, skips the beginning that was already published. */
   function publishInput(call: LiveCall, delta: string): void {
     const known = call.id === before?.callId ? before.input : ''
     const from = Math.max(call.input.length, known.length)
@@ -160,8 +157,8 @@ const longerOf = (one: string, other: string) => (one.length > other.length ? on
 type CallWriter = Pick<SpaceWriter, 'open' | 'openPart' | 'write' | 'close'>
 
 /**
- * Creates a writer that delays writes until the draft of an earlier attempt has ended, because they must not go into
- * the draft's message.
+ * Creates a writer that delays writes until the draft of an earlier attempt has ended, because they must not be added
+ * to the draft's message.
  */
 function createDelayedWriter(writer: CallWriter) {
   let ending: Promise<void> | null = null

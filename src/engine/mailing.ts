@@ -9,7 +9,7 @@ import { beginMail, endMail } from '../stores/mail-store.ts'
 /** The content of an email. */
 export interface MailContent {
   subject: string
-  /** Plain text, with blank lines between paragraphs. */
+  /** Plain text with blank lines between paragraphs. */
   text: string
   link: { url: string; label: string } | null
 }
@@ -19,7 +19,7 @@ const MAYBE_SENT =
 
 /**
  * Sends emails. Each email is retried for about a day until the SMTP server accepts it. An email that may have been
- * delivered is not sent again: its job fails, and an admin can retry the job.
+ * delivered is not sent again. Its job fails, and an admin can retry that job.
  */
 export function createMailing(
   platform: Platform,
@@ -59,7 +59,7 @@ export function createMailing(
 
 const NO_SERVER = 'This process has no mail server: set PARLEY_SMTP_URL for every process.'
 
-/** Sends the email of a job, and completes the job. @throws if the email was not accepted */
+/** Sends the email of a job, and completes the job. @throws MailError if the email was not accepted */
 export type Deliver = (mail: MailContent & { key: string; to: string }, job: JobContext) => Promise<void>
 
 export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clock' | 'mailer'>): Deliver {
@@ -67,8 +67,8 @@ export function createDelivery({ db, clock, mailer }: Pick<Platform, 'db' | 'clo
     if (mailer === null) throw new Error(NO_SERVER)
     const before = await beginMail(db.prisma, key, new Date(clock.now()))
     if (before === 'sent') return
-    // An earlier attempt may have sent the email. The first attempt of a job may send it again, because an admin has
-    // requested this retry.
+    // An earlier attempt may have sent the email. Only the first attempt of a job may send it again, because an admin
+    // requested that job.
     if (before === 'started' && attempt > 1) throw new PermanentJobError(MAYBE_SENT)
     try {
       await mailer.send(outgoing(key, to, content), signal)

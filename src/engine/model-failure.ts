@@ -13,16 +13,16 @@ import { type ProviderError, readProviderError } from '../models/provider-error.
 import type { Blame } from '../rules/run-end.ts'
 
 /**
- * The model could not be called, or failed. The message is the provider's message without secrets, and becomes the
- * run's `error`.
+ * The model could not be called, or failed. The error's message is the provider's message without secrets. It becomes
+ * the run's `error`.
  */
 export class ModelFailure extends Error {
   readonly blame: Blame
   readonly fault: ModelFault
-  /** Whether the same request may succeed if it is sent again. */
+  /** Whether the same request may succeed when it is repeated. */
   readonly isRetryable: boolean
 
-  /** @param offered the names of the tools that the model was offered, in order */
+  /** @param offered the names of the tools that were offered to the model, in order */
   constructor(
     cause: unknown,
     {
@@ -49,7 +49,7 @@ export class ModelFailure extends Error {
 type Redact = (text: string) => string
 
 const LONGEST_ERROR = 1000
-/** The number of characters of an error message that redaction processes. */
+/** Only this many characters of an error message are processed by redaction. */
 const LONGEST_READ = 20_000
 
 const QUOTES = ['"', "'", '`']
@@ -70,7 +70,7 @@ const FROM_THE_PROVIDER = [
 ]
 
 function blameFor(cause: unknown, { fault }: ProviderError): Blame {
-  // The SDK refused the prompt before it sent anything.
+  // The SDK rejected the prompt before it sent anything.
   if (AISDKError.isInstance(cause) && !FROM_THE_PROVIDER.some((kind) => kind.isInstance(cause))) return 'prompt'
   if (['NOT_SET_UP', 'KEY', 'QUOTA', 'MODEL', 'RATE', 'UNCONFIRMED'].includes(fault)) return 'provider'
   if (['REFUSED', 'TOO_LONG', 'FILTERED', 'CONFIDENTIAL'].includes(fault)) return 'prompt'
@@ -79,8 +79,8 @@ function blameFor(cause: unknown, { fault }: ProviderError): Blame {
 }
 
 /**
- * Returns the tool whose definition a provider refused; null if the error has another cause. OpenAI's message names the
- * tool, those of Anthropic and Google give its index.
+ * Returns the tool whose definition a provider rejected; null if the error has another cause. OpenAI's message contains
+ * the tool's name, and the messages of Anthropic and Google contain its index.
  */
 function refusedTool(words: string, offered: readonly string[]): string | null {
   if (!/tool|function/i.test(words)) return null

@@ -16,8 +16,8 @@ type Notice = z.infer<typeof SEND_NOTICE.input>
 
 /**
  * Sends notifications about waiting calls to agents' `notifyUrl`, in the format of Standard Webhooks. The notifications
- * of a call are sent in order, and each is retried for about a day until it is accepted. If a worker dies after sending
- * a notification, another worker sends it again with the same id.
+ * of a call are sent in order, and each is retried for up to a day until the receiver accepts it. If a worker dies
+ * after sending a notification, another worker sends it again with the same id.
  */
 export function createNotifying(platform: Platform, { http }: { http: Pick<GuardedHttp, 'send'> }): BoundJob {
   const { db, secretBox, clock, publicUrl } = platform
@@ -36,7 +36,7 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
       url: agent.notifyUrl,
       headers: { 'content-type': 'application/json', ...signed(sent, { secret, now: clock.now() }) },
       body: sent.body,
-      // Do not follow redirects, because a 200 from their target would not confirm delivery.
+      // Redirects are not followed, because a 200 from their target would not confirm the delivery.
       stays: true,
       timeoutMs: TIMEOUT_MS,
       signal,
@@ -45,7 +45,7 @@ export function createNotifying(platform: Platform, { http }: { http: Pick<Guard
   })
 }
 
-/** Adds the link to the page on which people see the call, if the public URL of this server is known. */
+/** Adds the link to the page on which people see the call, if the public URL of this server is configured. */
 function withLink(body: string, publicUrl: PublicUrl): string {
   const notice = JSON.parse(body)
   const spaceId = notice.data?.spaceId
@@ -65,9 +65,9 @@ function signed({ id, body }: Notice, { secret, now }: { secret: string; now: nu
 const MOST_AT_ONCE = 500
 
 /**
- * Enqueues, in order, the notifications that a version before 0.3 has left in its table. Skips notifications that a
- * worker of that version may be sending (its leases last 30 s), and later notifications of the same calls; the next
- * sweep enqueues them.
+ * Enqueues, in order, the notifications in the table that versions before 0.3 used. A worker of such a version may
+ * still be sending a notification, under a lease of 30 s. That notification, and later ones of the same call, are
+ * skipped until the next sweep.
  */
 export async function adoptFormerNotices({ db }: Pick<Platform, 'db'>): Promise<void> {
   const rows = await db.prisma.$queryRaw<{ id: string; toolCallId: string; isClaimed: boolean }[]>`

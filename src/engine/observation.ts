@@ -12,7 +12,7 @@ import { answeredAttributes, sentAttributes } from './captured-content.ts'
 import type { GenerationMetrics } from './generation-metrics.ts'
 import type { ToolRunner } from './tool-runner.ts'
 
-/** Observability of the runs that this process executes: traces and metrics. */
+/** Traces and metrics of the runs that this process executes. */
 export interface Observer {
   /** Starts the trace of one attempt of a run. */
   begin(run: RunExecution, agent: Pick<SceneAgent, 'id' | 'name' | 'model'>): RunObservation
@@ -20,17 +20,17 @@ export interface Observer {
   erased(run: RunExecution): void
 }
 
-/** Instruments one run by wrapping its parts. */
+/** Instruments a run by wrapping the objects that perform it. */
 export interface RunObservation {
   journal: Journal
   watch(runner: ToolRunner): ToolRunner
-  /** Wraps the mind to capture the input that each step sends to the model. */
+  /** Wraps the run's memory mode to capture the input that each step sends to the model. */
   watchMind(mind: Mind): Mind
   end(end: ObservedEnd): void
   failed(error: unknown): void
 }
 
-/** The outcome of an attempt, for the trace. */
+/** The outcome of an attempt as the trace shows it. */
 interface ObservedEnd {
   type: string
   error?: string
@@ -44,12 +44,12 @@ interface ObserverParts {
 }
 
 /**
- * Makes one trace per attempt of a run: a span for the run or cycle, a child span for each step, and in it a span for
- * each tool call. Names and attributes are those of OpenTelemetry's semantic conventions for generative AI, else those
- * of the AI SDK, else they begin with `parley.`.
+ * Makes one trace per attempt of a run. The trace has a span for the run or cycle, a child span for each step, and
+ * below that a span for each tool call. Names and attributes come from OpenTelemetry's semantic conventions for
+ * generative AI or, if these define none, from the AI SDK. All others begin with `parley.`.
  */
 export function createObserver({ telemetry, generationMetrics, journal }: ObserverParts): Observer {
-  /** The usage of the cycles that called `skip`. */
+  /** The usage of cycles that called `skip`. */
   const skipped = new WeakMap<RunExecution, Spent>()
   return {
     erased(run) {
@@ -62,7 +62,7 @@ export function createObserver({ telemetry, generationMetrics, journal }: Observ
       let step: TelemetrySpan = span
       let sent: Attributes = {}
 
-      /** `at`: when the next step began; absent after the last step. */
+      /** @param at when the next step began; absent after the last step */
       function closeStep(at?: Date): void {
         if (step !== span) step.end(at)
       }
@@ -187,7 +187,7 @@ function runAttributes(
   }
 }
 
-/** Returns the attributes of a cycle. */
+/** Returns the span attributes of a think cycle. */
 function cycleAttributes({ run }: Claim): Attributes {
   if (run.triggerType !== 'INBOX') return {}
   const { cycle, inboxSize, consciousnessTokens }: CycleState = cycleStateOf(run)

@@ -22,8 +22,8 @@ interface PendingCallParts {
 }
 
 /**
- * Executes the calls of the last step that have no result yet, in order. Does nothing after a generation that was cut off.
- * @returns the step with the results, and an end if the run does not continue after the calls
+ * Executes the calls of the last step that have no result yet, in order. Does nothing if the generation was cut off.
+ * @returns the step with the results, and an end if the run stops after the calls
  */
 export async function executePendingCalls(
   parts: PendingCallParts,
@@ -41,13 +41,13 @@ export async function executePendingCalls(
     const end = await executeCall(parts, call, { isAllowed: index < allowed })
     if (end.type === 'aborted' || run.signal.aborted) return { step, end: { type: 'aborted' } }
     step.calls[index] = callAfter(call, end)
-    // A think cycle does not wait for the result, which arrives in the inbox.
+    // A think cycle does not wait for the result, which arrives in its agent's inbox.
     if (end.type === 'waiting' && run.context.run.triggerType !== 'INBOX') waitingIds.push(call.id)
   }
   return { step, end: waitingIds.length > 0 ? { type: 'waiting', callIds: waitingIds } : null }
 }
 
-/** Applies the end that a tool of the step requested, if the worker died after journaling it. */
+/** Applies the end that a tool of the step requested. Needed if a worker died after it had journaled the request. */
 export function resumeEnding(run: RunExecution, { calls }: JournaledStep): void {
   const states = calls.map(({ state }) => state as { ending?: RequestedEnding } | null)
   const ending = states.find((state) => state?.ending != null)?.ending
@@ -69,7 +69,7 @@ async function executeCall(
   return end
 }
 
-/** Whether the call waits for a person or service, or was approved and is executed by any worker as a job. */
+/** Whether the call waits for a person or service, or was approved, so that any worker executes it as a job. */
 const isLeftToOthers = (call: JournaledCall) => call.status === 'WAITING' || isExecutedByWorker(call)
 
 /** Returns the call with its new state in the journal. */
@@ -92,7 +92,7 @@ async function refuse(
   return { type: 'settled', settlement }
 }
 
-/** The failure of a call whose tool the agent lost after the model had called it. */
+/** The failure of a call to a tool that the agent lost after the model had called it. */
 const goneTool = (name: string) => refusal('NO_SUCH_TOOL', `You no longer have the tool ${name}.`)
 const TOO_MANY_CALLS = refusal('TOO_MANY_CALLS', 'This run has reached its limit of tool calls.')
 

@@ -63,7 +63,10 @@ export interface Performance {
   fresh: boolean
 }
 
-/** Performs one attempt of a run, from its claim until the run ends or pauses. @throws RunLostError, database errors */
+/**
+ * Performs one attempt of a run, from its claim until the run ends or pauses. @throws RunLostError, and errors of the
+ * database
+ */
 export async function perform(platform: Platform, parts: PerformParts, performance: Performance): Promise<PerformEnd> {
   const { run } = performance
   const { id: runId, agentId } = run.context.run
@@ -77,7 +80,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
       await mind.onFailed(end.blame)
     }
     observed.end(end)
-    // Do not wait for the events of a finished run, because the code that publishes its end flushes them too and is
+    // This is not awaited, because the code that publishes the end of a finished run also flushes these events, and is
     // awaited.
     if (end.type === 'finished') events.flush()
     else await events.settled()
@@ -89,7 +92,7 @@ export async function perform(platform: Platform, parts: PerformParts, performan
   }
 }
 
-/** The parts and the state of the loop of an attempt. */
+/** The parts and state of an attempt's loop. */
 interface Loop extends GenerationParts {
   runner: ToolRunner
   mind: Mind
@@ -163,7 +166,7 @@ async function prepare(platform: Platform, parts: PerformParts, { run, budget, f
   return { steps, observed, loop }
 }
 
-/** Whether the next generation relays the answer from another server, for the first time or again. */
+/** Whether the next generation relays an answer from another server, for the first time or again. */
 function isRelayed(steps: readonly JournaledStep[]): boolean {
   const last = steps.at(-1)
   if (last === undefined || last.calls.some(({ settledAt }) => settledAt === null)) return false
@@ -175,7 +178,7 @@ function createMind(platform: Platform, { recalling }: PerformParts, input: Mind
   return createPersistentMind({ ...input, platform, recalling })
 }
 
-/** In a replay, delays the planning of each step until the recording planned it. */
+/** In a replay, delays the planning of each step until the point at which it was planned in the recording. */
 function inTurn({ conductor }: Platform, runId: string, mind: Mind): Mind {
   if (conductor === undefined) return mind
   return {
@@ -188,8 +191,8 @@ function inTurn({ conductor }: Platform, runId: string, mind: Mind): Mind {
 }
 
 /**
- * Performs the steps. If the run has posted nothing at its end, posts its closing text, provided that the agent's
- * settings say so.
+ * Performs the steps. If the run has posted nothing by its end and the agent's settings require it, posts its closing
+ * text.
  */
 async function performAll(platform: Platform, loop: Loop, steps: readonly JournaledStep[]): Promise<PerformEnd> {
   const end = await performSteps(loop, steps)
@@ -208,7 +211,7 @@ async function performAll(platform: Platform, loop: Loop, steps: readonly Journa
 }
 
 /**
- * Returns the closing text to post and its space; null if the agent's settings do not require this, or the run has
+ * Returns the closing text to post, and the space; null if the agent's settings do not require this or the run has
  * already posted.
  */
 function plainTextAfter(
@@ -225,8 +228,8 @@ function plainTextAfter(
 }
 
 /**
- * The loop, driven by the journal: executes the pending calls of the last step, which this worker or an earlier one has
- * journaled, and then either ends or makes the next generation.
+ * The loop over the steps of the journal. Executes the pending calls of the last step, no matter which worker journaled
+ * it, and then either ends or makes the next generation.
  */
 async function performSteps(loop: Loop, journaled: readonly JournaledStep[]): Promise<PerformEnd> {
   const { run, events } = loop
@@ -269,7 +272,7 @@ async function generateStep(loop: Loop, steps: JournaledStep[]): Promise<KeptSte
 
 /**
  * Executes the pending calls of the last step.
- * @returns the step with their results, and an end if the run does not continue after it
+ * @returns the step with their results, and an end if the run stops after it
  */
 async function completeStep(
   loop: Loop,
@@ -289,14 +292,14 @@ async function completeStep(
 async function planStep(loop: Loop, steps: JournaledStep[]): Promise<StepPlan | PerformEnd> {
   const { agent, journal, mind, prices, reserve, run } = loop
   const planned = await mind.plan(steps)
-  // Write the label before the model call, because it decides who may see the run.
+  // The label decides who may see the run, so it is written before the model is called.
   const { label } = run.context.run
   if (label.length > loop.writtenLabel.length) await journal.marked(run.context)
   loop.writtenLabel = label
-  // Planning reloads the scene, including the state of its budgets.
+  // The budgets are current, because planning has reloaded the scene.
   const plan = affordable(planned, agent.budgetState, prices)
   if ('error' in plan) return { type: 'over-budget', error: plan.error }
-  // Without a budget there is nothing to reserve, so skip the statement.
+  // Without a budget there is nothing to reserve, so the statement is skipped.
   const over = agent.budgetState === null ? null : await reserve(plan, steps)
   if (over !== null) return { type: 'over-budget', error: over }
   return run.signal.aborted ? { type: 'aborted' } : plan

@@ -3,18 +3,18 @@ import { LRUCache } from 'lru-cache'
 import type { FileReading } from '../files/file-reading.ts'
 import { PICTURE_TYPE, referredFile } from '../runs/file-references.ts'
 
-/** Provides the images that users have sent to models that accept images. */
+/** Shows images that people have sent to models that accept images. */
 export interface Pictures {
   /**
-   * Replaces references to image files by their bytes. Leaves out files that are deleted or unavailable, and all files
-   * if `isBlind` is set or the model is known to refuse images.
+   * Replaces references to image files with their bytes. Omits files that are deleted or unavailable. Omits all files
+   * if `isBlind` is set or the model has recently refused images.
    */
   showIn(
     model: string,
     messages: ModelMessage[],
     options: { isBlind: boolean },
   ): Promise<{ messages: ModelMessage[]; hasPictures: boolean }>
-  /** Records that the model has refused images, so that it gets none for an hour. */
+  /** Records that the model has refused images. It gets none for an hour. */
   refusedBy(model: string): void
 }
 
@@ -26,7 +26,7 @@ const MOST_MODELS = 1000
 export function createPictures(files: Pick<FileReading, 'pictureOf'>): Pictures {
   const refusing = new LRUCache<string, true>({ max: MOST_MODELS, ttl: REFUSED_FOR_MS })
 
-  /** Returns the part as the model receives it; null if it is left out. */
+  /** Returns the part as the model receives it; null if it is omitted. */
   async function shownPart(part: UserPart, isBlind: boolean): Promise<UserPart | null> {
     const fileId = referredFile(part)
     if (fileId === null) return part

@@ -16,7 +16,7 @@ import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
 import { createTaskWatch } from './task-watch.ts'
 
 interface PushingTasksParts {
-  /** An HTTP client that connects to public addresses only, even if tools may connect to private ones. */
+  /** An HTTP client that connects only to public addresses, even if tools may connect to private ones. */
   http: Pick<GuardedHttp, 'send'>
   tokens: Pick<Tokens, 'viewerOf' | 'stands'>
   taskReading: TaskReading
@@ -25,21 +25,23 @@ interface PushingTasksParts {
 const TIMEOUT_MS = 15_000
 /** A push configuration is deleted after this time, even if its task has not ended. */
 const LONGEST_AGE_MS = 30 * 24 * 3_600_000
-/** A reservation without a task is deleted after this time, because its message will no longer be posted. */
+/** The age at which a reservation without a task is deleted, because its message will no longer be posted. */
 const LONGEST_RESERVATION_MS = 600_000
 const MOST_AT_ONCE = 500
 
 /** Sends the state of tasks to the URLs that A2A clients have configured. */
 export interface PushingTasks {
   job: BoundJob
-  /** Deletes outdated configurations, and enqueues jobs for configurations of earlier versions that have none. */
+  /**
+   * Deletes outdated configurations, and enqueues jobs for configurations that an earlier version stored without a job.
+   */
   restore(): Promise<void>
 }
 
 /**
- * A notification contains only the state; the client reads the task with its own rights. Each is sent at least once: it
- * is sent again if the process dies before it has recorded the notification. A receiver that is busy or unreachable
- * gets the newest state at the next attempt.
+ * A notification contains only the state. The client reads the task with its own rights. Each notification is sent at
+ * least once, because it is sent again if the process dies before recording it. A busy or unreachable receiver gets the
+ * newest state at the next attempt.
  */
 export function createPushingTasks(
   platform: Pick<Platform, 'db' | 'clock' | 'jobs' | 'logger' | 'secretBox' | 'signals'>,
@@ -51,8 +53,8 @@ export function createPushingTasks(
   })
 
   /**
-   * Returns the viewer whose rights apply to the notifications; null once the token has ended, or the configuration is
-   * too old.
+   * Returns the viewer whose rights apply to the notifications; null if the token has ended or the configuration is too
+   * old.
    */
   async function viewerOf({ viewerId, tokenId, expiresAt, createdAt }: TaskPush): Promise<Viewer | null> {
     if (clock.now() - createdAt.getTime() > LONGEST_AGE_MS) return null
@@ -63,7 +65,7 @@ export function createPushingTasks(
   }
 
   /**
-   * Sends the state of a task. Returns false if no more notifications are to be sent to this URL. @throws if the
+   * Sends the state of a task. Returns false if this URL must not get further notifications. @throws Error if the
    * receiver is busy or unreachable
    */
   async function send(push: TaskPush, task: ReadTask, signal: AbortSignal): Promise<boolean> {
@@ -79,7 +81,7 @@ export function createPushingTasks(
       url: address.url,
       headers: { ...address.headers, 'content-type': 'application/a2a+json' },
       body: JSON.stringify({ statusUpdate: { taskId, contextId: task.spaceId ?? taskId, status } }),
-      // Do not follow redirects, which could send the credentials to another server.
+      // Redirects are not followed, because they could send the credentials to another server.
       stays: true,
       timeoutMs: TIMEOUT_MS,
       signal,
@@ -133,8 +135,8 @@ export function createPushingTasks(
 }
 
 /**
- * The time until the next check of a task, in case the signal of a change was lost. It grows with the time for which
- * the task has been followed.
+ * The time until the next check of a task, which finds changes whose signals were lost. It is this share of the
+ * configuration's age, within these limits.
  */
 const CHECK_MS = { least: 2000, most: 60_000, share: 0.2 }
 
@@ -145,7 +147,7 @@ function nextCheckOf({ createdAt }: TaskPush, now: number): Date {
 
 const stateOf = ({ status, parts }: ReadTask) => taskStateOf(status, parts)
 
-/** Returns the part of a task whose changes cause a notification: its state and the waiting questions. */
+/** Returns the part of a task whose changes cause a notification: its state and its waiting questions. */
 function pushStateOf(task: ReadTask): string {
   const state = stateOf(task)
   if (task.questions.length === 0) return state

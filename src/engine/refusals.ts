@@ -5,13 +5,13 @@ import type { Tx } from '../platform/db.ts'
 import { noteDeed } from '../stores/audit-store.ts'
 
 interface Refused extends Pick<ToolCall, 'id' | 'runId' | 'agentId' | 'toolName' | 'input'> {
-  /** The run's active space; null if there is none, or if the space is not relevant. */
+  /** The run's active space; null if there is none or if it is not relevant. */
   activeSpaceId: string | null
 }
 
 /**
- * Writes an audit entry for a tool call that was refused because of confidentiality, with the agent, the tool and the
- * target space.
+ * Writes an audit entry for a tool call that was refused for confidentiality. The entry contains the agent, the tool
+ * and the target space.
  */
 export async function recordRefusal(
   tx: Tx,

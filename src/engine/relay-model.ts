@@ -25,15 +25,15 @@ export interface RelayParts {
   scene: Scene
   tools: ReadonlyMap<string, Tool>
   remotes: Pick<RemoteAgents, 'follow'>
-  /** Cancels the tasks of the run on other servers, as a job. */
+  /** Enqueues a job that cancels the run's tasks on other servers. */
   cancelTasks(): Promise<void>
 }
 
 /**
- * Returns a model that relays to an agent on another server. It makes three generations in this process: a call of the
- * tool that sends the message to the agent, a call that posts the answer while it arrives, and the end. The journal,
- * approvals, confidentiality and budgets therefore apply as to any model, and a resumed run finds the task that it
- * began. docs/decisions/foreign-agents.md has the reasons.
+ * Returns a model that relays messages to an agent on another server. It makes three generations in this process. The
+ * first one calls the tool that sends the message to the agent. The second one posts the answer while it arrives, and
+ * the third one ends the run. So the journal, approvals, confidentiality and budgets work as for any model, and a
+ * resumed run finds the task that it began. For the reasons, see docs/decisions/foreign-agents.md.
  */
 export function createRelayModel(name: string, foreign: ForeignModel, parts: RelayParts): LanguageModelV4 {
   const asks = foreign.type === 'a2a' ? ASK_REMOTE_AGENT : mcpToolName(foreign.serverName, foreign.toolName)
@@ -62,13 +62,13 @@ export function createRelayModel(name: string, foreign: ForeignModel, parts: Rel
   }
 }
 
-/** The progress of a run, derived from the prompt of its next generation. */
+/** The progress of a run, as its next prompt shows it. */
 interface Progress {
   /** The result of the last question to the agent; null if the run has sent none yet. */
   result: ToolResultOutput | null
-  /** Whether the run has posted since that question. */
+  /** Whether the run has posted an answer since that question. */
   isSaid: boolean
-  /** Whether the answer was longer than a message, so that the task may not have ended. */
+  /** Whether the answer was cut off at the maximum length of a message. The task may then still be running. */
   isCut: boolean
 }
 
@@ -131,8 +131,8 @@ function notOffered(foreign: ForeignModel): string {
 }
 
 /**
- * Returns the input field for the text: the only required field if it is a string, or the only string if no field is
- * required.
+ * Returns the input field for the text. This is the only required field if it is a string. If no field is required, it
+ * is the only string field.
  */
 function textFieldOf({ inputSchema }: Tool): string | null {
   const properties = isObject(inputSchema['properties']) ? inputSchema['properties'] : {}
@@ -147,9 +147,9 @@ function textFieldOf({ inputSchema }: Tool): string | null {
 }
 
 /**
- * Returns the text to send to the agent. This is only the text of the message if the agent is alone with its sender and
- * no other message was posted since the agent's last one. Otherwise it is the trigger as other agents see it, with the
- * messages since the agent's last one.
+ * Returns the text to send to the agent. If the agent is alone with the sender and nobody else has posted since the
+ * agent's last message, this is just the text of the message. Otherwise, it is the trigger in the form for other
+ * agents, with the messages since the agent's last one.
  */
 function questionOf({ context }: Pick<RunExecution, 'context'>, scene: Scene): string {
   const { triggerMessage, history, agent, spaces } = scene
@@ -163,7 +163,7 @@ function questionOf({ context }: Pick<RunExecution, 'context'>, scene: Scene): s
   return triggerMessageOf(context, { ...scene, history: since })
 }
 
-/** Posts an answer while it arrives. Without a space to post in, the answer becomes the closing text of the run. */
+/** Posts an answer while it arrives. If there is no space to post in, the answer becomes the run's closing text. */
 async function* posted(parts: RelayParts, answer: AsyncGenerator<string | null>): AsyncGenerator<StreamPart> {
   const place = placeOf(parts)
   const id = randomUUID()
@@ -171,7 +171,7 @@ async function* posted(parts: RelayParts, answer: AsyncGenerator<string | null>)
   let text = ''
   for await (const more of answer) {
     if (more === null) {
-      // An empty part, so that the attempt does not fail because of silence.
+      // An empty part keeps the attempt from failing because of silence.
       yield { type: 'raw', rawValue: null }
       continue
     }
@@ -194,8 +194,8 @@ async function* posted(parts: RelayParts, answer: AsyncGenerator<string | null>)
 }
 
 /**
- * Returns the tool that posts the answer, and the beginning of its input up to the text; null if the run has no space
- * to post in.
+ * Returns the tool that posts the answer, and the beginning of the tool's input up to the text. Returns null if the run
+ * has no space to post in.
  */
 function placeOf({ run, scene, tools }: RelayParts): { tool: string; opening: string } | null {
   const { activeSpace, run: row } = run.context
@@ -227,7 +227,7 @@ async function* remoteAnswer(
     yield more?.toWellFormed() ?? null
     said += more ?? ''
     if (!isTooLong) continue
-    // No more text could be posted, so do not wait until the task ends.
+    // No more text can be posted, so there is no reason to wait for the end of the task.
     if (text !== said) throw replaced()
     yield ELLIPSIS
     return
@@ -235,7 +235,7 @@ async function* remoteAnswer(
   if (task !== null) checkEnd(task, said)
 }
 
-/** Yields the task of an answer after each change. @throws RemoteAgentError */
+/** Yields the task after each change. @throws RemoteAgentError */
 async function* followed(
   { run, remotes }: RelayParts,
   model: string,
@@ -250,39 +250,39 @@ async function* followed(
 }
 
 /**
- * Returns the part of an answer after the posted text; null if there is none, or if the answer no longer begins with
- * the posted text.
+ * Returns the rest of an answer after the posted text; null if there is no more text or the answer no longer begins
+ * with the posted text.
  */
 function moreOf(text: string, said: string): string | null {
   const isMore = text.length > said.length && text.startsWith(said) && (said !== '' || text.trim() !== '')
   return isMore ? text.slice(said.length) : null
 }
 
-/** One character less than a message can have, because a longer answer ends with an ellipsis. */
+/** The maximum length of a message, minus one character for the ellipsis that ends a longer answer. */
 const LONGEST_ANSWER = LONGEST_MESSAGE - 1
 const ELLIPSIS = '…'
-/** How many characters may also be cut off, because they are halves of surrogate pairs. */
+/** How many more characters can be cut off, because they are halves of surrogate pairs. */
 const LONGEST_CUT = 2
 
 /**
- * Whether a posted answer may be the beginning of a longer answer. This is also true of a complete answer of this
- * length that ends with an ellipsis.
+ * Whether a posted answer can be the beginning of a longer answer. A complete answer of this length that ends with an
+ * ellipsis is also treated as one.
  */
 const isCutText = (text: unknown): boolean =>
   typeof text === 'string' && text.endsWith(ELLIPSIS) && text.length > LONGEST_ANSWER - LONGEST_CUT
 
-/** Returns the answer so far, without the first half of a surrogate pair whose second half has not arrived yet. */
+/** Returns the answer so far, without the first half of a surrogate pair if the second half has not arrived yet. */
 function postableIn(task: RemoteTask): { text: string; isTooLong: boolean } {
   const answer = answerIn(task)
   const text = cut(answer, LONGEST_ANSWER).replace(/[\ud800-\udbff]$/, '')
   return { text, isTooLong: answer.length > LONGEST_ANSWER && text.trim() !== '' }
 }
 
-/** The error after which the model is called again, which replaces the posted text from its first difference on. */
+/** After this error, the model is called again and replaces the posted text from the first difference on. */
 const replaced = () =>
   new RemoteAgentError('The agent has replaced its earlier text.', { fault: 'BROKEN_OFF', isRetryable: true })
 
-/** @throws RemoteAgentError if the task ended without an answer, or with a different answer than the posted one */
+/** @throws RemoteAgentError if the task ended without an answer, or if its answer differs from the posted one */
 function checkEnd(task: RemoteTask, said: string): void {
   const { state, status } = task
   const words = status.trim() === '' ? 'The agent gave no reason.' : cut(status, LONGEST_REASON)
@@ -371,13 +371,18 @@ function callParts(toolName: string) {
   }
 }
 
-/** Ends the run after its answer was posted. @param cut given if the answer was cut, so that its task is canceled */
+/**
+ * Ends the run after its answer was posted.
+ * @param cut the parts with which to cancel the task of an answer that was cut off; null for a complete answer
+ */
 async function* nothing(cut: RelayParts | null): AsyncGenerator<StreamPart> {
   await cut?.cancelTasks()
   yield finish('stop', {})
 }
 
-/** Ends a generation. The agent's usage is unknown, so it is estimated from the text that was sent and received. */
+/**
+ * Ends a generation. The agent does not report its usage, so the usage is estimated from the sent and received text.
+ */
 function finish(
   unified: Generated['finishReason']['unified'],
   { inputTokens = 0, outputTokens = 0 }: { inputTokens?: number; outputTokens?: number },
@@ -410,7 +415,7 @@ function streamOf(parts: AsyncGenerator<StreamPart>): ReadableStream<StreamPart>
   )
 }
 
-/** Returns models that also resolve the remote model of the run's agent. */
+/** Returns models that can also resolve the run's remote agent as a model. */
 export function withRelay<M extends { resolve(name: string): Promise<unknown> }>(models: M, parts: RelayParts): M {
   return {
     ...models,

@@ -4,8 +4,8 @@ import type { JournaledStep } from '../runs/journal.ts'
 import type { RunEvents } from '../runs/run-events.ts'
 
 /**
- * Publishes the events of the journaled steps of a resumed run again, because the previous worker may have died before
- * it published them. The log drops duplicates. The caller publishes the end of the last step.
+ * Publishes the events of a resumed run's journaled steps again, because the previous worker may have died before it
+ * published them. The log drops duplicates. The caller publishes the end of the last step.
  */
 export function republishSteps(events: Pick<RunEvents, 'emit'>, steps: JournaledStep[]): void {
   for (const step of steps) {
@@ -17,7 +17,7 @@ export function republishSteps(events: Pick<RunEvents, 'emit'>, steps: Journaled
   }
 }
 
-/** Returns the event to publish once the calls of a step have been executed, or wait for a result. */
+/** Returns the event to publish when each call of a step has been executed or waits for a result. */
 export function stepFinished({ step }: JournaledStep): RunLogEvent {
   const { index, inputTokens, cachedInputTokens, outputTokens, usageEstimated: estimated, costNanos } = step
   const tokens = { inputTokens, cachedInputTokens, outputTokens, totalTokens: inputTokens + outputTokens }

@@ -2,7 +2,7 @@ import { marksTogether } from '../confidentiality/marks.ts'
 import type { Claim } from '../runs/claiming.ts'
 import type { Effects, RunContext, RunExecution } from '../tools/run-context.ts'
 
-/** Returns the context of a run that was just claimed. */
+/** Returns the context of a run that has just been claimed. */
 export function contextOf({ run, attempt, kind }: Claim): RunContext {
   const { activeSpaceId, enteredSeq } = run
   return {
@@ -34,7 +34,7 @@ export function applyEffects(context: RunContext, effects: Effects): RunContext 
   }
 }
 
-/** Begins the execution of a claimed run. Only `apply` changes its context. */
+/** Creates the execution of a claimed run. Only `apply` changes its context. */
 export function createRunExecution(
   claim: Claim,
   { signal, standAside }: Pick<RunExecution, 'signal' | 'standAside'>,

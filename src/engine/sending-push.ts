@@ -16,9 +16,9 @@ import { deletePushSubscriptions } from '../stores/push-store.ts'
 import type { GuardedHttp } from '../tools/custom/guarded-http.ts'
 
 interface SendingPushParts {
-  /** An HTTP client that connects to public addresses only, even if tools may connect to private ones. */
+  /** An HTTP client that connects only to public addresses, even if tools may connect to private ones. */
   http: Pick<GuardedHttp, 'send'>
-  /** The keys; null if this server cannot send push messages. */
+  /** This server's keys for push messages; null if it cannot send them. */
   pushKeys: PushKeyPair | null
   tokens: Pick<Tokens, 'endedAmong'>
 }
@@ -28,14 +28,14 @@ type Push = z.infer<typeof SEND_PUSH.input>
 const TIMEOUT_MS = 15_000
 /** How long a push service keeps the message for a browser that is not connected. */
 const KEPT_SECONDS = 86_400
-/** The contact for push services, if there is no public https URL. */
+/** The contact address for push services if there is no public https URL. */
 const NO_CONTACT = 'mailto:operator@parley.invalid'
 
 /**
- * Sends a notice to one browser by Web Push (RFC 8030, 8291, 8292), if the notice is still open and its human may still
- * see it. The job is completed before the message is sent, so that a crash does not cause a second message. After a
- * refusal, a new job retries later. Removes a subscription that the push service no longer knows, or whose session has
- * ended. The message contains only ids and a generic line of text.
+ * Sends a notice to one browser with Web Push (RFC 8030, 8291, 8292), if the notice is still open and its human may
+ * still see it. The message contains only ids and a generic line of text. The job is completed before the message is
+ * sent, so that a crash does not cause a second message. If the push service refuses the message for now, a new job
+ * retries later. Removes a subscription that no longer exists at the push service, or whose session has ended.
  */
 export function createSendingPush(platform: Platform, { http, pushKeys, tokens }: SendingPushParts): BoundJob {
   const { db, clock, jobs, logger, publicUrl, metrics } = platform
@@ -69,7 +69,7 @@ export function createSendingPush(platform: Platform, { http, pushKeys, tokens }
     try {
       encrypted = webPush.encrypt(p256dh, auth, content, encoding).cipherText
     } catch {
-      // The subscription's key is invalid, because it is not a point on the curve.
+      // The subscription's key is not a point on the curve, so it is invalid.
       return 'gone'
     }
     const { origin } = new URL(endpoint)

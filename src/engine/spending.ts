@@ -13,8 +13,8 @@ import type { RunExecution } from '../tools/run-context.ts'
 import type { Tool } from '../tools/tool.ts'
 
 /**
- * Reduces a plan to what its budgets allow. Returns an error if a budget is exhausted. Keeps only models with a known
- * price if a budget is in USD.
+ * Limits a plan to its budgets. Returns an error if a budget is exhausted. If a budget is in USD, keeps only models
+ * with a known price.
  */
 export function affordable(
   plan: StepPlan,
@@ -30,8 +30,8 @@ export function affordable(
 }
 
 /**
- * The number of output tokens to reserve if the agent's settings set no limit. A higher number would delay runs when
- * little budget is left; a lower one would let runs exceed the budget.
+ * The number of output tokens to reserve if the agent's settings have no limit. A higher number would delay runs when
+ * little budget is left. A lower number would let runs exceed the budget.
  */
 const OUTPUT_TOKENS = 8192
 
@@ -55,24 +55,24 @@ export function estimatedSpending(
 }
 
 /**
- * The maximum pause between two attempts of a waiting run if no signal wakes it, because a reservation can also end
- * with the lease of a dead worker.
+ * The maximum pause between two attempts of a waiting run. A reservation can also end without a signal, with the lease
+ * of a dead worker.
  */
 const LONGEST_PAUSE_MS = 2000
 
-/** Makes the runs of this process that wait for the same budget retry one after the other. */
+/** Lets the runs of this process that wait for the same budget retry one at a time. */
 const waiting = createLines()
 
 /** The budget of one attempt of a run. */
 export interface RunBudget {
   /**
-   * Reserves budget for the next generation. If the budget might be exceeded together with other runs' reservations,
-   * waits until enough of these have ended, without occupying the run's slot. Fails only when the budget is exhausted
-   * by actual usage.
-   * @returns why the run may no longer call a model; null if it may, or if its signal was aborted
+   * Reserves budget for the next generation. If this and other runs' reservations together could exceed the budget,
+   * waits until enough of those have ended. The run does not occupy its slot while it waits. The call fails only if
+   * actual usage has exhausted the budget.
+   * @returns why the run may no longer call a model; null if it may call one, or if its signal was aborted
    */
   reserve(estimate: Estimate): Promise<string | null>
-  /** Wakes the runs in all processes that wait for the budget, if this attempt had a reservation. */
+  /** If this attempt had a reservation, wakes the runs in all processes that wait for the same budget. */
   release(): void
 }
 
@@ -85,7 +85,10 @@ export function createRunBudget(
 
   const attempt = (estimate: Estimate) => reserve(db.prisma, runOf(run.context), estimate)
 
-  /** Tries to reserve after each signal that a reservation has ended, until the result is final. */
+  /**
+   * Tries to reserve until the result is final. Waits before each further try for a signal that a reservation has
+   * ended.
+   */
   async function attemptUntilSettled(estimate: Estimate): Promise<Reservation> {
     const released = createBell()
     const listening = signals.subscribe(BUDGETS_CHANNEL, released.ring)
@@ -97,7 +100,7 @@ export function createRunBudget(
         await released.wait(LONGEST_PAUSE_MS, signal)
       }
     } finally {
-      // Do not await the subscription, which stays pending while Redis is unreachable.
+      // The subscription is not awaited, because it stays pending while Redis is unreachable.
       void listening.then(
         (leave) => leave(),
         () => {},

@@ -13,22 +13,25 @@ type FinishReason = Exclude<Extract<RunEnding, { status: 'COMPLETED' }>['stopRea
 /** How an attempt of a run ended. */
 export type PerformEnd =
   /**
-   * The model is done, or a limit is reached. `text`: the closing text. `isWritten`: the end was written together with
-   * the last step.
+   * The model has finished, or a limit is reached. `text` is the closing text. `isWritten` says that the end was
+   * written together with the last step.
    */
   | { type: 'finished'; stopReason: FinishReason; text: string | null; isWritten?: true }
   /** A tool requested this end. */
   | { type: 'ending'; ending: RequestedEnding }
   /** Calls wait for a result or decision from outside the run. */
   | { type: 'waiting'; callIds: string[] }
-  /** The model failed. `model`: the model that was called last. */
+  /** The model failed. `model` is the model that was called last. */
   | { type: 'failed'; error: string; blame: Blame; fault: ModelFault; model: string }
-  /** A budget is exhausted, or rules out every model of the agent. */
+  /** A budget is exhausted, or it excludes every model of the agent. */
   | { type: 'over-budget'; error: string }
   /** The run's signal was aborted. */
   | { type: 'aborted' }
 
-/** Returns how the run ends after these steps, whose calls all have results; null if the model is called again. */
+/**
+ * Returns how the run ends after these steps; null if the model is called again. All calls of the steps must have
+ * results.
+ */
 export function endAfter(
   steps: readonly JournaledStep[],
   { agent, mind, ending }: { agent: SceneAgent; mind: Pick<Mind, 'isDone'>; ending: RequestedEnding | null },
@@ -42,7 +45,7 @@ export function endAfter(
   return stopReason === null ? null : { type: 'finished', stopReason, text: closingWords(last) }
 }
 
-/** Why a run stops after a successful step; null if it continues. */
+/** Returns why a run stops after a successful step; null if it continues. */
 function stopReasonAfter(
   steps: readonly JournaledStep[],
   agent: SceneAgent,
@@ -59,7 +62,7 @@ function stopReasonAfter(
 export const callsIn = (steps: readonly JournaledStep[]): number =>
   steps.reduce((sum, { calls }) => sum + calls.length, 0)
 
-/** Returns the failure of the run if the step's generation was cut off; else null. */
+/** Returns the failure of the run if the step's generation was cut off; otherwise null. */
 export function failureIn(last: JournaledStep): Extract<PerformEnd, { type: 'failed' }> | null {
   const failure = faultIn(last)
   return failure === null ? null : { type: 'failed', model: last.step.model, ...failure }

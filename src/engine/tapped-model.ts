@@ -6,10 +6,9 @@ import type { StreamPart } from '../models/language-model.ts'
 export const NESTED_TOO_DEEP = `(JSON nested more than ${DEEPEST_JSON} levels deep)`
 
 /**
- * Wraps a model so that `tap` receives each part of its stream before the SDK does. Consecutive deltas are joined for
- * the SDK, which pipes each part through several streams, because only its final result is used. When the SDK calls
- * `onLanguageModelCallEnd`, `tap` has received all parts; readers of the SDK's own stream may not have. `tap` must not
- * throw.
+ * Wraps a model so that `tap` receives each part of its stream before the SDK does. The SDK pipes each part through
+ * several streams, but only its final result is used, so consecutive deltas are joined for the SDK. When the SDK calls
+ * `onLanguageModelCallEnd`, `tap` has received all parts, unlike readers of the SDK's own stream. `tap` must not throw.
  */
 export function tapModel(model: LanguageModel, tap: (part: StreamPart) => void): LanguageModel {
   if (typeof model === 'string') return model
@@ -26,8 +25,8 @@ export function tapModel(model: LanguageModel, tap: (part: StreamPart) => void):
 type Delta = Extract<StreamPart, { delta: string }>
 
 /**
- * Joins consecutive deltas of the same block. Does not join the very first delta, from which the SDK measures the time
- * to first output.
+ * Joins consecutive deltas of the same block. The very first delta is not joined, because the SDK uses it to measure
+ * the time to the first output.
  */
 function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => void): ReadableStream<StreamPart> {
   const reader = stream.getReader()
@@ -41,7 +40,7 @@ function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => v
     return parts
   }
 
-  /** Returns the parts to pass on after this one. */
+  /** Returns the parts to pass on now. */
   function take(part: StreamPart): StreamPart[] {
     tap(part)
     if (!('delta' in part)) return [...release(), shallow(part)]
@@ -62,7 +61,7 @@ function joined(stream: ReadableStream<StreamPart>, tap: (part: StreamPart) => v
     async pull(controller) {
       for (let passed: StreamPart[] = []; passed.length === 0; ) {
         if (fault !== null) throw fault.error
-        // After an error, pass on the parts that were received before it.
+        // After an error, the parts that were received before it are passed on first.
         const { done, value } = await reader.read().catch((error: unknown) => {
           fault = { error }
           return { done: false, value: undefined }

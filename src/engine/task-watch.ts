@@ -5,12 +5,12 @@ import type { Platform } from '../platform/platform.ts'
 import type { ReadTask } from '../runs/task-reading.ts'
 
 /**
- * Watches the runs of tasks in this process, so that clients are notified of changes at once. Signals may be lost, and
- * the tasks of a process that has stopped are no longer watched; the periodic check of each task finds missed changes, and
- * begins to watch the task again.
+ * Watches the runs of tasks in this process, so that clients are notified of changes at once. Signals can get lost, and
+ * when a process stops, nobody watches its tasks. The periodic check of each task finds missed changes and starts to
+ * watch the task again.
  */
 export interface TaskWatch {
-  /** Begins to watch the runs of a task, or updates the set of watched runs. Calls `onChange` once the watch has begun. */
+  /** Begins to watch the runs of a task, or updates the watched runs. Calls `onChange` when the watch has begun. */
   watch(key: string, task: Pick<ReadTask, 'runs'>): void
   leave(key: string): void
 }
@@ -56,7 +56,7 @@ export function createTaskWatch(
         if (one.isOver) stop()
         else one.stops.push(stop)
       }
-      // Check the task once, because it may have changed before the watch began.
+      // The task may have changed before the watch began, so it is checked once.
       notice(key, one)
     } catch (error) {
       logger.warn({ error: messageOf(error) }, 'could not watch a task')
@@ -91,6 +91,6 @@ export function createTaskWatch(
   }
 }
 
-/** Whether a signal of an agent may report a change of one of the runs. */
+/** Whether an agent's signal could announce a change of one of these runs. */
 const concerns = (signal: AgentSignal, runIds: ReadonlySet<string>): boolean =>
   signal.type === 'run-changed' && signal.run !== undefined && runIds.has(signal.run.id)

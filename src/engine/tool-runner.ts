@@ -25,11 +25,11 @@ import { recordRefusal } from './refusals.ts'
 
 /** The outcome of a call. */
 export type CallEnd =
-  /** The result is journaled and goes to the model. */
+  /** The result is journaled and is shown to the model. */
   | { type: 'settled'; settlement: Settlement }
   /** The call waits for a person or service. */
   | { type: 'waiting'; isAsked: boolean }
-  /** The run's signal was aborted. The next attempt, if there is one, executes the call. */
+  /** The run's signal was aborted. If there is a next attempt, it executes the call. */
   | { type: 'aborted' }
 
 /**
@@ -37,7 +37,7 @@ export type CallEnd =
  * the result.
  */
 export interface ToolRunner {
-  /** @throws RunLostError, database errors */
+  /** @throws RunLostError, and errors of the database */
   runTool(tool: Tool, call: JournaledCall): Promise<CallEnd>
 }
 
@@ -95,15 +95,15 @@ export function createToolRunner({
   }
 
   /**
-   * Validates the input, and shows a visible call.
-   * @returns the wait of the call, or null if it is executed here
+   * Validates the input, and shows the call if it is visible.
+   * @returns what the call waits for; null if it is executed here
    * @throws ToolFailure
    */
   async function beginCall(tool: Tool, call: JournaledCall, use: ToolUse): Promise<NewWait | null> {
     if (use.context.ending !== null) throw new ToolFailure('RUN_IS_OVER', RUN_IS_OVER)
     const fault = await checkInput(tool, call.input, requesterOf(use.context.run))
     if (fault !== null) {
-      // Show calls with invalid input too.
+      // Calls with invalid input are shown too.
       if (tool.presence.type === 'part') await writer.show(use, { wait: null, at: 'call' })
       throw new ToolFailure('BAD_INPUT', fault)
     }
@@ -126,20 +126,23 @@ export function createToolRunner({
     return wait
   }
 
-  /** Continues the call if the person connected before the call began to wait, because then no other code continues it. */
+  /**
+   * Continues the call if the person connected before the call began to wait, because no other code continues it in
+   * this case.
+   */
   async function continueConnected(
     tool: Tool,
     { connects, approverIds: [humanId = ''] }: AskedApproval,
     { context }: ToolUse,
   ): Promise<void> {
-    // Ignore an error, because the call already waits and must not fail here.
+    // An error is ignored, because the call already waits and must not fail here.
     const still = await tool.connection?.().catch(() => undefined)
     if (still !== null || connects === undefined) return
     await decideCall.connected({ agentId: context.run.agentId, serverName: connects.serverName, humanId })
   }
 
   /**
-   * Whether a standing grant covers the call, by a new check or one that was recorded before a crash. @throws
+   * Whether a standing grant covers the call. A result that was recorded before a crash is used again. @throws
    * ToolFailure
    */
   async function isCovered(approval: AskedApproval, call: JournaledCall, { state }: ToolUse): Promise<boolean> {
@@ -160,7 +163,7 @@ export function createToolRunner({
   }
 
   async function executeTool(tool: Tool, input: JsonObject, use: ToolUse): Promise<Settlement> {
-    // A tool that ignores the signal keeps running; its result is discarded.
+    // A tool that ignores the signal continues to run, but its result is discarded.
     const { effects, ...returned } = await unlessAborted(run.signal, tool.execute(input, use))
     if (effects !== undefined) await applyToolEffects(effects, use)
     return doneWith(
@@ -181,8 +184,8 @@ export function createToolRunner({
   }
 
   /**
-   * Returns the settlement of a failed call. If people have seen part of its text, the result says so, unless somebody
-   * else ended the message.
+   * Returns the settlement of a failed call. If people have already seen a part of its text, the result says this,
+   * unless somebody else ended the message.
    */
   async function settlementOf(error: unknown, tool: Tool, call: JournaledCall): Promise<Settlement> {
     const { id: runId, agentId } = run.context.run
@@ -224,7 +227,7 @@ export function createToolRunner({
   }
 }
 
-/** Returns the wait of a call; null if it is executed at once. */
+/** Returns what a call waits for, and for how long; null if it is executed at once. */
 function waitOf({ approval, waitMs }: Tool, input: JsonObject, { isGranted }: { isGranted: boolean }): NewWait | null {
   if (approval !== undefined && !isGranted)
     return { waitMs: approval.expiresInSeconds * 1000, approval: { ...approval, writtenDigest: digestOf(input) } }
@@ -237,8 +240,8 @@ export function doneWith({ output, files = [] }: ToolOutput, { entries, rows }: 
 }
 
 /**
- * Converts an error from a tool to a result, which has the message of a ToolFailure, but no internal details of any
- * other error.
+ * Converts an error from a tool to a result. The result contains the message of a ToolFailure, but no internal details
+ * of other errors.
  */
 export function failureOf(error: unknown): Settlement {
   if (!(error instanceof ToolFailure)) return failedWith('TOOL_FAILED', UNEXPECTED)

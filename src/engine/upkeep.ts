@@ -3,7 +3,7 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { Due } from '../runs/due.ts'
 
-/** A worker's periodic work, which does not depend on free slots. */
+/** The periodic work of a worker. The worker does it even if it has no free slots. */
 export interface Upkeep {
   close(): Promise<void>
 }
@@ -12,13 +12,13 @@ const LOOK_MS = 1000
 const SWEEP_MS = 10_000
 
 /**
- * Polls for due work once a second, or earlier when the next due time is known, and runs the sweeps that clean up after
+ * Polls for due work once a second, or earlier if the next due time is known. Also runs the sweeps that clean up after
  * dead processes.
  */
 export function startUpkeep({ logger }: Platform, parts: { due: Due; sweeps: (() => Promise<void>)[] }): Upkeep {
   const ended = new AbortController()
 
-  /** Repeats `task`, which returns the milliseconds until its next call. */
+  /** Repeats `task`, which returns the delay until its next call in ms. */
   async function again(what: string, atMostMs: number, task: () => Promise<number>): Promise<void> {
     while (!ended.signal.aborted) {
       const nextMs = await task().catch((error) => {

@@ -8,7 +8,7 @@ import type { Claim } from '../runs/claiming.ts'
 import type { Executor, Place } from './execute-run.ts'
 
 export interface Worker {
-  /** Wakes the worker, because there may be work to claim. */
+  /** Wakes the worker to look for work. */
   ring(): void
   /** Stops claiming work, waits up to `graceMs` for active runs, and releases the rest. */
   drain(graceMs: number): Promise<void>
@@ -25,19 +25,19 @@ interface WorkerParts {
  */
 const SHORTEST_PAUSE_MS = 4
 /**
- * From this number of active runs on, the worker waits before each claim for as long as the last claim took, within
- * `GATHERING_MS`, so that one statement claims more runs. A claim costs nearly as much for one run as for ten: 3 ms in
- * the embedded database.
+ * With at least this many active runs, the worker waits before each claim, so that one statement claims more runs. It
+ * waits as long as the last claim took, within the limits `GATHERING_MS`. A claim costs nearly as much for one run as
+ * for ten: 3 ms in the embedded database.
  */
 const MANY = 4
 const GATHERING_MS = { least: 3, most: 25 }
-/** The maximum pause after a lock conflict, where the pause doubles each time, or after an error. */
+/** The maximum pause after an error or a lock conflict. After each further lock conflict, the pause is doubled. */
 const LONGEST_PAUSE_MS = 1000
-/** The maximum pause without a wake-up. The poller for due work also wakes the worker. */
+/** The maximum pause without a wake-up. The upkeep also wakes the worker when work is due. */
 const FOR_LONG_MS = 60_000
 
 /**
- * Claims runs and inboxes from their rows while slots are free, whenever the worker is woken or a signal announces new
+ * Claims runs and inboxes while slots are free. Looks for them when the worker is woken and when a signal announces new
  * work.
  */
 export async function createWorker(platform: Platform, { lifecycle, cycles, executor }: WorkerParts): Promise<Worker> {
@@ -47,7 +47,10 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
   const handBack = new AbortController()
   const active = new Set<Promise<void>>()
   let aside = 0
-  /** Whether the last claim left work because no slot was free. If so, claim again as soon as a slot is free. */
+  /**
+   * Whether the last claim left work because no slot was free. In this case, the next claim follows as soon as a slot
+   * is free.
+   */
   let isPlaceWanted = true
   let isPlaceFree = false
   const unsubscribe = await signals.subscribe(JOBS_CHANNEL, () => bell.ring())
@@ -57,10 +60,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
     if (isPlaceWanted) bell.ring()
   }
 
-  /**
-   * Returns the slot of a run. A run that waits for a reply gives its slot back, because otherwise the runs that would
-   * reply might not start.
-   */
+  /** Returns a slot for a run. A run that waits for a reply frees its slot, because the runs that reply may need it. */
   function place(): Place {
     return {
       giveBack() {
@@ -87,7 +87,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
   }
 
   /**
-   * Claims while there is work and a free slot. Returns the milliseconds until the next claim without a wake-up: twice
+   * Claims while there is work and a free slot. Returns the time in ms until the next claim without a wake-up: twice
    * `pauseMs`, or Infinity.
    */
   async function claimWhilePossible(pauseMs: number): Promise<number> {
@@ -116,7 +116,7 @@ export async function createWorker(platform: Platform, { lifecycle, cycles, exec
       const tookMs = Date.now() - lookedAt
       pauseMs = Number.isFinite(nextMs) ? nextMs : SHORTEST_PAUSE_MS
       await bell.wait(Math.min(nextMs, FOR_LONG_MS), stopping.signal)
-      // Let one claim serve many wake-ups of a burst. With few active runs, serve the first wake-up at once.
+      // One claim serves many wake-ups of a burst. With few active runs, the first wake-up is served at once.
       const gatheringMs = Math.min(Math.max(GATHERING_MS.least, tookMs), GATHERING_MS.most)
       const restMs = Math.max(lookedAt + SHORTEST_PAUSE_MS - Date.now(), active.size < MANY ? 0 : gatheringMs)
       if (restMs > 0) await sleep(restMs)

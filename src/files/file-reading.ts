@@ -25,17 +25,17 @@ export interface FileContent {
   size: number
   /** Identifies the bytes of the file. */
   hash: string
-  /** @throws NotFoundError if the bytes have been deleted in the meantime; StorageUnavailableError */
+  /** @throws NotFoundError if the bytes were deleted after the file was opened; StorageUnavailableError */
   read(range?: ByteRange): Promise<Readable>
 }
 
-/** A file as an agent may read it, with the sources of its message or call. */
+/** A file that an agent may read, with the sources of the file's message or call. */
 export interface ReadableFile extends Pick<File, 'id' | 'name' | 'mediaType' | 'size' | 'width' | 'height'> {
   /** The space of the message; null for a file that one of the agent's own calls returned. */
   spaceId: string | null
   /** Whether the space is confidential. */
   confidential: boolean
-  /** The spaces from which a call comes; empty for a message, whose own space is its source. */
+  /** The sources of the call; empty for a message, because its own space is its source. */
   places: string[]
   /** The confidential spaces from which the message or call comes. */
   label: string[]
@@ -45,7 +45,7 @@ export interface ReadableFile extends Pick<File, 'id' | 'name' | 'mediaType' | '
 export interface FileText {
   id: string
   text: string
-  /** The length of the whole text. */
+  /** The length of the whole text, not only of this part. */
   length: number
 }
 
@@ -53,42 +53,49 @@ export type FileVariant = 'original' | 'thumbnail'
 
 /** Reads files. */
 export interface FileReading {
-  /** By id, in the order of the ids; null for an unknown id. The caller must check access. */
+  /** Returns files in the order of the ids; null for an unknown id. The caller must check access. */
   getMany(ids: readonly string[]): Promise<(File | null)[]>
-  /** Like `getMany`, with null for files that the viewer may not see. */
+  /** Like `getMany`, but returns null for files that the viewer may not see. */
   visibleMany(viewer: Viewer, ids: readonly string[]): Promise<(File | null)[]>
-  /** A page of the ids of each space's files, newest first. The caller must check access. */
+  /** Returns a page of the ids of each space's files, newest first. The caller must check access. */
   pageMany(spaceIds: readonly string[], request: PageRequest): Promise<Page<File>[]>
-  /** @throws NotFoundError if there is no such file, or the viewer may not see it */
+  /** @throws NotFoundError if there is no such file or the viewer may not see it */
   open(viewer: Viewer, id: string, variant: FileVariant): Promise<FileContent>
-  /** Like `visibleMany`, the files that each of the calls has returned. */
+  /** Returns the files that each of the calls has returned, if the viewer may see them. */
   ofCalls(viewer: Viewer, callIds: readonly string[]): Promise<File[][]>
-  /** Returns a file of a message in a space of the agent, or of one of its calls; null if there is none. */
+  /** Returns a file of a message in a space of the agent, or of one of the agent's calls; null if there is none. */
   readableBy(agentId: string, id: string): Promise<ReadableFile | null>
   /** Returns the beginning of each file's text, in the order of the ids, at most `characters` in total. */
   textsOf(ids: readonly string[], characters: number): Promise<FileText[]>
-  /** Returns a part of a file's text, and the length of the whole text in UTF-16 units; null if the file has no text. The caller must check access. */
+  /**
+   * Returns a part of a file's text, and the length of the whole text in UTF-16 units. Returns null if the file has no
+   * text. The caller must check access.
+   */
   textPart(id: string, offset: number, limit: number): Promise<{ text: string; length: number } | null>
   /**
-   * Returns an image as models receive it; null if the file was deleted or cannot be decoded. The caller must check access.
+   * Returns an image in the form for models; null if the file was deleted or cannot be decoded. The caller must check
+   * access.
    * @throws StorageUnavailableError
    */
   pictureOf(id: string): Promise<Buffer | null>
   /**
-   * Returns an image that the viewer has uploaded as the small picture of a person, a data URL.
-   * @throws BadInputError for another file; StorageUnavailableError
+   * Converts an image that the viewer has uploaded to a small picture of a person. Returns a data URL.
+   * @throws BadInputError for any other file; StorageUnavailableError
    */
   portraitOf(viewer: Viewer, id: string): Promise<string>
-  /** Returns the path, with a query, by which the viewer can load a file for an hour, without a token. */
+  /** Returns a path with a query. With it, the viewer can load a file without a token for an hour. */
   addressOf(viewer: Pick<Viewer, 'id'>, id: string, variant: FileVariant): string
-  /** Returns the viewer for whom such a path was made; null if the path was altered or has expired, or the viewer's access has ended. */
+  /**
+   * Returns the viewer for whom `addressOf` returned a path. Returns null if the path was changed or has expired, or if
+   * the viewer has lost access.
+   */
   viewerOfAddress(id: string, query: URLSearchParams): Promise<Viewer | null>
 }
 
 const ADDRESS_SECONDS = 3600
 /** The type of every thumbnail. */
 export const THUMBNAIL_TYPE = 'image/webp'
-/** The number of images for models that this process caches. */
+/** The total size of the images for models that this process caches. */
 const MOST_PICTURE_BYTES = 16 * 1024 * 1024
 const NO_SUCH_FILE = 'There is no such file.'
 const NO_PORTRAIT =
@@ -98,7 +105,7 @@ export function createFileReading(
   { db, files, clock, secretBox }: Platform,
   { tokens }: { tokens: Pick<Tokens, 'viewerOf'> },
 ): FileReading {
-  // All steps of a run send the same images.
+  // The images are cached, because all steps of a run send the same ones.
   const pictures = new LRUCache<string, Buffer>({
     maxSize: MOST_PICTURE_BYTES,
     sizeCalculation: (one) => one.byteLength,
@@ -228,14 +235,15 @@ const signedText = (id: string, query: URLSearchParams) =>
   JSON.stringify(['file', id, query.get('viewer'), query.get('expires'), query.get('variant')])
 
 /**
- * A condition on a file `f`: the viewer may read the message to which it is attached, or the output of the call that returned it, or has
- * uploaded it and not sent it yet. Members
- * of a space may read all that was posted in it: its label was checked when it was posted.
+ * Returns a condition on a file `f`: the viewer may see the file. A viewer may see a file if the viewer may read its
+ * message, or the output of the call that returned it. A viewer may also see a file that the viewer has uploaded and
+ * not sent yet. Members of a space may read everything that was posted in it, because its label was checked at that
+ * time.
  */
 function isVisibleTo(viewer: Viewer): Prisma.Sql {
   if (isAdmin(viewer)) return Prisma.sql`true`
   if (viewer.scope === 'SERVICE') return Prisma.sql`false`
-  // As GraphQL shows the output of a call (src/graphql/tool-call.ts).
+  // The same rule as for the output of a call in GraphQL (src/graphql/tool-call.ts).
   const isShownCall = Prisma.sql`EXISTS (
     SELECT 1 FROM "ToolCall" c JOIN "Membership" own ON own."spaceId" = c."spaceId" AND own."entityId" = ${viewer.id}
     WHERE c.id = f."callId" AND c."messageId" IS NOT NULL AND ${SHOWS_OUTPUT_SQL}

@@ -1,22 +1,25 @@
 import sharp, { type Sharp } from 'sharp'
 
-/** An image with its displayed size in pixels and a thumbnail. */
+/** An image with its display size in pixels and a thumbnail. */
 export interface InspectedImage {
   width: number
   height: number
-  /** WebP, without metadata; null if there was no time, or the image could not be decoded. */
+  /** A WebP image without metadata; null if there was no time or the image could not be decoded. */
   thumbnail: Buffer | null
 }
 
-/** The media types that are decoded, each by a well-tested decoder. */
+/** The media types that are decoded. Their decoders are well tested. */
 const DECODED = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif']
 export const isDecodedImage = (mediaType: string): boolean => DECODED.includes(mediaType)
 
-/** Larger images are stored but not decoded: 50 megapixels take about 200 MB. */
+/** Larger images are stored but not decoded, because 50 megapixels take about 200 MB of memory. */
 const MOST_PIXELS = 50_000_000
 const LONGEST_DECODING_SECONDS = 10
 const THUMBNAIL_PIXELS = 512
-/** Sides in pixels and qualities of a person's picture, from the best: the first that is small enough is used. */
+/**
+ * Side lengths in pixels and qualities for a person's picture, best first. The first result that is small enough is
+ * used.
+ */
 const PORTRAITS: readonly (readonly [number, number])[] = [
   [96, 80],
   [96, 55],
@@ -24,9 +27,9 @@ const PORTRAITS: readonly (readonly [number, number])[] = [
   [48, 40],
   [32, 30],
 ]
-/** Models resize larger pictures themselves. */
+/** The maximum side length in pixels. Models downscale larger images anyway. */
 const MODEL_PIXELS = 1568
-/** How many images this process decodes at a time, and how many more may wait. */
+/** The maximum number of images that wait to be decoded. One is decoded at a time. */
 const MOST_WAITING = 200
 
 // Without this, libvips caches decoded images and open files.
@@ -36,7 +39,7 @@ sharp.concurrency(1)
 let last: Promise<unknown> = Promise.resolve()
 let waiting = 0
 
-/** Runs one task at a time; null if too many wait. */
+/** Runs one task at a time. Returns null if too many tasks are waiting. */
 async function inTurn<T>(task: () => Promise<T>): Promise<T | null> {
   if (waiting >= MOST_WAITING) return null
   waiting += 1
@@ -70,8 +73,9 @@ export async function inspectImage(path: string): Promise<InspectedImage | null>
 }
 
 /**
- * Returns an image as models receive it: a JPEG of at most 1,568 pixels per side, without metadata; null if there is none, or
- * it cannot be decoded. Reads the image only when its turn comes, so that waiting images take no memory.
+ * Returns an image in the form for models: a JPEG of at most 1,568 pixels per side, without metadata. Returns null if
+ * there is no image or if it cannot be decoded. Reads the image only when its turn comes, so that waiting images take
+ * no memory.
  */
 export async function pictureForModel(read: () => Promise<Buffer | null>): Promise<Buffer | null> {
   return inTurn(async () => {
@@ -82,8 +86,8 @@ export async function pictureForModel(read: () => Promise<Buffer | null>): Promi
 }
 
 /**
- * Returns an image as the square picture of a person: WebP without metadata, of at most `mostBytes`; null if it cannot be
- * decoded, or too many images wait.
+ * Converts an image to the square picture of a person: WebP without metadata, of at most `mostBytes`. Returns null if
+ * the image cannot be decoded or too many images are waiting.
  */
 export async function portraitOf(source: Buffer, mostBytes: number): Promise<Buffer | null> {
   return inTurn(async () => {

@@ -11,7 +11,10 @@ export interface Inspected {
   text: string | null
 }
 
-/** Inspects a file on this machine, within limits of time and memory. `background`: as for `textOfFile`. */
+/**
+ * Inspects a file on this machine, within limits of time and memory. `background` has the same meaning as for
+ * `textOfFile`.
+ */
 export async function inspectFile(path: string, background?: AbortSignal): Promise<Inspected> {
   const mediaType = await mediaTypeOf(path)
   const image = isDecodedImage(mediaType) ? await inspectImage(path) : null

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import { fileTypeFromFile } from 'file-type'
 
-/** How much of a file is read to find out whether it is text. */
+/** How much of a file is read to determine whether it is text. */
 const TEXT_SAMPLE_BYTES = 65_536
 const LONGEST_DETECTION_MS = 3000
 const UNKNOWN = 'application/octet-stream'
@@ -10,8 +10,8 @@ const UNKNOWN = 'application/octet-stream'
 const BINARY = /[\0-\x08\x0e-\x1a\x1c-\x1f]/
 
 /**
- * Detects the media type of a file from its bytes. Text of every kind, including HTML and scripts, is `text/plain`; XML
- * with an XML declaration is `application/xml`. Returns `application/octet-stream` for unknown types.
+ * Detects the media type of a file from its bytes. Text of every kind, including HTML and scripts, is `text/plain`,
+ * except that XML with an XML declaration is `application/xml`. Returns `application/octet-stream` for unknown types.
  */
 export async function mediaTypeOf(path: string): Promise<string> {
   const signal = AbortSignal.timeout(LONGEST_DETECTION_MS)
@@ -30,7 +30,10 @@ async function isText(path: string): Promise<boolean> {
   }
 }
 
-/** Decodes the beginning of text in UTF-8, or in UTF-16 with a byte order mark; null if the bytes are not text. */
+/**
+ * Decodes the beginning of a text in UTF-8, or in UTF-16 with a byte order mark. Returns null if the bytes are not
+ * text.
+ */
 export function textOfBytes(bytes: Uint8Array): string | null {
   try {
     const text = new TextDecoder(encodingOf(bytes), { fatal: true }).decode(bytes, { stream: true })

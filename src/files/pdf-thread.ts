@@ -1,4 +1,4 @@
-// The worker thread of file-text.ts. It parses an untrusted document, and may be terminated while it does.
+// The worker thread of file-text.ts. It parses an untrusted document, and can be terminated while it does so.
 import { readFile } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { getDocumentProxy } from 'unpdf'

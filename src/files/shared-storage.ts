@@ -3,21 +3,21 @@ import { StorageUnavailableError } from '../platform/file-storage/file-storage.t
 import type { Platform } from '../platform/platform.ts'
 import { endStorageUseSql, noteStorageUseSql } from '../stores/file-store.ts'
 
-/** Checks whether all processes on the database share PARLEY_FILES. */
+/** Checks that all processes on the database use the same storage (PARLEY_FILES). */
 export interface SharedStorage {
-  /** @throws StorageUnavailableError if the storage is unavailable, or another process uses a different storage */
+  /** @throws StorageUnavailableError if the storage is unavailable or another process uses a different one */
   check(): Promise<void>
   close(): Promise<void>
 }
 
 const NOTED_EVERY_MS = 10_000
-/** A process that was not seen for this long has ended. */
+/** A process that has not been seen for this long is considered ended. */
 const SEEN_SECONDS = 35
 const NOT_SHARED =
   'The processes of this server do not share PARLEY_FILES: set it to the same bucket, or to a directory on a shared volume, in each of them.'
 
 /**
- * Each process records the id of its storage in the database at intervals. With an embedded database there is only one
+ * Each process periodically records the id of its storage in the database. With an embedded database, there is only one
  * process.
  */
 export function createSharedStorage({ db, files, worker, logger }: Platform): SharedStorage {

@@ -14,19 +14,20 @@ export interface ReceivedFile {
   sha256: string
 }
 
-/** The key under which the bytes of a hash are stored. */
+/** Returns the key under which the bytes with this hash are stored. */
 export const keyOfHash = (hash: string): string => `objects/${hash.slice(0, 2)}/${hash.slice(2)}`
 
 /**
- * The key of a part of an unfinished upload. The key contains the end offset, so that an aborted request does not overwrite a longer
- * part of another request.
+ * Returns the key of a part of an unfinished upload. The key contains the end offset, so that an aborted request does
+ * not overwrite a longer part of another request.
  */
 export const partKey = (uploadId: string, from: number, end: number): string => `uploads/${uploadId}/${from}-${end}`
 
 /**
- * Writes a stream to a scratch file and computes its hash. On failure, nothing is left. The caller removes the file, unless
- * the storage has moved it away. With `keepsBrokenOff`, an interrupted stream is not an error: the bytes before the interruption are kept.
- * @throws FileTooLargeError; BadInputError if it is empty; StorageUnavailableError; the error of the stream
+ * Writes a stream to a scratch file and computes the hash. If this fails, no file is left. The caller removes the file,
+ * unless the storage has moved it. With `keepsBrokenOff`, an interruption of the stream is not an error, and the bytes
+ * before the interruption are kept.
+ * @throws FileTooLargeError; BadInputError if the stream is empty; StorageUnavailableError; the error of the stream
  */
 export async function receiveFile(
   storage: Pick<FileStorage, 'scratch'>,
@@ -40,7 +41,7 @@ export async function receiveFile(
   const at = path.join(await storage.scratch(), randomUUID())
   const hash = createHash('sha256')
   let size = 0
-  /** Set if the source has failed, not the disk. */
+  /** The error of the source; undefined if the disk failed instead. */
   let ofSource: unknown
   async function* counted() {
     try {
@@ -70,19 +71,20 @@ export async function receiveFile(
 let lastTurn: Promise<void> = Promise.resolve()
 
 /**
- * Waits for its turn: each turn of the event loop processes one chunk of all uploads. Otherwise every other request would wait for a chunk of each
- * upload at each of its own steps. An upload that waits reads no further from its socket.
+ * Waits for a turn. Each iteration of the event loop processes one chunk of one upload. Otherwise, every other request
+ * would have to wait for a chunk of each upload at each of its own steps. An upload that waits does not read more from
+ * its socket.
  */
 function takeTurn(): Promise<void> {
   lastTurn = lastTurn.then(() => new Promise<void>((resolve) => setImmediate(resolve)))
   return lastTurn
 }
 
-/** Yields the chunks of a stream, and ends without an error where the stream is cut off. */
+/** Yields the chunks of a stream, and ends without an error if the stream is cut off. */
 async function* beginningOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
     yield* body
   } catch {
-    // The sender resumes at this point.
+    // The sender can resume the upload here, so the error is ignored.
   }
 }

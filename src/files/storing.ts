@@ -4,12 +4,12 @@ import type { NewFile } from '../stores/file-store.ts'
 import { inspectFile } from './inspection.ts'
 import { keyOfHash, type ReceivedFile } from './stored-bytes.ts'
 
-/** Properties that are found in the bytes of a file. */
+/** Properties that are determined from the bytes of a file. */
 export type FileFacts = Pick<NewFile, 'mediaType' | 'size' | 'hash' | 'width' | 'height' | 'thumbnailHash' | 'text'>
 
 /**
- * Inspects received bytes, and stores them and their thumbnail by hash. `touch` records each hash before its bytes are stored. `background`: as for
- * `textOfFile`.
+ * Inspects received bytes, and stores them and their thumbnail by hash. `touch` records each hash before its bytes are
+ * stored. `background` has the same meaning as for `textOfFile`.
  */
 export async function storeReceived(
   files: Pick<FileStorage, 'put'>,

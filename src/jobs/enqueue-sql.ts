@@ -2,9 +2,10 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { optionsOf, policyOf, type Queue } from './queue-options.ts'
 
 /**
- * Returns SQL that enqueues jobs of an ordered kind, for a statement that also writes their cause. In other cases,
- * use `Jobs.enqueue`. `source` selects `key`, `subject` and `data` (the input as jsonb). The jobs are due after
- * `delaySeconds`. Writes the same columns as pg-boss's own insert; test/jobs/enqueue-sql.test.ts compares them.
+ * Returns SQL that enqueues jobs of an ordered kind. It becomes part of a statement that also writes the cause of the
+ * jobs. In other cases, use `Jobs.enqueue`. `source` selects `key`, `subject` and `data` (the input as jsonb). The jobs
+ * are due after `delaySeconds`. The SQL writes the same columns as pg-boss's own insert, which
+ * test/jobs/enqueue-sql.test.ts checks.
  *
  * pg-boss orders the jobs of a key by `created_on`. A new job comes after the waiting jobs with the same key, even
  * if the clock has been set back or has not advanced.

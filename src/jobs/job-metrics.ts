@@ -15,8 +15,8 @@ interface Row {
 }
 
 /**
- * Reports the number of jobs by queue and state, read from the database when scraped. Every process reports the same
- * values, so aggregate them by maximum, not by sum.
+ * Reports the number of jobs by queue and state, which it reads from the database at each scrape. Every process reports
+ * the same values, so aggregate them with the maximum, not the sum.
  */
 export function watchJobs({ db, metrics, logger }: Pick<Platform, 'db' | 'metrics' | 'logger'>): void {
   new Gauge({

@@ -10,22 +10,25 @@ export interface RetryPolicy {
   limit: number
   /** The delay after the first failure. Each further failure doubles the delay, with jitter. */
   delaySeconds: number
-  /** The maximum delay. */
+  /** The maximum delay between two attempts. */
   maxDelaySeconds: number
 }
 
 /** A kind of job: one queue in the database. */
 export interface JobKind<Input extends object> {
-  /** The name of the queue, which admins and metrics show. */
+  /** The name of the queue. Admins and metrics see this name. */
   name: string
-  /** Checks the stored input, which an earlier version may have written. */
+  /** The schema that validates a stored input, because an earlier version may have written it. */
   input: z.ZodType<Input>
-  /** Returns the id of the object that the job is about, for admins; null if there is none. */
+  /** Returns the id of the object that the job concerns, which admins see; null if there is none. */
   subject(input: Input): string | null
   retry: RetryPolicy
-  /** Whether jobs with the same key run one after another, in the order in which they were enqueued. */
+  /** Whether jobs with the same key run one at a time, in the order in which they were enqueued. */
   isOrdered: boolean
-  /** Set for a periodic job: the workers run one job in each period of this many seconds, and never two at once. */
+  /**
+   * Set for a periodic job: the workers run one job in each period of this many seconds, and never two jobs at the same
+   * time.
+   */
   everySeconds: number | null
   /** The maximum number of jobs that a process runs at a time. */
   concurrency: number
@@ -51,8 +54,8 @@ export interface JobContext {
   /** Aborts when this process shuts down, or when the job no longer belongs to this process. */
   signal: AbortSignal
   /**
-   * Completes the job in the transaction of its effect, so that the effect happens exactly once. Otherwise the job
-   * is completed when the handler returns, and the effect is repeated if the process dies in between.
+   * Completes the job in the transaction of its effect, so that the effect happens exactly once. Without this call, the
+   * job is completed when the handler returns, and the effect is repeated if the process dies before that.
    * @throws JobLostError if the job no longer belongs to this process
    */
   complete(tx: Tx): Promise<void>
@@ -65,7 +68,7 @@ export interface BoundJob {
   handle(data: unknown, context: JobContext): Promise<void>
 }
 
-/** Binds a handler to its kind of job. A handler that throws fails the attempt. */
+/** Binds a handler to its kind of job. If the handler throws, the attempt fails. */
 export function bindJob<Input extends object>(
   kind: JobKind<Input>,
   handle: (input: Input, context: JobContext) => Promise<void>,
@@ -73,7 +76,7 @@ export function bindJob<Input extends object>(
   return { kind, handle: async (data, context) => handle(kind.input.parse(data), context) }
 }
 
-/** A handler throws this if further attempts cannot succeed. The job then becomes a failed job immediately. */
+/** Thrown by a handler if further attempts cannot succeed. The job then becomes a failed job immediately. */
 export class PermanentJobError extends Error {
   constructor(message: string) {
     super(message)
@@ -81,7 +84,7 @@ export class PermanentJobError extends Error {
   }
 }
 
-/** The job was completed, failed or claimed again after this process claimed it. */
+/** Thrown if the job was completed, failed or claimed again after this process had claimed it. */
 export class JobLostError extends Error {
   constructor() {
     super('The job no longer belongs to this process.')

@@ -11,16 +11,16 @@ export interface NewJob<Input> {
   /** The earliest start; now if absent. */
   at?: Date
   /**
-   * Identifies the work. Another job with the same key is not enqueued while one waits for its first attempt. For an
-   * ordered kind, jobs with the same key run one after another. If absent, the subject is the key.
+   * Identifies the work. While a job waits for its first attempt, no other job with the same key is enqueued. For an
+   * ordered kind, jobs with the same key run one at a time. The default is the subject.
    */
   key?: string
 }
 
-/** An attempt of a job. It belongs to this process until the attempt is settled, or has not been renewed for 10 s. */
+/** An attempt at a job. It belongs to this process until it is settled, or until it has not been renewed for 10 s. */
 export interface ClaimedJob {
   id: string
-  /** Identifies the attempt: settling an earlier attempt has no effect. */
+  /** Identifies the attempt. Settling an earlier attempt has no effect. */
   retryCount: number
   retryLimit: number
   data: unknown
@@ -28,9 +28,9 @@ export interface ClaimedJob {
 
 /** The job queue, which uses the same database and transactions as all other data. */
 export interface Jobs {
-  /** Enqueues jobs within a transaction. */
+  /** Enqueues jobs in a transaction. */
   enqueue<Input extends object>(tx: Tx, kind: JobKind<Input>, jobs: readonly NewJob<Input>[]): Promise<void>
-  /** Makes a job that waits for its first attempt due now. Returns false if no such job has the key. */
+  /** Makes the job with this key due now. Returns false if no job with this key waits for its first attempt. */
   hasten(kind: Queue, key: string): Promise<boolean>
   /**
    * Enqueues the periodic job of the current period, unless a process has already done so or the previous job is
@@ -41,46 +41,52 @@ export interface Jobs {
   claim(kind: Queue, most: number): Promise<ClaimedJob[]>
   /** Renews claims. Returns the ids of the jobs that still belong to this process. */
   renew(kind: Queue, jobs: readonly ClaimedJob[]): Promise<Set<string>>
-  /** Completes a job, in the given transaction if any. Returns false if the job no longer belongs to this process. */
+  /**
+   * Completes a job, in the given transaction if there is one. Returns false if the job no longer belongs to this
+   * process.
+   */
   complete(kind: Queue, job: ClaimedJob, tx?: Tx): Promise<boolean>
   /**
-   * Fails the attempt. The job is retried later; after the last attempt or a PermanentJobError, it becomes a failed
-   * job. Returns false if the job no longer belongs to this process.
+   * Records that the attempt has failed. The job is retried later, or becomes a failed job after the last attempt or a
+   * PermanentJobError. Returns false if the job no longer belongs to this process.
    */
   fail(kind: Queue, job: ClaimedJob, error: unknown): Promise<boolean>
   /**
-   * Gives up an attempt that a shutdown interrupted: the job is due now, and the attempt does not count. Call this once, after
-   * the attempt has ended, because the next attempt has the same number.
+   * Gives up an attempt that was interrupted by a shutdown. The job is due immediately, and the attempt is not counted.
+   * Call this only once, after the attempt has ended, because the next attempt has the same number.
    */
   release(kind: Queue, job: ClaimedJob): Promise<void>
-  /** Enqueues a failed job again, with all its retries. Returns false if there is no such failed job, or its key is taken. */
+  /**
+   * Enqueues a failed job again, with all its retries. Returns false if there is no such failed job, or if another job
+   * has its key.
+   */
   retryFailed(tx: Tx, id: string): Promise<boolean>
   /** Deletes a failed job. Returns false if there is none. */
   deleteFailed(tx: Tx, id: string): Promise<boolean>
   /**
-   * Deletes the jobs with this key that wait for their first attempt, because their work is done. Deletes within half a second,
-   * with those of other calls; a job that remains because this process dies is performed, so the work must be idempotent.
+   * Deletes the jobs with this key that wait for their first attempt, because their work is done. The deletions of
+   * several calls are combined and happen within half a second. If this process dies before that, the job is performed,
+   * so its work must be idempotent.
    */
   withdraw(kind: Queue, key: string): void
   close(): Promise<void>
 }
 
 /**
- * The queue of versions before 0.3, whose jobs contained only the ids of plans; RESTORE_JOBS replaces them. The
- * queue remains for processes of such a version that are still running.
+ * The queue of versions before 0.3, whose jobs contained only the ids of plans; RESTORE_JOBS replaces them. The queue
+ * is kept for processes of such a version that are still running.
  */
 const FORMER_QUEUE = 'wake-ups'
 /** A priority higher than that of any job. */
 const NEVER = 2_000_000
 const FAILED_JOBS_KEPT_SECONDS = 30 * 86_400
-/** The interval at which pg-boss checks for lapsed claims, in one of the processes. */
+/** The interval at which pg-boss checks for expired claims, in one of the processes. */
 const MONITOR_SECONDS = 10
 const WITHDRAWN_WITHIN_MS = 500
 
 /**
- * Starts pg-boss on the database and creates the queues. `supervise`: whether this process also ends the claims of
- * dead processes, which is done by workers. docs/decisions/one-queue-for-jobs.md explains why pg-boss's own workers
- * are not used.
+ * Starts pg-boss on the database and creates the queues. `supervise` says whether this process also ends the claims of
+ * dead processes, as workers do. docs/decisions/one-queue-for-jobs.md explains why pg-boss's own workers are not used.
  */
 export async function openJobs(
   db: Database,
@@ -97,7 +103,7 @@ export async function openJobs(
     superviseIntervalSeconds: MONITOR_SECONDS,
     monitorIntervalSeconds: MONITOR_SECONDS,
     maintenanceIntervalSeconds: 600,
-    // This concerns only jobs that depend on other jobs, which Parley does not use.
+    // This option only concerns jobs that depend on other jobs. Parley does not use such jobs.
     flowIntervalSeconds: 600,
   })
   boss.on('error', options.onError)
@@ -144,7 +150,7 @@ export async function openJobs(
       const isLast = isPermanent || job.retryCount >= job.retryLimit
       if (!isPermanent && (!isLast || !isOrdered))
         return settled(await boss.fail(name, attemptOf(job), output)).length > 0
-      // pg-boss keeps the original of a failed job, which would delay later jobs with the same key.
+      // pg-boss keeps the original of a failed job. It would delay later jobs with the same key.
       return db.transaction(async (tx) => {
         const within = { db: fromPrisma(tx) }
         if (isPermanent)
@@ -156,7 +162,7 @@ export async function openJobs(
       })
     },
     async release({ name }, { id, retryCount }) {
-      // pg-boss counts an attempt when it claims a job that has been started before.
+      // pg-boss counts an attempt when it claims a job that has a start time, so this time is cleared.
       await db.prisma.$executeRaw`
         UPDATE job SET state = 'retry', started_on = NULL, heartbeat_on = NULL, start_after = now()
         WHERE name = ${name} AND id = ${id}::uuid AND state = 'active' AND retry_count = ${retryCount}::int`
@@ -174,7 +180,7 @@ export async function openJobs(
   }
 }
 
-/** Creates or upgrades the tables of jobs as their owner, and grants the user who performs jobs the rights to them. */
+/** Creates or upgrades the tables of jobs as their owner. Grants the rights to them to the user who performs jobs. */
 async function createTables(
   { bossOptions }: Database,
   owner: JobOwner,
@@ -198,7 +204,7 @@ async function createTables(
   }
 }
 
-/** Deletes the jobs of finished work in batches. */
+/** Deletes jobs whose work is done, in batches. */
 function createWithdrawals({ prisma }: Database) {
   const keys = new Map<string, Set<string>>()
   let timer: NodeJS.Timeout | undefined
@@ -210,7 +216,7 @@ function createWithdrawals({ prisma }: Database) {
     for (const [name, withdrawn] of keys) {
       const deleted = prisma.$executeRaw`
         DELETE FROM job WHERE name = ${name} AND singleton_key = ANY(${[...withdrawn]}::text[]) AND state = 'created'`
-      // A job that remains repeats its work.
+      // If a deletion fails, the job is performed and repeats its work.
       deleting = Promise.allSettled([deleting, deleted])
     }
     keys.clear()
@@ -230,12 +236,15 @@ function createWithdrawals({ prisma }: Database) {
 
 const attemptOf = ({ id, retryCount }: ClaimedJob) => ({ id, retryCount })
 
-/** Returns the ids of the jobs that a command has changed. pg-boss's type of the response does not contain them. */
+/**
+ * Returns the ids of the jobs that a command has changed. The type that pg-boss declares for the response does not
+ * contain them.
+ */
 function settled(response: object): string[] {
   return (response as { settled?: string[] }).settled ?? []
 }
 
-/** Creates the queues that are missing, and updates those whose options have changed. */
+/** Creates missing queues, and updates those whose options have changed. */
 async function createQueues(boss: PgBoss, isWorker: boolean): Promise<void> {
   const present = new Map((await boss.getQueues()).map((queue) => [queue.name, queue]))
   const changed: string[] = []
@@ -249,7 +258,7 @@ async function createQueues(boss: PgBoss, isWorker: boolean): Promise<void> {
   await ensure(FAILED_JOBS, 'standard', { retentionSeconds: FAILED_JOBS_KEPT_SECONDS })
   for (const kind of JOB_KINDS) await ensure(kind.name, policyOf(kind), optionsOf(kind))
   if (isWorker && present.has(FORMER_QUEUE)) await boss.deleteAllJobs(FORMER_QUEUE)
-  // Makes pg-boss load these queues now. If it first did this within a transaction, it would wait forever for
-  // PGlite's only connection.
+  // Makes pg-boss load these queues now. If pg-boss loaded them for the first time within a transaction, it would wait
+  // forever for PGlite's only connection.
   for (const name of changed) await boss.fetch(name, { batchSize: 1, minPriority: NEVER })
 }

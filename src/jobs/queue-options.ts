@@ -4,7 +4,7 @@ import type { JobKind } from './job.ts'
 export const FAILED_JOBS = 'failed-jobs'
 
 const DAY = 86_400
-/** The time after which a claim lapses if it is not renewed. This is the minimum that pg-boss allows. */
+/** A claim expires if it is not renewed for this long. This is the minimum that pg-boss allows. */
 const HEARTBEAT_SECONDS = 10
 
 /** A kind of job without its input. */
@@ -18,10 +18,10 @@ export function optionsOf({ retry, everySeconds }: Queue) {
     retryBackoff: true,
     retryDelayMax: retry.maxDelaySeconds,
     heartbeatSeconds: HEARTBEAT_SECONDS,
-    // Longer than any handler takes. Dead processes are detected earlier, by missing heartbeats.
+    // This is longer than any handler takes. Dead processes are detected earlier, because their heartbeats are missing.
     expireInSeconds: 600,
     retentionSeconds: 400 * DAY,
-    // A completed periodic job marks its period as done.
+    // A completed periodic job is kept because it shows that its period is done.
     deleteAfterSeconds: Math.max(60, 2 * (everySeconds ?? 0)),
     deadLetter: FAILED_JOBS,
   }

@@ -9,7 +9,7 @@ export const FIRE_PLAN = defineJob({
   name: 'fire-plan',
   input: z.object({ planId: z.string() }),
   subject: ({ planId }) => planId,
-  // About four hours in total.
+  // The retries take about four hours in total.
   retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 5,
 })
@@ -18,7 +18,7 @@ export const FIRE_PLAN = defineJob({
 export const SEND_NOTICE = defineJob({
   name: 'send-notice',
   input: z.object({
-    /** The webhook-id, which is the same in each attempt. */
+    /** The `webhook-id` header, which is the same in each attempt. */
     id: z.string(),
     agentId: z.string(),
     toolCallId: z.string(),
@@ -27,12 +27,12 @@ export const SEND_NOTICE = defineJob({
   }),
   subject: ({ toolCallId }) => toolCallId,
   isOrdered: true,
-  // About a day in total.
+  // The retries take about a day in total.
   retry: { limit: 35, delaySeconds: 1, maxDelaySeconds: 3600 },
   concurrency: 20,
 })
 
-/** About a day in total. */
+/** The retries take about a day in total. */
 const MAIL_RETRY = { limit: 35, delaySeconds: 1, maxDelaySeconds: 3600 }
 
 /** Sends an email to a human, at the address that the human has at the time of sending. The key identifies the email. */
@@ -44,7 +44,7 @@ export const SEND_MAIL = defineJob({
     subject: z.string(),
     text: z.string(),
     link: z.object({ path: z.string(), label: z.string() }).nullable(),
-    /** When the email becomes outdated; null for never. */
+    /** When the email becomes outdated; null if it never does. */
     until: z.iso.datetime().nullable(),
   }),
   subject: ({ humanId }) => humanId,
@@ -53,8 +53,8 @@ export const SEND_MAIL = defineJob({
 })
 
 /**
- * Sends an email with a link that works once. The worker decides whether there is a recipient, so that the
- * request takes equally long for every address. `id` identifies the email.
+ * Sends an email with a link that works once. The worker decides whether there is a recipient, so that a request takes
+ * the same time for every address. `id` identifies the email.
  */
 export const SEND_LINK = defineJob({
   name: 'send-link',
@@ -69,7 +69,10 @@ export const SEND_LINK = defineJob({
   concurrency: 5,
 })
 
-/** The maximum number of attempts to execute an approved call after attempts that died or were interrupted. */
+/**
+ * The maximum number of attempts to execute an approved call, including attempts whose process died and interrupted
+ * attempts.
+ */
 export const MOST_EXECUTIONS = 5
 
 /** Executes a tool call that people have approved. The key is the call's id. */
@@ -78,8 +81,8 @@ export const EXECUTE_CALL = defineJob({
   input: z.object({ toolCallId: z.string() }),
   subject: ({ toolCallId }) => toolCallId,
   isOrdered: true,
-  // More than MOST_EXECUTIONS, because the last attempts record that the call was given up, while the database may
-  // be unavailable.
+  // The limit is higher than MOST_EXECUTIONS, because the last attempts record that the call was given up. The database
+  // can be unavailable at that time.
   retry: { limit: MOST_EXECUTIONS + 25, delaySeconds: 1, maxDelaySeconds: 60 },
   concurrency: 20,
 })
@@ -89,7 +92,7 @@ export const CANCEL_REMOTE_TASK = defineJob({
   name: 'cancel-remote-task',
   input: z.object({ toolCallId: z.string() }),
   subject: ({ toolCallId }) => toolCallId,
-  // About an hour in total.
+  // The retries take about an hour in total.
   retry: { limit: 12, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 5,
 })
@@ -100,12 +103,12 @@ export const NOTIFY = defineJob({
   input: z.object({ cause: z.enum(['message', 'decision', 'failed-run']), id: z.string() }),
   subject: ({ id }) => id,
   isOrdered: true,
-  // About four hours in total.
+  // The retries take about four hours in total.
   retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 5,
 })
 
-/** Sends a notice to one push subscription. The key is the notice and the subscription. */
+/** Sends a notice to one push subscription. The key consists of the notice's and the subscription's ids. */
 export const SEND_PUSH = defineJob({
   name: 'send-push',
   input: z.object({
@@ -117,7 +120,7 @@ export const SEND_PUSH = defineJob({
     messageId: z.string().nullable(),
     toolCallId: z.string().nullable(),
     runId: z.string().nullable(),
-    /** The number of times that the push service has refused the notice. */
+    /** How often the push service has refused the notice. */
     refusals: z.number(),
   }),
   subject: ({ noticeId }) => noticeId,
@@ -135,12 +138,12 @@ export const PUSH_TASK = defineJob({
   name: 'push-task',
   input: z.object({ viewerId: z.string(), taskId: z.string(), id: z.string() }),
   subject: ({ taskId }) => taskId,
-  // About an hour in total.
+  // The retries take about an hour in total.
   retry: { limit: 11, delaySeconds: 2, maxDelaySeconds: 1800 },
   concurrency: 20,
 })
 
-/** Emails a human the notices that are still open. The key is the human and the minute. */
+/** Emails a human the notices that are still open. The key consists of the human's id and the minute. */
 export const MAIL_NOTICES = defineJob({
   name: 'mail-notices',
   input: z.object({ humanId: z.string() }),
@@ -154,7 +157,7 @@ export const INDEX_COPY = defineJob({
   name: 'index-copy',
   input: z.object({ spaceId: z.string() }),
   subject: ({ spaceId }) => spaceId,
-  // About four hours in total.
+  // The retries take about four hours in total.
   retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 1,
 })
@@ -164,15 +167,16 @@ export const DELETE_COPY = defineJob({
   name: 'delete-copy',
   input: z.object({ messageId: z.string() }),
   subject: ({ messageId }) => messageId,
-  // About six weeks in total, because a repeated run that continues from the copy may wait for people for a month.
+  // The retries take about six weeks in total, because a repeated run that continues from the copy can wait for people
+  // for a month.
   retry: { limit: 1000, delaySeconds: 1, maxDelaySeconds: 3600 },
   concurrency: 2,
 })
 
 /**
- * Publishes a committed change whose process died before it published the change. The statement that writes the change enqueues
- * the job, due after PUBLISHED_WITHIN_SECONDS; the process deletes the job once it has published the change. The key
- * identifies the change.
+ * Publishes a committed change if the process that committed it died before publishing it. The statement that writes
+ * the change also enqueues this job, which is due after PUBLISHED_WITHIN_SECONDS. The process deletes the job when it
+ * has published the change. The key identifies the change.
  */
 export const PUBLISH_CHANGE = defineJob({
   name: 'publish-change',
@@ -200,18 +204,18 @@ export const PUBLISH_CHANGE = defineJob({
     }
   },
   isOrdered: true,
-  // About four hours.
+  // The retries take about four hours in total.
   retry: { limit: 30, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 5,
 })
 
-/** Longer than a process takes to publish a change after the commit. */
+/** The delay of PUBLISH_CHANGE. It is longer than a process takes to publish a change after the commit. */
 export const PUBLISHED_WITHIN_SECONDS = 10
 
 const PERIODIC = {
   input: z.object({}),
   subject: () => null,
-  // About two hours in total.
+  // The retries take about two hours in total.
   retry: { limit: 20, delaySeconds: 1, maxDelaySeconds: 600 },
   concurrency: 1,
 }
@@ -225,7 +229,10 @@ export const SWEEP_FILES = defineJob({ ...PERIODIC, name: 'sweep-files', everySe
 /** Continues interrupted deletions of agents and spaces, and interrupted erasures of humans. */
 export const FINISH_DELETIONS = defineJob({ ...PERIODIC, name: 'finish-deletions', everySeconds: 60 })
 
-/** Enqueues work that has no job, because an earlier version wrote it, or because it became due again after a fast clock was corrected. */
+/**
+ * Enqueues work that has no job, because an earlier version created the work, or because the work became due again when
+ * a fast clock was corrected.
+ */
 export const RESTORE_JOBS = defineJob({ ...PERIODIC, name: 'restore-jobs', everySeconds: 30 })
 
 /** Computes the vectors of texts that have none, for PARLEY_EMBEDDINGS. */

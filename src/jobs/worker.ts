@@ -13,11 +13,11 @@ export interface JobWorker {
   close(): Promise<void>
 }
 
-/** The maximum time between two polls. A signal, or a job that becomes due earlier, ends the wait. */
+/** The maximum time between two polls. A signal or a job that becomes due ends the wait earlier. */
 const POLL_MS = 1000
 /** The interval at which the claims of running jobs are renewed. */
 const RENEW_MS = 3000
-/** The time for which completing a job is retried while the database is unavailable. */
+/** How long the completion of a job is retried while the database is unavailable. */
 const SETTLE_MS = 8000
 const SETTLE_AGAIN_MS = 500
 
@@ -30,8 +30,8 @@ interface Running {
 }
 
 /**
- * Starts the worker. One statement per second finds the kinds of jobs that are due, and when the next job is due, by
- * the clock of the database. Only the due kinds are requested from pg-boss.
+ * Starts the worker. One statement per second finds the kinds of jobs that are due, and the time when the next job is
+ * due, according to the database clock. Only jobs of due kinds are requested from pg-boss.
  */
 export async function startJobWorker(
   { db, jobs, signals, logger, metrics }: Pick<Platform, 'db' | 'jobs' | 'signals' | 'logger' | 'metrics'>,
@@ -58,7 +58,7 @@ export async function startJobWorker(
     }
   }
 
-  /** Starts the due jobs. Returns the milliseconds until the next poll. */
+  /** Starts the due jobs. Returns the time until the next poll in ms. */
   async function poll(): Promise<number> {
     await enqueuePeriodic()
     const rows = await db.query<{ name: string; inMs: number }>(nextJobsSql)
@@ -79,7 +79,7 @@ export async function startJobWorker(
     const isLast = countOf(one) + 1 === one.kind.concurrency
     const done = perform(one, job, lost.signal).finally(() => {
       running.delete(key)
-      // More jobs may wait for a free slot, or for this job to end.
+      // More jobs may be waiting for a free slot or for the end of this job.
       if (isLast || one.kind.isOrdered) bell.ring()
     })
     running.set(key, { bound: one, job, lost, since: performance.now(), done })
@@ -109,7 +109,7 @@ export async function startJobWorker(
     }
   }
 
-  /** Returns a job to the queue that the shutdown has interrupted, which does not count as a failure of the job. */
+  /** Returns a job to the queue if the shutdown has interrupted it. This is not counted as a failure of the job. */
   async function release(kind: BoundJob['kind'], job: ClaimedJob): Promise<void> {
     const about = { job: kind.name, subjectId: subjectOf(kind, job), attempt: job.retryCount + 1 }
     try {
@@ -143,7 +143,7 @@ export async function startJobWorker(
     else logger.warn(about, 'a job failed; it is retried')
   }
 
-  /** Repeats `work` for some seconds while it throws, so that a finished job does not run again. */
+  /** Repeats `work` for some seconds while it throws, so that a finished job is not performed again. */
   async function settle(work: () => Promise<boolean>): Promise<boolean> {
     const until = performance.now() + SETTLE_MS
     for (;;) {
@@ -197,7 +197,7 @@ export async function startJobWorker(
   }
 }
 
-/** Selects the kinds with jobs that are due within a second, and the milliseconds until the first job is due. */
+/** Selects the kinds that have jobs due within a second, and the time in ms until the first job is due. */
 const selectNextJobsSql = (names: string[]) => Prisma.sql`
   SELECT name, (extract(epoch FROM min(start_after) - now()) * 1000)::float8 AS "inMs" FROM job
   WHERE name = ANY(${names}::text[]) AND state < 'active' AND NOT blocked AND start_after <= now() + interval '1 second'

@@ -1,40 +1,43 @@
 import ipaddr from 'ipaddr.js'
 
 /**
- * Whether an IP address belongs to the public internet, where tools may send requests. Not public: private,
- * loopback, link-local, carrier-grade NAT, multicast, documentation, reserved and unspecified addresses,
- * cloud metadata services, IPv6 addresses that map to such IPv4 addresses, and anything that is not an IP
- * address.
+ * Whether an IP address belongs to the public internet, where tools may send requests. The following are not public:
+ * private, loopback, link-local, carrier-grade NAT, multicast, documentation, reserved and unspecified addresses, cloud
+ * metadata services, and IPv6 addresses that contain one of these IPv4 addresses. Any text that is not an IP address is
+ * not public either.
  */
 export function isPublicAddress(address: string): boolean {
-  // `isValid` also accepts the legacy forms of C libraries: 127.1, 0177.0.0.1, 0x7f.1, 2130706433.
+  // `isValid` also accepts the legacy notations of C libraries: 127.1, 0177.0.0.1, 0x7f.1, 2130706433.
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
   return parsed.kind() === 'ipv4' ? isPublicIPv4(parsed as ipaddr.IPv4) : isPublicIPv6(parsed as ipaddr.IPv6)
 }
 
-/** Public addresses of a cloud's internal services: Azure's platform services. */
+/** Internal services of a cloud that have public addresses: Azure's platform services. */
 const METADATA_SERVICES = new Set(['168.63.129.16'])
 
 function isPublicIPv4(address: ipaddr.IPv4): boolean {
   return address.range() === 'unicast' && !METADATA_SERVICES.has(address.toString())
 }
 
-/** The only block for public use (RFC 4291, 2.4). */
+/** The only IPv6 block for public unicast addresses (RFC 4291, 2.4). */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
 
-/** NAT64 with the well-known prefix (RFC 6052): the last 32 bits are the IPv4 address. */
+/** NAT64 with the well-known prefix (RFC 6052). The last 32 bits are an IPv4 address. */
 const NAT64 = ipaddr.IPv6.parseCIDR('64:ff9b::/96')
 
 function isPublicIPv6(address: ipaddr.IPv6): boolean {
   if (address.zoneId !== undefined && address.zoneId !== null) return false
   if (address.isIPv4MappedAddress()) return isPublicIPv4(address.toIPv4Address())
   if (address.match(NAT64)) return isPublicIPv4(new ipaddr.IPv4(address.toByteArray().slice(-4)))
-  // 6to4 and Teredo addresses also contain IPv4 addresses; they lie in other ranges and are refused.
+  // 6to4 and Teredo addresses also contain IPv4 addresses. They have their own ranges, which are refused.
   return address.match(GLOBAL_UNICAST) && address.range() === 'unicast'
 }
 
-/** Returns the /64 of an IPv6 address, because one client usually has all its addresses; returns anything else unchanged. */
+/**
+ * Returns the /64 network of an IPv6 address, because one client usually owns the whole network. Returns any other text
+ * unchanged.
+ */
 export function networkOf(address: string): string {
   if (!ipaddr.IPv6.isValid(address)) return address
   const parsed = ipaddr.IPv6.parse(address)

@@ -1,6 +1,6 @@
 import { asOwnWork } from './requester-context.ts'
 
-/** A promise that is settled from outside. */
+/** A promise that other code resolves or rejects. */
 export interface Deferred<T> {
   promise: Promise<T>
   resolve: (value: T) => void
@@ -12,7 +12,7 @@ export function createDeferred<T = void>(): Deferred<T> {
   return { promise, resolve, reject }
 }
 
-/** Resolves after `ms`, or at once when `signal` aborts; never rejects. The timer does not keep the process alive. */
+/** Resolves after `ms`, or as soon as `signal` aborts. Never rejects. The timer does not keep the process alive. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
@@ -27,7 +27,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** Returns the result of `work`; null as soon as the signal aborts. Then removes its listener from the signal. */
+/** Returns the result of `work`; null as soon as the signal aborts. Removes its listener from the signal at the end. */
 export function orNullIfAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const abort = () => resolve(null)
@@ -38,8 +38,8 @@ export function orNullIfAborted<T>(signal: AbortSignal, work: Promise<T>): Promi
 }
 
 /**
- * Returns the result of `work`, or rejects with the signal's reason as soon as it aborts, for work that reacts to an
- * abort late or never.
+ * Returns the result of `work`, or rejects with the signal's reason as soon as the signal aborts. Use it for work that
+ * reacts to an abort late or never.
  */
 export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   work.catch(() => {})
@@ -54,7 +54,7 @@ export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): P
   }
 }
 
-/** Runs functions one after another in the order of the calls. A failure does not stop the next function. */
+/** Runs functions one at a time in the order of the calls. A failure does not stop the next function. */
 export interface Serial {
   run<T>(task: () => Promise<T>): Promise<T>
   /** Resolves when all functions queued so far have ended. */
@@ -76,7 +76,7 @@ export function createSerial(): Serial {
 }
 
 /**
- * Runs functions with the same key one after another in the order of the calls, and those of different keys
+ * Runs functions with the same key one at a time, in the order of the calls. Functions with different keys run
  * concurrently.
  */
 export function createLines(): <T>(key: string, task: () => Promise<T>) => Promise<T> {
@@ -94,8 +94,8 @@ export function createLines(): <T>(key: string, task: () => Promise<T>) => Promi
 }
 
 /**
- * Returns a function that runs `work`, which must not fail, at most once at a time. Calls during a run share the
- * next run.
+ * Returns a function that runs `work`, never twice at the same time. All calls while `work` runs share one further
+ * execution. `work` must not fail.
  */
 export function createShared<T>(work: () => Promise<T>): () => Promise<T> {
   let underWay: Promise<unknown> = Promise.resolve()
@@ -126,8 +126,8 @@ export function createBell(): Bell {
       rung = true
       wake?.()
     },
-    // This is not an async function, which would take more memory, because each idle stream of a protocol endpoint
-    // waits here.
+    // This is not an async function, because such a function would take more memory. Each idle stream of a protocol
+    // endpoint waits here.
     wait(timeoutMs, signal) {
       if (rung || signal.aborted) {
         rung = false

@@ -1,6 +1,6 @@
 import { BadInputError } from './errors.ts'
 
-/** Spending limits per day (UTC) and per root. An absent limit is unlimited. */
+/** Spending limits per day (UTC) and per root. A missing limit means unlimited. */
 export interface BudgetLimits {
   tokensPerDay?: number
   tokensPerRoot?: number
@@ -13,7 +13,7 @@ export type BudgetInput = { [Limit in keyof BudgetLimits]?: number | null }
 
 const LIMITS = ['tokensPerDay', 'tokensPerRoot', 'usdPerDay', 'usdPerRoot'] as const
 
-/** Returns the limits after a change; null if none is left. @throws BadInputError with the field at fault */
+/** Returns the limits after a change; null if no limit is left. @throws BadInputError with the invalid field */
 export function changedBudget(before: BudgetLimits | null, input: BudgetInput | null): BudgetLimits | null {
   if (input === null) return null
   const after = LIMITS.flatMap((name): [string, number][] => {
@@ -29,7 +29,7 @@ export function changedBudget(before: BudgetLimits | null, input: BudgetInput | 
 /** The owner of an exhausted budget. */
 export type OverBudget = 'AGENT' | 'SPACE' | 'HUMAN' | 'ROOT'
 
-/** The messages of runs and outcomes that a budget ended. */
+/** The reasons that are stored with runs and outcomes that an exhausted budget ended. */
 export const WHY_OVER_BUDGET: Record<OverBudget, string> = {
   AGENT: "The agent's budget for today is spent.",
   SPACE: "The space's budget for today is spent.",

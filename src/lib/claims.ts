@@ -1,7 +1,7 @@
-/** The claims of an identity provider about a person. */
+/** The claims that an identity provider makes about a person. */
 export type Claims = Readonly<Record<string, unknown>>
 
-/** A value that a claim must have, or contain if it is a list. */
+/** A value that a claim must equal or, if the claim is a list, must contain. */
 export interface ClaimCondition {
   name: string
   value: string
@@ -10,7 +10,7 @@ export interface ClaimCondition {
 /** The condition for signing in (PARLEY_OIDC_ALLOW). */
 export type SignInCondition =
   | { type: 'everyone' }
-  /** Lower case, in ASCII. */
+  /** The domains, in lower-case ASCII. */
   | { type: 'domain'; domains: readonly string[] }
   | { type: 'claim'; claim: ClaimCondition }
 

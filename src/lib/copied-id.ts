@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 
 /**
- * The number of characters of an id that a copy keeps: prefix, time and most of the counter, so that copies sort
+ * A copied id keeps this many characters of its original: the prefix, the time and most of the counter. So copies sort
  * like their originals.
  */
 const KEPT = 26
 
 /**
- * Returns the id of the copy of a row in a copy of a space. The database has the same function, `copiedId` (migration
- * `forks`), so that rows can refer to each other's copies without a table of both ids.
+ * Returns the id that a row's copy has in a copied space. The database has the same function, `copiedId` (migration
+ * `forks`), so references between rows can be converted without a table of ids.
  */
 export function copiedId(id: string, intoSpaceId: string): string {
   const hash = createHash('md5')

@@ -1,7 +1,7 @@
 /** Counts by key. A key whose count is 0 takes no memory. */
 export interface Counts {
   of(key: string): number
-  /** Changes the count of a key, and returns the new one. */
+  /** Adds `change` to the count of a key, and returns the new count. */
   add(key: string, change: number): number
 }
 

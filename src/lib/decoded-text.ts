@@ -1,4 +1,7 @@
-/** The media type and charset that a `content-type` header declares, in lower case; null where it declares none. */
+/**
+ * Returns the media type and charset that a `content-type` header declares, in lower case. Each is null if it is not
+ * declared.
+ */
 export function contentTypeOf(header: string): { mediaType: string | null; charset: string | null } {
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim())
   const charset = parameters.flatMap((parameter) => /^charset="?([^"\s]+)"?$/i.exec(parameter)?.[1] ?? [])[0]
@@ -6,8 +9,8 @@ export function contentTypeOf(header: string): { mediaType: string | null; chars
 }
 
 /**
- * Decodes bytes by their byte order mark, else by the declared charset, else as UTF-8; as windows-1252 if they are not
- * UTF-8, as browsers do. An unknown charset is ignored.
+ * Decodes bytes according to their byte order mark or, without one, the declared charset or UTF-8. Bytes that are not
+ * valid UTF-8 are decoded as windows-1252, as in browsers. An unknown charset is ignored.
  */
 export function decodedText(bytes: Uint8Array, charset: string | null): string {
   const declared = markedCharset(bytes) ?? charset
@@ -21,7 +24,7 @@ export function decodedText(bytes: Uint8Array, charset: string | null): string {
   return utf8Text(bytes) ?? new TextDecoder('windows-1252').decode(bytes)
 }
 
-/** Decodes bytes as UTF-8; null if they are not valid UTF-8 or contain NUL. */
+/** Decodes bytes as UTF-8. Returns null if they are not valid UTF-8 or contain NUL. */
 export function utf8Text(bytes: Uint8Array): string | null {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)

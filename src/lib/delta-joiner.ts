@@ -1,8 +1,8 @@
-/** Joins small pieces of text per key, so that many small deltas become few larger ones. */
+/** Joins small pieces of text with the same key, so that many small deltas become fewer, larger ones. */
 export interface DeltaJoiner {
   /**
-   * Sends the first piece of a key immediately, and joins later ones within the interval. Keys are sent in the order of
-   * their first piece.
+   * Sends the first piece of a key immediately, and joins the pieces that follow within the interval. Keys are sent in
+   * the order of their first pieces.
    */
   push(key: string, text: string): void
   /** Sends everything that is buffered. */
@@ -10,17 +10,18 @@ export interface DeltaJoiner {
 }
 
 interface DeltaJoinerOptions {
-  /** The interval in ms; 0 to send every piece separately. */
+  /** The interval in ms. With 0, every piece is sent separately. */
   intervalMs: number
-  /** The destination. All joiners of one destination send at the same time, so that subscribers get fewer batches. */
+  /** The destination. All joiners of a destination send at the same time, so that subscribers get fewer batches. */
   place: string
 }
 
 /**
- * Creates joiners. Joiners of one destination are synchronized only within one maker, so an application has one maker.
+ * Creates joiners. Only joiners that were created by the same object are synchronized, so an application has one of
+ * these.
  */
 export interface DeltaJoiners {
-  /** Calls `send` with the joined text of a key; it must not throw. */
+  /** Calls `send`, which must not throw, with the joined text of a key. */
   joiner(options: DeltaJoinerOptions, send: (key: string, text: string) => void): DeltaJoiner
 }
 
@@ -29,7 +30,7 @@ export function createDeltaJoiners(): DeltaJoiners {
   return { joiner: (options, send) => createDeltaJoiner(waiting, options, send) }
 }
 
-/** Waiting flushes by destination. */
+/** The flushes that are due later, by destination. */
 type Waiting = Map<string, Set<() => void>>
 
 function createDeltaJoiner(
@@ -46,7 +47,7 @@ function createDeltaJoiner(
     held.clear()
   }
 
-  /** Sends when the interval of the first waiting joiner of the destination has passed. */
+  /** Sends as soon as the interval of any waiting joiner of the destination has passed. */
   function flushWithOthers(): void {
     const others = waiting.get(place)
     if (others !== undefined) {

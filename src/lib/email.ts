@@ -8,9 +8,9 @@ const IS_LOCAL_PART = /^[\w!#$%&'*+/=?^`{|}~-]+(\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
 const IS_DOMAIN = /^(?!.*\.\d+$)[a-z\d]([a-z\d-]{0,61}[a-z\d])?(\.[a-z\d]([a-z\d-]{0,61}[a-z\d])?)*$/
 
 /**
- * Returns an e-mail address as it is stored: trimmed, with the domain in lower case and as ASCII (`bücher.example` becomes
- * `xn--bcher-kva.example`). Null for anything that is not an address of ASCII letters before the `@`: letters that only
- * look like another address must not be accepted as it.
+ * Returns an e-mail address as it is stored: trimmed, with the domain in lower case and as ASCII (`bücher.example`
+ * becomes `xn--bcher-kva.example`). Returns null if the text is not an address, or has other characters than ASCII
+ * before the `@`, because such an address can look like another one.
  */
 export function normalEmail(text: string): string | null {
   const address = text.trim()
@@ -23,12 +23,15 @@ export function normalEmail(text: string): string | null {
   return isAddress && normal.length <= LONGEST_ADDRESS ? normal : null
 }
 
-/** As `normalEmail`. @throws BadInputError */
+/**
+ * Like `normalEmail`, but throws for an invalid address.
+ * @throws BadInputError
+ */
 export function checkEmail(text: string, field: string): string {
   const email = normalEmail(text)
   if (email === null) throw new BadInputError('The text is not an email address like ada@example.com.', field)
   return email
 }
 
-/** Returns the normalized form of an address: addresses are equal if they differ only in case. */
+/** Returns an address in the form for comparisons: addresses that differ only in case are equal. */
 export const emailKeyOf = (email: string): string => email.toLowerCase()

@@ -1,7 +1,7 @@
-/** The error codes in the result unions of mutations (`ErrorCode` in the contract). */
+/** The error codes in the result unions of mutations (`ErrorCode` in the API). */
 export type DomainErrorCode = 'BAD_INPUT' | 'FORBIDDEN' | 'NOT_FOUND' | 'CONFLICT' | 'LIMIT_EXCEEDED' | 'RATE_LIMITED'
 
-/** An expected failure. Clients and models see the message, which contains advice. */
+/** An expected failure. Clients and models see the message, so it says what to do. */
 export class DomainError extends Error {
   readonly code: DomainErrorCode
   constructor(code: DomainErrorCode, message: string) {
@@ -11,7 +11,7 @@ export class DomainError extends Error {
   }
 }
 
-/** The input is invalid. `field` is the dotted path of the input field, or null. */
+/** The input is invalid. `field` is the dotted path of the input field; null if the error concerns no single field. */
 export class BadInputError extends DomainError {
   readonly field: string | null
   constructor(message: string, field: string | null = null) {
@@ -27,14 +27,14 @@ export class FileTooLargeError extends BadInputError {
   }
 }
 
-/** The viewer may see the object but may not perform the operation. */
+/** The viewer can see the object but is not allowed to perform the operation. */
 export class ForbiddenError extends DomainError {
   constructor(message: string) {
     super('FORBIDDEN', message)
   }
 }
 
-/** The object does not exist or is not visible to the viewer; clients cannot distinguish these. */
+/** The object does not exist or is not visible to the viewer; clients cannot distinguish the two cases. */
 export class NotFoundError extends DomainError {
   constructor(message: string) {
     super('NOT_FOUND', message)
@@ -69,7 +69,7 @@ export class LimitExceededError extends DomainError {
   }
 }
 
-/** Too many requests; the caller may retry after `retryAfterMs`. */
+/** Too many requests; the caller can retry after `retryAfterMs`. */
 export class RateLimitedError extends DomainError {
   readonly retryAfterMs: number
   constructor(message: string, retryAfterMs: number) {
@@ -78,7 +78,9 @@ export class RateLimitedError extends DomainError {
   }
 }
 
-/** A request that a cookie authenticates, and that another site's page may have sent, or whose cookie another site may have set. */
+/**
+ * Another site may have caused a request with a cookie: by sending the request from its page, or by setting the cookie.
+ */
 export class CrossSiteError extends ForbiddenError {
   constructor(
     message = 'A request with the session cookie needs the header x-parley-csrf: 1 and an allowed Origin. Or send a bearer token.',
@@ -87,7 +89,10 @@ export class CrossSiteError extends ForbiddenError {
   }
 }
 
-/** The bearer token or session is missing, unknown, expired or revoked. Top-level, never a union member. */
+/**
+ * The bearer token or session is missing, unknown, expired or revoked. Returned as a top-level GraphQL error, never as
+ * a member of a result union.
+ */
 export class UnauthenticatedError extends Error {
   constructor(message = 'A valid bearer token is required: send the header "Authorization: Bearer <token>".') {
     super(message)
@@ -95,7 +100,7 @@ export class UnauthenticatedError extends Error {
   }
 }
 
-/** The consumer lags behind the limit and must resume from its last cursor. */
+/** The consumer has fallen too far behind and must resume from its last cursor. */
 export class SlowConsumerError extends Error {
   constructor() {
     super('The subscriber lags too far behind. Subscribe again after the last cursor.')

@@ -1,8 +1,8 @@
 import { BadInputError } from './errors.ts'
 
 /**
- * Throws on invalid bytes, because a replaced character would be stored as if the client had sent it. Drops a byte
- * order mark.
+ * Throws on invalid bytes. If they were replaced, the replacement characters would be stored as if the client had sent
+ * them. Drops a byte order mark.
  */
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
@@ -27,8 +27,8 @@ export function parseExactJson(text: string): unknown {
 }
 
 /**
- * Whether a JSON or GraphQL number keeps its value as a JavaScript number: an integer within ±(2^53 − 1), or a finite
- * number with a fraction or an exponent.
+ * Whether a JSON or GraphQL number keeps its value as a JavaScript number. This is true for an integer within ±(2^53 −
+ * 1), and for a finite number with a fraction or an exponent.
  */
 export function isExact(number: string): boolean {
   return /^-?\d+$/.test(number) ? Number.isSafeInteger(Number(number)) : Number.isFinite(Number(number))
@@ -49,8 +49,8 @@ const MAYBE_INEXACT = /\d{16}|[eE][+-]?\d{3}/
 const LONG_NUMBER = /[-+.eE\d]{5,}/g
 
 /**
- * Returns the first number of a JSON text that is not exact; null if there is none. A scan, because a reviver of
- * JSON.parse takes seconds for 1 MiB of small values.
+ * Returns the first number of a JSON text that is not exact; null if there is none. Scans the text, because JSON.parse
+ * with a reviver takes seconds for 1 MiB of small values.
  */
 export function inexactNumberIn(json: string): string | null {
   if (!MAYBE_INEXACT.test(json)) return null

@@ -1,6 +1,6 @@
 /**
- * An LRU cache with a total size that is fair to owners: the owner with the largest share loses its oldest value first,
- * so one owner cannot evict the values of smaller ones.
+ * An LRU cache with a limited total size that is fair to owners. The owner with the largest share loses its oldest
+ * value first, so an owner cannot evict the values of owners with a smaller share.
  */
 export class FairCache<V> {
   readonly #maxSize: number
@@ -70,6 +70,6 @@ interface Entry<V> {
 interface Owner {
   name: string
   size: number
-  /** In order of last use, oldest first. */
+  /** The owner's keys in order of last use, oldest first. */
   keys: Set<string>
 }

@@ -1,12 +1,13 @@
 import { unlessAborted } from './async.ts'
 import { RateLimitedError } from './errors.ts'
 
-/** Limits concurrent work, such as uploads, so that those who use many places cannot exclude others. */
+/** Limits concurrent work, such as uploads, so that requesters with many places cannot exclude others. */
 export interface FairPlaces {
   /**
-   * Runs `work`. If all places are taken, the newest work of the requester with the most places ends for it, if that one has at
-   * least two more places than this requester. @param work gets a signal that aborts when its place is needed
-   * @throws RateLimitedError if there is no place; the error of `work`
+   * Runs `work`. If all places are taken, the requester with the most places loses one: its newest work is aborted,
+   * provided that it has at least two more places than this requester.
+   * @param work gets a signal that aborts when another requester gets its place
+   * @throws RateLimitedError if there is no place; any error that `work` throws
    */
   run<T>(requesterId: string, work: (signal: AbortSignal) => Promise<T>): Promise<T>
 }
@@ -14,10 +15,10 @@ export interface FairPlaces {
 export interface FairPlacesOptions {
   most: number
   mostOfOne: number
-  /** How much work of one requester may wait until another of its own works has ended; none by default. */
+  /** How many tasks of one requester may wait for its own earlier tasks to end. None may wait by default. */
   mostWaiting?: number
   longestWaitMs?: number
-  /** The message of the error for a requester without a place. */
+  /** The message of the error for a requester that gets no place. */
   refusal: string
 }
 
@@ -25,9 +26,9 @@ const RETRY_AFTER_MS = 1000
 
 /** The work of one requester. */
 interface Own {
-  /** Oldest first. */
+  /** The tasks in progress, oldest first. */
   inProgress: Set<AbortController>
-  /** Called in this order when a place becomes free. */
+  /** The functions that start waiting tasks. They are called in this order as places become free. */
   waiting: Set<() => void>
 }
 
@@ -56,7 +57,10 @@ export function createFairPlaces({
     else if (own.inProgress.size === 0) requesters.delete(requesterId)
   }
 
-  /** Takes a place from the requester with the most. Returns false if that one has hardly more than `count`. */
+  /**
+   * Takes a place from the requester that has the most places. Returns false if that requester does not have at least
+   * two places more than `count`.
+   */
   function makeRoom(count: number): boolean {
     const [largest] = [...requesters].sort(([, one], [, other]) => other.inProgress.size - one.inProgress.size)
     if (largest === undefined || largest[1].inProgress.size < count + 2) return false
@@ -69,7 +73,10 @@ export function createFairPlaces({
     return true
   }
 
-  /** Resolves once one of the requester's own works has ended. @throws RateLimitedError if that takes too long */
+  /**
+   * Resolves when one of the requester's own tasks has ended.
+   * @throws RateLimitedError if this takes too long
+   */
   function turnOf({ waiting }: Own): Promise<void> {
     return new Promise((resolve, reject) => {
       const begin = () => {
@@ -108,7 +115,7 @@ export function createFairPlaces({
     async run(requesterId, work) {
       const place = await take(requesterId)
       try {
-        // The work may react to the abort late, such as an upload whose sender pauses.
+        // The work may react late to the abort, for example an upload whose sender pauses.
         return await unlessAborted(place.signal, work(place.signal))
       } catch (error) {
         throw place.signal.aborted ? place.signal.reason : error

@@ -2,32 +2,33 @@ import { createCounts } from './counts.ts'
 import { RateLimitedError } from './errors.ts'
 import { createFairTurns } from './fair-turns.ts'
 
-/** The requester of work in a queue that several requesters share. */
+/** A requester that shares a queue with others. */
 export interface Requester {
-  /** A viewer's id; for an agent's work, the id of the requester of its run. */
+  /** A viewer's id. For an agent's work, the id of the requester of the agent's run. */
   id: string
-  /** If true, its tasks always wait; otherwise a task above `mostWaiting` is refused. */
+  /** Whether tasks of the requester always wait. If false, tasks beyond `mostWaiting` are refused. */
   isPatient: boolean
 }
 
 /**
- * Runs tasks one at a time. The requester whose tasks have recently taken the least time is next, and the tasks of one requester
- * run in the order of the calls.
+ * Runs tasks one at a time. The next task is from the requester whose tasks have recently taken the least time. Tasks
+ * of the same requester run in the order of the calls.
  */
 export interface FairQueue {
   /**
    * Returns the result of the task.
-   * @throws RateLimitedError if too many tasks of the requester wait and it is not patient, or the error of the task
+   * @throws RateLimitedError if the requester is not patient and too many of its tasks are waiting; any error that the
+   * task throws
    */
   run<T>(requester: Requester, task: () => Promise<T>): Promise<T>
 }
 
 export interface FairQueueOptions {
-  /** The maximum number of waiting tasks of one requester, not counting patient requesters. */
+  /** How many tasks of one requester may wait, unless the requester is patient. */
   mostWaiting: number
   /** The message of the error for a refused requester. */
   refusal: string
-  /** Monotonic time in ms; `performance.now` by default. */
+  /** Returns a monotonic time in ms. The default is `performance.now`. */
   now?: () => number
 }
 
@@ -35,10 +36,10 @@ const RETRY_AFTER_MS = 1000
 
 export function createFairQueue({ mostWaiting, refusal, now = () => performance.now() }: FairQueueOptions): FairQueue {
   const turns = createFairTurns({ places: () => 1, now })
-  /** The numbers of waiting tasks of impatient requesters. */
+  /** The number of waiting tasks of each requester that is not patient. */
   const waiting = createCounts()
 
-  /** Waits for a turn. Returns the function that ends it. */
+  /** Waits for the requester's turn. Returns the function that ends the turn. */
   async function turnOf({ id, isPatient }: Requester): Promise<() => void> {
     const end = turns.takeNow(id)
     if (end !== null) return end

@@ -1,23 +1,23 @@
-/** Shares database connections, or other places, among requesters. */
+/** Distributes database connections, or other places, fairly among requesters. */
 export interface FairTurns {
   /**
-   * Waits for a turn. Returns a function to call once when the turn is over.
-   * `requesterId`: undefined for the server's own work.
-   * `isBounded`: whether something else bounds the amount of such work, so that the turn is none of `unboundedPlaces`; by
-   * default only for the server's own.
-   * @throws Error if the turn has not come after `longestWaitMs`, like the one of a pool without a free connection
+   * Waits for a turn. Returns a function that the caller calls once to end the turn.
+   * @param requesterId undefined for the server's own work
+   * @param how `isBounded`: whether something else limits the amount of this work; such a turn uses none of the
+   * `unboundedPlaces`. By default, only the server's own work is bounded
+   * @throws Error after `longestWaitMs` without a turn, with the message of a pool without a free connection
    */
   take(requesterId: string | undefined, how?: Wait): Promise<() => void>
   /** Like `take`, but returns null instead of waiting. */
   takeNow(requesterId: string | undefined, how?: { isBounded?: boolean }): (() => void) | null
   /**
    * Runs a task during a turn, and returns its result.
-   * @throws the error of the task, and the errors of `take`
+   * @throws any error of the task or of `take`
    */
   run<T>(requesterId: string | undefined, task: () => Promise<T>, how?: Wait): Promise<T>
   /** Returns the number of waiting turns. */
   waitingCount(): number
-  /** Whether all connections are in use, so that the next turn has to wait. */
+  /** Whether all connections are in use, so the next turn has to wait. */
   isFull(): boolean
 }
 
@@ -28,30 +28,30 @@ interface Wait {
 }
 
 export interface FairTurnsOptions {
-  /** Returns the number of concurrent turns, such as the number of connections. The number may change. */
+  /** Returns the number of concurrent turns, such as the number of connections. The number can change over time. */
   places: () => number
   /**
-   * Returns the maximum number of concurrent turns that are not bounded; all by default. This number may change.
-   * Each requester may always have one such turn, because a requester that uses little must not wait for the long
-   * transactions of requesters that use much.
+   * Returns the maximum number of concurrent turns for work that is not bounded. The default is all places. The number
+   * can change over time. Each requester may always have one of these turns, so that a requester with little usage does
+   * not wait for long transactions of others.
    */
   unboundedPlaces?: () => number
   /**
-   * The time after which tasks in the same turn of the event loop make the next task wait for the next turn of the
-   * loop. The statements of PGlite run in this process and never wait for I/O, so a queue of them would block all
-   * other events.
+   * When tasks have taken this long within one iteration of the event loop, the next task waits for the next iteration.
+   * The statements of PGlite run in this process and never wait for I/O, so a queue of them would block all other
+   * events.
    */
   yieldAfterMs?: number
-  /** Monotonic time in ms; `performance.now` by default. */
+  /** Returns a monotonic time in ms. The default is `performance.now`. */
   now?: () => number
 }
 
 /**
- * The server's own work may use as much time as this many requesters, because all requesters depend on claims,
- * deliveries and upkeep.
+ * The server's own work gets as much time as this many requesters, because all requesters depend on claims, deliveries
+ * and maintenance.
  */
 const SHARE_OF_OWN_WORK = 4
-/** The interval at which the number of places is checked while no turn begins or ends. */
+/** How often the number of places is checked while no turn begins or ends. */
 const LOOK_AGAIN_MS = 100
 
 /** The message of the `pg` pool's own error, which `isOverload` recognizes. */
@@ -60,21 +60,21 @@ const NO_CONNECTION_IN_TIME = 'timeout exceeded when trying to connect'
 interface Line {
   share: number
   /**
-   * The time that the requester has used, in ms per share. It starts at `servedMs` when the requester's first turn
-   * arrives.
+   * The time in ms that the requester has used, divided by its share. When the requester's first turn arrives, this
+   * starts at `servedMs`.
    */
   usedMs: number
-  /** The number of running turns that are not bounded. */
+  /** The number of running turns for work that is not bounded. */
   runningUnbounded: number
   waiting: { bounded: (() => void)[]; unbounded: (() => void)[] }
-  /** Whether the requester's last turn was bounded. If turns of both kinds wait, they alternate. */
+  /** Whether the requester's last turn was for bounded work. If turns of both kinds wait, the kinds alternate. */
   wasBounded: boolean
 }
 
 /**
- * Serves the requester first that has recently used the least time: a member's statement waits for
- * running statements, but not for the queued statements of other requesters. Nobody starves, because each turn counts
- * towards its requester, and a requester that returns gets no credit for its absence.
+ * Serves the requester first that has recently used the least time. A member's statement waits for running statements,
+ * but not for other requesters' queued statements. Nobody starves, because each turn adds to its requester's time, and
+ * a returning requester gets no credit for its absence.
  */
 export function createFairTurns({
   places,
@@ -84,12 +84,12 @@ export function createFairTurns({
 }: FairTurnsOptions): FairTurns {
   /** The requesters with running or waiting turns. The map is cleared when no turn waits. */
   const lines = new Map<string | undefined, Line>()
-  /** The used time of the requester that got the last turn. */
+  /** The value of `usedMs` of the requester that got the last turn. */
   let servedMs = 0
   let waiting = 0
   let taken = 0
   let takenUnbounded = 0
-  /** When the first task of the current turn of the event loop began; null if none has begun. */
+  /** When the first task of the current event-loop iteration began; null if no task has begun yet. */
   let loopTurnAt: number | null = null
   let isYielding = false
   let isLookingAgain = false
@@ -139,8 +139,7 @@ export function createFairTurns({
   }
 
   /**
-   * Checks for free places at intervals, because turns may be long, and the number of places may grow before a turn
-   * ends.
+   * Checks for free places at intervals, because a turn can be long, and the number of places can grow before it ends.
    */
   function serveSoon(): void {
     if (isLookingAgain) return

@@ -2,7 +2,10 @@ const LONGEST_NAME = 200
 const LONGEST_EXTENSION = 20
 const NAMELESS = 'file'
 
-/** Control characters, and marks that change the direction of text or are invisible: `gpj.exe` must not look like `exe.jpg`. */
+/**
+ * Control characters, and marks that are invisible or change the direction of text. With such a mark, `gpj.exe` could
+ * look like `exe.jpg`.
+ */
 const HIDDEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/gu
 
 /**

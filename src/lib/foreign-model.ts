@@ -1,20 +1,20 @@
 /**
- * The model name of an agent that runs elsewhere: `a2a:<card url>`, an agent on another server, or `mcp:<server>/<tool>`, a
- * tool of one of the agent's MCP servers that answers messages.
+ * The parsed model name of an agent that runs elsewhere. `a2a:<card url>` is an agent on another server.
+ * `mcp:<server>/<tool>` is a tool of one of the agent's MCP servers, which answers the messages.
  */
 export type ForeignModel = { type: 'a2a'; cardUrl: string } | { type: 'mcp'; serverName: string; toolName: string }
 
-/** The tool by which a run sends its message to an agent on another server. */
+/** The tool with which a run sends its message to an agent on another server. */
 export const ASK_REMOTE_AGENT = 'ask_remote_agent'
 
-/** Providers cannot have these names. */
+/** The prefixes of these model names. Model providers cannot have these names. */
 export const FOREIGN_PREFIXES: ReadonlySet<string> = new Set(['a2a', 'mcp'])
 
-/** Whether a model name begins like that of a remote agent, even if the rest of the name is wrong. */
+/** Whether a name begins like the model name of a remote agent, even if the rest is invalid. */
 export const isForeignModel = (name: string): boolean =>
   FOREIGN_PREFIXES.has(name.slice(0, Math.max(0, name.indexOf(':'))))
 
-/** Parses the model name of a remote agent; null for any other name, and for an invalid one. */
+/** Parses the model name of a remote agent. Returns null for an invalid name and for any other name. */
 export function parseForeignModel(name: string): ForeignModel | null {
   if (name.startsWith('a2a:')) {
     const cardUrl = name.slice('a2a:'.length)
@@ -24,7 +24,7 @@ export function parseForeignModel(name: string): ForeignModel | null {
   return serverName === undefined || toolName === undefined ? null : { type: 'mcp', serverName, toolName }
 }
 
-/** Returns what is wrong with the model name of a remote agent, as a sentence; null if it can be parsed. */
+/** Returns a sentence about the fault in a remote agent's model name; null if the name is valid. */
 export function faultOfForeignModel(name: string): string | null {
   if (parseForeignModel(name) !== null) return null
   if (name.startsWith('mcp:'))

@@ -42,17 +42,20 @@ export function newId(prefix: IdPrefix): string {
   return `${prefix}_${uuidv7().replaceAll('-', '')}`
 }
 
-/** Returns a run id that sorts before every id created at or after `ms`, and after all earlier ones. */
+/**
+ * Returns a run id that sorts before every id that is created at or after `ms`, and after all ids that were created
+ * earlier.
+ */
 export function runIdAt(ms: number): string {
   return `run_${Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0')}`
 }
 
-/** Returns the well-formed ids. PostgreSQL need not look up other ids, and it refuses text with NUL. */
+/** Returns the well-formed ids. Other ids need no lookup, and PostgreSQL would reject text with NUL. */
 export function wellFormedIds(ids: readonly string[]): string[] {
   return ids.filter((id) => prefixOf(id) !== null)
 }
 
-/** The prefix of a well-formed id; null for anything else. */
+/** Returns the prefix of a well-formed id; null for any other text. */
 export function prefixOf(id: string): IdPrefix | null {
   const match = /^([a-z]{3})_[0-9a-f]{32}$/.exec(id)
   const prefix = match?.[1] as IdPrefix | undefined

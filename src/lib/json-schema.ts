@@ -7,9 +7,9 @@ import type { JsonObject } from './json.ts'
 import { withLocalRefs } from './normal-schema.ts'
 
 /**
- * Returns why a schema cannot be a tool's input schema, as a sentence; null if it can. It must be a JSON
- * Schema (draft 7, 2019-09 or 2020-12; draft 7 if not specified) that compiles and describes an object: model
- * providers refuse others.
+ * Returns a sentence that says why a schema cannot be a tool's input schema; null if it is accepted. It must be a valid
+ * JSON Schema of draft 7 (the default), 2019-09 or 2020-12. It must describe an object, because model providers reject
+ * other schemas.
  */
 export function checkInputSchema(schema: unknown): string | null {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) {
@@ -22,7 +22,10 @@ export function checkInputSchema(schema: unknown): string | null {
   return faultOf(top, 'input schema')
 }
 
-/** Returns why a schema cannot be a result schema, as a sentence; null if it can: any JSON Schema that compiles. */
+/**
+ * Returns a sentence that says why a schema cannot be a result schema; null if it is accepted. Any JSON Schema that
+ * compiles is accepted.
+ */
 export function checkSchema(schema: unknown): string | null {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
     return 'The schema must be a JSON Schema object.'
@@ -41,13 +44,13 @@ function faultOf(schema: JsonObject, what: string): string | null {
 /** The origin of a schema. */
 interface SchemaOrigin {
   /**
-   * The schema of a built-in tool, which is not validated, because the first validation blocks the process for
-   * about 30 ms.
+   * Whether it is the schema of a built-in tool. Such a schema is not validated, because the first validation blocks
+   * the process for about 30 ms.
    */
   isOurs?: boolean
 }
 
-/** Returns the error in a tool's input, as text that a model can act on; null if the input is valid. */
+/** Returns the error in a tool's input, in words that help a model to correct it; null if the input is valid. */
 export function checkInput(schema: JsonObject, input: unknown, origin?: SchemaOrigin): string | null {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return 'The input must be a JSON object.'
   return checkJson(schema, input, origin)
@@ -72,7 +75,7 @@ export function checkJson(schema: JsonObject, value: unknown, origin?: SchemaOri
 const SHOWN = 5
 
 const OPTIONS = {
-  // Schemas come from people and MCP servers: ignore unknown keywords and formats, as the specification requires.
+  // Schemas come from people and MCP servers. The specification requires that unknown keywords and formats are ignored.
   strict: false,
   validateFormats: false,
   allErrors: true,
@@ -81,15 +84,15 @@ const OPTIONS = {
 
 const DIALECTS = { 'draft-07': Ajv, '2019-09': Ajv2019, '2020-12': Ajv2020 }
 
-/** Instances that validate schemas against their dialect. These instances compile none of the untrusted schemas. */
+/** Ajv instances that validate schemas against their dialect. They never compile an untrusted schema. */
 const metaSchemas = new Map<keyof typeof DIALECTS, Ajv>()
 
 /** Compiling takes milliseconds, so compiled schemas are cached by their JSON text. */
 const cache = new LRUCache<string, ValidateFunction>({ maxSize: 2_000_000, sizeCalculation: (_, text) => text.length })
 
 /**
- * Compiles a schema in isolation: ids in one schema do not affect others. @throws the reason why it does not
- * compile
+ * Compiles a schema in isolation, so that ids in one schema do not affect others.
+ * @throws Error with the reason if the schema does not compile
  */
 function compiled(schema: JsonObject, { isOurs = false }: SchemaOrigin = {}): ValidateFunction {
   const key = JSON.stringify(schema)
@@ -105,7 +108,7 @@ function compiled(schema: JsonObject, { isOurs = false }: SchemaOrigin = {}): Va
   return validate
 }
 
-/** @throws the faults of the schema */
+/** @throws Error with the faults of the schema */
 function checkAgainstDialect(schema: JsonObject, dialect: keyof typeof DIALECTS): void {
   const meta = metaSchemas.get(dialect) ?? new DIALECTS[dialect](OPTIONS)
   metaSchemas.set(dialect, meta)
@@ -114,8 +117,8 @@ function checkAgainstDialect(schema: JsonObject, dialect: keyof typeof DIALECTS)
 
 /**
  * Returns a copy without `$id` and `id`, which could collide with those of the specification's schemas. References by
- * id have already been replaced by pointers.
- * @throws for a schema with asynchronous checks (ajv's `$async`)
+ * id have already been replaced with JSON pointers.
+ * @throws Error for a schema with asynchronous checks (ajv's `$async`)
  */
 function withoutIds(schema: JsonObject): JsonObject {
   const copy = structuredClone(schema)
@@ -126,7 +129,7 @@ function withoutIds(schema: JsonObject): JsonObject {
   return copy
 }
 
-/** Describes an error: `days must be integer`, `address.city is required`, … */
+/** Describes an error, such as `days must be integer` or `address.city is required`. */
 function inWords({ instancePath, keyword, params, message = 'is not valid' }: ErrorObject): string {
   const path = instancePath
     .slice(1)

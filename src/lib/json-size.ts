@@ -1,12 +1,12 @@
-/** Longer texts are measured by native functions, shorter ones character by character, which is faster for them. */
+/** Texts up to this length are measured character by character, because native functions are slower for short texts. */
 const SHORT_TEXT = 64
 /**
- * Everything except the characters that JSON never escapes. JSON escapes lone surrogates. Ranges are several times as
- * fast as Unicode properties here.
+ * Matches every character that JSON might escape, including surrogates. Character ranges are several times as fast as
+ * Unicode properties here.
  */
 const ESCAPED = /[^ !#-[\]-~\u00a0-\ud7ff\ue000-\uffff]/
 
-/** Returns the bytes of a string as JSON in UTF-8, with its quotation marks. */
+/** Returns the number of bytes of a string as JSON in UTF-8, including the quotation marks. */
 export function jsonTextSize(text: string): number {
   if (text.length > SHORT_TEXT) {
     return ESCAPED.test(text) ? Buffer.byteLength(JSON.stringify(text)) : Buffer.byteLength(text) + 2
@@ -16,7 +16,7 @@ export function jsonTextSize(text: string): number {
   return size
 }
 
-/** Returns the bytes of one UTF-16 unit. A surrogate counts like a lone one: 6 bytes for 2. */
+/** Returns the number of bytes of one UTF-16 unit. A surrogate counts as if it were alone: 6 bytes instead of 2. */
 function unitSize(unit: number): number {
   if (unit < 0x20) return unit === 0x0a || unit === 0x0d || unit === 0x09 ? 2 : 6
   if (unit === 0x22 || unit === 0x5c) return 2
@@ -26,8 +26,8 @@ function unitSize(unit: number): number {
 }
 
 /**
- * Returns the bytes of a value as JSON in UTF-8. Stops once `most` is exceeded and returns some larger number, so that a
- * large value costs no more than necessary.
+ * Returns the number of bytes of a value as JSON in UTF-8. If there are more than `most`, stops early and returns a
+ * number above `most`, to save time.
  */
 export function jsonSize(value: unknown, most = Number.POSITIVE_INFINITY): number {
   switch (typeof value) {

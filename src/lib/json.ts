@@ -12,7 +12,10 @@ export function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value) ?? 'null')
 }
 
-/** The maximum nesting of JSON from outside. PostgreSQL's jsonb and JSON.stringify fail at a few thousand levels. */
+/**
+ * The maximum nesting of JSON from clients and services. PostgreSQL's jsonb and JSON.stringify fail at a few thousand
+ * levels.
+ */
 export const DEEPEST_JSON = 200
 
 /** Whether JSON has more than `most` levels of nesting. */
@@ -22,8 +25,8 @@ export function isTooDeep(value: unknown, most = DEEPEST_JSON): boolean {
 }
 
 /**
- * Returns a JSON copy: `undefined` becomes null, and characters that PostgreSQL's jsonb refuses are replaced (NUL is dropped,
- * half a surrogate pair becomes U+FFFD).
+ * Returns a copy that can be stored as jsonb. `undefined` becomes null, NUL is removed, and a lone surrogate becomes
+ * U+FFFD.
  */
 export function toJson(value: unknown): Json {
   const text = JSON.stringify(value)
@@ -42,15 +45,15 @@ export function canonicalText(value: Json): string {
   return `{${entries.join(',')}}`
 }
 
-/** Returns a value's JSON text, cleaned as by `toJson`, for a jsonb parameter of raw SQL. */
+/** Returns a value's JSON text, cleaned as by `toJson`, for use as a jsonb parameter of raw SQL. */
 export function jsonbText(value: unknown): string {
   const text = JSON.stringify(value) ?? 'null'
   return MAYBE_NOT_STORABLE.test(text) ? JSON.stringify(toJson(value)) : text
 }
 
 /**
- * Matches NUL and lone surrogates in the form that JSON.stringify writes. Also matches a text that contains these
- * characters literally, so this is only a fast first check.
+ * Matches NUL and lone surrogates as JSON.stringify escapes them. It is only a fast first check, because it also
+ * matches a text that contains such an escape literally.
  */
 const MAYBE_NOT_STORABLE = /\\u(0000|d[89a-f])/
 
@@ -71,13 +74,16 @@ export function cut(text: string, length: number): string {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length)
 }
 
-/** Like `cut`, but appends the number of characters that were cut off, counted from `uncutLength` if the text was already cut before. */
+/**
+ * Like `cut`, but appends the number of omitted characters. If the text was already cut before, `uncutLength` is its
+ * original length.
+ */
 export function cutSaying(text: string, length: number, uncutLength = text.length): string {
   const kept = cut(text, length)
   return kept.length === uncutLength ? text : `${kept}… (${uncutLength - kept.length} more characters)`
 }
 
-/** Returns the longest prefix of the items whose texts have at most `characters` in total. */
+/** Returns as many of the first items as have texts of at most `characters` in total. */
 export function firstWithin<T>(items: readonly T[], characters: number, textOf: (item: T) => string): T[] {
   let left = characters
   const end = items.findIndex((item) => {
@@ -87,12 +93,12 @@ export function firstWithin<T>(items: readonly T[], characters: number, textOf: 
   return end === -1 ? [...items] : items.slice(0, end)
 }
 
-/** Replaces control characters and line breaks by spaces, for names in a prompt or log line. */
+/** Replaces control characters and line breaks with spaces, for names in a prompt or log line. */
 export function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }
 
-/** Returns a name for a line of a prompt, in quotes if it contains characters that have a meaning there. */
+/** Returns a name for a line of a prompt, quoted if it contains characters with a special meaning in prompts. */
 export function nameIn(name: string): string {
   const line = oneLine(name)
   return /[[\]():,"\\]/.test(line) ? JSON.stringify(line) : line

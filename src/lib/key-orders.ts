@@ -1,11 +1,12 @@
 import { type Json, jsonbText } from './json.ts'
 
-// PostgreSQL's jsonb does not preserve the order of keys. A prompt must be repeated exactly, or the provider's
-// prompt cache misses, so the lost orders are stored next to such a value.
+// PostgreSQL's jsonb does not preserve the order of keys. If a prompt is not repeated exactly, the provider's prompt
+// cache misses. So the original orders of keys are stored next to a value that becomes part of a prompt.
 
 /**
- * Returns the orders to store next to a value, as a jsonb parameter of raw SQL: one for each set of keys whose order is
- * not jsonb's; null if there is none. If objects with the same keys have different orders, only one is stored.
+ * Returns the orders of keys to store next to a value, as a jsonb parameter of raw SQL. There is one order for each set
+ * of keys that jsonb would order differently; null if there is none. If objects have the same keys in different orders,
+ * only one of these orders is stored.
  */
 export function keyOrdersText(value: unknown): string | null {
   const orders = new Map<string, string[]>()
@@ -39,11 +40,11 @@ export function inKeyOrder<T extends Json>(value: T, orders: unknown): T {
 const nameOf = (keys: readonly string[]): string => JSON.stringify(keys)
 
 /**
- * Returns the order of keys after reading: jsonb sorts by length, then by UTF-8 bytes; JavaScript moves integer keys to
- * the front.
+ * Returns the keys in the order in which they are read back. jsonb sorts keys by length and then by UTF-8 bytes, and
+ * JavaScript moves integer keys to the front.
  */
 function asRead(keys: readonly string[]): string[] {
-  // One byte per character, so that strings compare in the order of their bytes.
+  // Represents each byte as one character, so that comparing strings compares their bytes.
   const stored = keys.map((key) => ({ key, bytes: Buffer.from(key).toString('latin1') }))
   stored.sort(({ bytes: a }, { bytes: b }) => a.length - b.length || (a < b ? -1 : 1))
   return Object.keys(Object.fromEntries(stored.map(({ key }) => [key, true])))

@@ -1,14 +1,14 @@
 /** Replaces the chunks of a stream with others. */
 export interface ChunkMapping<In, Out> {
-  /** Returns what replaces a chunk. If it throws, the stream fails and its source is canceled. */
+  /** Returns the chunks that replace a chunk. If this function throws, the stream fails and its source is canceled. */
   push(chunk: In): readonly Out[]
-  /** Returns what follows the last chunk. */
+  /** Returns chunks to append after the last chunk. */
   end?(): readonly Out[]
 }
 
 /**
- * Returns a stream of the mapped chunks of `source`. Reads a chunk only when its reader requests one. Avoids the
- * additional queue and promises per chunk of `pipeThrough` with a TransformStream.
+ * Returns a stream of the mapped chunks of `source`. Reads from `source` only when its own reader requests a chunk.
+ * Unlike `pipeThrough` with a TransformStream, this needs no additional queue and no additional promises per chunk.
  */
 export function mappedStream<In, Out>(
   source: ReadableStream<In>,

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
-/** A registry of metrics. A metric is created once, even if a part of the process is built again. */
+/** A registry of metrics. A metric is created only once, even if the module that registers it is created again. */
 type Metrics = Pick<Registry, 'getSingleMetric' | 'registerMetric'>
 
 export function counter<Label extends string>(
@@ -21,7 +21,7 @@ export function histogram<Label extends string>(
   return once(metrics, name, () => new Histogram({ name, help, buckets, labelNames, registers: [] }))
 }
 
-/** Registers a gauge whose value is read at each scrape. */
+/** Registers a gauge. `read` returns its value at each scrape. */
 export function gauge(metrics: Metrics, name: string, help: string, read: () => number): void {
   once(metrics, name, () => {
     return new Gauge({
@@ -35,7 +35,7 @@ export function gauge(metrics: Metrics, name: string, help: string, read: () => 
   })
 }
 
-/** Limits the number of values of a label: after `most` different values, returns `other` for new ones. */
+/** Limits the number of values of a label: after `most` different values, further values are replaced with `other`. */
 export function atMost(most: number): (value: string) => string {
   const known = new Set<string>()
   return (value) => {
@@ -44,7 +44,7 @@ export function atMost(most: number): (value: string) => string {
   }
 }
 
-/** The value of a label for everything above the limit. */
+/** The label value that replaces all values above the limit. */
 export const OTHER = 'other'
 
 function once<M extends Counter | Gauge | Histogram>(metrics: Metrics, name: string, make: () => M): M {

@@ -1,7 +1,7 @@
 /** The price of a model, in USD per million tokens. */
 export interface ModelPrice {
   input: number
-  /** The price of input that came from the provider's cache. */
+  /** The price of input tokens that the provider's cache supplied. */
   cachedInput: number
   output: number
 }
@@ -9,12 +9,15 @@ export interface ModelPrice {
 /** Billed tokens. */
 export interface PaidTokens {
   inputTokens: number
-  /** Included in `inputTokens`. */
+  /** The number of cached tokens, which are part of `inputTokens`. */
   cachedInputTokens: number
   outputTokens: number
 }
 
-/** Costs are integers in nano-dollars: sums of doubles are then exact up to nine million dollars, in any order. */
+/**
+ * Costs are integers in nano-dollars, so sums of doubles are exact up to nine million dollars, in any order of
+ * addition.
+ */
 const NANOS_A_DOLLAR = 1e9
 const NANOS_OF_A_TOKEN_AT_A_DOLLAR_A_MILLION = 1000
 

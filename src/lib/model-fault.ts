@@ -1,4 +1,7 @@
-/** The kind of a failure of a model's provider. Members of a space see `adviceOn` it; admins see the provider's own message. */
+/**
+ * The kind of a failure of a model's provider. Members of a space see the advice of `adviceOn`. Admins see the
+ * provider's own message.
+ */
 export type ModelFault = (typeof MODEL_FAULTS)[number]
 
 export const MODEL_FAULTS = [
@@ -35,7 +38,7 @@ const ADVICE: Record<ModelFault, string> = {
   UNCONFIRMED: 'The card of the agent on another server has changed. An admin has to review and confirm it.',
 }
 
-/** A model cannot be called, because its provider is missing, or has no key. The message is for admins. */
+/** A model cannot be called, because its provider is not configured or has no key. The message is for admins. */
 export class ModelNotSetUpError extends Error {
   override readonly name = 'ModelNotSetUpError'
 }
@@ -44,7 +47,7 @@ export class ModelNotSetUpError extends Error {
 export class RemoteAgentError extends Error {
   override readonly name = 'RemoteAgentError'
   readonly fault: ModelFault
-  /** Whether its answer may be read if it is read again. */
+  /** Whether a further attempt to read the agent's answer may succeed. */
   readonly isRetryable: boolean
   constructor(message: string, { fault, isRetryable = false }: { fault: ModelFault; isRetryable?: boolean }) {
     super(message)
@@ -53,7 +56,7 @@ export class RemoteAgentError extends Error {
   }
 }
 
-/** Returns, for people without access to the provider's message, what failed and what they can do. */
+/** Returns, for people who may not see the provider's message, what failed and what they can do. */
 export function adviceOn(fault: ModelFault): string {
   return ADVICE[fault]
 }

@@ -8,8 +8,8 @@ export interface ModelName {
 export const PROVIDER_NAME = /^[A-Za-z0-9][\w.-]{0,63}$/
 
 /**
- * Parses `demo` or `<provider>:<model>`; null for anything else. The model part may contain colons and slashes, as in
- * `llama3.1:8b`.
+ * Parses `demo` or `<provider>:<model>`. Returns null for any other name. The model part can contain colons and
+ * slashes, as in `llama3.1:8b`.
  */
 export function parseModelName(name: string): ModelName | null {
   if (name === 'demo') return { provider: 'demo', modelId: 'demo' }

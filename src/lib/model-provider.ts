@@ -1,13 +1,13 @@
 import ipaddr from 'ipaddr.js'
 import { isPublicAddress } from './addresses.ts'
 
-/** The protocols that a provider may speak. */
+/** The protocols that a provider can use. */
 export const MODEL_APIS = ['openai', 'openai-chat', 'anthropic', 'google'] as const
 
 /** The protocol of a provider: OpenAI Responses, OpenAI Chat Completions, Anthropic Messages, or Google Gemini. */
 export type ModelApi = (typeof MODEL_APIS)[number]
 
-/** The AI SDK package that implements the protocol. */
+/** The AI SDK package that implements a provider's protocol. */
 export type ProviderPackage = '@ai-sdk/openai' | '@ai-sdk/openai-compatible' | '@ai-sdk/anthropic' | '@ai-sdk/google'
 
 /** The settings of a model provider. */
@@ -16,29 +16,32 @@ export interface ModelProviderSettings {
   name: string
   api: ModelApi
   package: ProviderPackage
-  /** The base URL with its version path; null for the default of the API. Must not contain a secret. */
+  /** The base URL with its version path; null for the API's default URL. Must not contain a secret. */
   baseUrl: string | null
   apiKey: string | null
   headers: Record<string, string>
-  /** Why no model of the provider can be used, as the end of a sentence; null if they can. */
+  /** Why the provider's models cannot be used, as the end of a sentence; null if they can be used. */
   lacks: string | null
-  /** Whether the provider is a preset for a self-hosted server, or has a loopback or private address. */
+  /** Whether the provider is the preset of a self-hosted server, or has a loopback or private address. */
   isLocal: boolean
-  /** True for the usual name of a provider that is not set up: an admin may add one with this name. */
+  /**
+   * Whether this is the name of a well-known provider that is not configured. An admin can add a provider with this
+   * name.
+   */
   isVacant?: boolean
 }
 
-/** Defaults of a well-known provider. */
+/** The defaults of a well-known provider. */
 export interface ProviderPreset {
   api: ModelApi
   baseUrl?: string
-  /** The variables that may contain its key. */
+  /** The environment variables that can contain the provider's key. */
   keyVariables?: readonly string[]
-  /** A small model, the default for agents; null if each server has its own model names. */
+  /** A small model that is the default for agents; null if each server has its own model names. */
   smallModel?: string | null
 }
 
-/** Defaults for providers that are given by name only, or detected by the variable with their key. */
+/** Defaults for providers that are configured only by name, or detected by the environment variable with their key. */
 export const PROVIDER_PRESETS = new Map<string, ProviderPreset>(
   Object.entries<ProviderPreset>({
     ollama: { api: 'openai-chat', baseUrl: 'http://localhost:11434/v1' },
@@ -96,7 +99,7 @@ export function smallModelOf(providers: readonly ModelProviderSettings[]): strin
   return null
 }
 
-/** Beginnings of the names that providers gave their own models. */
+/** How the names of providers' own models begin. */
 const MAKERS: readonly [RegExp, string][] = [
   [/^claude-/, 'anthropic'],
   [/^(gpt-|chatgpt-|o\d)/, 'openai'],
@@ -106,13 +109,13 @@ const MAKERS: readonly [RegExp, string][] = [
   [/^grok-/, 'xai'],
 ]
 
-/** Returns the provider of a well-known model whose name was written without one; null for any other name. */
+/** Returns the provider of a well-known model whose name was written without the provider; null for any other name. */
 export function makerOf(model: string): string | null {
   return /^[\w.-]+$/.test(model) ? (MAKERS.find(([beginning]) => beginning.test(model))?.[1] ?? null) : null
 }
 
 /**
- * Returns which setting makes a well-known provider available, as an imperative: `set ANTHROPIC_API_KEY`. Null for any
+ * Returns an instruction that makes a well-known provider available, such as `set ANTHROPIC_API_KEY`; null for any
  * other name.
  */
 export function settingOfPreset(name: string): string | null {
@@ -123,7 +126,7 @@ export function settingOfPreset(name: string): string | null {
   return keyVariables.length > 0 ? `set ${keyVariables.join(' or ')}` : `set PARLEY_PROVIDERS='{ "${name}": {} }'`
 }
 
-/** The given settings of a provider. */
+/** The settings of a provider as they were given. */
 export interface NewProvider {
   name: string
   api: ModelApi
@@ -132,7 +135,9 @@ export interface NewProvider {
   headers: Record<string, string>
 }
 
-/** Completes the settings of a provider. `keyPlaces`: where a missing key may be set, for the reason. */
+/**
+ * Completes the settings of a provider. `keyPlaces` says where a missing key can be set. It becomes part of `lacks`.
+ */
 export function providerSettings(
   { name, api, baseUrl, apiKey, headers }: NewProvider,
   keyPlaces: readonly string[],
@@ -146,31 +151,37 @@ export function providerSettings(
   return { name, api, package: packageOf(api, baseUrl), baseUrl, apiKey, headers, lacks, isLocal }
 }
 
-/** Returns the context for the encryption of a key: the key does not decrypt for another API or address. */
+/**
+ * Returns the context for the encryption of a key. It ensures that the key cannot be decrypted for another API or
+ * address.
+ */
 export function keyContext({ name, api, baseUrl }: { name: string; api: string; baseUrl: string | null }): string {
   return `provider:${name}:${api}:${baseUrl ?? ''}`
 }
 
-/** Chat Completions of OpenAI's own reasoning models need options that compatible servers do not understand. */
+/** For Chat Completions, OpenAI's own reasoning models need options that compatible servers do not understand. */
 function packageOf(api: ModelApi, baseUrl: string | null): ProviderPackage {
   if (api === 'anthropic' || api === 'google') return `@ai-sdk/${api}`
   return api === 'openai-chat' && baseUrl !== null ? '@ai-sdk/openai-compatible' : '@ai-sdk/openai'
 }
 
-/** Whether a text is an address of a provider: http or https, without user, password, query or fragment. */
+/** Whether a text is a valid base URL: http or https, without user, password, query or fragment. */
 export function isBaseUrl(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, username, password, search, hash } = new URL(text)
   return ['http:', 'https:'].includes(protocol) && [username, password, search, hash].every((part) => part === '')
 }
 
-/** Returns a secret without surrounding spaces; null if a header cannot contain it, because every request would fail with an error that shows the secret. */
+/**
+ * Returns a secret without surrounding spaces; null if a header cannot contain it. With such a secret, every request
+ * would fail with an error that shows the secret.
+ */
 export function sendableSecret(text: string): string | null {
   const value = text.trim()
   return /^[\x20-\x7e]+$/.test(value) ? value : null
 }
 
-/** Whether a URL names a private address, or a host name that only private networks use. */
+/** Whether a URL has a private address, or a host name that only private networks use. */
 export function isPrivateUrl(url: string | null): boolean {
   if (url === null || !URL.canParse(url)) return false
   const host = new URL(url).hostname.replace(/^\[|\]$/g, '')

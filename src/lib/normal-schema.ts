@@ -2,10 +2,10 @@ import traverse from 'json-schema-traverse'
 import { isObject, type Json, type JsonObject } from './json.ts'
 
 /**
- * Returns a schema with the same meaning, as far as possible, in the form that model providers and validators
- * accept: an object at the top without combinations, no ids, numeric bounds as in later drafts, and JavaScript patterns. A
- * constraint that only the tool's own server can check, such as a pattern in another dialect, may get lost; the description
- * then mentions it.
+ * Converts a schema to a form that model providers and validators accept, with the same meaning as far as possible. The
+ * top level is an object without combinations. There are no ids, numeric bounds are as in later drafts, and patterns
+ * are JavaScript's. A constraint that only the tool's own server can check, such as a pattern in another dialect, can
+ * get lost. The description then mentions it.
  */
 export function normalSchema(schema: JsonObject): JsonObject {
   const local = withLocalRefs(schema)
@@ -16,7 +16,10 @@ export function normalSchema(schema: JsonObject): JsonObject {
   return withoutCombinations(local)
 }
 
-/** Returns a copy whose references by id are pointers into the schema. References to other documents stay. */
+/**
+ * Returns a copy whose references by id are replaced with JSON pointers into the schema. References to other documents
+ * are kept.
+ */
 export function withLocalRefs(schema: JsonObject): JsonObject {
   const copy = structuredClone(schema)
   const pointers = new Map<string, string>()
@@ -36,7 +39,7 @@ export function withLocalRefs(schema: JsonObject): JsonObject {
   return copy
 }
 
-/** Draft 4: `exclusiveMinimum: true` next to `minimum`. */
+/** Converts the bounds of draft 4, such as `exclusiveMinimum: true` next to `minimum`. */
 function numericBounds(part: Record<string, unknown>): void {
   for (const [exclusive, bound] of [
     ['exclusiveMinimum', 'minimum'],
@@ -50,7 +53,10 @@ function numericBounds(part: Record<string, unknown>): void {
   }
 }
 
-/** A pattern that JavaScript does not support, such as `(?i)…`, becomes a sentence in the description; the tool's server checks it. */
+/**
+ * Moves a pattern that JavaScript does not support, such as `(?i)…`, to the description. The tool's server checks this
+ * pattern.
+ */
 function knownPattern(part: Record<string, unknown>): void {
   const { pattern, description } = part
   if (typeof pattern !== 'string' || isPattern(pattern)) return
@@ -67,14 +73,14 @@ function isPattern(pattern: string): boolean {
   }
 }
 
-/** Combinations within combinations, which may refer to themselves. */
+/** The maximum depth of nested combinations. They can refer to themselves. */
 const MOST_NESTED = 10
 
 const COMBINATIONS = ['allOf', 'anyOf', 'oneOf'] as const
 
 /**
- * Merges combinations at the top, which model providers refuse, into one object: for `allOf`, every property that one of
- * them requires is required; for `anyOf` and `oneOf`, every property that all of them require.
+ * Merges combinations at the top level, which model providers reject, into one object. With `allOf`, a property is
+ * required if any part requires it. With `anyOf` and `oneOf`, a property is required if all parts require it.
  */
 function withoutCombinations(schema: JsonObject, root = schema, depth = 0): JsonObject {
   const parts = COMBINATIONS.flatMap((name) => partsOf(schema, name).map((part) => ({ name, part })))
@@ -97,7 +103,10 @@ function partsOf(schema: JsonObject, name: (typeof COMBINATIONS)[number]): JsonO
   return Array.isArray(given) ? given.filter(isObject) : []
 }
 
-/** Follows a reference into the schema. A reference to nothing, or to another reference, stays, so that the check finds it. */
+/**
+ * Follows a reference within the schema. A reference to nothing or to another reference is kept, so that the later
+ * check reports it.
+ */
 function resolved(part: JsonObject, root: JsonObject): JsonObject {
   const { $ref } = part
   if (typeof $ref !== 'string' || !$ref.startsWith('#/')) return part

@@ -8,7 +8,7 @@ export interface PageArguments {
   before?: string | null
 }
 
-/** A validated page request: at most `size` items between two keys, from the start or the end of the order. */
+/** A validated request for a page: at most `size` items between two keys, from the start or the end of the order. */
 export interface PageRequest {
   size: number
   fromEnd: boolean
@@ -16,20 +16,21 @@ export interface PageRequest {
   before: string | null
 }
 
-/** A page of items, in the connection's order for both directions. */
+/** A page of items. The items are in the connection's order in both directions. */
 export interface Page<T> {
   items: T[]
   hasNextPage: boolean
   hasPreviousPage: boolean
-  /** Whether the page was read from the end of the order; a shortened page then keeps its last items. */
+  /** Whether the page was read from the end of the order. If such a page is shortened, its last items are kept. */
   fromEnd?: boolean
 }
 
 const LARGEST_PAGE = 100
 
 /**
- * Checks a connection's arguments. `decode` turns a cursor into the order's key and throws BadInputError on one from elsewhere.
- * @throws BadInputError for `first` with `last`, a size outside 1–100, or an invalid cursor.
+ * Checks a connection's arguments. `decode` converts a cursor to a key of the order, and throws BadInputError for a
+ * cursor that this connection did not create.
+ * @throws BadInputError for `first` together with `last`, a size outside 1–100, or an invalid cursor.
  */
 export function pageRequest(
   { first, after, last, before }: PageArguments,
@@ -58,7 +59,7 @@ function keyAt(field: 'after' | 'before', cursor: string | null | undefined, dec
   }
 }
 
-/** The error for a cursor that this connection did not create. */
+/** Returns the error for a cursor that this connection did not create. */
 export function foreignCursor(field: 'after' | 'before' = 'after'): BadInputError {
   return new BadInputError('Invalid cursor: use one from the `edges` or `pageInfo` of this connection.', field)
 }
@@ -68,7 +69,7 @@ export function encodePageCursor(key: string): string {
   return Buffer.from(`p:${key}`).toString('base64url')
 }
 
-/** Decodes a cursor into its key. @throws BadInputError for a malformed cursor */
+/** Decodes a cursor to its key. @throws BadInputError for a malformed cursor */
 export function decodePageCursor(cursor: string): string {
   const text = Buffer.from(cursor, 'base64url').toString()
   if (!text.startsWith('p:') || encodePageCursor(text.slice(2)) !== cursor) {
@@ -78,8 +79,8 @@ export function decodePageCursor(cursor: string): string {
 }
 
 /**
- * Makes a page from rows in the direction of the request, of which there may be one more than requested (`size + 1`). `beyond`:
- * whether rows exist on the other side of the page, that is, before the first row when reading forward, or after
+ * Builds a page from rows in the direction of the request. `rows` can contain one row more than requested (`size + 1`).
+ * `beyond` tells whether there are rows on the other side of the page: before the first row when reading forward, after
  * the last row when reading backward.
  */
 export function pageOf<T>(request: PageRequest, rows: T[], beyond: boolean): Page<T> {

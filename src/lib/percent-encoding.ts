@@ -1,4 +1,4 @@
-/** Decodes the percent-encoded part of a URL; null if it is malformed. */
+/** Decodes a percent-encoded part of a URL. Returns null if it is malformed. */
 export function percentDecoded(text: string): string | null {
   try {
     return decodeURIComponent(text)

@@ -1,6 +1,6 @@
 /** A PostgreSQL URL as libpq reads it, completed from libpq's environment variables. */
 export interface PostgresUrl {
-  /** A name, an address, or the folder of a Unix socket. */
+  /** A host name, an IP address, or the folder of a Unix socket. */
   host: string
   port: number
   user?: string
@@ -8,20 +8,20 @@ export interface PostgresUrl {
   database?: string
   applicationName?: string
   connectTimeoutMs?: number
-  /** Null: not given. */
+  /** The mode of encryption; null if it is not given. */
   sslMode: SslMode | null
-  /** Files, or `system` as the root certificate. */
+  /** The paths of TLS files. The root certificate can also be `system`. */
   tlsFiles: { rootCertificate?: string; certificate?: string; key?: string; keyPassword?: string }
   /** Whether the TLS handshake starts without a preceding SSLRequest. */
   isTlsDirect: boolean
   channelBinding: 'disable' | 'prefer' | 'require'
-  /** The schema of the tables (Prisma's parameter `schema`). Null: the first schema in the search path. */
+  /** The schema of the tables (Prisma's parameter `schema`). Null means the first schema in the search path. */
   schema: string | null
   /** The settings of `options=-c name=value` and of parameters that are settings, with names in lower case. */
   settings: Record<string, string>
-  /** The rest of `options`, for proxies that read it, such as Neon's and Supabase's. Null: nothing. */
+  /** The rest of `options`, which proxies such as Neon's and Supabase's read; null if there is none. */
   otherOptions: string | null
-  /** Whether the URL has `pgbouncer=true`, which means a transaction pooler. */
+  /** Whether the URL has `pgbouncer=true`, which says that the server is a transaction pooler. */
   isPooler: boolean
   /** Parameters that have no effect. */
   ignored: string[]
@@ -30,7 +30,10 @@ export interface PostgresUrl {
 export const SSL_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
 export type SslMode = (typeof SSL_MODES)[number]
 
-/** The URL is not a PostgreSQL URL, or requests something unsupported. `faults` never contain a value that may be secret. */
+/**
+ * The URL is not a PostgreSQL URL, or requests an unsupported feature. `faults` never contain a value that could be
+ * secret.
+ */
 export class PostgresUrlError extends Error {
   readonly faults: string[]
   constructor(faults: string[]) {
@@ -54,7 +57,7 @@ const WITHOUT_EFFECT = new Set([
   ...['uselibpqcompat'],
 ])
 
-/** Parameters of which only these values are supported, with the advice for other values. */
+/** Parameters with a limited set of supported values, and the advice for all other values. */
 const ONLY: Record<string, { values: readonly string[]; remedy: string }> = {
   gssencmode: { values: ['disable', 'prefer'], remedy: 'GSSAPI is not supported' },
   sslsni: { values: ['1'], remedy: 'the host name is always sent' },
@@ -88,7 +91,7 @@ const IMPOSSIBLE: Record<string, string> = {
   sslidentity: 'write sslcert and sslkey',
 }
 
-/** libpq's environment variables that replace missing parameters with these names. */
+/** libpq's environment variables, each with the missing parameter that it replaces. */
 const VARIABLES: Record<string, string> = {
   PGSSLMODE: 'sslmode',
   PGSSLROOTCERT: 'sslrootcert',
@@ -110,12 +113,15 @@ const VARIABLES: Record<string, string> = {
   PGSERVICE: 'service',
 }
 
-/** Parameters that set a setting of the session. */
+/** Parameters that change a setting of the session. */
 const SETTINGS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']
 
 const URL_PATTERN = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#@]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/i
 const HOST_PATTERN = /^(\[[^\]]+\]|[^:,[\]]*)(?::(\d*))?$/
-/** pg-boss allows only these characters, and at most 50, in the name of its schema, which is derived from ours. */
+/**
+ * pg-boss allows only these characters, and at most 50 of them, in its schema's name, which is derived from this
+ * schema's name.
+ */
 const SCHEMA_PATTERN = /^[a-zA-Z_][a-zA-Z0-9_-]{0,42}$/
 
 /**
@@ -124,7 +130,7 @@ const SCHEMA_PATTERN = /^[a-zA-Z_][a-zA-Z0-9_-]{0,42}$/
  */
 export function readPostgresUrl(
   text: string,
-  // biome-ignore lint/style/noProcessEnv: these variables are libpq's, and part of what a URL means
+  // biome-ignore lint/style/noProcessEnv: these variables belong to libpq, and they complete the URL
   environment: Readonly<Record<string, string | undefined>> = process.env,
 ): PostgresUrl {
   const match = URL_PATTERN.exec(text.trim())
@@ -193,7 +199,7 @@ function refusalOf(name: string, value: string, variable?: string): string | nul
     : `the environment variable ${variable} is not supported: unset it; ${remedy}`
 }
 
-/** Returns libpq's variables for parameters that the URL leaves out: variable, parameter and value. */
+/** Returns the libpq variables that replace parameters missing from the URL, each as variable, parameter and value. */
 function variablesFor(
   parameters: ReadonlyMap<string, string>,
   environment: Readonly<Record<string, string | undefined>>,
@@ -205,7 +211,7 @@ function variablesFor(
   })
 }
 
-/** A % that is not followed by two hexadecimal digits is taken literally. */
+/** Decodes a part of the URL. A % that is not followed by two hexadecimal digits is kept as it is. */
 function decodePart(part: string | undefined, what: string, refuse: (fault: string) => void): string | undefined {
   if (part === undefined || part === '') return undefined
   try {
@@ -222,19 +228,19 @@ function schemaOf(schema: string | undefined, refuse: (fault: string) => void): 
   return schema ?? null
 }
 
-/** Returns the names of ignored parameters that somebody may expect to have an effect. */
+/** Returns the names of ignored parameters whose author may have expected an effect. */
 export function unknownParameters({ ignored }: PostgresUrl): string[] {
   return ignored.filter((name) => !WITHOUT_EFFECT.has(name))
 }
 
-/** Writes settings as `options` of a connection: `-c name=value`. */
+/** Formats settings as `options` of a connection: `-c name=value`. */
 export function optionsOf(settings: Readonly<Record<string, string>>): string {
   return Object.entries(settings)
     .map(([name, value]) => `-c ${escapeOption(`${name}=${value}`)}`)
     .join(' ')
 }
 
-/** Reads `options` of a connection: the settings, and the rest. A backslash escapes a character. */
+/** Parses `options` of a connection into settings and a rest. A backslash escapes a character. */
 export function readOptions(options: string): { settings: Record<string, string>; others: string[] } {
   const words = (options.match(/(?:\\[\s\S]|[^\s\\])+/g) ?? []).map((word) => word.replace(/\\([\s\S])/g, '$1'))
   const settings: Record<string, string> = {}
@@ -293,11 +299,11 @@ function portOf(text: string, refuse: (fault: string) => void): number {
 function secondsOf(text: string | undefined, refuse: (fault: string) => void): number | undefined {
   if (text === undefined) return undefined
   if (!/^\d+$/.test(text)) refuse('connect_timeout must be a number of seconds')
-  // As in libpq, 0 means no limit, and 1 is too short to be intended.
+  // As in libpq, 0 means no limit, and 1 is raised to 2, because it is too short to be intended.
   return text === '0' ? undefined : Math.max(2, Number(text)) * 1000
 }
 
-/** `ssl` is a parameter of `pg` and of JDBC. */
+/** Returns the mode of encryption. `ssl` is a parameter of `pg` and of JDBC. */
 function sslModeOf(mode: string | undefined, ssl: string | undefined): SslMode | null {
   if (mode !== undefined) return SSL_MODES.find((one) => one === mode) ?? null
   if (ssl === undefined) return null

@@ -1,11 +1,12 @@
-// Parses REDIS_URL, which names one server, the nodes of a cluster, or Sentinels that know the current master.
+// Parses REDIS_URL. The URL can refer to one server, to the nodes of a cluster, or to Sentinels, which report the
+// current master.
 
 export interface RedisNode {
   host: string
   port: number
 }
 
-/** The parts of a REDIS_URL. `username`, `password` and `isTls` hold for all of its servers. */
+/** The parts of a REDIS_URL. `username`, `password` and `isTls` apply to all of its servers. */
 export interface RedisTarget {
   /** `server`: one node. `cluster`: some nodes of a cluster. `sentinel`: the nodes are Sentinels. */
   type: 'server' | 'cluster' | 'sentinel'
@@ -16,7 +17,7 @@ export interface RedisTarget {
   database: number
   /** The version of IP to which host names are resolved; 0 for both. */
   family: number
-  /** The name of the master on the Sentinels, and the credentials for the Sentinels themselves. */
+  /** The master's name in the configuration of the Sentinels, and the credentials for the Sentinels themselves. */
   sentinel: { masterName: string; username: string | null; password: string | null }
 }
 
@@ -40,7 +41,7 @@ const SENTINEL_PARAMETERS = ['name', 'sentinel_username', 'sentinel_password']
  */
 export function parseRedisUrl(url: string): RedisTarget {
   const { scheme = '', user, hosts = '', path = '', query = '' } = SHAPE.exec(url)?.groups ?? {}
-  // An @ this far to the right means that the password contains an unescaped character.
+  // An `@` in the path or query means that the password contains an unescaped character.
   if (scheme === '' || path.includes('@') || query.includes('@')) throw new Error(EXAMPLES)
   const isSentinel = /sentinel$/i.test(scheme)
   const list = hosts.split(',').map((host) => host.trim())
@@ -61,7 +62,7 @@ export function parseRedisUrl(url: string): RedisTarget {
   }
 }
 
-/** Names the servers of a target in an error: `Redis at host:6379`. Contains no secret. */
+/** Describes the servers of a target for an error: `Redis at host:6379`. The text contains no secrets. */
 export function describeRedis({ type, nodes, sentinel }: RedisTarget): string {
   const hosts = nodes.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(',')
   if (type === 'sentinel') return `the Redis master ${sentinel.masterName} of the Sentinels at ${hosts}`

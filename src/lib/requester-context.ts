@@ -7,13 +7,16 @@ interface Requester {
 
 const requesters = new AsyncLocalStorage<Requester | undefined>()
 
-/** Returns the id of the requester on whose behalf the current code runs; undefined for the server's own work. */
+/** Returns the id of the requester for whom the current code runs; undefined for the server's own work. */
 export const requesterHere = (): string | undefined => requesters.getStore()?.id
 
-/** Whether the current code executes a run, or belongs to the server's own work: both are bounded in number. */
+/** Whether the current code belongs to a run or to the server's own work. The amount of both is limited elsewhere. */
 export const isBoundedHere = (): boolean => requesters.getStore()?.isRun !== false
 
-/** Runs `work`, and everything asynchronous that it starts, for a requester: a viewer's id, or the requester of a run. */
+/**
+ * Runs `work`, and everything asynchronous that it starts, for a requester. `id` is a viewer's id, or the id of a run's
+ * requester.
+ */
 export function forRequester<T>(id: string, work: () => T, { isRun = false } = {}): T {
   const here = requesters.getStore()
   // A context stays in memory as long as any part of its work waits, so an equal context is reused.
@@ -21,8 +24,9 @@ export function forRequester<T>(id: string, work: () => T, { isRun = false } = {
 }
 
 /**
- * Runs `work`, and everything asynchronous that it starts, as the server's own work. Code that notifies others, or that
- * works for several callers at once, would otherwise work for the requester who happened to cause it.
+ * Runs `work`, and everything asynchronous that it starts, as the server's own work. Use this in code that notifies
+ * others or works for several callers at once. Otherwise, that code would be charged to the requester who happened to
+ * trigger it.
  */
 export function asOwnWork<T>(work: () => T): T {
   return requesters.getStore() === undefined ? work() : requesters.run(undefined, work)

@@ -11,26 +11,28 @@ import * as here from './json-schema.ts'
 import type { SchemaQuestion } from './schema-thread.ts'
 import { LARGEST_JSON_BYTES } from './validate.ts'
 
-/** The CPU time that a check may use, including compilation. The load of the machine does not matter. */
+/** The CPU time that a check may use, including compilation, independent of the machine's load. */
 const LONGEST_CHECK_MS = 500
-/** The wall-clock time that a check may take, for any reason. */
+/** The elapsed time that a check may take in any case. */
 const LONGEST_WAIT_MS = 10_000
-/** The time for which a requester's slow check is not repeated. */
+/** How long a requester's check is not repeated after it was slow. */
 const PAUSE_MS = 60_000
 const TOO_SLOW = 'The check against the schema took too long'
-/** The maximum number of waiting checks per requester, each with up to 256 KiB of input. */
+/** The maximum number of waiting checks per requester. Each can have up to 256 KiB of input. */
 const MOST_WAITING = 20
 
 /**
- * Returns why an untrusted schema cannot be a tool's input schema, as a sentence; null if it can. It works
- * like `checkInputSchema` of json-schema.ts, in a thread that is terminated if the check takes too long. All
- * checks of untrusted schemas throw RateLimitedError if too many checks of the requester wait and it is not patient.
+ * Returns a sentence that says why an untrusted schema cannot be a tool's input schema; null if it is accepted. Works
+ * like `checkInputSchema` of json-schema.ts, but in a thread that is terminated if the check takes too long.
+ *
+ * All checks of untrusted schemas throw RateLimitedError if too many checks of the same requester are waiting, unless
+ * the requester is patient.
  */
 export async function checkInputSchema(schema: unknown, requester: Requester): Promise<string | null> {
   return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'input' }, requester)
 }
 
-/** Like `checkInputSchema`, for the schema of a call's result, which may be any JSON Schema that compiles. */
+/** Like `checkInputSchema`, but for the schema of a call's result. It can be any JSON Schema that compiles. */
 export async function checkSchema(schema: unknown, requester: Requester): Promise<string | null> {
   return checkSchemaItself({ schema: JSON.stringify(schema) ?? 'null', of: 'result' }, requester)
 }
@@ -43,13 +45,13 @@ export async function checkJson(schema: JsonObject, value: unknown, requester: R
 /** A tool whose inputs are checked. */
 interface CheckedTool {
   inputSchema: JsonObject
-  /** Whether the schema is untrusted, so that a check may take long. */
+  /** Whether the schema is untrusted, so that a check may take a long time. */
   isForeign?: boolean
 }
 
 /**
- * Returns the error in a tool's input, as text for the model; null if the input is valid. Untrusted schemas
- * are checked in the thread.
+ * Returns the error in a tool's input, as text for the model, or null if the input is valid. Untrusted schemas are
+ * checked in the worker thread.
  */
 export async function checkInput(
   { inputSchema, isForeign }: CheckedTool,
@@ -67,8 +69,8 @@ export function checkOurs(inputSchema: JsonObject, input: unknown): string | nul
 }
 
 /**
- * Removes nulls of optional properties, which many models write for omitted values. An input that is valid
- * with its nulls stays unchanged.
+ * Removes nulls of optional properties, which many models generate for omitted values. An input that is valid with its
+ * nulls is returned unchanged.
  */
 export async function withoutNulls(tool: CheckedTool, input: Json, requester: Requester): Promise<Json> {
   if (!hasNull(input) || (await checkInput(tool, input, requester)) === null) return input
@@ -94,15 +96,18 @@ function dropNulls(schema: Json | undefined, value: Json): Json {
   return Object.fromEntries(kept.map(([name, one]) => [name, dropNulls(properties[name], one)]))
 }
 
-/** Checks that took too long, by requester and schema, with the size in bytes of the smallest value that did. */
+/**
+ * The checks that took too long, by requester and schema. The value is the size in bytes of the smallest input that was
+ * too slow.
+ */
 const slow = new LRUCache<string, number>({ max: 10_000, ttl: PAUSE_MS })
 
-/** The results of checking schemas themselves. They are final, and each run needs them again. */
+/** The results of checking the schemas themselves. They never change, and each run needs them again. */
 const verdicts = new LRUCache<string, { fault: string | null }>({ max: 2_000 })
 
 let thread: Promise<Worker> | null = null
 
-/** The thread handles one request at a time; the time limit of a request starts with its turn. */
+/** The thread handles one request at a time. A request's time limit starts when its turn comes. */
 const queue = createFairQueue({
   mostWaiting: MOST_WAITING,
   refusal: `At most ${MOST_WAITING} of your inputs and results may wait to be checked against a schema. Wait, then try again.`,
@@ -125,7 +130,7 @@ type Answer =
   | { type: 'answered'; fault: string | null }
   /** The check itself took too long. */
   | { type: 'slow' }
-  /** The check failed for any other reason. */
+  /** The check failed for another reason. */
   | { type: 'broken'; reason: string }
 
 function wordsOf(answer: Answer): string | null {
@@ -147,7 +152,7 @@ async function ask(question: SchemaQuestion, requester: Requester): Promise<Answ
 
 /**
  * Whether a check is skipped because a similar one was slow. Much smaller values are still checked. Each slow check
- * halves the size limit, so that few slow checks occur.
+ * halves the size limit, so there are only a few slow checks.
  */
 function isPaused(key: string, bytes: number): boolean {
   const slowBytes = slow.get(key)
@@ -156,7 +161,7 @@ function isPaused(key: string, bytes: number): boolean {
 
 const digestOf = (text: string) => createHash('sha256').update(text).digest('base64url')
 
-/** Sends a question to the thread. Never rejects. */
+/** Sends a question to the thread. The promise never rejects. */
 async function askThread(question: SchemaQuestion): Promise<Answer> {
   const deadline = new AbortController()
   const over = new AbortController()
@@ -186,8 +191,9 @@ async function askThread(question: SchemaQuestion): Promise<Answer> {
 }
 
 /**
- * Starts measuring how long a thread computes. Node before 24.6 does not report the CPU time of a thread. There, the result is the
- * time in which the thread's event loop was busy, which is a little longer on a busy machine.
+ * Starts measuring how long a thread computes. Node before 24.6 does not report the CPU time of a thread. On these
+ * versions, the result is the time in which the thread's event loop was busy, which is slightly longer on a busy
+ * machine.
  */
 async function stopwatchOf(worker: Worker): Promise<() => Promise<number>> {
   const reportsCpu = typeof (worker as Partial<Worker>).cpuUsage === 'function'
@@ -203,8 +209,8 @@ async function stopwatchOf(worker: Worker): Promise<() => Promise<number>> {
 }
 
 /**
- * Resolves when a check has used up its time, or has finished. Returns whether it used the CPU time itself,
- * as opposed to waiting for a busy machine.
+ * Resolves when a check has used up its time, or has finished. Returns true if the check used the CPU time itself, and
+ * false if the machine was too busy.
  */
 async function watch(readUsedMs: () => Promise<number>, over: AbortSignal): Promise<boolean> {
   const since = performance.now()
@@ -216,18 +222,18 @@ async function watch(readUsedMs: () => Promise<number>, over: AbortSignal): Prom
     const used = await Promise.race([readUsedMs().catch(() => null), sleep(LONGEST_WAIT_MS, over)])
     usedMs = used ?? LONGEST_CHECK_MS
   }
-  // Lets this thread receive a result that arrived while it was busy.
+  // Gives this thread a chance to receive a result that arrived while it was busy.
   await new Promise((resolve) => setImmediate(resolve))
   return usedMs >= LONGEST_CHECK_MS
 }
 
-/** Starts the thread, with a limit of memory that is enough for a few schemas. It ends with this process. */
+/** Starts the thread with a memory limit that is enough for a few schemas. The thread ends with this process. */
 async function startThread(): Promise<Worker> {
   const worker = new Worker(new URL(`./schema-thread${path.extname(import.meta.url)}`, import.meta.url), {
     execArgv: ['--disable-warning=ExperimentalWarning'],
     resourceLimits: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 },
   })
-  // The pending request fails automatically; the next request starts a new thread.
+  // The pending request fails without further handling, and the next request starts a new thread.
   worker.on('error', () => {
     thread = null
   })

@@ -1,10 +1,9 @@
-// The worker thread of schema-checks.ts. It checks untrusted schemas and inputs, and may be terminated during
-// a check.
+// The worker thread of schema-checks.ts. It checks untrusted schemas and inputs, and can be terminated during a check.
 import { parentPort } from 'node:worker_threads'
 import type { JsonObject } from './json.ts'
 import { checkInput, checkInputSchema, checkJson, checkSchema } from './json-schema.ts'
 
-/** A request to check a schema, given as JSON text; with `value`, to check that value against it. */
+/** A request to check a schema, which is JSON text. If `value` is set, that value is checked against the schema. */
 export interface SchemaQuestion {
   schema: string
   of: 'input' | 'result'

@@ -1,20 +1,20 @@
 /** The number of rows that a sweep reads at a time. */
 const ROWS_AT_ONCE = 100
 
-/** One sweep over rows that need work, in the order of their ids. */
+/** A sweep over rows that need work, in the order of their ids. */
 export interface RowSweep<Row extends { id: string }> {
-  /** Returns the next rows after the id `after`, in the order of their ids, at most `most`. */
+  /** Returns the next rows after the id `after`, at most `most`, in the order of their ids. */
   next(after: string, most: number): Promise<Row[]>
   handle(row: Row): Promise<unknown>
   /** Reports that `handle` failed. The sweep continues with the other rows. */
   report(row: Row, error: unknown): void
-  /** The number of rows that are handled at the same time. */
+  /** The number of rows that are handled concurrently. */
   concurrency?: number
-  /** Ends the sweep before the next row. */
+  /** Aborting this signal ends the sweep before the next row. */
   signal?: AbortSignal | undefined
 }
 
-/** Handles all rows, in batches. A row that fails stops no other one. */
+/** Handles all rows, in batches. If a row fails, the other rows are still handled. */
 export async function sweepRows<Row extends { id: string }>({
   next,
   handle,

@@ -1,18 +1,18 @@
 import { isTooDeep } from './json.ts'
 
-/** The tags between which some small models write a tool call in their text. */
+/** The tags that enclose a tool call in the text of some small models. */
 export const TEXT_CALL = { opening: '<tool_call>', closing: '</tool_call>' }
 
-/** A tool call that was read from text. `input`: JSON text. */
+/** A tool call that was parsed from text. `input` is JSON text. */
 export interface TextCall {
   name: string
   input: string
 }
 
-/** Whether a text contains such a call, readable or not. */
+/** Whether a text contains a tool call after the opening tag, even an invalid one. */
 export const hasTextCall = (text: string): boolean => text.includes(TEXT_CALL.opening)
 
-/** Reads the text between the tags: `{"name": …, "arguments": …}`. Null for anything else. */
+/** Parses the text between the tags: `{"name": …, "arguments": …}`. Returns null for any other text. */
 export function readTextCall(body: string): TextCall | null {
   try {
     const { name, arguments: given, parameters = given ?? {} } = JSON.parse(body) as Record<string, unknown>
@@ -24,7 +24,7 @@ export function readTextCall(body: string): TextCall | null {
   }
 }
 
-/** Reads the first call in a text. Null if there is none, or it is not readable. */
+/** Parses the first call in a text. Returns null if there is no call, or if the first one is invalid. */
 export function firstTextCall(text: string): TextCall | null {
   const [, rest = ''] = text.split(TEXT_CALL.opening, 2)
   return readTextCall(rest.split(TEXT_CALL.closing, 1)[0] ?? '')

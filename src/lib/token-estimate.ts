@@ -3,7 +3,7 @@ import { estimateTokenCount } from 'tokenx'
 /** The approximate number of tokens of an image or of a page of a document. */
 const TOKENS_A_FILE = 1500
 
-/** Estimates the number of tokens of a value's text, for budgets, and for providers that report no usage. */
+/** Estimates the number of tokens of a value's text. Used for budgets, and for providers that do not report usage. */
 export function estimateTokens(value: unknown): number {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
   if (typeof value === 'string' || !text.includes('"type":"file"')) return estimateTokenCount(text)

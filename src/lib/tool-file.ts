@@ -1,33 +1,36 @@
-/** A file that a tool returned. It is shown to models that accept files; all others get `fileInWords`. */
+/**
+ * A file that a tool returned. Models that accept files see the file, and all others see its description from
+ * `fileInWords`.
+ */
 export interface ToolFile {
   mediaType: string
   bytes: number
-  /** Base64. */
+  /** The content in base64. */
   data: string
 }
 
-/** Bytes that a tool returned, which are stored as a file of the call. */
+/** Bytes that a tool returned. They are stored as a file of the call. */
 export interface ReturnedFile {
   name: string
   content: Uint8Array
 }
 
-/** A stored file of a call, with which its result refers to it. */
+/** A stored file of a call. The call's result refers to the file in this form. */
 export interface KeptFile {
   fileId: string
   name: string
   mediaType: string
 }
 
-/** A part of a result that was not stored, and the reason. */
+/** A note that a part of a result was not stored, with the reason. */
 export interface FileNote {
   note: string
 }
 
-/** An entry in the row of a call about a file of its result. */
+/** An entry about a file of a call's result, as the call's row stores it. */
 export type ResultFile = ToolFile | KeptFile | FileNote
 
-/** The maximum number of files of one result that are stored. */
+/** The maximum number of stored files of one result. */
 export const MOST_KEPT_FILES = 20
 
 /** The maximum total size of the files in one result. */
@@ -42,7 +45,9 @@ function sizeInWords(bytes: number): string {
   return bytes < 1_048_576 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1_048_576).toFixed(1)} MB`
 }
 
-/** Whether the bytes begin like a file of this type. Providers refuse a prompt with a file of another type. */
+/**
+ * Whether the bytes begin like a file of this type. Providers reject a prompt with a file that does not match its type.
+ */
 const BEGINNINGS: Record<string, (beginning: string) => boolean> = {
   'image/png': (beginning) => beginning.startsWith('\x89PNG\r\n\x1a\n'),
   'image/jpeg': (beginning) => beginning.startsWith('\xff\xd8\xff'),
@@ -51,7 +56,7 @@ const BEGINNINGS: Record<string, (beginning: string) => boolean> = {
   'application/pdf': (beginning) => beginning.startsWith('%PDF-'),
 }
 
-/** Returns the file if a model may be shown it: its type is one that models read, and its bytes are of that type. */
+/** Returns the file if models can read its type and its bytes match the type; otherwise null. */
 export function toolFile(mediaType: string, content: Uint8Array): ToolFile | null {
   const beginning = Buffer.from(content.subarray(0, 16)).toString('latin1')
   const isWhatItSays = BEGINNINGS[mediaType]?.(beginning) === true
@@ -66,7 +71,10 @@ const EXTENSIONS: Record<string, string> = {
   'application/gzip': 'gz',
 }
 
-/** Returns a name for bytes that a tool returned: the last segment of their address, else one made of their type. */
+/**
+ * Returns a name for bytes that a tool returned: the last segment of their address or, without one, a name made from
+ * their type.
+ */
 export function nameOfReturned(mediaType: string, address: string | undefined): string {
   const path = address !== undefined && URL.canParse(address) ? new URL(address).pathname : (address ?? '')
   const last = path.split('/').at(-1) ?? ''

@@ -1,18 +1,20 @@
-/** Limits how many waiting callers continue per turn of the event loop, so that other work runs in between. */
+/**
+ * Limits how many waiting callers continue in one iteration of the event loop, so that other work can run in between.
+ */
 export interface Turns {
   /**
-   * Returns undefined if the caller may continue in this turn; otherwise resolves in a later turn, in the order of the
-   * calls.
+   * Returns undefined if the caller can continue in this iteration. Otherwise, returns a promise that resolves in a
+   * later iteration. Callers continue in the order of their calls.
    */
   next(): Promise<void> | undefined
 }
 
 export interface TurnsOptions {
-  /** The number of callers that continue per turn. */
+  /** The number of callers that continue per iteration. */
   few: number
   /**
-   * Raises the limit to this share of the waiting callers (one in `crowdShare`), so that many callers finish soon.
-   * If absent, the limit stays at `few`.
+   * Raises the limit to one in `crowdShare` of the waiting callers, so that many callers finish soon. If absent, the
+   * limit is always `few`.
    */
   crowdShare?: number
 }

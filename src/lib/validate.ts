@@ -1,7 +1,9 @@
 import { BadInputError } from './errors.ts'
 import { DEEPEST_JSON, isTooDeep, jsonBytes } from './json.ts'
 
-/** The sizes in the contract ("Sizes" in its README): names in characters, text in UTF-16 units, JSON in bytes. */
+/**
+ * The limits of the contract (section "Sizes" in its README): names in characters, text in UTF-16 units, JSON in bytes.
+ */
 export const LONGEST_NAME = 200
 export const LONGEST_MESSAGE = 32_000
 export const LONGEST_INSTRUCTIONS = 64_000
@@ -15,19 +17,19 @@ function checkNul(value: string, field: string): void {
 }
 
 /**
- * Control characters (C0, DEL, C1), line and paragraph separators, and the embeddings, overrides and isolates that
- * change the direction of surrounding text. Other invisible characters are allowed: names in Persian or with emoji need
- * joiners, and names of mixed direction need marks.
+ * Control characters (C0, DEL, C1), line and paragraph separators, and the embedding, override and isolate characters
+ * that change the direction of surrounding text. Other invisible characters are allowed: names in Persian or with emoji
+ * need joiners, and names of mixed direction need direction marks.
  */
 const NOT_IN_NAMES = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u
 /** Control characters (C0, DEL, C1) except TAB, LF and CR. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those are looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression searches for control characters
 const NOT_IN_MESSAGES = /[\0-\x08\v\f\x0e-\x1f\x7f-\x9f]/
 const ALL_NOT_IN_MESSAGES = new RegExp(NOT_IN_MESSAGES, 'g')
 
 /**
- * Replaces each control character except TAB, LF and CR by U+FFFD, so that pasted terminal output or generated text is
- * not refused. The length does not change.
+ * Replaces each control character except TAB, LF and CR with U+FFFD, so that pasted terminal output or generated text
+ * is accepted. The length does not change.
  */
 export function messageCharacters(text: string): string {
   return NOT_IN_MESSAGES.test(text) ? text.replace(ALL_NOT_IN_MESSAGES, '\uFFFD') : text
@@ -46,14 +48,17 @@ export function checkNameCharacters(name: string, field: string): void {
 }
 
 /**
- * Whether a text has more than `characters` characters, some of which are two UTF-16 units. Counts them only if the
- * length is not conclusive.
+ * Whether a text has more than `characters` characters. A character can be one or two UTF-16 units, so the characters
+ * are counted if the length alone does not decide.
  */
 function isLongerThan(value: string, characters: number): boolean {
   return value.length > characters && (value.length > 2 * characters || [...value].length > characters)
 }
 
-/** Checks a name: 1–200 characters, not only white space, no control characters. Returns it trimmed and well-formed. */
+/**
+ * Checks that a name has 1–200 characters, not only white space, and no control characters. Returns the name trimmed
+ * and well-formed.
+ */
 export function checkName(value: string, field: string): string {
   checkNameCharacters(value, field)
   const name = value.trim()
@@ -64,8 +69,8 @@ export function checkName(value: string, field: string): string {
 }
 
 /**
- * Checks a message: 1–32,000 UTF-16 units, not only white space, no NUL. Returns it with control characters replaced
- * (see `messageCharacters`), and U+FFFD for half a surrogate pair, which PostgreSQL refuses.
+ * Checks that a message has 1–32,000 UTF-16 units, not only white space, and no NUL. Returns the message with control
+ * characters replaced (see `messageCharacters`) and with U+FFFD for each lone surrogate, which PostgreSQL rejects.
  */
 export function checkMessageText(value: string, field: string): string {
   checkNul(value, field)
@@ -75,7 +80,7 @@ export function checkMessageText(value: string, field: string): string {
   return messageCharacters(value).toWellFormed()
 }
 
-/** Checks a text of at most `most` UTF-16 units. Returns it well-formed. */
+/** Checks that a text has at most `most` UTF-16 units. Returns it with lone surrogates replaced. */
 export function checkText(value: string, most: number, field: string): string {
   checkNul(value, field)
   if (value.length > most) throw new BadInputError(`At most ${most} characters.`, field)
@@ -84,7 +89,7 @@ export function checkText(value: string, most: number, field: string): string {
 
 const LONGEST_SEARCH = 200
 
-/** Returns the normalized search text; '' for none. @throws BadInputError if it is too long */
+/** Returns the normalized search text, or '' if there is none. @throws BadInputError if the text is too long */
 export function checkSearch(search: string | null | undefined): string {
   if (search != null && search.length > LONGEST_SEARCH)
     throw new BadInputError(`A search has at most ${LONGEST_SEARCH} characters.`, 'search')
@@ -96,7 +101,7 @@ export function likePattern(search: string): string {
   return `%${search.replace(/[\\%_]/g, '\\$&')}%`
 }
 
-/** Checks an idempotency key and returns it well-formed. */
+/** Checks an idempotency key. Returns it with lone surrogates replaced. */
 export function checkIdempotencyKey(key: string, field: string): string {
   checkNul(key, field)
   if (key.length < 1 || key.length > LONGEST_IDEMPOTENCY_KEY) {
@@ -119,7 +124,7 @@ export function checkJsonSize(value: unknown, field: string): void {
   if (jsonBytes(value) > LARGEST_JSON_BYTES) throw new BadInputError('JSON must not exceed 256 KiB.', field)
 }
 
-/** Returns the index of the first value that repeats an earlier one; -1 if all differ. */
+/** Returns the index of the first value that repeats an earlier one; -1 if all values differ. */
 export function indexOfRepeat<T>(values: readonly T[]): number {
   return values.findIndex((value, index) => values.indexOf(value) !== index)
 }

@@ -9,7 +9,7 @@ import {
 } from '../lib/model-provider.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** A provider as stores/provider-store.ts writes it. */
+/** A provider in the form in which stores/provider-store.ts writes it. */
 export interface AddedProvider {
   name: string
   api: string
@@ -24,7 +24,7 @@ export function readAddedProviders({ db }: Pick<Platform, 'db'>): Promise<AddedP
     SELECT name, api, "baseUrl", "keySealed" FROM "ModelProvider" ORDER BY "createdAt", name`
 }
 
-/** Returns the settings of a stored provider. If the provider cannot be used, `lacks` has the reason. */
+/** Returns the settings of a stored provider. If the provider cannot be used, `lacks` contains the reason. */
 export function settingsOfAdded(
   row: AddedProvider,
   { secretBox, logger }: Pick<Platform, 'secretBox' | 'logger'>,

@@ -18,8 +18,8 @@ export async function openAnthropic({ baseUrl, apiKey, headers }: ProviderSettin
 }
 
 /**
- * Turns thinking off if the prompt contains tool calls without thinking, which another model may have made. With
- * thinking, the API would refuse such a prompt.
+ * Disables thinking if the prompt contains tool calls without thinking, which another model may have made. The API
+ * rejects such a prompt if thinking is enabled.
  */
 function thinkable(call: CallOptions): CallOptions {
   const at = call.prompt.findLastIndex(({ role }) => role === 'assistant')
@@ -31,10 +31,10 @@ function thinkable(call: CallOptions): CallOptions {
 
 /**
  * Sets four cache marks in the prompt (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching). A request
- * reads the cache up to the last mark that an earlier request had in the same place, and writes it up to its own marks.
- * The mark after tools and instructions serves every run, and the mark after the last results serves the next step of
- * the run. The other two are at the last two user messages, which start this run or cycle and the previous cycle; the
- * prompts of both cycles are equal up to the latter.
+ * reads the cache up to the last mark that an earlier request had at the same position, and writes it up to its own
+ * marks. The mark after the tools and instructions helps every run, and the mark after the last results helps the next
+ * step of the run. The other two marks are at the last two user messages, with which this run or cycle and the previous
+ * cycle start. Up to the earlier one, the prompts of both cycles are equal.
  */
 function withCacheMarks(prompt: CallOptions['prompt']): CallOptions['prompt'] {
   const users = prompt.flatMap(({ role }, index) => (role === 'user' ? [index] : [])).slice(-2)

@@ -1,24 +1,21 @@
 import { type LanguageModel, type LanguageModelMiddleware, wrapLanguageModel } from 'ai'
 import type { CallOptions, LanguageModelV4 } from './language-model.ts'
 
-/** Options of a model call that each provider names differently or does not have. */
+/** Options of a model call that have different names for each provider, or that a provider does not support. */
 export interface CallWishes {
-  /** A key for the provider's prompt cache. Calls with the same key share a prefix. */
+  /** A key for the provider's prompt cache. Calls with the same key have a common prefix. */
   cacheKey: string
   serviceTier?: string
 }
 
 const KEY = 'parley'
 
-/**
- * Returns the options in the form in which the SDK passes them to the model. A model ignores options that it does not
- * know.
- */
+/** Returns the options in a form that the SDK passes on to the model. A model ignores options that it does not know. */
 export function wishing(wishes: CallWishes): NonNullable<CallOptions['providerOptions']> {
   return { [KEY]: { ...wishes } }
 }
 
-/** Wraps a model so that the options of each call become the provider's own options. */
+/** Wraps a model so that these options of each call are converted to the provider's own options. */
 export function granting(
   model: LanguageModelV4,
   grant: (call: CallOptions, wishes: CallWishes) => CallOptions,
@@ -34,7 +31,7 @@ export function granting(
   return wrapLanguageModel({ model, middleware })
 }
 
-/** Returns the call with added options of one provider. */
+/** Returns the call with additional options for one provider. */
 export function withOptions(call: CallOptions, provider: string, options: Record<string, unknown>): CallOptions {
   const before = call.providerOptions ?? {}
   const merged = { ...before[provider], ...options } as NonNullable<CallOptions['providerOptions']>[string]

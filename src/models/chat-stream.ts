@@ -1,5 +1,5 @@
-// Corrects known deviations of compatible servers from OpenAI's stream of Chat Completions, so that the SDK accepts it
-// (https://platform.openai.com/docs/api-reference/chat-streaming).
+// Corrects known deviations of compatible servers from OpenAI's streaming format of Chat Completions, so that the SDK
+// accepts the stream (https://platform.openai.com/docs/api-reference/chat-streaming).
 
 import { type ChunkMapping, mappedStream } from '../lib/mapped-stream.ts'
 
@@ -10,7 +10,7 @@ export function withCorrectedEvents(response: Response): Response {
   return new Response(mappedStream(response.body, createCorrection()), response)
 }
 
-/** Creates a correction that works on whole lines, and leaves all bytes unchanged if no line needs a correction. */
+/** Creates a correction that processes whole lines. If no line needs a correction, all bytes stay unchanged. */
 function createCorrection(): ChunkMapping<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder()
   const encoder = new TextEncoder()
@@ -30,7 +30,7 @@ function createCorrection(): ChunkMapping<Uint8Array, Uint8Array> {
   }
 }
 
-/** Values that the SDK refuses: `arguments` that are not a string, and `error: null` in an ordinary chunk. */
+/** Matches values that the SDK rejects: `arguments` that are not a string, and `error: null` in an ordinary chunk. */
 const MAY_NEED_CORRECTION = /"arguments"\s*:\s*[{[\d]|"error"\s*:\s*null/
 const HAS_OUTPUT = /"(?:content|reasoning|reasoning_content|arguments|name)"\s*:\s*(?:"[^"]|[[{])/
 const HAS_FINISHED = /"finish_reason"\s*:\s*"|"error(?:_type|_message)?"\s*:\s*["{]/
@@ -65,7 +65,7 @@ function finishChunk(hasCalls: boolean): string {
   return `data: ${JSON.stringify({ object: 'chat.completion.chunk', choices: [choice] })}\n\n`
 }
 
-/** Returns the JSON of a line with corrected values, and the rest of the line. A line that is not JSON stays unchanged. */
+/** Returns the JSON of a line with corrected values, and the rest of the line. A line without JSON stays unchanged. */
 function withStringArguments(line: string): string {
   const [json = '', end = ''] = [line.slice(line.indexOf('{')).trimEnd(), /\s*$/.exec(line)?.[0]]
   try {

@@ -10,9 +10,9 @@ export type DemoStep = { type: 'calls'; calls: { toolName: string; input: object
 /**
  * Decides the next step from the prompt alone, so that a run continues in the same way if another process resumes it.
  *
- * For each event that needs an answer, in order, the model enters the event's space unless it is active, calls the
- * tools that the message asks for, and posts a message. Then it ends. A message of another agent needs an answer only
- * if it is addressed to this agent; otherwise, several demo agents would reply to each other forever.
+ * The model handles the events that need an answer, in order. It enters the event's space unless that space is active,
+ * calls the tools that the message asks for, and posts a message. Then it ends. A message of another agent needs an
+ * answer only if it is addressed to this agent; otherwise, several demo agents would reply to each other forever.
  */
 export function decideDemoStep(reading: DemoReading): DemoStep {
   const { events, calls, tools, toolChoice } = reading
@@ -65,7 +65,8 @@ function wantsAnswer(event: DemoEvent, { name, spaces, tools, role }: DemoReadin
   if (event.type !== 'message') return true
   const { message, mentioned, spaceId } = event
   if (mentioned || isAddressed(message.text, name)) return true
-  // Skip a message in which a person addresses another agent. Without the tool `skip`, the model answers anyway.
+  // A message in which a person addresses another agent is skipped. Without the tool `skip`, the model answers it
+  // anyway.
   const others = spaces.find(({ id }) => id === spaceId)?.members ?? []
   const meansAnother = others.some((member) => member.kind === 'agent' && isAddressed(message.text, member.name))
   if (role !== null) return isCue(role, event, meansAnother)
@@ -92,7 +93,9 @@ function firstSpace(spaces: DemoSpace[]): DemoSpace | undefined {
   return spaces.find(({ active }) => active) ?? spaces[0]
 }
 
-/** Returns the space that the run entered last, else the active space that the instructions name. */
+/**
+ * Returns the space that the run entered last. If it has entered none, returns the active space from the instructions.
+ */
 function activeSpaceOf({ calls, spaces }: DemoReading): string | null {
   const entered = calls.findLast(
     (call) => call.toolName === 'enter_space' && call.output !== undefined && !isFailure(call),
@@ -101,7 +104,9 @@ function activeSpaceOf({ calls, spaces }: DemoReading): string | null {
   return spaces.find(({ active }) => active)?.id ?? null
 }
 
-/** Returns calls to the tools that an event names, and to the memory tool for a fact to remember. */
+/**
+ * Returns calls to the tools that an event mentions. For a fact to remember, also returns a call to the memory tool.
+ */
 function askedCalls(event: DemoEvent, spaceId: string, reading: DemoReading): { toolName: string; input: object }[] {
   const { tools } = reading
   const text = event.type === 'message' ? event.message.text : event.text
@@ -129,7 +134,7 @@ function askedCalls(event: DemoEvent, spaceId: string, reading: DemoReading): { 
   ]
 }
 
-/** Built-in tools that only read, and that are called when a message names them. */
+/** Built-in tools that only read. They are called when a message mentions them. */
 const LOOKING = new Set(['get_my_runs', 'getMyRuns', 'read_messages', 'readSpaceMessages', 'get_plans', 'getPlans'])
 
 function isAskedFor(toolName: string, text: string): boolean {
@@ -148,7 +153,10 @@ function words(text: string): string {
     .trim()
 }
 
-/** Returns a call for a step that must make one although no call is needed, preferably of a tool that only reads. */
+/**
+ * Returns a call for a step in which the model must call a tool although none is needed. Prefers a tool that only
+ * reads.
+ */
 function forcedCall({ tools, spaces }: DemoReading): { toolName: string; input: object } {
   const toolName = [...LOOKING].find((name) => tools.has(name)) ?? [...tools.keys()][0] ?? 'skip'
   const spaceId = firstSpace(spaces)?.id ?? null

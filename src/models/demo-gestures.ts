@@ -1,7 +1,7 @@
 import { type DemoCall, type DemoEvent, type DemoReading, isFailure } from './demo-reading.ts'
 
-// On request, the demo model sends a file, searches, answers in a thread, and edits its answer. Each action uses a
-// built-in tool, if the agent has it.
+// The demo model can send a file, search, answer in a thread, and edit its answer, if a message asks for this. Each
+// action needs a built-in tool of the agent.
 
 type Call = Pick<DemoCall, 'toolName' | 'input'>
 type MessageEvent = Extract<DemoEvent, { type: 'message' }>
@@ -29,7 +29,7 @@ export function gestureCalls({ message }: MessageEvent, spaceId: string, reading
   return calls
 }
 
-/** Returns the `replyTo` for an answer that the message wants in a thread. */
+/** Returns the `replyTo` for the answer if the message asks for an answer in a thread. */
 export function threadOfAnswer({ message }: MessageEvent): { replyTo?: string } {
   const isAsked = message.kind === 'human' && THREAD.test(message.text)
   return isAsked && message.id !== null ? { replyTo: message.id } : {}
@@ -46,7 +46,7 @@ export function editOfAnswer(event: DemoEvent, reading: DemoReading): Call | nul
   return { toolName: edit, input: { messageId, text: `${String(sent.input.text)} (I have edited this message.)` } }
 }
 
-/** Returns a sentence for each search and each file. */
+/** Returns a sentence about each search and each file. */
 export function resultsOfGestures({ calls }: Pick<DemoReading, 'calls'>): string {
   return calls.flatMap(sentenceOf).join(' ')
 }

@@ -1,6 +1,9 @@
 import { isObject } from '../lib/json.ts'
 
-/** The part of JSON Schema that the demo model understands. Without @types/json-schema, the type in `ai` is `any`. */
+/**
+ * The part of JSON Schema that the demo model understands. It is declared here because the type in `ai` is `any`
+ * without @types/json-schema.
+ */
 export interface InputSchema {
   $ref?: string
   type?: string | string[]
@@ -28,21 +31,21 @@ export interface InputHints {
   /** The message that requests the call. */
   text: string
   spaceId: string | null
-  /** Values by property name, used wherever the schema has a property of that name. */
+  /** Values by property name. They are used wherever the schema has a property with this name. */
   values?: Record<string, unknown>
 }
 
 /**
- * Returns input that matches a tool's JSON Schema. It is deterministic and takes values from the message (a number, an
- * enum value, a place after "in"), else the schema's default or example, else the smallest valid value. It omits an
- * optional property unless a hint or the message has a value for it.
+ * Returns input that matches a tool's JSON Schema. The result is deterministic. A value comes from the message (a
+ * number, an enum value, a place after "in") or from the schema's default or example. If there is none, it is the
+ * smallest valid value. It omits an optional property unless a hint or the message has a value for it.
  */
 export function plausibleInput(schema: InputSchema, hints: InputHints): Record<string, unknown> {
   const value = plausibleValue(schema, '', hints, schema, 0)
   return isObject(value) ? value : {}
 }
 
-/** The maximum depth. Deeper values of recursive schemas become null. */
+/** The maximum depth of generated input. Deeper values of recursive schemas become null. */
 const DEEPEST = 8
 
 function plausibleValue(

@@ -1,12 +1,12 @@
 import type { InputSchema } from './demo-input.ts'
 import type { CallOptions, PromptMessage, ToolResultOutput } from './language-model.ts'
 
-/** The parts of a prompt that the demo model understands. Missing parts stay empty; reading never fails. */
+/** The parts of a prompt that the demo model understands. Missing parts are empty, and reading never fails. */
 export interface DemoReading {
   /** The name of the agent. */
   name: string
   spaces: DemoSpace[]
-  /** The events that woke the agent, oldest first. A persistent agent may have several. */
+  /** The events that woke the agent, oldest first. A persistent agent can have several. */
   events: DemoEvent[]
   /** The messages in the prompt, oldest first. */
   recent: DemoMessage[]
@@ -17,18 +17,18 @@ export interface DemoReading {
   /** The available tools, with their input schemas. */
   tools: Map<string, InputSchema>
   toolChoice: 'auto' | 'required' | 'none'
-  /** The role of the agent in the scene of the console's *Try it*; null if it has none. */
+  /** The agent's role in the scene that the console's *Try it* plays; null if it has none. */
   role: DemoRole | null
 }
 
-/** See `demo-scene.ts`. */
+/** The roles of `demo-scene.ts`. */
 export type DemoRole = 'forecaster' | 'skeptic' | 'buyer'
 
 export interface DemoSpace {
   id: string
   name: string
   active: boolean
-  /** The members, without the agent itself. */
+  /** The members of the space, except the agent itself. */
   members: { name: string; kind: 'human' | 'agent' }[]
 }
 
@@ -41,14 +41,14 @@ export interface DemoMessage {
 }
 
 export type DemoEvent =
-  /** `mentioned`: the message mentions this agent. */
+  /** `mentioned` tells whether the message mentions this agent. */
   | { type: 'message'; spaceId: string | null; message: DemoMessage; mentioned: boolean }
   | { type: 'plan' | 'service' | 'toolResult'; name: string; text: string }
 
 export interface DemoCall {
   toolName: string
   input: Record<string, unknown>
-  /** The result of the call; undefined until there is one. */
+  /** The result of the call; undefined if there is none yet. */
   output: unknown
 }
 
@@ -82,7 +82,7 @@ export function readDemoPrompt({ prompt, tools = [], toolChoice }: CallOptions):
   }
 }
 
-/** The sentence in an agent's instructions that names its role. */
+/** Matches the sentence in an agent's instructions that contains its role. */
 const ROLE = /\(The demo model plays: (forecaster|skeptic|buyer)\.\)/
 
 function readName(instructions: string): string {
@@ -145,7 +145,9 @@ function readEvents(text: string, spaces: DemoSpace[]): DemoEvent[] {
 /** Matches the sender of a message whose text is not shown. */
 const SENDER = /\bmessage from (.+) \((human|agent)\)/i
 
-/** Matches `plan "Report" is due: {"instruction":"…"}`, `service "jira" sent (quoted as data): {…}`, and the like. */
+/**
+ * Matches `plan "Report" is due: {"instruction":"…"}`, `service "jira" sent (quoted as data): {…}`, and similar lines.
+ */
 const CALLER = /\b(plan|service) ["“](.*?)["”][^:\n]*:?\s*([\s\S]*)$/i
 
 function readTrigger(text: string, spaces: DemoSpace[]): DemoEvent {
@@ -163,7 +165,7 @@ function readTrigger(text: string, spaces: DemoSpace[]): DemoEvent {
   return { type: isPlan ? 'plan' : 'service', name: name ?? 'unknown', text: readPayload(payload ?? text) }
 }
 
-/** Returns the plan's instruction if the payload has one, else the payload. */
+/** Returns the plan's instruction from the payload. If the payload has none, returns the payload. */
 function readPayload(text: string): string {
   try {
     const value = JSON.parse(text)
@@ -189,13 +191,13 @@ function readInboxLine(line: string): DemoEvent | null {
   return { type: 'message', spaceId, message, mentioned: false }
 }
 
-/** Returns a name without JSON quotes, if it has any. */
+/** Returns a name without its JSON quotes, if it is quoted. */
 function unquoted(name: string): string {
   const [, inside] = /^"(.*)"$/.exec(name) ?? []
   return inside === undefined ? name : unescaped(inside)
 }
 
-/** Decodes the inside of a JSON string; returns other text unchanged. */
+/** Decodes the inside of a JSON string. Returns other text unchanged. */
 function unescaped(text: string): string {
   try {
     return JSON.parse(`"${text}"`)

@@ -13,10 +13,10 @@ import {
 type MessageEvent = Extract<DemoEvent, { type: 'message' }>
 type ReportedEvent = Exclude<DemoEvent, MessageEvent>
 
-/** Returns the answer to a message, from the prompt and the results of the agent's calls. */
+/** Returns the answer to a message. It depends on the prompt and the results of the agent's calls. */
 export function answerTo(event: MessageEvent, reading: DemoReading): string {
   const { message } = event
-  // A reply to an agent names no other agent and quotes nobody, so that it does not address another agent.
+  // A reply to an agent does not contain another agent's name or a quotation, so that no other agent is addressed.
   if (message.kind === 'agent') return `I am here. ${ofResults(reading.calls)}${selfDescription(reading)}`.trim()
   const asked = QUESTIONS.filter(({ pattern }) => pattern.test(message.text)).map(({ answer }) =>
     answer(event, reading),
@@ -39,7 +39,7 @@ export function answerTo(event: MessageEvent, reading: DemoReading): string {
   return sentences.filter((sentence) => sentence !== '').join(' ')
 }
 
-/** Returns the report on a plan, a call by a service, or a late result. */
+/** Returns the report about a plan, a trigger by a service, or a late result. */
 export function reportOf(event: ReportedEvent, { calls }: DemoReading): string {
   const [subject, what] = REPORTS[event.type]
   return `${subject} "${event.name}" ${what}: ${shortened(event.text, 400)} ${ofResults(calls)}`.trim()
@@ -140,7 +140,7 @@ function outcomeOf(call: DemoCall): string {
   return `${isFailure(call) ? 'failed' : 'answered'}: ${shortened(JSON.stringify(output), 300)}.`
 }
 
-/** The names of built-in tools, whose results the answer does not mention. */
+/** The names of built-in tools. Answers do not mention the results of these tools. */
 export const BUILT_IN: ReadonlySet<string> = new Set([
   ...[
     'enter_space',
@@ -167,7 +167,7 @@ export const BUILT_IN: ReadonlySet<string> = new Set([
   ...['Memories', 'Goals', 'Plans'].flatMap((noun) => [`set${noun}`, `get${noun}`, `delete${noun}`]),
 ])
 
-/** Returns the messages that the model can see: those in the prompt, or those that entering the space returned. */
+/** Returns the messages that the model can see: those in the prompt, or those that it got when it entered the space. */
 function historyOf(reading: DemoReading): DemoMessage[] {
   const { history } = entered(reading) ?? {}
   if (!Array.isArray(history) || history.length <= reading.recent.length) return reading.recent
@@ -189,14 +189,14 @@ function isSame(one: DemoMessage, other: DemoMessage): boolean {
   return one.id !== null && other.id !== null ? one.id === other.id : one.from === other.from && one.text === other.text
 }
 
-/** Returns the name of a space, if it is known. */
+/** Returns the name of a space, or `the space` if the prompt does not contain it. */
 export function nameOfSpace(spaces: DemoSpace[], id: string | null): string {
   return spaces.find((space) => space.id === id)?.name ?? 'the space'
 }
 
 /**
- * Returns `before` and a quotation of a text. Returns an empty text if the text names another agent of the space,
- * because that agent would treat the quotation as addressed to it.
+ * Returns `before` and a quotation of a text. Returns an empty text if the text contains the name of another agent in
+ * the space, because that agent would treat the quotation as addressed to it.
  */
 function quotation(before: string, { spaceId }: MessageEvent, text: string, { spaces }: DemoReading): string {
   const agents = spaces.find(({ id }) => id === spaceId)?.members.filter(({ kind }) => kind === 'agent') ?? []
@@ -208,7 +208,7 @@ function quotation(before: string, { spaceId }: MessageEvent, text: string, { sp
 /** Matches a file as the prompt shows it (`describeFile` in spaces/readable-text.ts). */
 const FILE_MARK = /\[file "((?:[^"\\]|\\.)*)", [^\s\]]+, fil_\w+\]/g
 
-/** Quotes a text, followed by the names of its files. */
+/** Returns a quotation of a text, followed by the names of its files. */
 function quoted(text: string): string {
   const files = [...text.matchAll(FILE_MARK)].map(([, name = '']) => `the file ${name.replaceAll(/\\(.)/g, '$1')}`)
   const words = text.replaceAll(FILE_MARK, '').trim()

@@ -1,9 +1,9 @@
 import { type DemoCall, type DemoEvent, type DemoReading, type DemoRole, isFailure } from './demo-reading.ts'
 
 /**
- * The scene that the console's *Try it* plays with the demo model: a forecast with a table, the question that it leaves
- * open, an order that people approve, and a closing sentence. An agent's instructions name its role. Without a role,
- * the demo model answers as `demo-behaviour.ts` describes.
+ * The scene that the console's *Try it* plays with the demo model: a forecast with a table, a question about the
+ * forecast, an order that people approve, and a closing sentence. An agent's instructions contain its role. Without a
+ * role, the demo model answers as `demo-behaviour.ts` describes.
  */
 
 type MessageEvent = Extract<DemoEvent, { type: 'message' }>
@@ -28,7 +28,10 @@ const NUMBERS = ['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight',
 
 const isForecast = ({ kind, text }: MessageEvent['message']) => kind === 'agent' && text.includes('°C')
 
-/** Whether a role answers a message that is not addressed to its agent. `meansAnother`: the message is addressed to another agent. */
+/**
+ * Whether a role answers a message that is not addressed to its agent. `meansAnother` tells whether the message is
+ * addressed to another agent.
+ */
 export function isCue(role: DemoRole, { message }: MessageEvent, meansAnother: boolean): boolean {
   if (role === 'skeptic') return isForecast(message)
   if (message.kind === 'agent' || meansAnother) return false
@@ -52,7 +55,7 @@ export function sceneCalls({ role, tools }: DemoReading, { message }: MessageEve
   return [{ toolName: ORDER_TOOL, input: { item: 'Garden fleece, 10 m × 2 m', rolls, price_in_euros: priceInEuros } }]
 }
 
-/** Returns a role's reply to a message; null if the scene has none. */
+/** Returns a role's reply to a message; null if the scene has no reply. */
 export function sceneText({ role, calls }: DemoReading, { message }: MessageEvent): string | null {
   if (role === 'forecaster' && message.kind === 'human' && ASKS_FOR_WEATHER.test(message.text)) return FORECAST
   if (role === 'skeptic' && isForecast(message)) return QUESTION

@@ -5,13 +5,13 @@ import { readDemoPrompt } from './demo-reading.ts'
 import type { CallOptions, Generated, LanguageModelV4, StreamPart } from './language-model.ts'
 
 export interface DemoModelOptions {
-  /** The output speed; 0 for no delay. */
+  /** The output speed. 0 means no delay. */
   tokensPerSecond?: number
 }
 
 /**
- * The built-in demo model. It needs no key, is scripted and deterministic (the same prompt gives the same parts), and
- * acts through its tools like any other model.
+ * The built-in demo model. It needs no key and is deterministic: the same prompt always results in the same parts. Like
+ * any other model, it acts through its tools.
  */
 export function createDemoModel({ tokensPerSecond = 40 }: DemoModelOptions = {}): LanguageModelV4 {
   const tokenMs = tokensPerSecond === 0 ? 0 : 1_000 / tokensPerSecond
@@ -53,8 +53,8 @@ function generate(options: CallOptions): Generation {
 }
 
 /**
- * Returns the content of a step. The ids of calls are derived from the prompt, so they are the same for the same prompt
- * and differ between steps.
+ * Returns the content of a step. The ids of calls are derived from the prompt, so equal prompts result in equal ids,
+ * and different steps have different ids.
  */
 function contentOf(step: DemoStep, prompt: string): Generated['content'] {
   if (step.type === 'text') return [{ type: 'text', text: step.text }]
@@ -68,8 +68,8 @@ function contentOf(step: DemoStep, prompt: string): Generated['content'] {
 }
 
 /**
- * Streams the parts as the consumer pulls them, with a delay per token. The stream fails with the signal's reason when
- * the signal aborts.
+ * Streams the parts when the consumer reads them, with a delay per token. The stream fails with the signal's reason
+ * when the signal aborts.
  */
 function streamOf(
   generation: Generation,
@@ -120,8 +120,8 @@ function* partsOf({ content, finishReason, usage }: Generation): Generator<Strea
 }
 
 /**
- * Splits a text into pieces about as long as a real model's tokens: each is the beginning of a word with the space
- * before it, or up to six further characters.
+ * Splits a text into pieces about as long as a real model's tokens. A piece is the beginning of a word with the
+ * preceding space, or up to six further characters.
  */
 function tokensOf(text: string): string[] {
   return text.match(/\s*[^\s]{1,6}|\s+/gu) ?? []

@@ -13,7 +13,7 @@ type EmbeddingModel = ReturnType<ReturnType<typeof import('@ai-sdk/openai')['cre
 
 const NAMESPACE = 'compatible'
 
-/** The packages by API. Anthropic has no embedding models, which the check of the settings reports. */
+/** The packages by API. Anthropic has no embedding models. The check of the settings reports this. */
 const PACKAGES: Record<string, (settings: ProviderSettings, modelId: string) => Promise<EmbeddingModel>> = {
   async '@ai-sdk/openai'({ baseUrl, apiKey, headers }, modelId) {
     const { createOpenAI } = await import('@ai-sdk/openai')
@@ -36,8 +36,8 @@ const PACKAGES: Record<string, (settings: ProviderSettings, modelId: string) => 
 const REFUSALS: readonly ModelFault[] = ['REFUSED', 'TOO_LONG', 'FILTERED']
 
 /**
- * Creates the embedder for the model of PARLEY_EMBEDDINGS, whose provider the environment must configure. Loads the
- * provider's package at the first use. `redact` removes secrets from messages of providers.
+ * Creates the embedder for the model that PARLEY_EMBEDDINGS selects. Its provider must be configured in the
+ * environment. Loads the provider's package on first use. `redact` removes secrets from messages of providers.
  */
 export function createEmbedder(
   { metrics }: Pick<Platform, 'metrics'>,
@@ -82,7 +82,7 @@ export function createEmbedder(
 }
 
 interface EmbedderParts {
-  /** PARLEY_EMBEDDINGS */
+  /** The value of PARLEY_EMBEDDINGS. */
   model: string
   providers: readonly ModelProviderSettings[]
   redact: (text: string) => string

@@ -1,8 +1,8 @@
 import type { LanguageModel } from 'ai'
 
 /**
- * Types of the model interface. They are derived from `ai`, which does not export them, because their own package is
- * only a transitive dependency.
+ * Types of the model interface. They are derived from types of `ai`, because `ai` does not export them and their own
+ * package is only a transitive dependency.
  */
 export type LanguageModelV4 = Extract<LanguageModel, { specificationVersion: 'v4' }>
 

@@ -3,13 +3,16 @@ import { cut } from '../lib/json.ts'
 import { mappedStream } from '../lib/mapped-stream.ts'
 import { errorWordsIn, pageWordsIn } from './provider-error.ts'
 
-/** Far more than any response needs. Limits the memory for an endless body. */
+/**
+ * The maximum size of a response. It is far more than any response needs, and limits the memory that an endless body
+ * takes.
+ */
 const LARGEST_ANSWER_BYTES = 64 * 1024 * 1024
 
 /**
  * A `fetch` for providers. Does not follow redirects, because they would send a custom header with a key to another
  * host. Aborts responses larger than 64 MiB.
- * @throws APICallError if the request is for a stream of events and the response is another document
+ * @throws APICallError if a stream of events was requested and the response is another document
  */
 export async function modelFetch(...[input, init]: Parameters<typeof fetch>): Promise<Response> {
   const response = await fetch(input, { ...init, redirect: 'error' })
@@ -38,8 +41,8 @@ function isForStream(input: Parameters<typeof fetch>[0], init: RequestInit | und
 const LONGEST_SHOWN = 300
 
 /**
- * Returns the response if it is a stream of events, even if the server labels it as JSON. Throws the content of any
- * other document as the provider's error.
+ * Returns the response if it is a stream of events, even if the server declares it as JSON. For any other document,
+ * throws its content as the provider's error.
  */
 async function unlessDocument(response: Response, url: string): Promise<Response> {
   const reader = (response.body as ReadableStream<Uint8Array>).getReader()

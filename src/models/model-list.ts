@@ -7,18 +7,17 @@ import { errorWordsIn, pageWordsIn } from './provider-error.ts'
 
 /** The result of a request for a provider's list of models. */
 export type ModelList =
-  /** `models`: the provider's own names, sorted; empty if the provider cannot list them. */
+  /** `models` contains the provider's own names, sorted. It is empty if the provider cannot list them. */
   | { type: 'reached'; models: string[] }
   /**
-   * The key is refused, or the provider is down. `words`: a sentence, which is the provider's own message if it sent
-   * one.
+   * The provider rejects the key or is unavailable. `words` is a sentence: the provider's own message, if it sent one.
    */
   | { type: 'failed'; words: string; isKeyRefused: boolean }
 
 const MOST_MODELS = 1000
-/** The longest known list has about 1 MB. */
+/** The maximum size of a list. The longest known list has about 1 MB. */
 const LARGEST_LIST_BYTES = 8 * 1024 * 1024
-/** How much of a text is read and redacted. */
+/** How many characters of a text are read and redacted. */
 const LONGEST_WORDS = 20_000
 
 /** Requests a provider's list of models. Never throws. */
@@ -76,8 +75,9 @@ async function boundedText({ body }: Response): Promise<string | null> {
 }
 
 /**
- * If the key is refused or the server fails, model calls would fail too. Any other error only means that the provider
- * does not list its models, or not for this key, because some keys allow only generation.
+ * Decides what the status of a failed request means. If the key is rejected or the server fails, model calls would fail
+ * too. Any other error only means that the provider does not list its models, or not for this key, because some keys
+ * only allow generation.
  */
 function failureOf(status: number, text: string): ModelList {
   const isKeyRefused = isKeyRefusal(status, text)
@@ -86,7 +86,7 @@ function failureOf(status: number, text: string): ModelList {
   return { type: 'failed', words: words.slice(0, LONGEST_WORDS), isKeyRefused }
 }
 
-/** Whether the response means that the key is refused. Google refuses a wrong key with status 400. */
+/** Whether the response means that the key was rejected. Google rejects a wrong key with status 400. */
 function isKeyRefusal(status: number, text: string): boolean {
   return status === 401 || (status === 400 && /api[ _]key/i.test(text))
 }
@@ -124,8 +124,8 @@ function nameIn(row: unknown): string | null {
 }
 
 /**
- * Returns the reason of a failed `fetch`, which is in `cause`. If `fetch` tried several addresses, there is only a
- * code.
+ * Returns the reason why `fetch` failed, from the error's `cause`. If `fetch` tried several addresses, the cause only
+ * has a code.
  */
 function causeOf(error: unknown): string {
   const { cause } = error as { cause?: { code?: unknown; message?: unknown } }

@@ -23,8 +23,8 @@ import {
 /** A provider as admins see it. */
 export interface ModelProvider extends RegisteredProvider {
   /**
-   * The time until which the provider is skipped, if there is a fallback, because it has failed too often; null if it
-   * is not skipped.
+   * The end of the provider's cooldown; null if it is not in cooldown. A provider that fails too often is skipped until
+   * then if there is a fallback.
    */
   restsUntil: Date | null
   /**
@@ -34,41 +34,41 @@ export interface ModelProvider extends RegisteredProvider {
   status(): Promise<ProviderStatus>
 }
 
-/** The models as a run uses them. */
+/** The models in the form in which a run uses them. */
 export interface RunModels extends Pick<ModelRegistry, 'resolve' | 'takesFile' | 'redact'> {
   /**
-   * Records a failure of the model's provider. After the fifth failure within a minute the provider is skipped for 30
+   * Records a failure of the model's provider. After the fifth failure within a minute, the provider is skipped for 30
    * s.
    */
   failed(name: string): Promise<void>
-  /** Returns the models whose provider is currently skipped, with the time until which it is. */
+  /** Returns those models whose provider is now skipped, with the time at which this ends. */
   resting(names: readonly string[]): Promise<Map<string, Date>>
 }
 
 /** The models of this server, and the health of their providers across processes. */
 export interface Models extends Pick<ModelRegistry, 'check' | 'isLocal' | 'takesFile' | 'redact'> {
-  /** Returns the models for a run. A provider that is changed or deleted later does not affect the run. */
+  /** Returns the models for a run. Later changes and deletions of providers do not affect the run. */
   forRun(): RunModels
   /**
-   * Returns the model of an agent that is created without one: the default of the settings, else a small model of the
-   * first added provider that has answered, else `demo`.
+   * Returns the model for an agent that is created without one. This is the default model of the settings. If there is
+   * none, it is a small model of the first added provider that has answered, and otherwise `demo`.
    */
   defaultModel(): Promise<string>
   /**
-   * Loads the providers again if one of the models is unknown, because another process may just have added its
+   * Loads the providers again if one of the models is unknown, because another process may have just added its
    * provider.
    */
   lookFor(names: readonly string[]): Promise<void>
   /** Loads the providers that admins added. */
   reload(): Promise<void>
-  /** Call it when a provider has changed. Loads the providers again, and resets the provider's failures. */
+  /** Loads the providers again, and resets the failures of a provider that was changed. */
   changed(provider: string): Promise<void>
   listProviders(): Promise<ModelProvider[]>
   /** Calls a model of a provider once, as a test. Returns null if there is no such provider. */
   test(provider: string, modelId: string): Promise<ProviderTest | null>
   /** Logs which models of agents cannot be called, and why. */
   warnOfMissing(): Promise<void>
-  /** Begins to watch for changes by other processes, with the signals of a channel and with periodic rechecks. */
+  /** Starts to watch for changes by other processes. Uses the signals of a channel, and checks periodically. */
   watch(channel: string): void
   close(): Promise<void>
 }
@@ -78,7 +78,7 @@ export interface ModelsOptions extends ModelRegistryOptions {
   defaultModel?: string | null
 }
 
-/** The maximum length of the text of a test call. */
+/** The maximum length of the text that a test call returns. */
 const LONGEST_TEXT = 2000
 /** How often a process checks for changes whose signal was lost. */
 const RECHECK_MS = 30_000
@@ -90,7 +90,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
   let registry = createModelRegistry(options)
   let added: ModelProviderSettings[] = []
   let rows: readonly AddedProvider[] = []
-  /** The keys to redact. Replaced keys stay in the set, because responses to earlier requests may contain them. */
+  /** The keys to redact. Replaced keys stay in the set, because responses to earlier requests can contain them. */
   const keys = new Set<string>()
   let redactKeys = createRedaction([])
   const redact = (text: string) => redactKeys(registry.redact(text))
@@ -169,8 +169,8 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
     forRun() {
       const begun = registry
       /**
-       * Returns the registry for a model. Reloads the providers if another process may have added the model's provider
-       * since.
+       * Returns the registry for a model. Reloads the providers first if another process may have added the model's
+       * provider.
        */
       const registryFor = async (name: string) => {
         if (begun.check(name) === null) return begun
@@ -182,7 +182,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
           const found = await registryFor(name)
           const provider = providerOf(name)
           const isMissing = found.check(name) !== null && found.settingsOf(provider) === undefined
-          // For a well-known provider, the message of the check already says how to add it.
+          // For well-known providers, the message of `check` already says how to add the provider.
           if (isMissing && settingOfPreset(provider) === null)
             throw new ModelNotSetUpError(`${found.check(name)} An admin can also add the provider "${provider}" again.`)
           return found.resolve(name)
@@ -243,7 +243,7 @@ export function createModels(platform: Needed, { defaultModel = null, ...options
     },
     watch(channel) {
       const subscribed = signals.subscribe(channel, () => void tryToReload())
-      // While Redis is unreachable, the subscription stays pending, but the rechecks continue.
+      // While Redis is unreachable, the subscription stays pending, but the periodic checks continue.
       subscribed.then(
         (stop) => (ended.signal.aborted ? stop() : stops.push(stop)),
         () => {},

@@ -21,8 +21,8 @@ export async function openCompatible({ name, baseUrl, apiKey, headers }: Provide
     includeUsage: true,
   })
   return (modelId) => {
-    // On OpenRouter, Anthropic models cache up to a mark. A top-level mark stands for one at the end of the request
-    // (https://openrouter.ai/docs).
+    // On OpenRouter, Anthropic models cache the prompt up to a mark. A mark at the top level of the request has the
+    // same effect as one at its end (https://openrouter.ai/docs).
     const isMarked = name === 'openrouter' && modelId.startsWith('anthropic/')
     const marks = isMarked ? { cache_control: { type: 'ephemeral' } } : {}
     return granting(provider.chatModel(modelId), (call, { serviceTier }) =>

@@ -18,7 +18,7 @@ export async function openOpenAI({ api, baseUrl, apiKey, headers }: ProviderSett
     fetch: api === 'openai-chat' ? chatFetch : modelFetch,
   })
   const grant = (call: CallOptions, wishes: CallWishes) =>
-    // Omit the cache key for compatible servers, which may refuse unknown options.
+    // The cache key is omitted for compatible servers, because they can reject unknown options.
     tiered(baseUrl === null ? withOptions(call, 'openai', { promptCacheKey: wishes.cacheKey }) : call, wishes)
   if (api === 'openai-chat') return (modelId) => granting(provider.chat(modelId), grant)
   return (modelId) => granting(provider.responses(modelId), (call, wishes) => selfContained(grant(call, wishes)))
@@ -29,10 +29,10 @@ function tiered(call: CallOptions, { serviceTier = '' }: CallWishes): CallOption
 }
 
 /**
- * Makes requests independent of stored responses. By default, the Responses API stores each response and the SDK sends
+ * Makes requests independent of stored responses. By default, the Responses API stores each response, and the SDK sends
  * references to its items. This fails when Parley shortens or repairs the history, or when a run continues after the
- * responses were deleted. With `store: false` the SDK sends complete items, and requests encrypted reasoning, which the
- * history keeps in the part's `providerOptions` and sends back.
+ * responses were deleted. With `store: false`, the SDK sends complete items and requests encrypted reasoning. The
+ * history keeps this reasoning in the part's `providerOptions` and sends it back.
  */
 function selfContained(call: CallOptions): CallOptions {
   return withOptions(call, 'openai', { store: false })

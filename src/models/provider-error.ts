@@ -1,4 +1,4 @@
-// Reads the errors of providers in all their formats.
+// Parses errors from providers in all of their formats.
 import { APICallError, InvalidResponseDataError, JSONParseError, RetryError, TypeValidationError } from 'ai'
 import { messageOf } from '../lib/errors.ts'
 import { cut } from '../lib/json.ts'
@@ -6,16 +6,16 @@ import { type ModelFault, ModelNotSetUpError, RemoteAgentError } from '../lib/mo
 
 /** An error from a provider. */
 export interface ProviderError {
-  /** The provider's own message, if it sent one. It may contain secrets. */
+  /** The provider's own message, if it sent one. The message can contain secrets. */
   words: string
   fault: ModelFault
   /** The HTTP status; null if there was no response. */
   status: number | null
-  /** Whether the same request may succeed if it is sent again. */
+  /** Whether the same request may succeed when it is repeated. */
   isRetryable: boolean
 }
 
-/** Reads a thrown error, or the error part of a stream. */
+/** Parses a thrown error, or the error part of a stream. */
 export function readProviderError(error: unknown): ProviderError {
   if (error instanceof ModelNotSetUpError)
     return { words: error.message, fault: 'NOT_SET_UP', status: null, isRetryable: false }
@@ -34,9 +34,9 @@ export function errorWordsIn(value: unknown): string | null {
 }
 
 /**
- * Returns the title, or else the beginning of the text, of an HTML page; null if the text is not a page. Reads only the beginning
- * of the page. The patterns take linear time: an element without an end extends to the end of the text, and a tag ends before
- * the next one.
+ * Returns the title of an HTML page or, if it has none, the beginning of its text. Returns null if the text is not an
+ * HTML page. Reads only the beginning of the page. The patterns take linear time, because an element without an end
+ * extends to the end of the text, and a tag ends before the next tag.
  */
 export function pageWordsIn(text: string): string | null {
   const page = text.slice(0, LONGEST_READ)
@@ -46,12 +46,12 @@ export function pageWordsIn(text: string): string | null {
   return cut(oneLineOf(title.replace(/<[^<>]*>/g, ' ')), LONGEST_PAGE_WORDS)
 }
 
-/** The number of characters of a page, or of another text that is not JSON, that are read. */
+/** The maximum number of characters to read of a page or of any other text that is not JSON. */
 const LONGEST_READ = 65_536
 const LONGEST_PAGE_WORDS = 300
 const LONGEST_SHOWN = 300
 
-/** The content of an error. `codes`: the provider's names for the kind of error, in lower case. */
+/** The content of an error. `codes` are the provider's names for this kind of error, in lower case. */
 interface Report {
   words: string
   codes: string
@@ -84,7 +84,7 @@ function reportOf(error: unknown): Report {
 
 const STREAM_ENDED = "The provider's stream ended before the answer was complete."
 
-/** Reads an error object, a string, or a value that contains one of these. Returns null if there is no message in it. */
+/** Parses an error object, a string, or a value that contains one of these. Returns null if it contains no message. */
 function sentError(value: unknown, depth = 0): Report | null {
   if (typeof value === 'string' && value.trim() !== '') return { words: value, codes: '', status: null }
   if (typeof value !== 'object' || value === null || depth > 3) return null
@@ -101,7 +101,7 @@ function sentError(value: unknown, depth = 0): Report | null {
   return sentError(detail ?? errors, depth + 1)
 }
 
-/** Returns the message of another provider that a gateway has passed on in `metadata.raw`. */
+/** Returns another provider's message that a gateway has passed on in `metadata.raw`. */
 function upstreamWords(value: object): string {
   const { metadata } = value as { metadata?: { raw?: unknown } | null }
   const raw = metadata?.raw
@@ -118,7 +118,7 @@ function codesOf({ code, type, status, error_type, reason }: Record<string, unkn
 
 const RETRYABLE: ReadonlySet<ModelFault> = new Set(['RATE', 'UNAVAILABLE', 'BROKEN_OFF'])
 
-/** The fault for each name of an error. The first match decides. */
+/** Maps the names of errors to faults. The first match is used. */
 const BY_CODE: readonly [RegExp, ModelFault][] = [
   [/api_?key|authentication|unauthenticated|unauthorized|permission|forbidden/, 'KEY'],
   [/context_length|string_above_max|request_too_large/, 'TOO_LONG'],

@@ -2,14 +2,14 @@ import type { Platform } from '../platform/platform.ts'
 import { deleteProviderFailures, recordProviderFailure } from '../stores/provider-store.ts'
 
 /**
- * Records in the database, and by its clock, which model providers all processes skip. A provider that fails five times
- * within a minute is skipped for 30 s after the last failure.
+ * Records in the database which model providers are skipped by all processes. Uses the database clock. A provider that
+ * fails five times within a minute is skipped for 30 s after the last failure.
  */
 export interface ProviderHealth {
   failed(provider: string): Promise<void>
   /** Resets the failures of a provider whose settings have changed. */
   forget(provider: string): Promise<void>
-  /** Returns the providers that are currently skipped, with the time until which they are. */
+  /** Returns the providers that are now skipped, with the time at which this ends. */
   resting(): Promise<Map<string, Date>>
 }
 

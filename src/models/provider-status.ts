@@ -3,10 +3,10 @@ import { cut } from '../lib/json.ts'
 import { listModels, type ModelList } from './model-list.ts'
 import type { CalledModel } from './provider-test.ts'
 
-/** Whether a model of a provider can be called now, and which models it has. */
+/** Whether the provider's models can be called now, and which models it has. */
 export interface ProviderStatus {
   ready: boolean
-  /** Why no model can be called, as a sentence; null if one can be. */
+  /** A sentence that says why no model can be called; null if models can be called. */
   notReadyReason: string | null
   models: string[]
 }
@@ -14,21 +14,24 @@ export interface ProviderStatus {
 const LONGEST_REASON = 500
 const LIST_TIMEOUT_MS = 5000
 const REACHED_FOR_MS = 60_000
-/** How long a failure is cached. Short, because an admin may just have fixed it. */
+/** How long a failure is cached. The time is short, because an admin may have just fixed the cause. */
 const FAILED_FOR_MS = 5000
 
 interface Checked {
   list: Promise<ModelList>
-  /** The time until which the result is cached; Infinity while the request is in progress. */
+  /** When the cached result expires; Infinity while the request is in progress. */
   validUntil: number
 }
 
-/** Checks providers by requesting their lists of models. Results are cached by provider. */
+/** Checks providers by requesting their lists of models. Caches the results by provider. */
 export function createProviderChecks(redact: (text: string) => string) {
   const checked = new WeakMap<ModelProviderSettings, Checked>()
-  /** The providers that have listed models to this process, or answered a test call. */
+  /** The providers that have listed models or answered a test call in this process. */
   const answered = new WeakSet<ModelProviderSettings>()
-  /** By provider, the message with which it refused the key in a test call. Some providers list models for any key. */
+  /**
+   * The message with which a provider rejected its key in a test call, by provider. It is kept because some providers
+   * list their models for any key.
+   */
   const refusals = new WeakMap<ModelProviderSettings, string>()
 
   function listOf(settings: ModelProviderSettings): Promise<ModelList> {
@@ -38,7 +41,7 @@ export function createProviderChecks(redact: (text: string) => string) {
     const entry = { list, validUntil: Number.POSITIVE_INFINITY }
     checked.set(settings, entry)
     void list.then((result) => {
-      // A provider that lists no models may be another server.
+      // A server that lists no models may not be the provider's.
       if (result.type === 'reached' && result.models.length > 0) answered.add(settings)
       entry.validUntil = performance.now() + (result.type === 'reached' ? REACHED_FOR_MS : FAILED_FOR_MS)
     })
@@ -60,15 +63,15 @@ export function createProviderChecks(redact: (text: string) => string) {
       return { ready: false, notReadyReason, models }
     },
     /**
-     * Whether new agents may get a model of the provider: it has answered, and its key was not refused. An outage does
-     * not change the result.
+     * Whether new agents can get a model of the provider, because it has answered and did not reject its key. An outage
+     * does not change the result.
      */
     async hasAnswered(settings: ModelProviderSettings): Promise<boolean> {
       if (settings.lacks !== null || refusals.has(settings)) return false
       const list = await listOf(settings)
       return answered.has(settings) && !(list.type === 'failed' && list.isKeyRefused)
     },
-    /** Records the result of a test call, and drops the cached list. */
+    /** Records the result of a test call, and removes the cached list. */
     tested(settings: ModelProviderSettings, { ok, text, isKeyRefused }: CalledModel): void {
       checked.delete(settings)
       if (ok) answered.add(settings)

@@ -6,25 +6,25 @@ import { readProviderError } from './provider-error.ts'
 /** The result of a test call. */
 export interface ProviderTest {
   ok: boolean
-  /** The model's answer, or the provider's own error. It may contain secrets. */
+  /** The model's answer, or the provider's own error. The text can contain secrets. */
   text: string
 }
 
 export interface CalledModel extends ProviderTest {
-  /** Whether the provider refused the key. */
+  /** Whether the provider rejected the key. */
   isKeyRefused: boolean
 }
 
 const TIMEOUT_MS = 20_000
-/** How much of a text is read and redacted. */
+/** How many characters of a text are read and redacted. */
 const LONGEST_READ = 20_000
-/** Enough for a short answer after some reasoning. */
+/** The output limit of a test call. It allows a short answer after some reasoning. */
 const MOST_TOKENS = 1024
 const PROMPT = 'Answer with one short sentence: say hello, and which model you are.'
 
 /**
- * Calls a model once, as agents do, without retries. `baseUrl`: the provider's address; null for the default address.
- * Never throws.
+ * Calls a model once, as an agent would, but without retries. `baseUrl` is the provider's address; null for the default
+ * address. Never throws.
  */
 export async function testModel(open: () => Promise<LanguageModelV4>, baseUrl: string | null): Promise<CalledModel> {
   const signal = AbortSignal.timeout(TIMEOUT_MS)
@@ -38,7 +38,7 @@ export async function testModel(open: () => Promise<LanguageModelV4>, baseUrl: s
     const { words, status, fault } = readProviderError(error)
     const isVersionless = baseUrl !== null && !/\/v\d\w*\/?$/.test(baseUrl)
     const question = status === 404 && isVersionless ? ' Does baseUrl end with a version, such as /v1?' : ''
-    // With status 403, the key may be valid for other models.
+    // With status 403, the key can still be valid for other models.
     return { ok: false, text: cut(words, LONGEST_READ) + question, isKeyRefused: fault === 'KEY' && status !== 403 }
   }
 }

@@ -6,5 +6,5 @@ export type ProviderSettings = Pick<ModelProviderSettings, 'name' | 'api' | 'bas
 /** Creates a model from the provider's own name for it. */
 export type CreateModel = (modelId: string) => LanguageModel
 
-/** The SDK requires a key or reads one from the environment; self-hosted servers ignore it. */
+/** The SDK requires a key, or it reads one from the environment. Self-hosted servers ignore this value. */
 export const NO_KEY = 'none'

@@ -14,14 +14,14 @@ import type { CreateModel } from './provider.ts'
 import { createRedaction } from './redaction.ts'
 import { textCalls } from './text-calls.ts'
 
-/** The models that agents may use, by name. */
+/** The models that agents can use, by name. */
 export interface ModelRegistry {
   /**
    * Returns the model with this name, after loading its provider's package.
-   * @throws ModelNotSetUpError with the message of `check` if the name cannot be used
+   * @throws ModelNotSetUpError with the message of `check` if the model cannot be used
    */
   resolve(name: string): Promise<LanguageModel>
-  /** Returns why the name cannot be used, as a sentence; null if it can. */
+  /** Returns a sentence that says why the model cannot be used; null if it can be used. */
   check(name: string): string | null
   /** Whether the model's provider is self-hosted. */
   isLocal(name: string): boolean
@@ -41,7 +41,7 @@ export interface RegisteredProvider {
   api: string
   baseUrl: string | null
   hasKey: boolean
-  /** Whether the provider is set by the environment or built in, so that the API cannot change it. */
+  /** Whether the provider is built in or configured in the environment, so that the API cannot change it. */
   fromEnvironment: boolean
 }
 
@@ -49,9 +49,9 @@ export interface ModelRegistryOptions {
   providers?: ModelProviderSettings[]
   /** The providers that admins added. Entries of `providers` with the same name take precedence, unless they are vacant. */
   added?: readonly ModelProviderSettings[]
-  /** The output speed of the demo model; 0 for no delay. */
+  /** The output speed of the demo model. 0 means no delay. */
   demoTokensPerSecond?: number
-  /** Further models by full name, for tests and replays. */
+  /** Additional models by full name, for tests and replays. */
   extra?: Record<string, LanguageModel>
 }
 
@@ -102,7 +102,7 @@ export function createModelRegistry(options: ModelRegistryOptions = {}): ModelRe
     return `The model ${JSON.stringify(name)} is unknown.${guess} Use ${known}.`
   }
 
-  /** Loads the provider's package for the first of its models. */
+  /** Loads the provider's package when the first of its models is needed. */
   async function open(provider: ModelProviderSettings): Promise<CreateModel> {
     const opening = opened.get(provider.name) ?? PACKAGES[provider.package](provider)
     opened.set(provider.name, opening)
@@ -153,8 +153,8 @@ function joined(given: readonly ModelProviderSettings[], added: readonly ModelPr
 }
 
 /**
- * Wraps a model of a self-hosted server, which may return reasoning and calls as text between tags, as the model wrote
- * them.
+ * Wraps a model of a self-hosted server. Such a server can return reasoning and calls as text between tags, as the
+ * model generated them.
  */
 function corrected(model: LanguageModel): LanguageModel {
   const middleware = [textCalls, extractReasoningMiddleware({ tagName: 'think' })]

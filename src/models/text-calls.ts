@@ -7,9 +7,9 @@ import type { StreamPart } from './language-model.ts'
 const { opening: OPENING, closing: CLOSING } = TEXT_CALL
 
 /**
- * Turns `<tool_call>{"name": …, "arguments": …}</tool_call>` in a model's text into calls to its tools. Small local
- * models write such text, and some servers do not recognize the calls in it. Text that is not JSON, or names no offered
- * tool, stays text.
+ * Converts `<tool_call>{"name": …, "arguments": …}</tool_call>` in a model's text to calls to its tools. Small local
+ * models generate such text, and some servers do not recognize the calls in it. Text is not converted if it is not JSON
+ * or if its tool was not offered.
  */
 export const textCalls: LanguageModelMiddleware = {
   specificationVersion: 'v4',
@@ -44,9 +44,9 @@ function createCallReader(names: ReadonlySet<string>): ChunkMapping<StreamPart, 
   }
 }
 
-/** One block of text while it streams. */
+/** A block of text while it streams. */
 interface TextBlock {
-  /** Takes more text, and returns the part of it that cannot belong to a call. */
+  /** Adds more text. Returns the part of the text that cannot belong to a call. */
   push(delta: string): string
   end(): { text: string; calls: TextCall[] }
 }
@@ -56,7 +56,7 @@ function createTextBlock(names: ReadonlySet<string>): TextBlock {
   let held = ''
   let isInside = false
 
-  /** Ends the call in `held`, up to `end`. Returns the text if it is not a call, else an empty text. */
+  /** Ends the call in `held`, up to `end`. Returns an empty text, or the text itself if it is not a call. */
   function endCall(end: number): string {
     const body = held.slice(OPENING.length, end)
     const whole = held.slice(0, end + CLOSING.length)
@@ -93,7 +93,7 @@ function createTextBlock(names: ReadonlySet<string>): TextBlock {
   }
 }
 
-/** Returns how many characters at the end of the text may be the beginning of the tag. */
+/** Returns how many characters at the end of the text could be the beginning of the tag. */
 function beginningOf(tag: string, text: string): number {
   for (let length = Math.min(tag.length - 1, text.length); length > 0; length--)
     if (text.endsWith(tag.slice(0, length))) return length

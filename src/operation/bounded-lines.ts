@@ -2,7 +2,7 @@
 const LONGEST_LINE = 16 * 1024 * 1024
 
 /**
- * Yields the lines of a UTF-8 stream without their line breaks. Holds one line in memory at a time.
+ * Yields the lines of a UTF-8 stream without the line breaks. Holds only one line in memory.
  * @throws Error if a line is too long
  */
 export async function* boundedLines(

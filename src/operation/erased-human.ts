@@ -4,17 +4,17 @@ import { oneLine } from '../lib/json.ts'
 /** The name that replaces the name of an erased human. */
 export const ERASED = 'Erased'
 
-/** A human who is being erased, with the name before the erasure. */
+/** A human who is being erased, and the human's former name. */
 export interface ErasedHuman {
   id: string
   name: string
-  /** Whether the human's messages are erased too, including quotations of them. */
+  /** Whether the human's messages, and quotations of them, are erased too. */
   messages: boolean
 }
 
 /**
- * Condition: a JSON or text column contains the human's id, or the name in any encoding. The caller then checks the
- * matching rows value by value. A name in JSON within a string is encoded twice.
+ * Condition: a JSON or text column contains the human's id, or the name in one of its encodings. (A name in JSON within
+ * a string is encoded twice.) The caller then checks each value of the matching rows.
  */
 export function holds({ id, name }: ErasedHuman, column: Prisma.Sql): Prisma.Sql {
   const encoded = (text: string) => JSON.stringify(text).slice(1, -1)

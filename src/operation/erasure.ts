@@ -39,15 +39,17 @@ import { type FailedRow, FIRST_PLACE, type Place, redactSome } from './redaction
 
 export interface Erasure {
   /**
-   * Erases a human; for admins only. One transaction ends the human's tokens and memberships and renames the row to
-   * "Erased". Then, a few rows at a time, the erasure empties all messages by the human if `messages` is set, sends
-   * subscribers of those spaces a snapshot, and removes the name from text that the server wrote. Rows that active runs may
-   * still write are checked again after those runs have ended. A row that fails is logged and retried later. Returns after
-   * at most 5 s; `sweep` does the rest. @throws ForbiddenError, NotFoundError
+   * Erases a human. Only admins may do this. One transaction ends the human's tokens and memberships and renames the
+   * row to "Erased". Further transactions process a few rows at a time. They remove the name from text that the server
+   * wrote. If `messages` is set, they also empty the human's messages, and then subscribers of those spaces get a
+   * snapshot. Rows that active runs can still write are checked again after those runs have ended. A row that fails is
+   * logged and retried later. Returns after at most 5 s. `sweep` does the rest.
+   * @throws ForbiddenError, NotFoundError
    */
   eraseHuman(viewer: Viewer, input: { id: string; messages: boolean }): Promise<{ erasedHumanId: string }>
   /**
-   * Continues erasures that wait for runs, were interrupted, or had failed rows. If one erasure fails, the others continue.
+   * Continues erasures that are waiting for runs, were interrupted, or had failed rows. If one erasure fails, continues
+   * with the others.
    */
   sweep(signal?: AbortSignal): Promise<void>
 }
@@ -62,11 +64,17 @@ interface ErasureParts {
 interface Task {
   name: string
   messages: boolean
-  /** All messages up to this id have been emptied; null once all messages have been; absent if messages are kept. */
+  /**
+   * The human's messages up to this id have been emptied. Null when all of them have been emptied, and absent if
+   * messages are kept.
+   */
   emptiedTo?: string | null
-  /** Spaces whose subscribers get a snapshot once all messages have been emptied. */
+  /** Spaces whose subscribers get a snapshot when all messages have been emptied. */
   emptiedIn?: string[]
-  /** The position of the pass; null once every row has been checked, except rows that active runs may still write. */
+  /**
+   * The position of the current pass. Null when every row has been checked, except rows that active runs can still
+   * write.
+   */
   place: Place | null
   /** Runs that were active when the erasure started. */
   living: string[]
@@ -74,16 +82,16 @@ interface Task {
   isLastPass: boolean
   /** Whether a row of the current pass failed. */
   hasFailed?: boolean
-  /** Set after failures: the next pass starts at this time or later. */
+  /** The earliest start of the next pass. Set if rows have failed. */
   retryAt?: number
 }
 
 /**
- * The pause between batches, for statements that wait for the same rows or for the only connection of an embedded
- * database.
+ * The pause between batches. During the pause, statements that wait for the same rows, or for an embedded database's
+ * only connection, can proceed.
  */
 const PAUSE_MS = 5
-/** The maximum duration of the erasure within the mutation. The constant below applies to a sweep. */
+/** The maximum time that the mutation spends on the erasure. The next constant is the limit for a sweep. */
 const AT_ONCE_MS = 5000
 const A_SWEEP_MS = 30_000
 /** The pause after a pass with failed rows. */
@@ -103,7 +111,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
   }
 
   /**
-   * Processes the next batch of rows. Several processes may process the same batch, because the work is idempotent.
+   * Handles the next batch of rows. Several processes can handle the same batch, because the work is idempotent.
    * @returns true if no more work can be done now
    */
   async function goOn(id: string): Promise<boolean> {
@@ -120,7 +128,8 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
   }
 
   /**
-   * Ends a pass. If rows failed, schedules another full pass; otherwise schedules the last pass if runs were active.
+   * Ends a pass. Schedules another full pass if rows have failed. Otherwise schedules the last pass if runs were
+   * active.
    */
   async function endPass(id: string, task: Task, stored: Task): Promise<boolean> {
     if (task.hasFailed === true) {
@@ -134,8 +143,8 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
   }
 
   /**
-   * Starts the last pass, over the rows of the runs that were active when the erasure started, once all of them have
-   * ended.
+   * Starts the last pass when all runs that were active at the start of the erasure have ended. It covers the rows of
+   * these runs.
    */
   async function beginLastPass(id: string, task: Task): Promise<boolean> {
     const where = { id: { in: task.living }, status: { in: [...ACTIVE_RUN_STATUSES] } }
@@ -144,8 +153,8 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
   }
 
   /**
-   * Empties the next batch of the human's messages. After the last batch, publishes a snapshot to subscribers of
-   * their spaces.
+   * Empties the next batch of the human's messages. After the last batch, publishes a snapshot to subscribers of the
+   * messages' spaces.
    */
   async function emptySome(id: string, task: Task, after: string): Promise<boolean> {
     const { last, spaceIds, failed } = await emptyMessagesOf(db.prisma, id, after)
@@ -161,7 +170,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
     })
   }
 
-  /** Stores the task unless another process has changed it. Always returns false, because the task has more work. */
+  /** Stores the task unless another process has changed it. Always returns false, because more work is left. */
   async function replaceTask(id: string, before: Task, task: Task | null): Promise<false> {
     const [old, left] = [jsonbText(before), task === null ? null : jsonbText(task)]
     await replaceErasureTask(db.prisma, id, { before: old, task: left })
@@ -173,7 +182,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
       logger.error({ humanId, table, id, error: sqlStateOf(error) ?? errorName(error) }, ROW_FAILED)
   }
 
-  /** Makes subscribers of agents that work for the human read the agents' runs again. */
+  /** Makes subscribers of agents that work for the human reload the agents' runs. */
   async function tellWatchers(id: string): Promise<void> {
     const where = { triggerSenderId: id, status: { in: [...ACTIVE_RUN_STATUSES] } }
     const agents = await db.prisma.run.findMany({ where, select: { agentId: true }, distinct: ['agentId'] })
@@ -210,7 +219,7 @@ export function createErasure(platform: Platform, { leaving, publisher, decideCa
         publishRoleChange({ signals, logger }, roleChange),
       ])
       await left.afterCommit()
-      // The human may be a named approver without being a member of any space.
+      // The human can be a named approver without being a member of any space.
       await decideCall.recheck()
       try {
         await finish(id, AT_ONCE_MS)
@@ -271,7 +280,7 @@ async function taskOf(tx: Tx, id: string): Promise<Task | null> {
   return entity?.formerly ?? null
 }
 
-/** @returns the id of the last emptied message, null if no messages follow; and the spaces of the emptied messages */
+/** @returns the spaces of the emptied messages, and the id of the last emptied message (null if no messages follow) */
 async function emptyMessagesOf(
   tx: Tx,
   humanId: string,
@@ -307,5 +316,5 @@ async function revokeAll(tx: Tx, humanId: string, revokedAt: Date): Promise<stri
   return revokeTokensOf(tx, humanId, revokedAt)
 }
 
-/** Returns only the class of an error, because the message may quote the row. */
+/** Returns only the class of an error, because the error message can quote the row. */
 const errorName = (error: unknown) => (error instanceof Error ? error.name : typeof error)

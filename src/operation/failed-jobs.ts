@@ -12,14 +12,14 @@ import { requireAdmin } from '../rules/permissions.ts'
 
 /** A job whose last attempt has failed. */
 export interface FailedJob {
-  /** `job_…`. */
+  /** An id with the prefix `job_`. */
   id: string
   /** The name of the queue, such as `send-notice`. */
   name: string
-  /** The id of the plan or tool call that the job is about. */
+  /** The id of the plan or tool call that the job concerns. */
   subjectId: string | null
   attempts: number
-  /** The error of the last attempt. */
+  /** The error message of the last attempt. */
   error: string | null
   createdAt: Date
   failedAt: Date
@@ -38,7 +38,7 @@ export interface FailedJobs {
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedJobId: string }>
 }
 
-/** An id made from the time of the failure, so that ids sort by time; pg-boss's own ids do not. */
+/** SQL for an id that begins with the time of the failure, so that ids sort by time. pg-boss's own ids do not. */
 const ID = Prisma.sql`(
   'job_' || lpad(to_hex((extract(epoch FROM created_on) * 1000)::bigint), 12, '0') || left(replace(id::text, '-', ''), 20)) COLLATE "C"`
 const NO_SUCH_JOB = 'There is no such failed job.'

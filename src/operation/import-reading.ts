@@ -15,7 +15,7 @@ const MOST_REASONS = 200
 
 export const NO_EXPORT = 'The file is not a space export: it has no heading.'
 
-/** Counts the rows that the import leaves out, by table and reason. */
+/** Counts the rows that the import skips, by table and reason. */
 function createLeftOut() {
   const byReason = new Map<string, LeftOut>()
   return {
@@ -46,7 +46,7 @@ interface Heading {
 }
 
 /**
- * Stages every row that is valid on its own, and stores the bytes of files.
+ * Writes every row that is valid on its own to the staging table, and stores the bytes of files.
  * @throws Error if the file is not one complete export; StorageUnavailableError
  */
 export async function readAll(
@@ -59,8 +59,8 @@ export async function readAll(
   const lines = linesOf(source)
 
   /**
-   * Returns the row of a line; null if the row is left out. The row of a file includes properties computed from the
-   * bytes that follow.
+   * Returns the row of a line; null if the row is skipped. For a file, also reads the following lines, which contain
+   * its bytes, and adds properties computed from the bytes.
    */
   async function rowOf(read: Record<string, unknown>, line: number): Promise<StagedRow | null> {
     const staged = stagedRowOf(read, line, leftOut)
@@ -77,11 +77,11 @@ export async function readAll(
   for (let line = await lines.take(); line !== null; line = await lines.take()) {
     const { number } = lines
     if (heading === null) {
-      // npm may print the name of its script before the heading of the export.
+      // npm can print the name of its script before the first line of the export.
       if (line.startsWith('{')) heading = await begin(tx, objectOf(line, NO_EXPORT))
       continue
     }
-    // Lines with bytes belong to a file that was left out.
+    // These bytes belong to a file that was skipped.
     if (line.trim() === '' || hasBytes(line)) continue
     const read = objectOf(
       line,
@@ -104,7 +104,7 @@ export async function readAll(
 
 export const EXPORT_AGAIN = 'Export the space again.'
 
-/** @throws Error if the end of the export is missing */
+/** @throws Error if the last line of the export is missing */
 function checkWhole({ version }: Heading, { rows, promised }: { rows: number; promised: number | null }): void {
   if (version === 1) return
   if (promised === null) throw new Error(`The file is incomplete: its last line is missing. ${EXPORT_AGAIN}`)
@@ -112,7 +112,7 @@ function checkWhole({ version }: Heading, { rows, promised }: { rows: number; pr
     throw new Error(`The file is incomplete: it has ${rows} of ${promised} rows. ${EXPORT_AGAIN}`)
 }
 
-/** Collects rows to stage them in batches. */
+/** Collects rows and writes them to the staging table in batches. */
 function createBatch(tx: Tx, leftOut: LeftOutList) {
   const forget = createForgetting(tx)
   let rows: StagedRow[] = []

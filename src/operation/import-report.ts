@@ -2,8 +2,8 @@ import { oneLine } from '../lib/json.ts'
 import type { Imported, NewAgent } from './import.ts'
 
 /**
- * Returns a report for the operator about an import or dry run. Agents and the addresses that their tools use come
- * first. Names come from the file, so the report quotes each name and writes it on one line.
+ * Returns a report for the operator about an import or dry run. The report begins with the agents and the addresses
+ * that their tools use. Names come from the file, so each name is quoted and written on one line.
  */
 export function importReport({ spaceId, agents, here, counts, leftOut }: Imported, isDryRun: boolean): string[] {
   const quoted = (text: string) => JSON.stringify(oneLine(text))

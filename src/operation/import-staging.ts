@@ -11,7 +11,7 @@ export interface StagedRow {
   row: Record<string, unknown>
 }
 
-/** The number of rows left out for one reason. */
+/** The number of rows skipped for one reason. */
 export interface LeftOut {
   table: string
   reason: string
@@ -20,7 +20,7 @@ export interface LeftOut {
 }
 
 /**
- * Creates a temporary table for the rows of the file, in which statements compare any number of rows with each other
+ * Creates a temporary table for the rows of the file. Statements can then compare any number of rows with each other
  * and with existing rows. PostgreSQL drops the table at the end of the transaction.
  */
 export async function createStaging(tx: Tx): Promise<void> {
@@ -36,7 +36,7 @@ const keyOf = ({ table, row }: StagedRow) =>
     .key.map((column) => String(row[column]))
     .join(' ')
 
-/** @returns the number of rows that were already staged */
+/** @returns how many of the rows were in the table already */
 export async function stage(tx: Tx, rows: readonly StagedRow[]): Promise<number> {
   const staged = rows.map((row) => ({ ...row, key: keyOf(row) }))
   const count = await tx.$executeRaw`
@@ -51,8 +51,8 @@ const REMEMBERED_STATEMENTS = 100
 const MOST_REMEMBERED_CHARACTERS = 8 * 1024 * 1024
 
 /**
- * Returns a function to call with the number of characters of each large parameter. Once the total is large, the
- * function executes small statements, so that Prisma releases the parameters that it keeps in memory.
+ * Returns a function that the caller calls with the length of each large parameter. When the total is large, the
+ * function executes small statements, so that Prisma forgets the large parameters.
  */
 export function createForgetting(tx: Tx): (characters: number) => Promise<void> {
   let remembered = 0
@@ -64,9 +64,9 @@ export function createForgetting(tx: Tx): (characters: number) => Promise<void> 
   }
 }
 
-/** The tables whose rows may already exist on this server under the same id. */
+/** The tables whose rows can already exist on this server under the same id. */
 const WITH_IDS: MovedTable[] = ['Entity', 'Chain', 'Run', 'Step', 'ToolCall', 'Message', 'File']
-/** The tables in an order in which `settle` handles each row after all rows that the row refers to. */
+/** The tables in the order in which `settle` processes them: a row is processed after all rows to which it refers. */
 const BY_DEPENDENCY: MovedTable[] = [
   'Entity',
   'Agent',
@@ -88,19 +88,19 @@ const BY_DEPENDENCY: MovedTable[] = [
   'RootUsage',
   'Membership',
 ]
-/** Columns that may also refer to an existing run of the same space, because runs remain when a space is deleted. */
+/** Columns that can also refer to an existing run of the same space, because runs are kept when a space is deleted. */
 const RUNS_HERE_TOO = ['RunSpace.runId', 'Message.runId', 'Outcome.runId', 'Run.parentRunId', 'Run.retryOfId']
 
 const HERE = 'already exists'
 const NOT_BROUGHT = 'belongs to a row that the file does not contain'
 
 /**
- * Leaves out rows of other spaces, rows that already exist, and rows that refer to rows which this import does not
- * contain; clears nullable columns with such references. The import can then write the remaining rows without
+ * Skips rows of other spaces, rows that already exist, and rows with a reference to a row that is not imported. If the
+ * column with such a reference is nullable, it is cleared instead. The import can then write the remaining rows without
  * changing existing rows.
  */
 export async function settle(tx: Tx, spaceId: string): Promise<LeftOut[]> {
-  // Gives the planner statistics about the table for the key lookups that follow.
+  // Provides the planner with statistics about the table for the key lookups below.
   await tx.$executeRaw`ANALYZE "ImportedRow"`
   const leftOut: LeftOut[] = []
   const leave = async (table: MovedTable, where: Prisma.Sql, reason: string) => {
@@ -138,8 +138,8 @@ async function markHere(tx: Tx): Promise<void> {
 type Leave = (table: MovedTable, where: Prisma.Sql, reason: string) => Promise<void>
 
 /**
- * Leaves out the settings, tools and MCP servers of agents that already exist or were deleted, and agents without
- * settings. Thus only agents that this import creates get settings, and nothing is written before this decision.
+ * Skips the settings, tools and MCP servers of agents that already exist or were deleted, and agents without settings.
+ * So only agents that this import creates get settings, and nothing is written before this decision.
  */
 async function leaveAgents(leave: Leave): Promise<void> {
   const agentHere = Prisma.sql`EXISTS (
@@ -155,8 +155,7 @@ async function leaveAgents(leave: Leave): Promise<void> {
 }
 
 /**
- * Leaves out people and agents without a relation to the space, because everybody on this server could use an
- * imported agent.
+ * Skips people and agents without a relation to the space, because everybody on this server can use an imported agent.
  */
 async function leaveUnnamed(leave: Leave): Promise<void> {
   const isUnnamed = Prisma.sql`NOT t."isHere" AND t.key NOT IN (
@@ -185,10 +184,7 @@ function broughtSql(spaceId: string, { table, column, refersTo }: Reference): Pr
   return Prisma.sql`(${staged} OR EXISTS (SELECT 1 FROM "Run" h WHERE h.id = ${value} AND h."triggerSpaceId" = ${spaceId}))`
 }
 
-/**
- * Condition: the call belongs to an imported run, or a message shows the call and the call's run does not exist on
- * this server.
- */
+/** Condition: the call's run is imported, or the run does not exist on this server and a message shows the call. */
 const isCallOfSpace = Prisma.sql`(
   EXISTS (SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Run' AND b.key = t.row->>'runId')
   OR (EXISTS (SELECT 1 FROM "ImportedRow" m WHERE m."table" = 'Message' AND m.key = t.row->>'messageId')
@@ -198,7 +194,7 @@ const isMember = Prisma.sql`(
   NOT EXISTS (SELECT 1 FROM "Entity" h WHERE h.id = t.row->>'entityId' AND h."goneAt" IS NOT NULL)
   AND EXISTS (SELECT 1 FROM "ImportedRow" e WHERE e."table" = 'Entity' AND e.key = t.row->>'entityId' AND (e."isHere" OR e.row->>'goneAt' IS NULL)))`
 
-/** Clears references to rows that are not imported, and unique keys that other rows may need. */
+/** Clears references to rows that are not imported, and unique keys that other rows could need. */
 async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
   for (const table of Object.keys(MOVED_TABLES) as MovedTable[]) {
     for (const [column, { refersTo, listsOnly }] of Object.entries(specOf(table).columns)) {
@@ -228,8 +224,8 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
     UPDATE "ImportedRow" t SET row = t.row || '{"retryOfId": null}' WHERE t."table" = 'Run' AND (
       EXISTS (SELECT 1 FROM "Run" h WHERE h."retryOfId" = t.row->>'retryOfId')
       OR EXISTS (SELECT 1 FROM "ImportedRow" b WHERE b."table" = 'Run' AND b.row->>'retryOfId' = t.row->>'retryOfId' AND b.line < t.line))`
-  // Replaces roots that existing rows already use: otherwise the usage of existing and imported rows would be added
-  // up.
+  // Replaces roots that existing rows already use. Otherwise, the usage of existing and imported rows would be added
+  // together.
   const isForeignRoot = Prisma.sql`NOT EXISTS (SELECT 1 FROM "ImportedRow" m WHERE m."table" = 'Message' AND m.key = t.row->>'rootId') AND (
     EXISTS (SELECT 1 FROM "Run" h WHERE h."rootId" = t.row->>'rootId')
     OR EXISTS (SELECT 1 FROM "RootUsage" h WHERE h."rootId" = t.row->>'rootId')
@@ -245,7 +241,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
       WHERE part->>'type' <> 'tool' OR EXISTS (SELECT 1 FROM "ImportedRow" c WHERE c."table" = 'ToolCall' AND c.key = part->>'toolCallId')
         OR EXISTS (SELECT 1 FROM "ToolCall" h WHERE h.id = part->>'toolCallId' AND h."messageId" = t.key AND h."spaceId" = ${spaceId})))
     WHERE t."table" = 'Message' AND t.row->'parts' @? '$[*] ? (@.type == "tool")'`
-  // A part that shows a file which is not imported keeps the name of the file.
+  // A part with a file that is not imported keeps the file's name.
   await tx.$executeRaw`
     UPDATE "ImportedRow" t SET row = t.row || jsonb_build_object('parts', (
       SELECT jsonb_agg(CASE
@@ -258,7 +254,7 @@ async function clearReferences(tx: Tx, spaceId: string): Promise<void> {
 }
 
 /**
- * Sets the space's message counter to a number above its last message. If the space was confidential on this server
+ * Sets the space's message counter above the number of its last message. If the space was confidential on this server
  * before it was deleted, it stays confidential.
  */
 async function settleSpace(tx: Tx, spaceId: string): Promise<void> {
@@ -273,7 +269,9 @@ async function settleSpace(tx: Tx, spaceId: string): Promise<void> {
     WHERE t."table" = 'Space'`
 }
 
-/** Returns the spaces in labels that do not exist on this server. The server must treat them as confidential. */
+/**
+ * Returns the spaces that appear in labels but do not exist on this server. The server must treat them as confidential.
+ */
 export async function missingLabels(tx: Tx, spaceId: string): Promise<string[]> {
   const rows = await tx.$queryRaw<{ id: string }[]>`
     SELECT DISTINCT marked.id FROM "ImportedRow" t, jsonb_array_elements_text(coalesce(t.row->'label', '[]')) AS marked (id)

@@ -11,12 +11,12 @@ import { createForgetting, type LeftOut, missingLabels, settle, stagedRows } fro
 import { MOVED_TABLES, type MovedTable, specOf } from './moved-tables.ts'
 
 export interface ImportOptions {
-  /** Reads and validates everything but writes nothing. */
+  /** Whether to read and validate everything without writing anything. */
   dryRun?: boolean
   /**
-   * Trusts the external ids in the file: an imported human with the `externalId` of an existing human becomes that
-   * human, and all other humans get their `externalId`. Without this option, no `externalId` is imported, and the
-   * import fails if the file contains an existing human's `externalId`.
+   * Whether to trust the external ids in the file. If true, an imported human with the `externalId` of an existing
+   * human becomes that human, and all other humans get their `externalId`. If false, no `externalId` is imported, and
+   * the import fails if the file contains an existing human's `externalId`.
    */
   trustExternalIds?: boolean
 }
@@ -26,7 +26,7 @@ export interface Imported {
   spaceId: string
   /** The created agents, with every address that their tools use. */
   agents: NewAgent[]
-  /** Existing people and agents that the space refers to, as members, senders or deciders. */
+  /** Existing people and agents to which the space refers as members, senders or deciders. */
   here: { id: string; name: string }[]
   /** The number of written rows by table. */
   counts: Partial<Record<MovedTable, number>>
@@ -51,13 +51,16 @@ const LONGEST_IMPORT_MS = 12 * 3_600_000
 const IMPORT_LOCK = 7_275_541
 
 /**
- * Imports a space from the lines of an export, in one transaction: an import that is refused or interrupted changes
- * nothing and can be repeated. Writes the rows of the space that the heading names, and the people and agents in the
- * file; does not change people and agents that already exist. Runs that were active at the time of the export become
- * CANCELED with the reason GONE, and unfinished messages become INTERRUPTED. If labels name a confidential space
- * that does not exist on this server, the import writes a row without a name for that space, like the row that
- * remains of a deleted space, so that the labels still restrict who may read. Holds one batch of rows in memory at a
- * time. If an import fails, the server deletes the stored bytes of its files after an hour.
+ * Imports a space from the lines of an export, in one transaction. An import that is refused or interrupted changes
+ * nothing and can be repeated. Writes the rows of the space in the heading, and the people and agents in the file, but
+ * does not change existing people and agents.
+ *
+ * Runs that were active at the time of the export become CANCELED with the reason GONE, and unfinished messages become
+ * INTERRUPTED. If labels contain a confidential space that does not exist on this server, the import writes a row
+ * without a name for it. A deleted space also leaves such a row. So the labels still restrict who may read.
+ *
+ * Holds one batch of rows in memory at a time. If an import fails, the server deletes the stored bytes of its files
+ * after an hour.
  * @throws Error with a one-line message if the lines are not an export, or if the space already exists;
  * StorageUnavailableError
  */
@@ -68,7 +71,7 @@ export async function importSpace(
 ): Promise<Imported> {
   let imported: Imported | undefined
   const work = async (tx: Tx) => {
-    // Lines may arrive slowly, and statements over all rows may take long.
+    // The timeouts are disabled, because lines can arrive slowly, and statements over all rows can take long.
     await tx.$executeRaw`SET LOCAL idle_in_transaction_session_timeout = 0`
     await tx.$executeRaw`SET LOCAL statement_timeout = 0`
     await tx.$queryRaw`SELECT 1 FROM (SELECT pg_advisory_xact_lock(${IMPORT_LOCK})) locked`
@@ -91,7 +94,7 @@ export async function importSpace(
   return imported
 }
 
-/** Thrown to roll the transaction back. */
+/** Thrown to roll back the transaction of a dry run. */
 class DryRunOver extends Error {}
 
 interface People {
@@ -210,7 +213,7 @@ async function writeAll(
 ): Promise<Imported['counts']> {
   const counts: Imported['counts'] = {}
   const missing = await missingLabels(tx, spaceId)
-  // If the space was deleted on this server, the imported row replaces the row that remained.
+  // If the space was deleted on this server, the imported row replaces the row that was kept.
   await deleteRemains(tx, spaceId)
   const forget = createForgetting(tx)
   await insertRemains(tx, missing, new Date())
@@ -234,7 +237,7 @@ async function writeAll(
   return counts
 }
 
-/** By table, the parent row without which a row is left out. */
+/** The parent row of each table. A row without its parent is skipped. */
 const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>> = {
   Agent: { table: 'Entity', column: 'id' },
   AgentTool: { table: 'Agent', column: 'agentId' },
@@ -246,8 +249,8 @@ const PARENTS: Partial<Record<MovedTable, { table: MovedTable; column: string }>
 }
 
 /**
- * Inserts rows with the same columns in one statement. Columns that an older export does not contain get their
- * default.
+ * Inserts rows with the same columns in one statement. Columns that are missing from an older export get their
+ * defaults.
  */
 async function insert(tx: Tx, table: MovedTable, rows: readonly Record<string, unknown>[]): Promise<number> {
   const { columns, fixed } = specOf(table)

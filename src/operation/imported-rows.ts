@@ -14,7 +14,7 @@ export interface LeftOutColumn {
   reason: string
 }
 
-/** A valid row, or the reason why the row is refused. */
+/** A valid row, or the reason why the row is rejected. */
 export type CheckedRow = { type: 'row'; row: Row; leftOut: LeftOutColumn[] } | { type: 'refused'; reason: string }
 
 export const isMovedTable = (table: unknown): table is MovedTable =>
@@ -24,8 +24,8 @@ const UNKNOWN_COLUMN = 'the column is unknown in this version'
 const SECRET_COLUMN = 'a secret is never imported'
 
 /**
- * Checks the types of the columns and the rules of the table, and keeps only columns that are imported. Does not
- * read from the database.
+ * Checks the types of the columns and the rules of the table, and keeps only columns that are imported. Does not read
+ * from the database.
  */
 export function checkRow(table: MovedTable, given: unknown): CheckedRow {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return refused('the row is not an object')
@@ -48,7 +48,7 @@ function faultOfColumns(columns: Record<string, Column>, row: Row): string | nul
   return null
 }
 
-/** Returns the columns that contain a value but are not imported, except columns with a fixed value. */
+/** Returns the columns that have a value but are not imported. Columns with a fixed value are not included. */
 function leftOutOf(table: MovedTable, given: object): LeftOutColumn[] {
   const { columns, fixed, secret } = specOf(table)
   return Object.entries(given)
@@ -90,7 +90,7 @@ function faultIn(check: () => unknown): string | null {
 
 const isOver = (status: unknown, over: readonly string[]) => over.includes(String(status))
 
-/** Changes rows that were active at the time of the export to an ended state. */
+/** Changes rows that were active at the time of the export to a final state. */
 const ENDED: Partial<Record<MovedTable, (row: Row) => Row>> = {
   Run: (row) =>
     isOver(row['status'], ENDED_RUN_STATUSES)

@@ -9,9 +9,7 @@ const OF_AGENT = Prisma.sql`"agentId" || ':' || name`
 
 const OF_PUSH = Prisma.sql`"viewerId" || ':' || "taskId" || ':' || id`
 
-/**
- * The encrypted columns, each with SQL for the key of the row and for the context that the encryption authenticates.
- */
+/** The encrypted columns, each with SQL for the row's key and for the context of the encryption. */
 export const SEALED = [
   { table: 'Agent', column: 'notifySecretSealed', id: ID, context: Prisma.sql`'notify:' || id` },
   {
@@ -73,7 +71,7 @@ export interface UnrotatedSecret {
   table: string
   column: string
   id: string
-  /** One line that contains no part of the secret. */
+  /** The reason in one line, without any part of the secret. */
   reason: string
 }
 
@@ -86,10 +84,10 @@ export interface Rotation {
 const ROWS_AT_ONCE = 500
 
 /**
- * Re-encrypts with the current key everything that the current or the previous key can decrypt, each row in its own
- * statement. A rotation that was interrupted can be started again, because at any time one of the two keys decrypts
- * each row. Rows that cannot be decrypted or written are reported and stay unchanged. If another process writes a
- * row at the same time, that write remains.
+ * Decrypts every encrypted value with the current or the previous key, and encrypts it with the current key. Each row
+ * is written in its own statement. An interrupted rotation can be repeated, because each row can always be decrypted
+ * with one of the two keys. Rows that cannot be decrypted or written are reported and stay unchanged. A concurrent
+ * write by another process is not overwritten.
  */
 export async function resealAll({ prisma }: Pick<Database, 'prisma'>, box: SecretBox): Promise<Rotation> {
   const rotation: Rotation = { rotated: 0, failed: [] }

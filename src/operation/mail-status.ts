@@ -5,11 +5,11 @@ import type { Platform } from '../platform/platform.ts'
 
 /** Whether emails reach the mail server. */
 export interface MailStatus {
-  /** Whether this process can send email. */
+  /** Whether email is configured for this process. */
   configured: boolean
   /** When the mail server last accepted an email; null if it has accepted none in the last 30 days. */
   lastSentAt: Date | null
-  /** When the latest attempt began, counting only unsent emails with a failed attempt. */
+  /** The start of the latest attempt to send an email that is still unsent and has failed at least once. */
   lastFailedAt: Date | null
   /** The error of the last failed attempt. */
   lastError: string | null
@@ -21,7 +21,7 @@ export interface MailStatus {
 
 const LONGEST_ERROR = 1000
 
-/** Returns a function that reads the status from the jobs that send email, and from the records of sent emails. */
+/** Returns a function that determines the status from the jobs that send email and the records of sent emails. */
 export function createMailStatus({ db, mailer }: Pick<Platform, 'db' | 'mailer'>): () => Promise<MailStatus> {
   const names = [SEND_MAIL.name, SEND_LINK.name]
   return async () => {

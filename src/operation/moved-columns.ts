@@ -29,30 +29,30 @@ export type MovedTable =
 
 /** The type and rules of a column in an export. */
 export interface Column {
-  /** PostgreSQL's name of the type, with `[]` for a list. */
+  /** PostgreSQL's type name, with `[]` for a list. */
   type: 'text' | 'int4' | 'float8' | 'bool' | 'timestamptz' | 'jsonb' | 'text[]'
   isNullable: boolean
-  /** Whether the column has a default, so that a row of an older export may omit the column. */
+  /** Whether the column has a default, so that rows of an older export can omit the column. */
   hasDefault: boolean
-  /** Returns what is wrong with a value that is not null; null if the value is valid. */
+  /** Returns the fault of a value that is not null; null if the value is valid. */
   faultOf(value: unknown): string | null
   /**
    * The table of the row to which the column refers. If the export does not contain that row, the import sets the
-   * column to null or leaves the row out.
+   * column to null or skips the row.
    */
   refersTo?: { table: MovedTable; otherwise: 'null' | 'leave out' }
-  /** For a list of ids: the table of their rows. The import removes ids whose rows the export does not contain. */
+  /** For a list of ids: the table with the rows. The import removes ids whose rows are missing from the export. */
   listsOnly?: MovedTable
 }
 
-/** How a table is exported and imported. Every column is in exactly one of the three groups. */
+/** How a table is exported and imported. Every column belongs to exactly one of the three groups. */
 export interface MovedTableSpec {
   columns: Record<string, Column>
-  /** Columns that always get this value on import. */
+  /** Columns that get this value in every import. */
   fixed: Record<string, null | number | boolean | string | []>
   /** Columns that are neither exported nor imported: secrets, and values encrypted with this server's key. */
   secret: readonly string[]
-  /** The columns that identify a row. */
+  /** The columns of the key of a row. */
   key: readonly string[]
 }
 
@@ -169,7 +169,7 @@ export const formerly = json((value) =>
 )
 
 export const POLICY = ['quorum', 'approverIds', 'expiresInSeconds', 'escalateAfterSeconds', 'escalateToIds', 'patient']
-/** An ApprovalPolicy (src/agents/approval-policy.ts). */
+/** The value is an ApprovalPolicy (src/agents/approval-policy.ts). */
 export const policy = json((value) => {
   if (!isObject(value) || Object.keys(value).some((key) => !POLICY.includes(key)) || !isNatural(value['quorum']))
     return 'must be an approval policy'

@@ -17,13 +17,13 @@ export interface FileBytes {
 }
 
 /**
- * The number of bytes in a line: a multiple of three, so that only the last line has base64 padding. The line stays
- * below the maximum length of an import.
+ * The number of bytes in a line. It is a multiple of three, so that only the last line has base64 padding. A line of
+ * this size is shorter than the maximum line of an import.
  */
 const PIECE_BYTES = 3 * 1024 * 1024
 
 /**
- * Yields the lines with the bytes of a file; yields nothing if the storage does not contain the bytes.
+ * Yields the lines with the bytes of a file; yields nothing if the bytes are not in the storage.
  * @throws StorageUnavailableError
  */
 export async function* bytesOfFile(
@@ -41,7 +41,7 @@ export async function* bytesOfFile(
   if (waiting.length > 0) yield lineOf(waiting)
 }
 
-/** The lines of an import. The reader can look at the next line without consuming it. */
+/** The lines of an import. The reader can peek at the next line. */
 export interface Lines {
   /** The number of the last line that was read. */
   readonly number: number
@@ -88,9 +88,9 @@ async function* takeBytes(lines: Lines): AsyncGenerator<Uint8Array> {
 export type FileRow = Record<string, unknown>
 
 /**
- * Reads the lines with bytes that follow the row of a file, stores the bytes, and returns the row with properties
- * computed from the bytes; or the reason why the file is left out. Hash and size in the row are not trusted: with
- * only a hash, an import could claim files of others.
+ * Reads the lines with bytes that follow the row of a file, and stores the bytes. Returns the row with properties that
+ * are computed from the bytes, or the reason why the file is skipped. The hash and size in the row are not trusted,
+ * because an import could otherwise use a hash to get a file of somebody else.
  * @throws StorageUnavailableError
  */
 export async function receiveMovedFile(

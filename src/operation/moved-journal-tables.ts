@@ -87,8 +87,8 @@ export const JOURNAL_TABLES = {
       worker: null,
       setbacks: 0,
       deadlineAt: null,
-      // The exporting server has already counted the usage, and the service that triggered the run does not exist on
-      // this server.
+      // The exporting server has already accounted for the usage, and the service that triggered the run does not exist
+      // on this server.
       timeLeftMs: null,
       usageDay: null,
       usageSpaceId: null,

@@ -42,7 +42,7 @@ import { JOURNAL_TABLES } from './moved-journal-tables.ts'
 
 export type { Column, MovedTable, MovedTableSpec } from './moved-columns.ts'
 
-/** The exported tables, in an order in which the import can write their rows. */
+/** The exported tables, in the order in which the import writes their rows. */
 export const MOVED_TABLES = {
   Entity: {
     key: ['id'],
@@ -60,7 +60,7 @@ export const MOVED_TABLES = {
     },
     // Admins of another server are not admins of this one.
     fixed: { picture: null, role: 'MEMBER' },
-    // An address is a way to sign in, so an imported file must not set one.
+    // An address can be used to sign in, so an import must not set one.
     secret: ['email'],
   },
   Agent: {
@@ -272,10 +272,7 @@ export const MOVED_TABLES = {
     fixed: {},
     secret: [],
   },
-  /**
-   * In an export, the bytes of a file follow its row. The import computes the columns that depend on the bytes
-   * again.
-   */
+  /** In an export, the bytes of a file follow its row. The import recomputes the columns that depend on the bytes. */
   File: {
     key: ['id'],
     columns: {

@@ -7,7 +7,7 @@ import { type MovedTable, specOf } from './moved-tables.ts'
 
 /** The name of the format. The first line of an export contains it together with the version. */
 export const FORMAT = 'parley-space'
-/** Exports of version 1 have no last line, so an import cannot detect that such a file was truncated. */
+/** Version 1 had no last line, so an import could not detect that a file was truncated. */
 export const FORMAT_VERSION = 2
 
 /** A row of an export: its table, and its columns in the JSON form of PostgreSQL. */
@@ -16,11 +16,11 @@ export interface MovedRow {
   row: Record<string, unknown>
 }
 
-/** The batch size for rows with journals and tool results, each of which may have several megabytes. */
+/** The batch size for rows with journals and tool results, each of which can have several megabytes. */
 const LARGE_ROWS_AT_ONCE = 20
 const ROWS_AT_ONCE = 200
 
-/** A row, and the other confidential spaces that its current marks name as sources. */
+/** A row, and the other confidential spaces that are sources of the row according to its current marks. */
 interface FoundRow {
   row: Record<string, unknown>
   foreign: string[]
@@ -29,13 +29,14 @@ interface FoundRow {
 const idOf = ({ row }: FoundRow) => String(row['id'])
 
 /**
- * Yields a space as JSON lines: a heading, rows, and a last line with the number of rows. The export contains the
- * space's current and former members, senders and deciders; the settings of agents but not their knowledge; the
- * messages; and the runs that the space triggered, with their journals. For other runs that posted in the space, the
- * export contains only the calls that members could see. The row of a file, with its bytes, follows the message that
- * shows the file. If a run has content of another confidential space, the export leaves out its journal, all its
- * texts, and the calls that members could not see. Concurrent changes may or may not be included. Holds one batch of
- * rows in memory at a time.
+ * Yields a space as JSON lines: a heading, rows, and a last line with the number of rows. The rows contain the space's
+ * current and former members, its senders and its deciders. They also contain the settings of agents (but not their
+ * knowledge), the messages, and the runs that the space triggered, with their journals. For other runs that posted in
+ * the space, they contain only the calls that members could see.
+ *
+ * The row of a file, with its bytes, follows the message that shows the file. If a run has content of another
+ * confidential space, the export omits the run's journal, all its texts, and the calls that members could not see.
+ * Concurrent changes may or may not be included. Holds one batch of rows in memory at a time.
  * @throws Error with a one-line message if the space does not exist; StorageUnavailableError
  */
 export async function* exportSpace(
@@ -59,7 +60,10 @@ export async function* exportSpace(
 /** Condition on a run `t`: the space triggered the run. */
 const ofTriggers = (spaceId: string) => Prisma.sql`t."triggerSpaceId" = ${spaceId}`
 
-/** Yields the rows of a space in the form of an export, without secrets. `ofSpaceRuns`: a condition on its runs `t`. */
+/**
+ * Yields the rows of a space in the form of an export, without secrets. `ofSpaceRuns` is a condition on the space's
+ * runs `t`.
+ */
 export async function* readMovedRows(
   { prisma }: Pick<Database, 'prisma'>,
   spaceId: string,
@@ -88,7 +92,7 @@ async function* rowsOf(prisma: Database['prisma'], spaceId: string, ofSpaceRuns:
   for await (const page of read('Chain', ofSpace))
     for (const { row } of page) yield { table: 'Chain', row: { ...row, replyStack: [] } }
 
-  // Instructions have no label: they may list other spaces of the agent, for which a separate rule applies.
+  // Instructions have no label, but they can list other spaces of the agent. So a separate rule applies to them.
   const hasOthers = (await prisma.space.count({ where: { confidential: true, id: { not: spaceId } } })) > 0
   const runs = read('Run', ofSpaceRuns, { most: LARGE_ROWS_AT_ONCE })
   for await (const page of runs) {
@@ -121,7 +125,7 @@ async function* rowsOf(prisma: Database['prisma'], spaceId: string, ofSpaceRuns:
 
   async function* grants(): AsyncGenerator<MovedRow> {
     for await (const page of read('StandingGrant', ofSpace)) {
-      // The limits of other grants may contain text from another confidential space.
+      // The limits of the remaining grants could contain text from another confidential space.
       const open = page.filter(({ foreign }) => foreign.length === 0)
       for (const { row } of open) yield { table: 'StandingGrant', row }
       yield* plain('GrantDecision', Prisma.sql`t."grantId" = ANY(${open.map(idOf)}::text[])`, { key: 'grantId' })
@@ -143,14 +147,14 @@ async function* rowsOf(prisma: Database['prisma'], spaceId: string, ofSpaceRuns:
 }
 
 interface PageOptions {
-  /** The column by which pages are read. Its values need not be unique. */
+  /** The column that orders the pages. Its values need not be unique. */
   key?: string
   /** A value that sorts before every value of the key. */
   first?: string | number
   most?: number
 }
 
-/** By table, the columns with the sources of a row. */
+/** SQL for the marks of a row, by table. */
 const MARKS: Partial<Record<MovedTable, Prisma.Sql>> = {
   Run: Prisma.sql`t.places || t.label`,
   ToolCall: Prisma.sql`t.places || t.label`,
@@ -160,7 +164,7 @@ const MARKS: Partial<Record<MovedTable, Prisma.Sql>> = {
   StandingGrant: Prisma.sql`t.places || t.label`,
 }
 
-/** Yields pages of rows, each with its current label. A label leaves out spaces that are no longer confidential. */
+/** Yields pages of rows, each with its current label. The label omits spaces that are no longer confidential. */
 async function* pagesOf(
   prisma: Database['prisma'],
   { table, where, spaceId }: { table: MovedTable; where: Prisma.Sql; spaceId: string },
@@ -185,7 +189,7 @@ async function* pagesOf(
   }
 }
 
-/** Returns the ids of members, former members, senders and deciders, and of the agents of runs, calls and grants. */
+/** Returns the ids of members, former members, senders and deciders, and of agents with runs, calls or grants. */
 async function peopleOf(prisma: Database['prisma'], spaceId: string): Promise<string[]> {
   const rows = await prisma.$queryRaw<{ id: string | null }[]>`
     SELECT "entityId" AS id FROM "Membership" WHERE "spaceId" = ${spaceId}
@@ -233,8 +237,8 @@ function exportedMessage({ row, foreign }: FoundRow, spaceId: string): Record<st
 }
 
 /**
- * Returns the parts of a call that members of the space could see, if the call comes from another confidential
- * space; null if they could see nothing.
+ * Returns the parts of a call that members of the space could see, if the call has content of another confidential
+ * space; null if they could see none.
  */
 function exportedCall({ row, foreign }: FoundRow, spaceId: string): Record<string, unknown> | null {
   const named = row['spaceId'] === spaceId ? row : { ...row, spaceId: null }
@@ -262,7 +266,7 @@ async function outcomesOf(
   })
 }
 
-/** Outcomes whose reason an agent or a model provider wrote. */
+/** The kinds of outcomes whose reason an agent or a model provider wrote. */
 const WORDS_OF_AGENTS = ['SKIPPED', 'FAILED']
 
 /** Removes secrets, and the former name of a human who is being erased. */

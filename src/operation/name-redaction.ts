@@ -4,80 +4,80 @@ import { ERASED, type ErasedHuman } from './erased-human.ts'
 
 /** A string within a JSON value, and its replacement. */
 export interface Edit {
-  /** The keys and indexes from the root to the string; empty if the value itself is the string. */
+  /** The keys and indexes that lead from the root to the string; empty if the value itself is the string. */
   path: string[]
   text: string
 }
 
 /** Facts that show whether a name in a row belongs to the erased human or to a namesake. */
 export interface Surroundings {
-  /** Whether a name without an id refers to the erased human in this row. */
+  /** Whether a name without an id in this row means the erased human. */
   isByName: boolean
-  /** Whether a name in a line about this space refers to the erased human. */
+  /** Whether a name in a line about this space means the erased human. */
   isHere(spaceId: string): boolean
 }
 
 /**
- * Finds where the server wrote the name of an erased human, and, if the human's messages are erased too, the reasons
- * of the human's decisions. Each function takes a decoded value and returns the strings to replace. Text by people,
- * agents, services and external tools stays unchanged: it is stored in separate fields, and prompts quote it as
- * JSON.
+ * Finds the places where the server wrote the name of an erased human. If the human's messages are erased too, also
+ * finds the reasons of the human's decisions. Each function takes a decoded value and returns the strings to replace.
+ * Text by people, agents, services and external tools is not changed: it is stored in separate fields, and prompts
+ * quote it as JSON.
  */
 export interface NameRedaction {
-  /** `Message.origin`. */
+  /** Edits for `Message.origin`. */
   origin(value: unknown): Edit[]
-  /** `InboxEvent.payload`. */
+  /** Edits for `InboxEvent.payload`. */
   payload(value: unknown): Edit[]
-  /** `Run.state`. */
+  /** Edits for `Run.state`. */
   cycleState(value: unknown): Edit[]
-  /** `Cycle.messages`. */
+  /** Edits for `Cycle.messages`. */
   modelMessages(value: unknown): Edit[]
-  /** `ToolCall.output`, and copies of tool results in other columns. */
+  /** Edits for `ToolCall.output`, and for copies of tool results in other columns. */
   toolOutput(toolName: string, value: unknown): Edit[]
-  /** `ToolCall.state`. */
+  /** Edits for `ToolCall.state`. */
   toolState(value: unknown): Edit[]
-  /** `ToolCall.error`. */
+  /** Returns `ToolCall.error` without the name. */
   toolError(text: string): string
 }
 
 type JsonRecord = Record<string, unknown>
 
-/** Fields with the name of an entity, each with the field that contains the entity's id. */
+/** Fields that contain an entity's name, each with the field that contains the entity's id. */
 const NAMES_BESIDE_IDS = [
   ['senderId', 'sender'],
   ['senderId', 'senderName'],
   ['entityId', 'entityName'],
   ['id', 'name'],
 ] as const
-/** Fields in results of built-in tools that contain a sentence written by the server. */
+/** Fields in results of built-in tools whose value is a sentence by the server. */
 const SENTENCES = ['message', 'error', 'decisions', 'triggerSummary', 'about']
 
 const JSON_STRING = String.raw`"(?:[^"\\]|\\.)*"`
-/** `- [<space> (id: spc_…)] `, as src/context/inbox-message.ts writes it. */
+/** Matches `- [<space> (id: spc_…)] `, which src/context/inbox-message.ts writes. */
 const MESSAGE_LINE = new RegExp(String.raw`^- \[(?:${JSON_STRING}|[^[\]():,"\\]*) \(id: (spc_[0-9a-f]{32})\)\] `)
 const RESULT_LINE = /^- \[TOOL_RESULT ([^\s()[\]]+) \(id: tcl_[0-9a-f]{32}\)\] /
-/** The text before the names of deciders (src/rules/approvals.ts). */
+/** Matches the text before the names of deciders (src/rules/approvals.ts). */
 const BEFORE_DECIDERS = /^(?: {2}It was )?(?:approved by |denied by |expired, approved only by |Only |Denied by )/
 const STRING_HERE = new RegExp(JSON_STRING, 'y')
 const REASON_HERE = new RegExp(String.raw` \(${JSON_STRING}\)`, 'y')
-/** The reason with which a single decider denied a call. */
+/** Matches the reason that a single decider gave for denying a call. */
 const DENIAL_REASON_HERE = new RegExp(`: ${JSON_STRING}`, 'y')
-/** `a message from "<name>" (human) in `, as src/agents/inbox-source.ts writes it. */
+/** Matches `a message from "<name>" (human) in `, which src/agents/inbox-source.ts writes. */
 const SOURCE = new RegExp(
   String.raw`(a message from )(${JSON_STRING})( \(human\) in ${JSON_STRING} \(id: (spc_[0-9a-f]{32})\))`,
   'g',
 )
-/** A refusal by `src/confidentiality/discretion.ts`, up to the name of the person. */
+/** Matches the beginning of a refusal by `src/confidentiality/discretion.ts`, up to the person's name. */
 const NOT_HEARD = new RegExp(`^what you know comes from ${JSON_STRING}; `)
 
 export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Surroundings): NameRedaction {
   const line = oneLine(human.name)
   const quoted = JSON.stringify(line)
-  /** The forms in which a line may contain the name: with or without quotes. */
+  /** A line can contain the name with or without quotes. */
   const forms = [...new Set([nameIn(human.name), line, quoted])]
   const isName = (value: unknown) => value === human.name || value === line
 
-  /** Replaces the name in a list of deciders. */
+  /** Replaces the human's name in a list of deciders. */
   function deciders(text: string, start: number): string {
     const kept: string[] = [text.slice(0, start)]
     let at = start
@@ -96,7 +96,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     return kept.join('') + text.slice(at)
   }
 
-  /** Replaces the name in a sentence written by the server. Returns other sentences unchanged. */
+  /** Replaces the name in a sentence that the server wrote. Returns other sentences unchanged. */
   function sentence(text: string): string {
     if (!isByName) return sources(text)
     const before = BEFORE_DECIDERS.exec(text)?.[0]
@@ -127,7 +127,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
     return after(text, '  It is addressed to ', forms, [` (id: ${human.id}).`])
   }
 
-  /** Replaces the name in a call's result that a line quotes as JSON. */
+  /** Replaces the name in the result of a call, which a line quotes as JSON. */
   function resultText(toolName: string, text: string): string {
     const value = parsed(text)
     const edits = value === undefined ? [] : toolOutput(toolName, value)
@@ -136,7 +136,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
 
   const promptText = (text: string) => text.split('\n').map(promptLine).join('\n')
 
-  /** Adds the edits of one object: names next to ids, and then names without an id. */
+  /** Adds the edits of one object: first names next to ids, then names without an id. */
   function objectEdits(value: JsonRecord, path: string[], edits: Edit[]): void {
     const rename = (key: string) => {
       if (typeof value[key] === 'string' && value[key] !== ERASED) edits.push({ path: [...path, key], text: ERASED })
@@ -167,7 +167,7 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
 
   function toolOutput(toolName: string, value: unknown): Edit[] {
     if (isBuiltInTool(toolName)) return walk(value)
-    // In results of other tools, the server writes only errors for refusals and timeouts.
+    // In results of other tools, the only text by the server is the error of a refusal or timeout.
     const error = isObject(value) ? value['error'] : undefined
     if (!isObject(error) || !BEFORE_DECIDERS.test(String(error['message']))) return []
     return editOf(error['message'], ['error', 'message'], sentence)
@@ -207,7 +207,10 @@ export function createNameRedaction(human: ErasedHuman, { isByName, isHere }: Su
   }
 }
 
-/** Returns the edits for a model message: for user messages that the server wrote, and for tool results. */
+/**
+ * Returns the edits for a message to or from a model. Only user messages that the server wrote, and tool results, are
+ * edited.
+ */
 function messageEdits(
   { role, content }: JsonRecord,
   { promptText, toolOutput }: { promptText(text: string): string } & Pick<NameRedaction, 'toolOutput'>,
@@ -239,7 +242,7 @@ function shallow(value: JsonRecord, edit: (value: JsonRecord, path: string[], ed
   return edits
 }
 
-/** Replaces the name in `<before><name><following>…` by "Erased". Returns other texts unchanged. */
+/** Replaces the name in `<before><name><following>…` with "Erased". Returns other texts unchanged. */
 function after(text: string, before: string, names: readonly string[], following: readonly string[]): string {
   if (!text.startsWith(before)) return text
   for (const name of names)

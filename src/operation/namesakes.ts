@@ -7,8 +7,8 @@ const SPACES_OF = (humanId: string) => Prisma.sql`
   SELECT "spaceId" FROM "Membership" WHERE "entityId" = ${humanId} UNION SELECT "spaceId" FROM "FormerMember" WHERE "entityId" = ${humanId}`
 
 /**
- * Facts that show which of several people with the same name a text refers to: the spaces of which the human is or
- * was a member, and the agents in those spaces or with runs that the human triggered.
+ * Facts that show which of several people with the same name is meant in a text. They are the spaces of which the human
+ * is or was a member, and the agents that are in those spaces or have runs that the human triggered.
  */
 export interface Near {
   humanId: string
@@ -16,7 +16,7 @@ export interface Near {
   agentIds: string[]
 }
 
-/** Returns null if nobody else has the name: then every occurrence refers to this human. */
+/** Returns null if nobody else has the name, because then every occurrence means this human. */
 export async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise<Near | null> {
   const namesakes = await tx.entity.count({ where: { name, goneAt: null, id: { not: id } } })
   if (namesakes === 0) return null
@@ -33,9 +33,9 @@ export async function surroundingsOf(tx: Tx, { id, name }: ErasedHuman): Promise
 }
 
 /**
- * Condition: the name in a row `t` may refer to the erased human. If two people with the name were in the same
- * space, the condition holds for both, because it is better to replace too many names than too few. The same applies
- * to rows about calls on which the human decided.
+ * Condition: the name in a row `t` may mean the erased human. If two people with the same name were in a space, the
+ * condition is true for both, because it is better to replace too many names than too few. The same applies to rows
+ * about calls on which the human decided.
  */
 export function isNear(
   { humanId, spaceIds, agentIds }: Near,

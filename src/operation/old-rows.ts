@@ -11,22 +11,25 @@ import { deleteRootUsageSql } from '../stores/usage-store.ts'
 
 // Finds and deletes old rows. Ids are ordered by time, so the index of the primary key finds old rows.
 
-/** A kind of row that retention deletes at a certain age. */
+/** A kind of row that retention deletes when it reaches a certain age. */
 export interface OldRows {
   prefix: IdPrefix
   table: Prisma.Sql
   key: Prisma.Sql
   /** Returns a condition on a row `t`. */
   isOld(before: Date): Prisma.Sql
-  /** A column of `t`: a batch contains only rows with the same value. */
+  /** A column of `t`. All rows of a batch have the same value in this column. */
   shared?: Prisma.Sql
-  /** Deletions of rows that depend on the rows of the subquery `few`. */
+  /** Statements that delete rows which depend on the rows of the subquery `few`. */
   belongings: Prisma.Sql[]
-  /** Returns an update of a row that other transactions often change. The update comes after the deletions. */
+  /**
+   * Returns a statement that updates a row which other transactions often change. The statement is executed after the
+   * deletions.
+   */
   told?: (shared: string) => Prisma.Sql
 }
 
-/** A row that may be deleted. */
+/** A row that can be deleted. */
 export interface OldRow {
   id: string
   shared: string
@@ -35,8 +38,8 @@ export interface OldRow {
 const FEW = Prisma.sql`SELECT id FROM few`
 
 /**
- * Completed messages, with their outcomes and the calls that they show. The row of the space stores which of its
- * messages is now the first.
+ * Completed messages, with their outcomes and the calls that they show. The space's row stores which message is now the
+ * first.
  */
 export const MESSAGES: OldRows = {
   prefix: 'msg',
@@ -69,8 +72,8 @@ export const RUNS: OldRows = {
 }
 
 /**
- * Inbox events without a cycle: events that were removed, dropped or already answered, or whose cycle was rolled
- * back.
+ * Inbox events that belong to no cycle: events that were removed, dropped or already answered, or whose cycle was
+ * rolled back.
  */
 export const EVENTS: OldRows = {
   prefix: 'inb',
@@ -98,7 +101,7 @@ export const ROOTS: OldRows = {
   belongings: [],
 }
 
-/** Standing grants that have ended and to which no call refers any more. Every grant expires eventually. */
+/** Standing grants that have ended and to which no call refers anymore. Every grant expires eventually. */
 export const GRANTS: OldRows = {
   prefix: 'grt',
   table: Prisma.sql`"StandingGrant"`,
@@ -109,8 +112,8 @@ export const GRANTS: OldRows = {
 }
 
 /**
- * Entries of the audit log. A database trigger rejects deletions unless the transaction declares that it deletes old
- * rows, as each statement of `removal` does.
+ * Entries of the audit log. A database trigger rejects their deletion unless the transaction declares that it deletes
+ * old rows. Each statement of `removal` declares this.
  */
 export const ENTRIES: OldRows = {
   prefix: 'aud',
@@ -120,7 +123,7 @@ export const ENTRIES: OldRows = {
   belongings: [],
 }
 
-/** Returns the statement that finds at most `limit` old rows after an id, as `OldRow`s. */
+/** Returns a statement that selects at most `limit` old rows with ids after the given one, as `OldRow`s. */
 export function search(
   kind: OldRows,
   { before, after, most }: { before: Date; after: string; most: number },
@@ -132,7 +135,7 @@ export function search(
     ORDER BY t.${key} LIMIT ${most}`
 }
 
-/** Tolerance for differences between the clocks of the processes that created the ids. */
+/** The assumed maximum difference between the clocks of the processes that created the ids. */
 const CLOCK_SLACK_MS = 3_600_000
 
 /** Returns an id that is greater than the ids of all old rows. */
@@ -144,10 +147,10 @@ function idAt(prefix: IdPrefix, before: Date): string {
 const RETENTION_LOCK = 7_275_540
 
 /**
- * Returns the statement that deletes the found rows, unless they have changed and must be kept. Each statement is
- * its own transaction, so that the process holds no lock between batches. The commit does not wait for the disk,
- * because rows that reappear after a crash are found again. Locked rows are skipped. The statement returns whether
- * this process had the retention lock (`mine`), and the number of deleted rows (`done`).
+ * Returns the statement that deletes the found rows, except those that have changed and must be kept. Locked rows are
+ * skipped. The statement is a transaction of its own, so the process holds no lock between batches. Its commit does not
+ * wait for the disk, because rows that reappear after a crash are found again. The statement returns whether this
+ * process had the retention lock (`mine`), and the number of deleted rows (`done`).
  */
 export function removal(
   { table, key, isOld, belongings, told }: OldRows,
@@ -155,8 +158,8 @@ export function removal(
 ): Prisma.Sql {
   const parts = belongings.map((part, index) => Prisma.sql`${partOf(index)} AS (${part} RETURNING 1)`)
   const counts = belongings.map((_, index) => Prisma.sql`(SELECT count(*) FROM ${partOf(index)})`)
-  // PostgreSQL executes a part of the statement after the parts from which it reads. Other transactions often change
-  // this row, so its update comes last and holds the lock only briefly.
+  // Other transactions often change this row, so its update must come last and hold the lock only briefly. PostgreSQL
+  // executes a part of the statement after the parts from which it reads.
   const last =
     told &&
     Prisma.sql`told AS (${told(shared)} AND ${Prisma.join([Prisma.sql`(SELECT count(*) FROM gone)`, ...counts], ' + ')} > 0)`

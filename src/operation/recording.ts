@@ -22,23 +22,26 @@ export interface RecordingHeading {
   /** The version of Parley that created the recording. */
   release: string
   spaceId: string
-  /** When the recording was created, by this process's clock. */
+  /** When the recording was created, according to the clock of the exporting process. */
   at: string
   limits: RecordedLimits
   /**
-   * Whether the server has other confidential spaces. If so, the recording omits the instructions of steps and of
+   * Whether the server has other confidential spaces. If it has, the recording omits the instructions of steps and of
    * earlier agent versions.
    */
   hasOtherConfidential: boolean
-  /** Why the recording cannot be replayed: one sentence for each kind of missing data that influenced the space. */
+  /**
+   * Why the recording cannot be replayed. There is one sentence for each kind of missing data that influenced the
+   * space.
+   */
   lacks?: string[]
-  /** The tables from which the recording omits knowledge that the agents have from other spaces. */
+  /** The tables from which the recording omits rows, because they contain the agents' knowledge from other spaces. */
   omitted?: KnowledgeTable[]
   /** The prices of the models that the recorded agents use, in USD per million tokens. */
   prices: Record<string, { input: number; cachedInput: number; output: number }>
 }
 
-/** The limits that influence what happens in a space. */
+/** The limits that affect the behavior of a space. */
 export type RecordedLimits = Pick<
   Config['limits'],
   | 'maxRunSeconds'
@@ -74,18 +77,18 @@ interface RecordOptions {
   release: string
   limits: Config['limits']
   prices: Config['prices']
-  /** The model of PARLEY_EMBEDDINGS; none by default. */
+  /** The model of PARLEY_EMBEDDINGS; by default none. */
   embeddingModel?: string | null
 }
 
-/** Actions of people whose time only the audit log contains. */
+/** People's actions whose time is only stored in the audit log. */
 const RECORDED_ACTIONS = [
   ...(['createSpace', 'updateSpace', 'addMember', 'removeMember', 'leaveSpace'] as const),
   ...(['stopRun', 'retryRun'] as const),
 ]
 /**
- * Actions on an agent that do not create a version of the agent. A recording contains neither the person who
- * performed them nor the other space that they concern.
+ * Actions on an agent that do not create a version of the agent. A recording omits the person who performed such an
+ * action, and the other space that it concerns.
  */
 const AGENT_ACTIONS = [
   ...(['updateAgent', 'setMemories', 'deleteMemories', 'setGoals', 'deleteGoals', 'updatePlan', 'deletePlan'] as const),
@@ -94,11 +97,11 @@ const AGENT_ACTIONS = [
 const ROWS_AT_ONCE = 200
 
 /**
- * Yields a recording of a space as JSON lines: a heading; the rows of an export; the runs that plans, services and
- * inboxes started for this space only; the tables of RECORDED_TABLES; and a last line with the number of lines and
- * their checksum. Like an export, the recording contains no secrets, email addresses or external ids, and nothing
- * from other confidential spaces. Query values are removed from URLs. The agents' knowledge is included only if it
- * comes from this space, does not belong to a space, or was read by a recorded run.
+ * Yields a recording of a space as JSON lines. The first line is a heading. It is followed by the rows of an export,
+ * the runs that plans, services and inboxes started only for this space, and the rows of RECORDED_TABLES. The last line
+ * has the number of lines and their checksum. Like an export, the recording contains no secrets, email addresses or
+ * external ids, and nothing from other confidential spaces. Query values are removed from URLs. The agents' knowledge
+ * is included only if it comes from this space, does not belong to a space, or was read by a recorded run.
  * @throws Error with a one-line message if the space does not exist; StorageUnavailableError
  */
 export async function* recordSpace(
@@ -170,14 +173,15 @@ function recordedRow(table: string, row: Record<string, unknown>): Record<string
   )
 }
 
-/** Removes the query values of a URL. The name of a model may be a URL too; other names stay unchanged. */
+/** Removes the query values of a URL. A model's name can also be a URL. Other names stay unchanged. */
 const withoutValues = (name: string, value: string): string =>
   name === 'url' || isForeignModel(value) ? withoutQueryValues(value) : value
 
 /**
- * Condition on a run `t`: the space triggered the run; or a plan, a service or an inbox triggered it, and the run
- * did not read or post in another space. If such a run did not read or post in any space, it belongs to the only space
- * of which its agent was ever a member.
+ * Condition on a run `t`: the run belongs to the space. A run belongs to the space if the space triggered it. A run
+ * that a plan, a service or an inbox triggered also belongs to it, unless the run read or posted in another space. If
+ * such a run did not read or post anywhere, its agent must be a member of this space and must never have been a member
+ * of another one.
  */
 export const runsOfSpace = (
   spaceId: string,
@@ -224,7 +228,7 @@ async function pricesOf(
   )
 }
 
-/** Returns sentences about data on which the recorded runs depended and which the recording does not contain. */
+/** Returns sentences about data that the recorded runs used and that is missing from the recording. */
 async function lacksOf(
   prisma: Database['prisma'],
   spaceId: string,
@@ -259,8 +263,8 @@ async function lacksOf(
 const SEARCHES = ['search_messages', 'searchMessages']
 
 /**
- * Condition on a row `t` with knowledge of an agent: the row is not confidential in another space; and it comes from
- * this space or from none, or a recorded run read it in its instructions or in a tool result.
+ * Condition on a row `t` with an agent's knowledge. The row must not be confidential in another space. It must come
+ * from this space or from no space, or a recorded run must have read it in its instructions or in a tool result.
  */
 function isKnownHere(table: KnowledgeTable, spaceId: string): Prisma.Sql {
   const runs = recordedRuns(spaceId)
@@ -274,7 +278,9 @@ function isKnownHere(table: KnowledgeTable, spaceId: string): Prisma.Sql {
         WHERE c."agentId" = t."agentId" AND c."runId" IN ${runs} AND position(t.id IN c.output::text) > 0) END)`
 }
 
-/** Returns the tables of which the recording omits rows with the agents' knowledge. */
+/**
+ * Returns the tables of which the recording omits rows, because they contain the agents' knowledge from other spaces.
+ */
 async function omittedOf(prisma: Database['prisma'], spaceId: string, agentIds: string[]): Promise<KnowledgeTable[]> {
   const omitted: KnowledgeTable[] = []
   for (const table of KNOWLEDGE_TABLES) {
@@ -304,7 +310,7 @@ async function* furtherRows(
     FROM "Space" s WHERE s.id = ${spaceId})`
   const inForce = Prisma.sql`(t."createdAt" >= ${begun} OR t.number =
     (SELECT max(v.number) FROM "AgentVersion" v WHERE v."agentId" = t."agentId" AND v."createdAt" < ${begun}))`
-  // Instructions that were generated for another space may quote that space, so the recording contains the agent's
+  // Instructions that were generated for another space can quote that space, so the recording contains the agent's
   // current instructions instead.
   const hasOthers = Prisma.sql`EXISTS (SELECT 1 FROM "Space" s WHERE s.confidential AND s.id <> ${spaceId})`
   const definition = Prisma.sql`CASE WHEN ${hasOthers}

@@ -15,7 +15,7 @@ export interface Place {
   after: string
 }
 
-/** A row from which the name could not be removed. */
+/** A row from which the name could not be removed, with the reason. */
 export interface FailedRow {
   table: string
   id: string
@@ -29,7 +29,7 @@ export interface Redacted {
   failed: FailedRow[]
 }
 
-/** A row before the change: the columns of its table, and other values that were read together with them. */
+/** A row before the change. Contains the columns of its table, and other values that were read with them. */
 type Row = Record<string, Json>
 
 /** A change to a row: new values of columns, and edits to strings in JSON columns. */
@@ -42,12 +42,12 @@ interface Change {
 interface Table {
   /** The columns to read. */
   columns: string[]
-  /** The columns in which the server may have written the name. */
+  /** The columns in which the server could have written the name. */
   named: string[]
   agent: string
   runs: string[]
   condition?: Prisma.Sql
-  /** Returns a condition for other rows that are about the human. */
+  /** Returns a condition that selects further rows about the human. */
   about?(human: ErasedHuman): Prisma.Sql
   change(row: Row, names: NameRedaction, human: ErasedHuman): Change
 }
@@ -85,7 +85,7 @@ const TABLES: Record<string, Table> = {
     named: ['origin'],
     agent: 'senderId',
     runs: ['runId'],
-    // The run answers a message of the human.
+    // The run was triggered by a message of the human.
     about: ({ id, messages }) => Prisma.sql`(${messages} AND t.origin->>'triggerMessage' IS NOT NULL AND EXISTS (
       SELECT 1 FROM "Run" r WHERE r.id = t."runId" AND r."triggerSenderId" = ${id}))`,
     change: (row, names, human) => ({
@@ -134,17 +134,17 @@ const TABLES: Record<string, Table> = {
   },
 }
 
-/** Decisions come last, because their reasons are needed to recognise the same text in other rows. */
+/** Decisions are processed last, because their reasons are needed to recognize the same text in other rows. */
 const DECISIONS = 'Decision'
 
 export const FIRST_PLACE: Place = { table: 'Run', after: '' }
 const PLACES = [...Object.keys(TABLES), DECISIONS]
 
 /**
- * Removes the name from text that the server wrote in a batch of rows, each in its own transaction: in origins of
- * messages, inbox events, the consciousness, results of built-in tools, and decisions. With `runIds`, only in rows
- * of those runs. Does not change text by agents and people, or journaled steps. Reports and skips rows that fail. A
- * second call for the same rows changes nothing.
+ * Removes the name from text that the server wrote in a batch of rows. Each row is changed in its own transaction. The
+ * rows are origins of messages, inbox events, cycles of the consciousness, results of built-in tools, and decisions.
+ * With `runIds`, only rows of those runs are changed. Text by agents and people, and journaled steps, are not changed.
+ * Rows that fail are reported and skipped. A second call for the same rows changes nothing.
  */
 export async function redactSome(
   db: Database,
@@ -152,7 +152,7 @@ export async function redactSome(
   { table, after }: Place,
   runIds: string[] | null = null,
 ): Promise<Redacted> {
-  // An earlier version stored positions in another form, so the pass starts again.
+  // An earlier version stored positions in another form. The pass then starts again.
   if (!PLACES.includes(table)) return { next: FIRST_PLACE, failed: [] }
   const page =
     table === DECISIONS ? await forgetReasons(db, human, after) : await redactTable(db, human, { table, after }, runIds)
@@ -192,8 +192,7 @@ interface Search {
 }
 
 /**
- * Returns the rows of the next page that may contain the name. If the page cannot be read, reads its rows one by
- * one.
+ * Returns the rows of the next page that could contain the name. If the page cannot be read, reads its rows one by one.
  */
 async function findNamed(
   { prisma }: Database,
@@ -250,8 +249,8 @@ async function redactRow(
 }
 
 /**
- * Returns the SET clauses of the statements for a change. They replace only the given strings, so that the rest of
- * the JSON value stays as it is stored.
+ * Returns the SET clauses of the statements for a change. They replace only the given strings. The rest of the JSON
+ * value stays exactly as stored.
  */
 function statementsOf({ set = {}, clear = [], edit = {} }: Change): Prisma.Sql[][] {
   const column = (name: string) => Prisma.raw(`"${name}"`)

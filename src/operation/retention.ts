@@ -18,8 +18,8 @@ import { createWorkPace, type WorkPace } from './work-pace.ts'
 /** Deletes rows that are older than the settings allow. */
 export interface RetentionUpkeep {
   /**
-   * Deletes old rows in small batches with pauses, for a few seconds at most. Ends early when the signal aborts, or
-   * when another process holds the lock for deletions. The next sweep continues.
+   * Deletes old rows in small batches with pauses, for a few seconds at most. Ends early if the signal aborts, or if
+   * another process holds the lock for deletions. The next sweep continues.
    */
   sweep(signal?: AbortSignal): Promise<void>
 }
@@ -51,8 +51,8 @@ export function createRetention(
   ].flatMap(({ kind, days }) => (days === null ? [] : [{ kind, days, pace: createWorkPace() }]))
 
   /**
-   * Deletes all old rows of a kind, and yields between two searches so that the caller can alternate between kinds.
-   * Ends early if another process holds the lock.
+   * Deletes all old rows of one kind. Yields between two searches, so that the caller can alternate between kinds. Ends
+   * early if another process holds the lock.
    */
   async function* deletion(one: Kept, isOver: () => boolean): AsyncGenerator<void> {
     const before = new Date(clock.now() - one.days * DAY_MS)
@@ -78,15 +78,15 @@ export function createRetention(
         for (const one of deletions) if (!(await one.next()).done) going.push(one)
         deletions = going
       }
-      // The next sweep starts with another kind, because a single kind may take the whole time of a sweep.
+      // The next sweep starts with another kind, because one kind can take the whole time of a sweep.
       kept.push(...kept.splice(0, 1))
     },
   }
 }
 
 /**
- * Deletes rows in batches. Returns true if all of them were deleted; false if time ran out, or if another process
- * held the lock.
+ * Deletes rows in batches. Returns true if all rows were deleted, and false if time ran out or another process held the
+ * lock.
  */
 async function remove(
   db: Database,
@@ -100,7 +100,7 @@ async function remove(
     const since = performance.now()
     const [turn] = await db.query<{ mine: boolean; done: number }>(removal(kind, { ...of, ids: few }))
     if (turn?.mine !== true) return false
-    // Counts only rows that this process deleted, because other processes may have locked or deleted the rest.
+    // Only rows that this process deleted are counted, because other processes may have locked or deleted the rest.
     await pace.after(turn.done, performance.now() - since)
   }
   return true

@@ -10,13 +10,13 @@ import { firingKey } from './slots.ts'
 export interface FiringReading {
   getMany(ids: readonly string[]): Promise<(PlanFiring | null)[]>
   /**
-   * Returns a page of each plan's firings, newest first, in the order of the ids. Takes two statements for any
+   * Returns a page of each plan's firings, newest first, in the order of the ids. Executes two statements for any
    * number of plans.
    */
   pageMany(planIds: readonly string[], request: PageRequest): Promise<Page<PlanFiring>[]>
   /**
-   * Returns, in order, the run of each firing, or, for a persistent agent, the cycle that claimed the event; null if
-   * there is none.
+   * Returns the id of the run of each firing, in order; null if there is none. For a persistent agent, this is the
+   * cycle that claimed the event.
    */
   runsOf(firings: readonly PlanFiring[]): Promise<(string | null)[]>
 }

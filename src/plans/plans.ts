@@ -18,7 +18,7 @@ export interface CreatePlanInput {
   name: string
   instruction: string
   schedule: ScheduleInput
-  /** The time zone of the cron schedule; UTC if absent. */
+  /** The time zone of the cron schedule. The default is UTC. */
   timeZone?: string | null
 }
 
@@ -31,7 +31,7 @@ export interface UpdatePlanInput {
   enabled?: boolean | null
 }
 
-/** A plan that an agent sets for itself. */
+/** A plan that an agent creates for itself. */
 export interface PlanInput extends ScheduleInput {
   name: string
   instruction: string
@@ -39,39 +39,43 @@ export interface PlanInput extends ScheduleInput {
 }
 
 /**
- * Plans wake agents at given times. Their names are unique within an agent. A plan that fires once stays, disabled,
- * after it has fired, as long as there is room. `flows/fire-plan.ts` fires plans.
+ * Plans wake agents at given times. Their names are unique within an agent. A plan that fires once is disabled after it
+ * has fired, and it is kept as long as there is room. `flows/fire-plan.ts` fires plans.
  */
 export interface Plans {
   /**
-   * Creates a plan; for admins only. The name of a finished plan may be used again.
+   * Creates a plan. Only admins may do this. The name of a finished plan can be used again.
    * @throws ForbiddenError; NotFoundError for an unknown agent; BadInputError; LimitExceededError above 100 enabled
    * plans
    */
   create(viewer: Viewer, input: CreatePlanInput): Promise<Plan>
   /**
-   * Admins only. A changed schedule or time zone takes effect from now on. Enabling a plan skips the slots in between.
-   * @throws ForbiddenError, NotFoundError, BadInputError, including for enabling a finished plan without a new schedule,
-   * LimitExceededError for resuming a finished plan over 100 enabled plans.
+   * Changes a plan. Only admins may do this. A changed schedule or time zone takes effect immediately. When a plan is
+   * enabled, the slots that it missed are skipped.
+   * @throws ForbiddenError, NotFoundError, BadInputError, which is also thrown if a finished plan is enabled without a
+   * new schedule, LimitExceededError if there would be more than 100 enabled plans
    */
   update(viewer: Viewer, input: UpdatePlanInput): Promise<Plan>
   /**
-   * Deletes a plan and all its slots; for admins only.
+   * Deletes a plan and all its slots. Only admins may do this.
    * @throws ForbiddenError, NotFoundError
    */
   delete(viewer: Viewer, input: { id: string }): Promise<{ deletedPlanId: string }>
-  /** Returns the next times, at most five, of a plan that would be created now. @throws BadInputError */
+  /**
+   * Returns the next times, at most five, at which a plan with this schedule would fire if it were created now. @throws
+   * BadInputError
+   */
   timesOf(schedule: ScheduleInput, timeZone: string | null): Date[]
-  /** Returns the next times, at most five; none if the plan is disabled. */
+  /** Returns the next times, at most five, at which a plan will fire. Returns none if the plan is disabled. */
   nextTimesOf(plan: Pick<Plan, 'cron' | 'timeZone' | 'enabled' | 'nextRunAt'>): Date[]
   /** Returns plans in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(Plan | null)[]>
   /** Returns the plans of each agent, oldest first. The map has no entry for an agent without plans. */
   listMany(agentIds: readonly string[]): Promise<Map<string, Plan[]>>
   /**
-   * Writes plans for the agent itself, all of them or none, and returns them. A plan with an existing name replaces
-   * that plan and keeps its id. If a name is repeated, the last plan wins. `rootId` and `provenance`: those of the
-   * run. If a plan started the root, the new plans are due a minute later at the earliest.
+   * Writes plans for the agent itself, either all or none, and returns them. A plan with an existing name replaces that
+   * plan and keeps its id. If a name is repeated, the last plan with this name is written. `rootId` and `provenance`
+   * come from the run. If a plan started the root, the new plans are due after a minute at the earliest.
    * @throws NotFoundError; BadInputError with `plans.<index>.<field>`; LimitExceededError above 100 enabled plans
    */
   setOwn(
@@ -81,12 +85,12 @@ export interface Plans {
   ): Promise<Plan[]>
   /** Deletes plans of the agent itself, by name or id. Returns the deleted plans. */
   deleteOwn(agentId: string, namesOrIds: readonly string[], by?: { tx: Tx; marks: Marks }): Promise<Plan[]>
-  /** Returns the plans of an agent that its run may see, oldest first. */
+  /** Returns the plans of an agent that the agent's run may see, oldest first. */
   listKnown(agentId: string, marks: Marks): Promise<Plan[]>
 }
 
 const MOST_PLANS = 100
-/** Unfinished plans; see `isOver`. */
+/** The limits for unfinished plans (see `isOver`). */
 const PLANS: NumberedNotes = {
   table: 'Plan',
   what: 'plans',
@@ -100,7 +104,7 @@ interface NewPlan extends Schedule, Provenance {
   name: string
   instruction: string
   timeZone: string
-  /** See Plan. */
+  /** The `originId` of the plan's row. */
   originId: string | null
 }
 
@@ -193,7 +197,7 @@ export function createPlans(platform: Pick<Platform, 'db' | 'jobs' | 'clock'>): 
 export const NO_SUCH_PLAN = 'There is no such plan.'
 
 /**
- * Whether the plan has fired for the last time, so that a new plan may replace it. A plan that an admin disabled is not
+ * Whether the plan has fired for the last time, so that a new plan can replace it. A plan that an admin disabled is not
  * finished.
  */
 function isOver({ enabled, nextRunAt }: Pick<Plan, 'enabled' | 'nextRunAt'>): boolean {
@@ -246,7 +250,7 @@ function changesOf(input: UpdatePlanInput, before: Plan, now: number): Partial<P
 /** The minimum delay of a plan that is created by a plan's run. */
 const LEAST_DELAY_MS = 60_000
 
-/** Returns how new plans under this root must be adjusted. */
+/** Returns a function that adjusts new plans under this root. */
 async function descentFrom(tx: Tx, rootId: string, now: number): Promise<(plan: NewPlan) => NewPlan> {
   const firing = await tx.planFiring.findFirst({ where: { rootId } })
   if (firing === null) return (plan) => ({ ...plan, originId: rootId })
@@ -265,8 +269,8 @@ function lastOfEachName(plans: NewPlan[]): Iterable<NewPlan> {
 }
 
 /**
- * Serializes transactions that write an agent's plans, so that the number of plans is exact. Does not lock other
- * rows of the agent.
+ * Makes transactions that write an agent's plans run one at a time, so that the number of plans is exact. Does not lock
+ * other rows of the agent.
  */
 async function lockPlans(tx: Tx, agentId: string): Promise<void> {
   const id = prefixOf(agentId) === 'agt' ? agentId : ''
@@ -274,7 +278,7 @@ async function lockPlans(tx: Tx, agentId: string): Promise<void> {
   if (agent === undefined) throw new NotFoundError('There is no such agent.')
 }
 
-/** Locks a plan, and before it the agent's plans, like all writers. @throws NotFoundError */
+/** Locks the agent's plans and then one of them, in the same order as all writers. @throws NotFoundError */
 async function lockPlan(tx: Tx, id: string): Promise<Plan> {
   const found = await tx.plan.findFirst({ where: { id: { in: wellFormedIds([id]) } }, select: { agentId: true } })
   if (found === null) throw new NotFoundError(NO_SUCH_PLAN)
@@ -284,7 +288,7 @@ async function lockPlan(tx: Tx, id: string): Promise<Plan> {
   return plan
 }
 
-/** Returns the plan with the same name and the same label, if any. */
+/** Returns the plan with the same name and the same label, if there is one. */
 async function namesakeOf(tx: Tx, agentId: string, { name, places, label }: NewPlan): Promise<Plan | null> {
   const [plan] = await tx.$queryRaw<Plan[]>`
     SELECT * FROM "Plan" WHERE "agentId" = ${agentId} AND name = ${name} AND ${isOfLabel({ places, label })} LIMIT 1`

@@ -3,13 +3,15 @@ import { BadInputError, messageOf } from '../lib/errors.ts'
 import { checkInteger } from '../lib/validate.ts'
 import { instantOf, isTimeZone, wallTime } from './time-zones.ts'
 
-/** The schedule of a plan: exactly one of the three fields. */
+/** The schedule of a plan. Exactly one of the three fields is set. */
 export interface ScheduleInput {
-  /** Five fields (minute, hour, day of month, month, day of week), in the plan's time zone; recurring. */
+  /**
+   * A recurring schedule with five fields (minute, hour, day of month, month, day of week), in the plan's time zone.
+   */
   cron?: string | null
-  /** Fires once, at this time. */
+  /** The time at which the plan fires once. */
   at?: Date | null
-  /** Fires once, this many seconds from now. */
+  /** The number of seconds from now after which the plan fires once. */
   afterSeconds?: number | null
 }
 
@@ -42,7 +44,7 @@ export function checkSchedule(
   return { cron: null, nextRunAt: new Date(now + seconds * 1000) }
 }
 
-/** Checks the time zone of a plan's cron schedule; the default is UTC. @throws BadInputError */
+/** Checks the time zone of a plan's cron schedule. The default is UTC. @throws BadInputError */
 export function checkTimeZone(name: string | null | undefined, field: string): string {
   if (name == null) return 'UTC'
   if (isTimeZone(name)) return name
@@ -66,7 +68,7 @@ export function nextSlot(recurrence: Recurrence, afterMs: number): Date | null {
 /** The maximum number of times that `nextTimes` returns. */
 export const MOST_NEXT_TIMES = 5
 
-/** Returns the next times of a plan, beginning with its next slot; only one for a plan that fires once. */
+/** Returns the next times of a plan, beginning with its next slot. A plan that fires once has only one. */
 export function nextTimes({ cron, nextRunAt }: Schedule, timeZone: string): Date[] {
   const times = [nextRunAt]
   while (cron !== null && times.length < MOST_NEXT_TIMES) {
@@ -78,8 +80,8 @@ export function nextTimes({ cron, nextRunAt }: Schedule, timeZone: string): Date
 }
 
 /**
- * Evaluates the schedule in local time. When clocks are set back, a repeated time fires only the first time; when they
- * are set forward, a skipped time fires at the change.
+ * Evaluates the schedule in local time. When clocks are set back, a repeated local time fires only the first time. When
+ * clocks are set forward, a skipped local time fires at the change.
  */
 function slotAfter({ cron, timeZone }: Recurrence, afterMs: number): Date {
   const from = wallTime(afterMs, timeZone)
@@ -93,7 +95,7 @@ function slotAfter({ cron, timeZone }: Recurrence, afterMs: number): Date {
 function recurring(given: string, { now, timeZone }: { now: number; timeZone: string }, field: string): Schedule {
   const fields = given.trim().split(/\s+/)
   const cron = fields.join(' ')
-  // cron-parser fills in missing fields, reads a sixth as seconds, and gives H a different value each time it parses.
+  // cron-parser adds missing fields, reads a sixth field as seconds, and replaces H with a different value each time.
   if (fields.length !== 5 || cron.length > LONGEST_CRON || /(?<![a-z])h(?![a-z])/i.test(cron)) throw notCron(field)
   try {
     return { cron, nextRunAt: slotAfter({ cron, timeZone }, now) }

@@ -4,7 +4,7 @@ import { FIRE_PLAN } from '../jobs/queues.ts'
 import type { Tx } from '../platform/db.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The key of a slot, used for its job and for its run or inbox event. */
+/** Returns the key of a slot. It is the key of the slot's job, and of its run or inbox event. */
 export function firingKey({ planId, slot }: { planId: string; slot: Date }): string {
   return `${planId}:${slot.toISOString()}`
 }
@@ -24,8 +24,8 @@ export async function enqueueSlots(
 }
 
 /**
- * Returns plans that are due within a minute and have neither a job that will run nor a failed job for their slot. A
- * retry more than an hour away was postponed by a fast clock, and does not count.
+ * Returns plans that are due within a minute and have no job for their slot, neither a waiting nor a failed one. A
+ * retry that is due more than an hour later is ignored, because a fast clock has postponed it.
  */
 export function plansWithoutJob(tx: Tx, now: Prisma.Sql, most: number): Promise<{ id: string; nextRunAt: Date }[]> {
   return tx.$queryRaw`

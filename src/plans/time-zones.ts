@@ -3,7 +3,7 @@ const DAY_MS = 86_400_000
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-/** Whether a name is an IANA name such as Europe/Berlin, or UTC; offsets are not. */
+/** Whether a text is the IANA name of a time zone, such as Europe/Berlin, or UTC. Offsets are not accepted. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z][\w+/-]*$/.test(name)) return false
   try {
@@ -14,7 +14,7 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/** Returns the local time in a time zone at an instant, as if it were in UTC. */
+/** Returns the local time in a time zone at an instant. It is represented as if it were a UTC time. */
 export function wallTime(instant: number, timeZone: string): number {
   if (timeZone === 'UTC') return instant
   const parts = formatOf(timeZone).formatToParts(instant)
@@ -31,8 +31,8 @@ export function wallTime(instant: number, timeZone: string): number {
 }
 
 /**
- * Returns the instant of a local time in a time zone: the first of two; for a skipped time, the instant of the change.
- * Monotonic in the local time.
+ * Returns the instant of a local time in a time zone. For a repeated local time, this is the first instant. For a
+ * skipped one, it is the instant of the change. A later local time never has an earlier instant.
  */
 export function instantOf(wall: number, timeZone: string): number {
   if (timeZone === 'UTC') return wall

@@ -1,8 +1,8 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * Named statements for one WITH clause. Each statement sees the rows that the statements it refers to return, and
- * otherwise the tables as they were before all of them.
+ * Named statements for one WITH clause. A statement sees the rows that another one returns if it refers to that
+ * statement by name. It sees all tables as they were before the first statement.
  */
 export type Changes = Record<string, Prisma.Sql>
 
@@ -12,7 +12,7 @@ export function namedParts(changes: Changes): Prisma.Sql {
   return parts.length === 0 ? Prisma.empty : Prisma.join(parts, ', ')
 }
 
-/** Returns one statement that executes all of them and returns the rows of the one named `answering`. */
+/** Combines the statements into one, which returns the rows of the statement named `answering`. */
 export function statementOf(changes: Changes, answering: string): Prisma.Sql {
   return Prisma.sql`WITH ${namedParts(changes)} SELECT * FROM ${partName(answering)}`
 }

@@ -1,4 +1,4 @@
-/** The source of the current time, which tests replace. */
+/** The source of the current time. Tests replace it. */
 export interface Clock {
   /** Milliseconds since 1970 (UTC). */
   now(): number

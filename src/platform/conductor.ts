@@ -1,7 +1,7 @@
 /**
- * A point of a run at which a replay can make the run wait. `begin`: before anything is read for the run's first
- * attempt; `plan`: before a step's prompt is built; `call`: before a call is executed; `post`: before a message of
- * the run gets its number in the space.
+ * A point at which a replay can make a run wait. `begin`: before anything is read for the run's first attempt. `plan`:
+ * before a step's prompt is built. `call`: before a call is executed. `post`: before a message of the run gets its
+ * number in the space.
  */
 export type ConductedPoint =
   | { type: 'begin'; runId: string; agentId: string }
@@ -9,15 +9,15 @@ export type ConductedPoint =
   | { type: 'call'; runId: string; callId: string }
   | { type: 'post'; runId: string }
 
-/** The inbox of a think cycle before a step. `marks` belong to the events in the preview. */
+/** A think cycle's view of its inbox before a step. `marks` belong to the events in the preview. */
 export type InboxSeen =
   | { type: 'nothing' }
   | { type: 'urgent' }
   | { type: 'preview'; text: string; marks: { places: string[]; label: string[]; askers: string[] } }
 
 /**
- * Determines the order of the engine's work in a replay. Outside of replays there is no conductor, and each part of
- * the engine works as soon as it can.
+ * Controls the order of the engine's work in a replay. Outside of replays, there is no conductor and nothing in the
+ * engine waits for one.
  */
 export interface Conductor {
   /** Whether the inbox of a persistent agent may be claimed now. */

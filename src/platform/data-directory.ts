@@ -3,8 +3,8 @@ import path from 'node:path'
 import { messageOf } from '../lib/errors.ts'
 
 /**
- * Creates DATA_DIR, readable only by this user, if it does not exist. Returns a function that removes the created
- * directories, as long as they are empty.
+ * Creates DATA_DIR, readable only by this user, if it does not exist. Returns a function that removes the directories
+ * it created if they are empty.
  * @throws Error with a one-line message if the directory cannot be used
  */
 export function makeDataDirectory(directory: string): () => void {
@@ -24,7 +24,7 @@ function removeEmpty(directory: string, first: string | undefined): void {
   try {
     for (let at = directory; at.startsWith(top); at = path.dirname(at)) rmdirSync(at)
   } catch {
-    // The directory is not empty, because another process has written to it.
+    // The directory is not empty, because another process has already written to it.
   }
 }
 

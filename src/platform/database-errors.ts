@@ -1,8 +1,8 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
 /**
- * An error from a Prisma driver adapter. It has PostgreSQL's code if PostgreSQL reported the error; otherwise one of
- * the adapter's own names.
+ * An error from a Prisma driver adapter. An error that PostgreSQL reported has PostgreSQL's code. Any other error has
+ * one of the adapter's own names.
  */
 interface DriverFault {
   originalCode?: string
@@ -11,8 +11,8 @@ interface DriverFault {
 }
 
 /**
- * Returns the SQLSTATE of an error from Prisma (for P2010 of a raw statement, `meta` contains the driver's error),
- * its driver adapters, `pg` or PGlite. Returns null if PostgreSQL did not report the error.
+ * Returns the SQLSTATE of an error from Prisma, its driver adapters, `pg` or PGlite. Returns null if PostgreSQL did not
+ * report the error. For a raw statement, Prisma throws P2010 and keeps the driver's error in `meta`.
  */
 export function sqlStateOf(error: unknown): string | null {
   const { originalCode } = driverFaultOf(error)
@@ -29,11 +29,11 @@ function driverFaultOf(error: unknown): DriverFault {
 }
 
 /**
- * SQLSTATE classes and codes: connection exceptions, insufficient resources, operator intervention, and a transaction that was
- * idle for too long.
+ * SQLSTATE classes and codes for connection exceptions, insufficient resources, operator intervention, and a
+ * transaction that was idle for too long.
  */
 const OUTAGE_STATES = /^(08|53|57P|25P03)/
-/** The names that driver adapters use for errors that PostgreSQL did not report. */
+/** The names that driver adapters give to errors that PostgreSQL did not report. */
 const OUTAGE_KINDS = new Set([
   'DatabaseNotReachable',
   'ConnectionClosed',
@@ -43,8 +43,8 @@ const OUTAGE_KINDS = new Set([
   'TransactionAlreadyClosed',
 ])
 /**
- * Prisma's codes for: server unreachable, timeout, connection closed by the server, no free connection or no time
- * for a transaction, and too many connections.
+ * Prisma's codes for an unreachable server, a timeout, a connection closed by the server, a lack of free connections or
+ * of time for a transaction, and too many connections.
  */
 const OUTAGE_CODES = new Set(['P1001', 'P1002', 'P1008', 'P1011', 'P1017', 'P1018', 'P2024', 'P2028', 'P2037'])
 /** Error codes of Node's sockets. */
@@ -52,14 +52,13 @@ const SOCKET_CODES = new Set([
   ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT'],
   ...['ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'],
 ])
-/** Error messages without a code, from `pg`, its pool, PGlite and ioredis. */
+/** Parts of messages of errors without a code, from `pg`, its pool, PGlite and ioredis. */
 const OUTAGE_WORDS =
   /^(Connection terminated|Connection is closed|timeout e(xpired|xceeded when trying to connect)|Query read timeout|Client (has encountered a connection error|was closed) and is not queryable|Cannot use a pool after calling end on the pool|PGlite is clos)/
 
 /**
- * Whether the database, not the statement, caused the error, so that a retry may succeed. If PostgreSQL reported a
- * code, only the code decides, because other errors, such as a number out of range or a duplicate key, would occur
- * again.
+ * Whether an outage of the database, and not the statement, caused the error, so that a retry may succeed. If
+ * PostgreSQL reported a code, only the code is checked.
  */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
@@ -71,10 +70,10 @@ export function isOutage(error: unknown): boolean {
   return OUTAGE_KINDS.has(driverFaultOf(error).kind ?? '') || OUTAGE_WORDS.test(message)
 }
 
-/** Messages for: no connection became free in time, in the pool or for a transaction of Prisma. */
+/** Matches the errors of the pool and of Prisma when no connection became free in time. */
 const NO_CONNECTION = /(timeout exceeded when trying to connect|Unable to start a transaction in the given time)/
 
-/** Whether the statement or transaction waited too long for a connection and did not start. */
+/** Whether a statement or transaction waited too long for a connection and was never started. */
 export function isOverload(error: unknown): boolean {
   return error instanceof Error && sqlStateOf(error) === null && NO_CONNECTION.test(error.message)
 }
@@ -88,7 +87,7 @@ export function isWriteConflict(error: unknown): boolean {
 
 /**
  * Whether a prepared statement has become invalid because a migration by another process changed its result columns.
- * Under the same name, the statement would fail again.
+ * The statement fails until it is prepared under another name.
  */
 export function isStalePlan(error: unknown): boolean {
   return sqlStateOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')

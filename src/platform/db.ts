@@ -35,7 +35,7 @@ import {
 } from './postgres-connection.ts'
 import { grantTablesSql } from './table-rights.ts'
 
-/** A client for queries: that of the database, or that of a transaction. */
+/** A client for queries, either of the database or of a transaction. */
 export type Tx = Prisma.TransactionClient
 
 /** The database: PostgreSQL, or PGlite in this process. */
@@ -44,31 +44,31 @@ export interface Database {
   kind: 'postgres' | 'pglite'
   /** The options with which pg-boss uses the same database, in its own schema. */
   bossOptions: Pick<ConstructorOptions, 'db' | 'backend' | 'schema' | 'createSchema'>
-  /** The user who creates the tables of jobs, if different from the user of DATABASE_URL. */
+  /** The user who creates the tables of jobs; null if this is the user of DATABASE_URL. */
   jobOwner: JobOwner | null
   /** Opens connections outside the pool; null for PGlite, which has only one connection. */
   beside: ConnectionsBeside | null
   /**
-   * Runs `work` in a transaction. Repeats it after a serialization failure, a deadlock, or a migration by another
-   * process, up to 5 times, with jitter. `work` must use `tx` for every query, and must not make network calls.
+   * Runs `work` in a transaction. After a serialization failure, a deadlock, or a migration by another process, repeats
+   * `work` up to 5 times, with random delays. `work` must use `tx` for every query, and must not make network calls.
    */
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   /**
-   * Executes one statement as its own transaction and returns its rows. Repeats it after a serialization failure or
-   * deadlock. Bypasses Prisma, and prepares the statement once per connection; for the dozen statements that every
-   * message and run needs. Times are Dates, and JSON is parsed. int8 and numeric values have the form that the
-   * driver returns, so cast them in the statement.
+   * Executes one statement as its own transaction and returns its rows. Repeats the statement after a serialization
+   * failure or deadlock. Use it for the dozen statements that every message and run needs: it bypasses Prisma and
+   * prepares a statement only once per connection. Times are returned as Dates, and JSON is parsed. Cast int8 and
+   * numeric columns in the statement, because their values depend on the driver.
    */
   query<Row extends object>(statement: Prisma.Sql): Promise<Row[]>
   /**
-   * Returns why the database cannot serve. Returns null if the database has written a row within 2 s, or, while that
-   * write waits for a connection, has executed other queries of this process.
+   * Returns why the database cannot be used; null if it can be used. It can be used if it writes a row within 2 s. If
+   * that write is still waiting for a connection, other queries of this process must have succeeded.
    */
   fault(): Promise<string | null>
   close(): Promise<void>
 }
 
-/** The user of PARLEY_DIRECT_DATABASE_URL, if different from the user of DATABASE_URL. */
+/** The user of PARLEY_DIRECT_DATABASE_URL, if this is not the user of DATABASE_URL. */
 export interface JobOwner {
   openPool(options: ConnectionOptions): pg.Pool
   /** Grants the user of DATABASE_URL all rights that are needed to perform jobs. */
@@ -77,23 +77,26 @@ export interface JobOwner {
 
 /** Opens connections to PostgreSQL outside the pool, directly to the server if PARLEY_DIRECT_DATABASE_URL is set. */
 export interface ConnectionsBeside {
-  /** Whether the pool connects through a transaction pooler, and these connections use PARLEY_DIRECT_DATABASE_URL. */
+  /**
+   * `isPooled`: whether the pool connects through a transaction pooler. `isDirect`: whether these connections use
+   * PARLEY_DIRECT_DATABASE_URL.
+   */
   isPooled: boolean
   isDirect: boolean
   openPool(options: ConnectionOptions): pg.Pool
   /**
    * Creates a connection with its own session. Null if the server can be reached only through a transaction pooler,
-   * which does not keep sessions.
+   * which has no sessions.
    */
   createSession: ((options: ConnectionOptions) => pg.Client) | null
 }
 
-/** Runs `work` in the given transaction, or in a new one. */
+/** Runs `work` in the given transaction, or starts a new one. */
 export function inTransaction<T>(db: Database, tx: Tx | undefined, work: (tx: Tx) => Promise<T>): Promise<T> {
   return tx === undefined ? db.transaction(work) : work(tx)
 }
 
-/** Executes one statement in the given transaction, or with `Database.query` if none is given, and returns its rows. */
+/** Executes one statement in the given transaction, or without one through `Database.query`, and returns its rows. */
 export function queryWithin<Row extends object>(
   db: Pick<Database, 'query'>,
   tx: Tx | undefined,
@@ -107,10 +110,10 @@ export interface DatabaseOptions {
   url: string | null
   /** The URL that bypasses the transaction pooler, if `url` points to one. */
   directUrl?: string | null
-  /** The results of checking both URLs at the start. */
+  /** The results of checking both URLs at startup. */
   inspected?: InspectedPostgres
   dataDirectory: string
-  /** Whether the embedded database can create the extension `vector`. */
+  /** Whether the embedded database can create the `vector` extension. */
   hasVectors?: boolean
   /** The maximum number of connections of this process. */
   poolSize?: number
@@ -119,7 +122,7 @@ export interface DatabaseOptions {
 }
 
 /**
- * Settings for PGlite. It keeps its shared buffers (128 MB by default) in this process, although the operating
+ * Settings for PGlite. Its shared buffers (128 MB by default) would take memory of this process, although the operating
  * system already caches the files. The search path is the same as for connections to PostgreSQL.
  */
 const START_PARAMETERS = [
@@ -132,22 +135,24 @@ const START_PARAMETERS = [
 const EXTENSIONS = { pg_trgm, unaccent }
 
 /**
- * Keeps PGlite's WebAssembly in V8's baseline compiler. The optimizing compiler uses half a gigabyte and a core for
- * the first seconds and leaves a hundred megabytes allocated, but does not speed up the statements of an embedded
- * server: 3000 transactions took 5.1 s without it and 9.4 s with it, on two busy cores.
+ * Keeps PGlite's WebAssembly in V8's baseline compiler. The optimizing compiler takes half a gigabyte and one core for
+ * the first seconds, and leaves a hundred megabytes allocated. It does not make statements faster: on two busy cores,
+ * 3000 transactions took 5.1 s without it and 9.4 s with it.
  */
 const WEB_ASSEMBLY_FLAGS = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering']
 
-/** The maximum time for which statements of the embedded database block other events of this process. */
+/**
+ * How long statements of the embedded database may block the event loop before other work of this process gets a turn.
+ */
 const YIELD_AFTER_MS = 5
 
 /** The timeout of the connection for migrations. */
 const CONNECT_TIMEOUT_MS = 5000
-/** The maximum wait for a connection of the pool during a burst. */
+/** How long a statement waits for a connection of the pool during a burst. */
 const LONGEST_WAIT_MS = 20_000
 /**
- * The time for which idle connections are kept. A new connection plans each statement six times, which takes tens of
- * milliseconds for the statements of a run, so connections are kept between messages.
+ * How long idle connections are kept. A new connection plans each statement six times, which costs tens of milliseconds
+ * for the statements of a run. So connections are kept between messages.
  */
 const LONGEST_IDLE_MS = 10 * 60_000
 
@@ -164,15 +169,15 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
   try {
     const directory = path.join(dataDirectory, 'database')
     if (!existsSync(path.join(directory, 'PG_VERSION'))) await initialise(directory)
-    // An existing DATA_DIR may be readable by other users.
+    // An existing DATA_DIR can be readable by other users, so its access rights are corrected.
     chmodSync(directory, 0o700)
     for (const flag of WEB_ASSEMBLY_FLAGS) setFlagsFromString(flag)
-    // The extension `vector` is optional, because nothing that a migration creates depends on it.
+    // The `vector` extension is optional, because no migration needs it.
     const extensions: Extensions = { ...EXTENSIONS }
     if (hasVectors) extensions['vector'] = (await import('@electric-sql/pglite/vector')).vector
     const pglite = await PGlite.create(directory, { startParams: START_PARAMETERS, extensions })
     exitOnCrash(pglite)
-    // PGlite reads the array types when it starts. Without this call, arrays of enums that a migration has just
+    // PGlite reads the array types only when it starts. Without this call, arrays of enums that a migration has just
     // created would fail until the next start.
     if ((await applyMigrations(pglite)).length > 0) await pglite.refreshArrayTypes()
     const turns = createFairTurns({ places: () => 1, yieldAfterMs: YIELD_AFTER_MS })
@@ -188,8 +193,8 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
     }
     const prisma = new PrismaClient({ adapter: new PrismaPGlite(pglite) })
     const queryNamed = createEmbeddedQueries(pglite)
-    // Loads Prisma's query compiler now, so that its temporary memory is released together with other memory of the
-    // start (memory.ts).
+    // Loads Prisma's query compiler now, so that its temporary memory is released with the rest of the startup memory
+    // (memory.ts).
     await prisma.entity.findFirst({ select: { id: true } })
     return {
       prisma,
@@ -204,8 +209,8 @@ async function openEmbedded({ dataDirectory, hasVectors = false }: DatabaseOptio
         return fault === undefined ? SILENT : fault
       }),
       async close() {
-        // Closes PGlite after the running transaction, because the transaction's next statement would crash a closed
-        // PGlite.
+        // Waits for the running transaction before closing PGlite, because a statement on a closed PGlite would crash
+        // it.
         await turns.run(undefined, () => pglite.close())
         await prisma.$disconnect()
         unlock()
@@ -249,9 +254,10 @@ async function openPostgres(url: string, options: DatabaseOptions): Promise<Data
     metrics,
   )
   pool.on('error', onError)
-  // Any number of health checks may run at the same time.
+  // Many health checks can listen at the same time, so the limit of listeners is removed.
   pool.setMaxListeners(0)
-  // The names of prepared statements depend only on their texts. Poolers lose prepared statements or confuse them.
+  // Statements get names only on a direct connection, because poolers lose or mix up prepared statements. A name
+  // depends only on the statement's text.
   const names = main.keepsSession ? createStatementNames() : NO_NAMES
   const prisma = new PrismaClient({
     adapter: new PrismaPg(pool, {
@@ -298,21 +304,21 @@ function jobOwnerOf({ main, direct, grantee, isJobOwnerDirect }: InspectedPostgr
 }
 
 /**
- * Applies missing migrations over one connection, and grants another user of DATABASE_URL the rights to the tables.
- * Other processes that migrate wait for each migration.
+ * Applies missing migrations over one connection. If DATABASE_URL has another user, grants this user the rights to the
+ * tables. Other migrating processes wait for each migration.
  */
 async function migratePostgres(inspected: InspectedPostgres): Promise<void> {
   const { main, direct, migrationVariable, pending, grantee, isJobOwnerDirect } = inspected
   if (pending.length === 0 && grantee === null) return
   const { schema } = main
   const client = createClient(direct ?? main, { connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
-  // The running query also rejects with an error from the connection.
+  // The running query also rejects with the connection's error, so the event needs no handling.
   client.on('error', () => {})
   try {
     await client.connect()
     await applyMigrations({ exec: (sql) => client.query(sql), query: (sql) => client.query(sql) }, { schema })
     if (grantee !== null) await client.query(grantTablesSql(schema, grantee))
-    // An earlier start may have ended before it granted these rights.
+    // An earlier start may have been interrupted before it granted these rights.
     if (grantee !== null && isJobOwnerDirect)
       await client.query(grantTablesSql(jobSchemaOf(schema), grantee, { isJobs: true }))
   } catch (error) {
@@ -326,8 +332,8 @@ const TRANSACTION = { maxWait: LONGEST_WAIT_MS, timeout: 20_000 }
 const MOST_ATTEMPTS = 5
 
 /**
- * Repeats `work` after a write conflict. Also repeats it after a migration by another process, and calls
- * `onStalePlan` first.
+ * Repeats `work` after a write conflict, and after a migration by another process, for which it first calls
+ * `onStalePlan`.
  */
 async function withRetries<T>(work: () => Promise<T>, onStalePlan = () => {}): Promise<T> {
   for (let attempt = 1; ; attempt++) {
@@ -343,11 +349,11 @@ async function withRetries<T>(work: () => Promise<T>, onStalePlan = () => {}): P
 }
 
 const HEALTH_TIMEOUT_MS = 2000
-/** How long a positive result is shared, so that requests to /health/ready cannot cause many writes. */
+/** How long a positive result is reused, so that frequent requests to /health/ready do not cause many writes. */
 const HEALTHY_FOR_MS = 1000
 const SILENT = 'The database does not respond.'
 
-/** Writes a row. Returns why the write failed; null if it succeeded. */
+/** Writes a row. Returns why the write failed; null if the row was written. */
 async function writeFault(prisma: PrismaClient): Promise<string | null> {
   try {
     await prisma.$executeRaw`
@@ -360,14 +366,14 @@ async function writeFault(prisma: PrismaClient): Promise<string | null> {
   }
 }
 
-/** Returns the result of `fault`; undefined after `timeoutMs`. */
+/** Returns the result of `fault`, or undefined if there is no result within `timeoutMs`. */
 async function within(timeoutMs: number, fault: Promise<string | null>): Promise<string | null | undefined> {
   return Promise.race([fault, sleep(timeoutMs).then(() => undefined)])
 }
 
 /**
- * Returns a fault unless the pool is only busy. If a burst exhausts the pool, PostgreSQL still counts as available
- * as long as connections are returned, because their statements have succeeded.
+ * Returns a fault unless the pool is only busy. While a burst exhausts the pool, PostgreSQL is still considered
+ * available if connections are being returned, because their statements have succeeded.
  */
 async function faultUnlessBusy(pool: pg.Pool, prisma: PrismaClient): Promise<string | null> {
   let returned = 0
@@ -384,7 +390,7 @@ async function faultUnlessBusy(pool: pg.Pool, prisma: PrismaClient): Promise<str
   }
 }
 
-/** Makes concurrent calls share one check. Calls shortly after a successful check get its result. */
+/** Makes concurrent calls share one check. For a moment after a successful check, further calls get its result. */
 function shareForAMoment(check: () => Promise<string | null>): () => Promise<string | null> {
   let checking: Promise<string | null> | null = null
   let healthyUntil = 0

@@ -4,11 +4,11 @@ import { messageOf } from '../lib/errors.ts'
 import { makeDataDirectory } from './data-directory.ts'
 
 /**
- * The time to wait for the lock: after a process is killed, its parent may learn of its end before the kernel has
- * released its locks.
+ * How long to wait for the lock. When a process is killed, its parent can be notified before the kernel has released
+ * the locks.
  */
 const WAIT_MS = 1000
-/** SQLITE_BUSY */
+/** The error code SQLITE_BUSY. */
 const BUSY = 5
 
 /** Another running process has locked the directory. */
@@ -20,11 +20,11 @@ export class DirectoryBusyError extends Error {
 }
 
 /**
- * Locks a directory for this process, because two PGlite instances would destroy the same directory. Node cannot
- * lock files, so an SQLite transaction on the file `lock.db` takes the kernel's file lock. The lock ends with the
- * process, however the process ends, and also works between containers that share the directory. The file stays
- * empty. Nothing else in this process may open the file, because closing it once would release all locks of the
- * process on it.
+ * Locks a directory for this process, because two PGlite instances would corrupt the same directory. Node cannot lock
+ * files, so an SQLite transaction on the file `lock.db` takes the kernel's file lock. The kernel releases the lock when
+ * the process ends for any reason. The lock also works between containers that share the directory. The file stays
+ * empty. No other code in this process may open the file, because closing it would release all of the process's locks
+ * on it.
  * @returns a function that releases the directory
  * @throws DirectoryBusyError while another process holds the lock
  */

@@ -3,11 +3,11 @@ import { type Page, type PageRequest, pageOf } from '../lib/page.ts'
 import type { Tx } from './db.ts'
 
 export interface IdPagesQuery {
-  /** The parents, each of which gets a page; for a root connection, any single name. */
+  /** The parents. Each parent gets its own page. For a root connection, this is any single name. */
   parents: readonly string[]
-  /** A SELECT of the column `id`, in which `parent.id` refers to the parent. */
+  /** A SELECT that returns the column `id`. `parent.id` refers to the parent. */
   source: Prisma.Sql
-  /** The order by id, which is also the order of creation. */
+  /** The order by id. Ids are in the order of creation. */
   order: 'newest' | 'oldest'
   request: PageRequest
 }
@@ -15,13 +15,13 @@ export interface IdPagesQuery {
 interface Row {
   parentId: string
   id: string
-  /** -1: before the page; 0: in the page; 1: after the page. */
+  /** The row's place: -1 before the page, 0 in the page, 1 after the page. */
   side: number
 }
 
 /**
- * Returns one page of ids for each parent, with one statement for all parents. `hasNextPage` and `hasPreviousPage`
- * are exact: they consider rows at or beyond `after` and `before` only if these rows still belong to the connection.
+ * Returns one page of ids for each parent, with one statement for all parents. `hasNextPage` and `hasPreviousPage` are
+ * exact: rows at or beyond the cursors are considered only if they still belong to the connection.
  */
 export async function fetchIdPages(prisma: Tx, query: IdPagesQuery): Promise<Map<string, Page<string>>> {
   const { parents, request } = query
@@ -30,7 +30,9 @@ export async function fetchIdPages(prisma: Tx, query: IdPagesQuery): Promise<Map
   return new Map(parents.map((parent) => [parent, pageOfRows(request, byParent.get(parent) ?? [])]))
 }
 
-/** Returns a page of a root connection, newest first. `getMany` returns the objects for the ids of `source`. */
+/**
+ * Returns a page of a root connection, newest first. `getMany` loads the objects with the ids that `source` selects.
+ */
 export async function fetchPage<T>(
   prisma: Tx,
   { source, request }: Pick<IdPagesQuery, 'source' | 'request'>,

@@ -2,17 +2,21 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { jsonbText } from '../lib/json.ts'
 
 interface InsertionOptions {
-  /** Computed columns. Their SQL may use `r`, the given row, and `e`, the same row as JSON. */
+  /** Computed columns. In their SQL, `r` is the given row and `e` is the same row as JSON. */
   computed?: Record<string, Prisma.Sql>
-  /** Fields of the given rows that computed columns use and that are not columns of the table. */
+  /** Fields of the given rows that only computed columns use. They are not columns of the table. */
   beside?: readonly string[]
-  /** The name of another part of the same WITH clause. The rows are inserted once for each row of that part. */
+  /**
+   * The name of another statement in the same WITH clause. The rows are inserted once for each row that this statement
+   * returns.
+   */
   from?: string
 }
 
 /**
- * Returns an INSERT of rows, given as objects by column, in this order. A column that is missing from all objects gets its
- * default; null stays null. Skips rows whose key already exists. The statement returns the inserted rows.
+ * Returns a statement that inserts rows in the given order. Each row is an object with a property per column. A column
+ * that is missing from all objects gets its default, and null is inserted as NULL. Skips rows whose key already exists.
+ * The statement returns the inserted rows.
  */
 export function insertionOf(
   table: Prisma.ModelName,

@@ -1,29 +1,30 @@
 import { type EventLoopUtilization, performance } from 'node:perf_hooks'
 
 export interface LoopPlacesOptions {
-  /** The number of concurrent statements while the event loop is not busy. */
+  /** How many statements run concurrently while the event loop is not busy. */
   most: number
-  /** The number of concurrent statements while the event loop is busy. */
+  /** How many statements run concurrently while the event loop is busy. */
   least?: number
-  /** Monotonic time in ms; `performance.now` by default. */
+  /** Returns a monotonic time in ms. The default is `performance.now`. */
   now?: () => number
-  /** Returns the share of the time since the last call in which the event loop was busy, from 0 to 1. */
+  /** Returns the fraction of the time since the last call in which the event loop was busy, from 0 to 1. */
   busyShare?: () => number
 }
 
 const LEAST = 2
-/** The minimum time between two changes of the number. */
+/** The minimum time between two adjustments. */
 const LOOK_EVERY_MS = 50
 const BUSY = 0.9
 const IDLE_ENOUGH = 0.75
 
 /**
- * Returns how many statements of requests may run concurrently at the moment. The event loop handles the result of a
- * statement in its next turn, together with all other results that have arrived. While the loop is busy, each
- * additional statement only makes the turns longer for everybody. The remaining statements therefore wait in the
- * queue of fair turns, where requesters that use little go first. Runs and the server's own work do not count: the
- * number of concurrent runs limits them, and with few places their writes to sockets would not be batched, which
- * costs a run 2 ms.
+ * Returns how many statements of requests may run concurrently now. The event loop handles a statement's result in its
+ * next iteration, with all other results that have arrived. While the loop is busy, each additional statement only
+ * makes the iterations longer for everybody. So the remaining statements wait in the queue of fair turns, where
+ * requesters with little usage go first.
+ *
+ * Statements of runs and of the server itself are not counted. The number of concurrent runs limits them. With few
+ * places, their writes to sockets would not be batched, which costs a run 2 ms.
  */
 export function createLoopPlaces({
   most,

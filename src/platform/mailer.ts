@@ -9,23 +9,23 @@ export interface OutgoingMail {
   subject: string
   text: string
   html: string
-  /** Identifies the email in its Message-ID, so that mail servers can recognize duplicates. */
+  /** A key for the email's Message-ID, with which mail servers recognize duplicates. */
   key: string
 }
 
 /** Sends emails through the SMTP server of PARLEY_SMTP_URL. */
 export interface Mailer {
   /**
-   * Sends one email over its own connection, within one minute. Resolves once the server has accepted the email.
+   * Opens a connection and sends one email within one minute. Resolves when the server has accepted the email.
    * @throws MailError
    */
   send(mail: OutgoingMail, signal: AbortSignal): Promise<void>
 }
 
 /**
- * The server did not accept an email. `refused`: the server has permanently refused the recipient or the content, so
- * a retry is useless. `unsent`: the server has certainly not accepted the email. `unknown`: the connection ended
- * after the email was transmitted and before the server replied.
+ * Thrown if an email was not sent, or if this is unknown. `refused`: the server has permanently refused the recipient
+ * or the content, so a retry is useless. `unsent`: the server has not accepted the email, so a retry is safe.
+ * `unknown`: the connection ended after the email was transmitted and before the server replied.
  */
 export class MailError extends Error {
   readonly outcome: 'refused' | 'unsent' | 'unknown'
@@ -43,19 +43,19 @@ const LONGEST_REPLY = 300
 
 /** An error of nodemailer. */
 interface SmtpFault extends Error {
-  /** The code of the server's reply; absent without a reply. */
+  /** The code of the server's reply; absent if the server did not reply. */
   responseCode?: number
   response?: string
   /** The command to which the server replied. */
   command?: string
 }
 
-/** Returns null if email is not set up. */
+/** Creates the mailer. Returns null if email is not configured. */
 export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer | null {
   if (settings === null) return null
   const { host, port, secure, requireTls, ignoreTls, verifiesCertificate, auth, from } = settings
 
-  /** Returns the message in the form in which it is transmitted. */
+  /** Returns the raw message to transmit. */
   async function composed({ to, subject, text, html, key }: OutgoingMail): Promise<Buffer> {
     const { default: MailComposer } = await import('nodemailer/lib/mail-composer')
     const domain = from.address.split('@')[1] ?? 'localhost'
@@ -66,7 +66,7 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
       text,
       html,
       messageId: `<${key.replace(/[^\w-]/g, '.') || randomUUID()}@${domain}>`,
-      // These headers prevent vacation notices and replies of ticket systems (RFC 3834).
+      // These headers prevent out-of-office replies and replies of ticket systems (RFC 3834).
       headers: { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' },
       disableFileAccess: true,
       disableUrlAccess: true,
@@ -122,8 +122,8 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
 }
 
 /**
- * Classifies an error. The resulting message is one line without credentials: it omits the server's reply to the
- * credentials.
+ * Classifies an error. The resulting message is one line without secrets: the server's reply to the login is omitted,
+ * because it could quote the credentials.
  */
 function mailErrorOf({ responseCode, response, command = '', message }: SmtpFault, isTransmitted: boolean): MailError {
   const about = command.startsWith('AUTH') ? 'The mail server rejected the user or password in PARLEY_SMTP_URL.' : ''

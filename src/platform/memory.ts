@@ -2,8 +2,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /**
- * Collects the garbage of the start and returns about fifty megabytes to the operating system, which V8 would do
- * much later. Blocks for about a tenth of a second.
+ * Collects the garbage that the startup has left. V8 then returns about fifty megabytes to the operating system, much
+ * earlier than it otherwise would. Blocks for about a tenth of a second.
  */
 export function giveBackMemory(): void {
   setFlagsFromString('--expose-gc')

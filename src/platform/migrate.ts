@@ -6,38 +6,42 @@ import { quoteName } from './postgres-connection.ts'
 
 const MIGRATIONS_DIRECTORY = path.resolve(import.meta.dirname, '../../prisma/migrations')
 
-/** The key of the advisory lock that lets one process at a time migrate a database. */
+/** The key of the advisory lock with which only one process at a time migrates a database. */
 const MIGRATION_LOCK = 7_275_539
 
-/** Creates the same table as Prisma's schema engine does, for compatibility with `prisma migrate`. */
+/** Creates the table that Prisma's schema engine would create, for compatibility with `prisma migrate`. */
 const CREATE_TABLE = `
   CREATE TABLE IF NOT EXISTS _prisma_migrations (
     id VARCHAR(36) PRIMARY KEY NOT NULL, checksum VARCHAR(64) NOT NULL, finished_at TIMESTAMPTZ,
     migration_name VARCHAR(255) NOT NULL, logs TEXT, rolled_back_at TIMESTAMPTZ, started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     applied_steps_count INTEGER NOT NULL DEFAULT 0)`
 
-/** The first statement of each transaction that migrates or grants rights, because concurrent grants would fail. */
+/**
+ * The first statement of each transaction that migrates or grants rights. Without the lock, concurrent grants would
+ * fail.
+ */
 export const LOCK_MIGRATIONS_SQL = `SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`
 
 /** The single connection for migrations: PGlite, or a connection to PostgreSQL. */
 export interface MigrationConnection {
-  /** Executes several statements one after the other. */
+  /** Executes several statements in sequence. */
   exec(sql: string): Promise<unknown>
   query(sql: string): Promise<{ rows: unknown[] }>
 }
 
 export interface MigrationOptions {
-  /** The schema of the tables, which is created if it does not exist. */
+  /** The schema of the tables. It is created if it does not exist. */
   schema?: string
   directory?: string
 }
 
 /**
- * Applies all missing migrations and returns their names. Each migration is one transaction, which also records the
- * migration in `_prisma_migrations` with Prisma's checksum. Prisma's own engine would keep tens of megabytes
- * allocated in the process, so only the scripts that write and check migrations use it. Several processes may
- * migrate at the same time: a lock in each transaction makes them wait for each other, so a connection through a
- * transaction pooler is sufficient.
+ * Applies all missing migrations and returns their names. Each migration runs in one transaction, which also records
+ * the migration in `_prisma_migrations` with Prisma's checksum. Prisma's own engine would leave tens of megabytes
+ * allocated in the process, so only the scripts that write and check migrations use it.
+ *
+ * Several processes can migrate at the same time, because each transaction takes a lock. The lock needs no session, so
+ * a connection through a transaction pooler is sufficient.
  * @throws Error with the name of the failed migration, which is rolled back
  */
 export async function applyMigrations(
@@ -63,7 +67,7 @@ export async function pendingMigrations(
   return entries.flatMap((entry) => (entry.isDirectory() && !applied.has(entry.name) ? [entry.name] : [])).sort()
 }
 
-/** Applies a migration. Returns false if another process has applied it in the meantime. */
+/** Applies a migration. Returns false if another process has applied it first. */
 async function apply(
   connection: MigrationConnection,
   { schema, name, sql }: { schema: string; name: string; sql: string },
@@ -87,14 +91,14 @@ async function apply(
 }
 
 /**
- * Prisma wrote this statement into the first migration, whose text and checksum must not change. The schema already
- * exists at that point, and may have another name.
+ * Prisma wrote this statement into the first migration, whose text and checksum must not change. When the migration
+ * runs, the schema already exists and can have another name, so the statement is removed.
  */
 const CREATE_PUBLIC = /^CREATE SCHEMA IF NOT EXISTS "public";$/m
 
 /**
- * Creates the schema only if it does not exist: CREATE SCHEMA IF NOT EXISTS needs the right to create schemas in
- * both cases.
+ * Creates the schema if it does not exist. CREATE SCHEMA IF NOT EXISTS would need the right to create schemas even if
+ * the schema exists.
  */
 const createSchemaSql = (schema: string) => `
   DO $do$ BEGIN

@@ -5,7 +5,7 @@ import type pg from 'pg'
 const LARGEST_STATEMENT_CACHE = 500
 
 /**
- * Names prepared statements, so that PostgreSQL keeps their plans. Above a limit, additional statements stay
+ * Gives names to prepared statements, so that PostgreSQL keeps their plans. Beyond a limit, further statements stay
  * unnamed.
  */
 export interface StatementNames {
@@ -15,7 +15,7 @@ export interface StatementNames {
   renew(): void
 }
 
-/** Leaves all statements unnamed. */
+/** Gives no names, so that all statements stay unnamed. */
 export const NO_NAMES: StatementNames = { of: () => undefined, renew() {} }
 
 export function createStatementNames(): StatementNames {
@@ -37,12 +37,12 @@ export function createStatementNames(): StatementNames {
 }
 
 /**
- * Names statements that are long and constant, including those of pg-boss, so that PostgreSQL plans each of them
- * only once per connection.
+ * Gives names to long, constant statements, also to those of pg-boss, so that PostgreSQL plans each of them only once
+ * per connection.
  */
 export function createNamedQueries(pool: pg.Pool, names: StatementNames) {
   return <Row extends object = object>(text: string, values?: unknown[]): Promise<pg.QueryResult<Row>> =>
-    // A text with several statements has no values and cannot be prepared.
+    // A text with several statements has no parameters and cannot be prepared.
     values === undefined || values.length === 0
       ? pool.query<Row>(text)
       : pool.query<Row>({ text, values, name: names.of({ sql: text }) as string })
@@ -51,8 +51,9 @@ export function createNamedQueries(pool: pg.Pool, names: StatementNames) {
 const { serialize } = protocol
 
 /**
- * Does the same for PGlite, whose own `query` parses and plans a statement each time, which is almost the whole cost
- * of a long statement. Executes one statement at a time, and never within another caller's transaction.
+ * Does the same as `createNamedQueries` for PGlite. PGlite's own `query` parses and plans a statement each time, which
+ * is almost the entire cost of a long statement. Executes one statement at a time, and never within another caller's
+ * transaction.
  * @throws PostgreSQL's error, with the SQLSTATE as `code`
  */
 export function createEmbeddedQueries(pglite: PGlite) {
@@ -90,12 +91,12 @@ export function createEmbeddedQueries(pglite: PGlite) {
   }
 }
 
-/** Sends protocol messages followed by a Sync, which ends them whether they succeeded or not. */
+/** Sends protocol messages followed by a Sync, which also ends a failed statement. */
 function send(pglite: PGlite, ...messages: Uint8Array[]) {
   return pglite.execProtocolStream(Buffer.concat([...messages, serialize.sync()]))
 }
 
-/** Returns a parameter in PostgreSQL's text format for its type. */
+/** Returns a parameter in PostgreSQL's text format for the parameter's type. */
 function textOf(pglite: PGlite, value: unknown, type: number | undefined): string | null {
   if (value === null || value === undefined) return null
   const written = type === undefined ? undefined : pglite.serializers[type]?.(value)

@@ -1,12 +1,15 @@
 import { Prisma } from '../generated/prisma/client.ts'
 
-/** The numbers of parameters of short lists. There are few, so that each statement is prepared in few variants. */
+/**
+ * The possible numbers of parameters for a list. There are only a few, so that each statement is prepared in few
+ * variants.
+ */
 const SIZES = [1, 4, 16]
 
 /**
- * Condition: a column has one of these values. PostgreSQL does not know the length of an array parameter, and would
- * therefore plan a named statement again each time, which takes longer than executing it. A short list therefore has
- * one parameter per value, and repeats the last value to fill the remaining parameters.
+ * Returns a condition: the column has one of these values. PostgreSQL does not know the length of an array parameter,
+ * so it would plan a named statement again each time, which takes longer than the execution. A short list therefore
+ * gets one parameter per value. Its last value is repeated to fill the remaining parameters.
  */
 export function isOneOf(column: Prisma.Sql, values: readonly string[]): Prisma.Sql {
   const size = SIZES.find((size) => size >= values.length)

@@ -13,18 +13,18 @@ import type { Mailer } from './mailer.ts'
 import type { PublicUrl } from './public-url.ts'
 import type { SecretBox } from './secret-box.ts'
 
-/** External services and other shared parts, which app.ts opens once and passes to every module. */
+/** External services and other shared parts. app.ts opens them once and passes them to every module. */
 export interface Platform {
   config: Config
   db: Database
   jobs: Jobs
-  /** The number of this process. Rows refer to it as their worker. */
+  /** The number of this process. Rows that it has claimed contain this number. */
   worker: number
   log: EventLog
   signals: Signals
   clock: Clock
   publicUrl: PublicUrl
-  /** Null if email is not set up. */
+  /** The mailer; null if email is not configured. */
   mailer: Mailer | null
   logger: Logger
   /** The metrics of this process. Each module registers its own. */
@@ -32,16 +32,15 @@ export interface Platform {
   secretBox: SecretBox
   /** The storage of PARLEY_FILES. */
   files: FileStorage
-  /** Joins streamed text for the same destination. */
+  /** Joins deltas of streamed text that have the same destination. */
   deltas: DeltaJoiners
   racepoint: Racepoint
-  /** Set only in a replay. */
+  /** The conductor of a replay; absent otherwise. */
   conductor?: Conductor
 }
 
 /**
- * Called at a point where a test can pause this process to control what other processes do in the meantime.
- * Otherwise does nothing. `claimed`: the database has assigned runs to this worker, and the worker has not received
- * them yet.
+ * Does nothing, except in tests, which can pause this process here while other processes continue. `claimed`: the
+ * database has assigned runs to this worker, but the worker has not received them yet.
  */
 export type Racepoint = (point: 'claimed') => Promise<void>

@@ -9,7 +9,7 @@ type Callback = (...result: unknown[]) => void
 
 const WAITS = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 20]
 
-/** Opens a pool that reports its connections and the time that statements wait for one. */
+/** Opens a pool with metrics for its connections and for the time that statements wait for one. */
 export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): pg.Pool {
   const { max = 10, connectionTimeoutMillis = 0 } = config
   const pool = new pg.Pool(config)
@@ -48,14 +48,14 @@ export function openPool(config: pg.PoolConfig, metrics: Registry | undefined): 
 }
 
 /**
- * Gives connections to requesters in fair turns. The pool's own queue does not distinguish requesters, so the
- * queries of one member would block those of everybody else.
+ * Gives connections to requesters in fair turns. The pool's own queue does not distinguish requesters, so one member's
+ * queries would delay everybody else's.
  */
 function takeTurns(pool: pg.Pool, { places, longestWaitMs }: { places: number; longestWaitMs: number }): FairTurns {
   const turns = createFairTurns({ places: () => places, unboundedPlaces: createLoopPlaces({ most: places }) })
   const connect: (callback: Callback) => void = pool.connect.bind(pool)
 
-  /** Calls back in the same way as the pool's own method. Releasing the connection also ends the turn. */
+  /** Connects and calls back like the pool's own method. Releasing the connection also ends the turn. */
   function connectIn(end: () => void, callback: Callback): void {
     connect((error, client) => {
       if (client === undefined) {

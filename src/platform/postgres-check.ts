@@ -7,40 +7,45 @@ import { createClient, jobSchemaOf, type PostgresAccess, quoteName, tlsAttempts 
 import { connectionFault, isEncryptionRefusal, isStartupRefusal, isWithoutTls } from './postgres-faults.ts'
 import { StartFaults } from './start-faults.ts'
 
-// Checks once at startup that a database has everything on which the code relies and which the code cannot set
-// itself.
+// Checks at startup that a database has everything that the code needs and cannot create itself.
 
 const MAIN = 'DATABASE_URL'
 const DIRECT = 'PARLEY_DIRECT_DATABASE_URL'
 const OLDEST_VERSION = 14
 const CONNECT_TIMEOUT_MS = 5000
-/** A custom setting that shows whether a session accepted its startup settings. */
+/** A custom setting. Its value shows whether a session accepted the settings of its startup message. */
 const MARKER = 'parley.start'
-/** The order in which two connections query their session ids. No pooler that rotates sessions produces this order. */
+/**
+ * The order in which the session ids of two connections are queried. No pooler that rotates sessions produces this
+ * order.
+ */
 const ASKED = [0, 0, 1, 0, 1, 1, 0, 1, 0, 0] as const
-/** The versions before this migration ignored the parameter `schema`. */
+/** The first migration. Versions before it ignored the parameter `schema`. */
 const FIRST_MIGRATION = '20261122000000_init'
 const SCHEMAS_SINCE = '20261126160000_bytewise_ids'
 
-/** The database as this process reaches it. */
+/** How this process reaches the database, and what the check found. */
 export interface InspectedPostgres {
   /** The connection for statements. */
   main: PostgresAccess & { schema: string }
   /**
-   * The connection for work that needs a session: presence and migrations. Null if the server can be reached only
-   * through a transaction pooler.
+   * The connection for work that needs a session: presence and migrations. Null if there is only a connection through a
+   * transaction pooler.
    */
   direct: (PostgresAccess & { schema: string }) | null
-  /** The environment variable with the URL that migrations use. */
+  /** The name of the environment variable whose URL migrations use. */
   migrationVariable: string
   /**
-   * The user of `main`, if `direct` has another user, who must grant that user the rights to the objects it creates;
+   * The user of `main`, if `direct` has another user, who then grants the rights to the objects that it creates;
    * otherwise null.
    */
   grantee: string | null
   /** Whether the user of `direct` creates the tables of jobs; otherwise the user of `main` does. */
   isJobOwnerDirect: boolean
-  /** Whether the schema of jobs exists. CREATE SCHEMA IF NOT EXISTS would need rights even then. */
+  /**
+   * Whether the schema of jobs exists. Even for an existing schema, CREATE SCHEMA IF NOT EXISTS needs the right to
+   * create schemas.
+   */
   hasJobSchema: boolean
   /** The names of the missing migrations. */
   pending: string[]
@@ -77,16 +82,16 @@ interface Rights {
   mayCreate: boolean
   hasJobSchema: boolean
   mayUseJobs: boolean
-  /** Whether the role may create tables of jobs and owns the existing ones. */
+  /** Whether the role can create tables of jobs and owns the existing ones. */
   ownsJobs: boolean
   mayCreateSchemas: boolean
   /**
-   * Whether there are tables or sequences that the role may not use. The field below is about tables of another
-   * role.
+   * Whether there are tables or sequences that the role is not allowed to use. The next field says whether another role
+   * owns tables.
    */
   hasClosedTables: boolean
   hasForeignTables: boolean
-  /** Whether the role may read the table of migrations; true if that table does not exist yet. */
+  /** Whether the role may read the table of migrations; also true if that table does not exist yet. */
   mayReadMigrations: boolean
 }
 
@@ -123,7 +128,7 @@ interface Reached {
   facts: Facts
 }
 
-/** The facts that a check of rights needs. */
+/** The facts for a check of rights. */
 type Asked = Pick<Reached, 'variable' | 'access'>
 type WithRole = { facts: Pick<Facts, 'role'> }
 
@@ -177,7 +182,7 @@ async function firstThatWorks(url: PostgresUrl, attempts: ReturnType<typeof tlsA
     try {
       return await examine({ url, tls, settings, keepsSession: !url.isPooler, schema: null })
     } catch (error) {
-      // If TLS was only the second attempt, the missing TLS of the server is not the cause of the failure.
+      // The attempt with TLS may fail only because the server has no TLS, which is not the cause of the first failure.
       if (failure === undefined || !isWithoutTls(error)) failure = error
       if (!isEncryptionRefusal(error)) break
     }
@@ -185,7 +190,7 @@ async function firstThatWorks(url: PostgresUrl, attempts: ReturnType<typeof tlsA
   throw failure
 }
 
-/** Connects, and detects whether a pooler is between this process and PostgreSQL, and its kind. */
+/** Connects, and detects whether there is a pooler in front of PostgreSQL, and its kind. */
 async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess; facts: Facts }> {
   const marker = randomUUID()
   const inTransactions: PostgresAccess = { ...access, settings: 'transaction' }
@@ -197,7 +202,7 @@ async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess
         await client.query('COMMIT')
         return { access, facts }
       }
-      // PostgreSQL identifies the session by its process id, whereas poolers send another value.
+      // PostgreSQL sends the session's process id. A pooler sends another value.
       const isDirect = (client as unknown as { processID: number }).processID === facts.pid
       if (isDirect) return { access, facts }
       const keepsSession = await isSessionKept(access)
@@ -210,7 +215,7 @@ async function examine(access: PostgresAccess): Promise<{ access: PostgresAccess
     return { access: { ...inTransactions, keepsSession: await isSessionKept(inTransactions) }, facts }
   }
 
-  /** Returns the server's settings after the settings of the URL were applied. */
+  /** Reads the server's settings again, after the settings of the URL were applied. */
   async function again(): Promise<Facts> {
     return withClient(inTransactions, {}, factsOf)
   }
@@ -222,8 +227,8 @@ async function factsOf(client: pg.Client): Promise<Facts> {
 }
 
 /**
- * Whether each connection has its own session. Two connections that query alternately get the same session from an
- * idle transaction pooler, or changing sessions from a busy one.
+ * Whether each connection has its own session. When two connections query alternately, an idle transaction pooler gives
+ * them the same session, and a busy one gives them changing sessions.
  */
 async function isSessionKept(access: PostgresAccess): Promise<boolean> {
   return withClient(access, {}, (one) =>
@@ -246,7 +251,7 @@ async function withClient<T>(
 ): Promise<T> {
   const connectionTimeoutMillis = access.url.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
   const client = createClient(access, { settings, connectionTimeoutMillis, query_timeout: 4 * CONNECT_TIMEOUT_MS })
-  // The running query also rejects with an error from the connection.
+  // The running query also rejects with the connection's error, so the event needs no handling.
   client.on('error', () => {})
   try {
     await client.connect()
@@ -256,7 +261,7 @@ async function withClient<T>(
   }
 }
 
-/** Returns the faults of a server that affect every user. */
+/** Returns the faults of a server that concern all of its users. */
 export function faultsOfServer({
   variable,
   facts,
@@ -298,12 +303,12 @@ function faultsOfPair(main: Reached, direct: Reached): string[] {
   return faults.map((fault) => `${DIRECT}: ${fault}`)
 }
 
-/** Returns the schema. Called only if there are no faults, so the value exists. */
+/** Returns the schema. Called only if no faults were found, so the value exists. */
 const schemaOf = ({ access, facts }: Reached): string => access.url.schema ?? facts.schema ?? 'public'
 
 /**
- * Checks the rights of the roles: `main` executes statements and performs jobs; `migrating` creates tables. Returns
- * the names of the missing migrations, and which user creates the tables of jobs.
+ * Checks the rights of both roles. `main` executes statements and performs jobs, and `migrating` creates tables.
+ * Returns the names of the missing migrations, and which user creates the tables of jobs.
  * @throws StartFaults
  */
 async function checkRights(
@@ -314,12 +319,13 @@ async function checkRights(
   const isSame = main.facts.role === migrating.facts.role
   const rights = await rightsOf(main, schema)
   const migrationRights = isSame ? rights : await rightsOf(migrating, schema)
-  // If the user of the other URL has created the schema, that user keeps creating the tables.
+  // The migrating user creates the tables of jobs if their schema does not exist yet, or if this user owns it.
   const isJobOwnerDirect = !isSame && (!rights.hasJobSchema || migrationRights.ownsJobs)
   const faults: string[] = []
   const report = ({ variable }: Reached, found: string[]) =>
     faults.push(...found.map((fault) => `${variable}: ${fault}`))
-  // After the migrations, the owner of the tables grants another user of DATABASE_URL the missing rights.
+  // If the migrating user owns the tables, it grants the missing rights to a different user of DATABASE_URL after the
+  // migrations.
   if (isSame || migrationRights.hasForeignTables) report(main, faultsOfUse(main, rights, schema))
   if (isJobOwnerDirect) report(migrating, faultsOfJobs(migrating, migrationRights, schema))
   else report(main, faultsOfJobs(main, rights, schema))
@@ -336,7 +342,7 @@ async function checkRights(
 }
 
 /**
- * Checks after the migrations that the user of DATABASE_URL may use all tables.
+ * Checks after the migrations that the user of DATABASE_URL can use all tables.
  * @throws StartFaults
  */
 export async function checkTableRights({ main, grantee }: InspectedPostgres): Promise<void> {
@@ -424,15 +430,15 @@ function faultsOfMigrating({ facts: { role } }: Reached, rights: Rights, schema:
 }
 
 /**
- * Returns faults if an earlier version ignored the parameter `schema`. Versions before 0.3 did: their rows are in
- * the first schema of the search path.
+ * Returns faults if Parley's rows are not in the schema that the URL specifies. Versions before 0.3 ignored this
+ * parameter and used the first schema of the search path.
  */
 async function faultsOfIgnoredSchema(main: Reached): Promise<string[]> {
   const { variable, access, facts } = main
   const { schema } = access.url
   const before = facts.schema
   if (schema === null || before === null || schema === before) return []
-  // Tables that this user may not read belong to another installation.
+  // Tables that this user is not allowed to read belong to another installation.
   const rights = await rightsOf(main, before)
   if (!rights.mayUse || !rights.mayReadMigrations) return []
   const pending = await pendingIn(main, before)

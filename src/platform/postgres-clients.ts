@@ -27,15 +27,15 @@ const WithStartup = pg.Client as unknown as new (
 const Query = pg.Query as unknown as new (config: unknown, values?: unknown, callback?: unknown) => QueryInternals
 
 /**
- * Statements that refuse to run in a transaction. They need no search path, because pg-boss qualifies all names in
- * them with its schema.
+ * Statements that cannot run in a transaction. They need no search path, because pg-boss qualifies all names in them
+ * with its schema.
  */
 const OUTSIDE_TRANSACTIONS = /\b(CONCURRENTLY|VACUUM)\b/
 
 /**
- * Creates a client class for connections through a transaction pooler, which may execute each transaction in a
- * different session. Each transaction sets the settings for itself, in the same message as its first statement, so
- * this costs no round trip.
+ * Creates a client class for connections through a transaction pooler, which can execute each transaction in a
+ * different session. So each transaction applies the settings again. The settings are sent with its first statement,
+ * without an additional round trip.
  */
 export function createLocalClient(settings: Readonly<Record<string, string>>): typeof pg.Client {
   const calls = Object.entries(settings).map(([name, value]) => `set_config(${literal(name)}, ${literal(value)}, true)`)
@@ -43,7 +43,7 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
 
   class LocalQuery extends Query {
     #client: pg.Client
-    /** Whether the incoming results belong to the statements that set the settings. */
+    /** Whether the next results belong to the statements that apply the settings. */
     #isSetting = false
 
     constructor(client: pg.Client, config: unknown, values: unknown, callback: unknown) {
@@ -51,18 +51,19 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
       this.#client = client
     }
 
-    /** Sends the query, as in `pg`. Returns an error instead of throwing. */
+    /** Sends the query like the method of `pg`. Returns an error instead of throwing it. */
     submit(connection: ConnectionInternals): Error | null {
       this.#isSetting = this.#client.getTransactionStatus() === 'I' && !OUTSIDE_TRANSACTIONS.test(this.text)
       if (!this.requiresPreparation()) {
-        // One message with several statements is one transaction, which a BEGIN among the statements continues.
+        // PostgreSQL executes a message with several statements as one transaction. A BEGIN among the statements
+        // continues that transaction.
         connection.query(this.#isSetting ? `${settingsSql}; ${this.text}` : this.text)
         return null
       }
       connection.stream.cork()
       try {
         if (this.#isSetting) {
-          // All messages up to the query's Sync are one transaction.
+          // All messages before the query's Sync belong to one transaction.
           connection.parse({ text: settingsSql })
           connection.bind({})
           connection.execute({})
@@ -90,8 +91,8 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
 
   class LocalClient extends WithStartup {
     /**
-     * Removes `options` if they are empty, because poolers refuse them. They are not empty only if a proxy reads
-     * them.
+     * Removes `options` if this parameter is empty, because poolers refuse it. It has a value only if a proxy needs
+     * one.
      */
     override getStartupConf(): Record<string, string> {
       const { options = '', ...others } = super.getStartupConf()
@@ -115,7 +116,7 @@ export function createLocalClient(settings: Readonly<Record<string, string>>): t
 const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
 /**
- * Creates a client class that refuses servers which do not bind the authentication to the TLS channel
+ * Creates a client class that refuses servers that do not bind the authentication to the TLS channel
  * (`channel_binding=require`).
  */
 export function channelBound(Client: typeof pg.Client): typeof pg.Client {

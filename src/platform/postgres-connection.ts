@@ -4,13 +4,13 @@ import { messageOf } from '../lib/errors.ts'
 import { optionsOf, type PostgresUrl, type SslMode } from '../lib/postgres-url.ts'
 import { channelBound, createLocalClient } from './postgres-clients.ts'
 
-// The settings of every connection to PostgreSQL: for the pool, Prisma's adapter, pg-boss, migrations, leases and
-// presence.
+// The settings of every connection to PostgreSQL: the connections of the pool, Prisma's adapter, pg-boss, migrations,
+// leases and presence.
 
 /**
- * Settings on which the code relies. They override the settings of the role, the database and the URL. Prisma's
- * adapter writes times without an offset and reads them as UTC. `pg` parses times and intervals only in these
- * styles, and all text as UTF-8.
+ * Settings on which the code relies. They override the settings of the role, the database and the URL. Prisma's adapter
+ * writes times without an offset and reads them as UTC. `pg` can parse times and intervals only in these styles, and
+ * reads all text as UTF-8.
  */
 const REQUIRED = {
   TimeZone: 'UTC',
@@ -21,7 +21,7 @@ const REQUIRED = {
   standard_conforming_strings: 'on',
 }
 
-/** Default timeouts, which `options` in the URL may change. */
+/** Default timeouts. The parameter `options` of the URL can override them. */
 const TIMEOUTS = { statement_timeout: '30000', idle_in_transaction_session_timeout: '30000' }
 
 /** The type of the option `ssl` of `pg`. */
@@ -33,29 +33,32 @@ export interface PostgresAccess {
   tls: Tls
   /**
    * `session`: a connection has its own session, and the server accepts settings when the session starts.
-   * `transaction`: a pooler refuses or loses the settings, so each transaction sets them for itself.
+   * `transaction`: a pooler refuses or loses the settings, so each transaction applies them again.
    */
   settings: 'session' | 'transaction'
-  /** Whether the session's state stays with the connection, which advisory locks and prepared statements need. */
+  /**
+   * Whether all statements on a connection run in the same session. Advisory locks and prepared statements require
+   * this.
+   */
   keepsSession: boolean
-  /** The schema; null until it has been detected. */
+  /** The schema; null until it is detected. */
   schema: string | null
 }
 
-/** Options of a connection in addition to the common ones. Timeouts are in milliseconds. */
+/** Additional options of a connection. Timeouts are in milliseconds. */
 export interface ConnectionOptions extends Omit<pg.PoolConfig, 'connectionString' | 'options' | 'ssl'> {
   settings?: Readonly<Record<string, string>>
 }
 
 /**
- * Returns the search path. The schema of the job queue comes first: its names are in lower case and Parley's are
- * not, so neither schema hides tables of the other, and no other schema hides tables of either.
+ * Returns the search path. The schema of the job queue comes first. Its table names are in lower case and Parley's are
+ * not, so neither schema hides tables of the other one. No third schema can hide their tables.
  */
 export function searchPathOf(schema: string): string {
   return `${quoteName(jobSchemaOf(schema))}, ${quoteName(schema)}`
 }
 
-/** Returns the name of the job queue's schema that belongs to Parley's schema. */
+/** Returns the name of the job queue's schema for a schema of Parley. */
 export const jobSchemaOf = (schema: string) => (schema === 'public' ? 'pgboss' : `pgboss_${schema}`)
 
 export const quoteName = (name: string) => `"${name.replaceAll('"', '""')}"`
@@ -85,8 +88,7 @@ export function configOf(access: PostgresAccess, options: ConnectionOptions = {}
     ...(url.isTlsDirect ? { sslnegotiation: 'direct' } : {}),
     enableChannelBinding: url.channelBinding !== 'disable',
     ssl: tls,
-    // A space instead of an empty text, for which `pg` would read PGOPTIONS. The URL parser has already read
-    // PGOPTIONS.
+    // A space, because `pg` would read PGOPTIONS if this text were empty. The URL parser has already read PGOPTIONS.
     options: startup.filter((part) => part !== null).join(' ') || ' ',
     keepAlive: true,
     ...others,
@@ -99,7 +101,7 @@ function clientOf({ url, settings: way }: PostgresAccess, settings: Readonly<Rec
   return url.channelBinding === 'require' ? channelBound(Client) : Client
 }
 
-/** Creates a connection, which the caller opens with `connect`. */
+/** Creates a connection. The caller opens it with `connect`. */
 export function createClient(access: PostgresAccess, options: ConnectionOptions = {}): pg.Client {
   const config = configOf(access, options)
   const Client = config.Client as unknown as typeof pg.Client
@@ -107,8 +109,8 @@ export function createClient(access: PostgresAccess, options: ConnectionOptions 
 }
 
 /**
- * Returns the encryption modes to try in this order, according to `sslmode`. Without `sslmode`, connections to this
- * machine are encrypted only if the server requires it, and other connections whenever the server supports it.
+ * Returns the encryption modes to try, in order, according to `sslmode`. Without `sslmode`, a connection to this
+ * machine is encrypted only if the server requires it. Any other connection is encrypted if the server supports it.
  * @throws Error if a certificate cannot be read
  */
 export function tlsAttempts({ sslMode, tlsFiles, host }: PostgresUrl): Tls[] {
@@ -124,7 +126,7 @@ const isThisMachine = (host: string) => /^(localhost|127(\.\d+){3}|::1)$/i.test(
 
 function encryptionOf(mode: SslMode, { rootCertificate, certificate, key, keyPassword }: PostgresUrl['tlsFiles']): Tls {
   const root = rootCertificate === 'system' ? undefined : rootCertificate
-  // With a root certificate, libpq verifies the server also for `require`.
+  // With a root certificate, libpq also verifies the server for `require`.
   const isVerified = mode.startsWith('verify') || (mode === 'require' && root !== undefined)
   return {
     rejectUnauthorized: isVerified,

@@ -1,7 +1,7 @@
 import { messageOf } from '../lib/errors.ts'
 import type { PostgresUrl } from '../lib/postgres-url.ts'
 
-// Descriptions of database faults and their remedies, one line each.
+// One-line descriptions of database faults and their remedies.
 
 const ESCAPES = 'percent-encode @ : / ? # and % in it'
 const WRITE_PASSWORD = 'put it in the URL, as postgresql://user:password@…'
@@ -11,7 +11,7 @@ interface Reported {
   message?: string
 }
 
-/** Returns why no connection could be opened, as one line without the password. */
+/** Returns why no connection could be opened, in one line without the password. */
 export function connectionFault(url: PostgresUrl, error: unknown): string {
   const { code = '' } = error as Reported
   const message = messageOf(error)
@@ -45,7 +45,7 @@ const isWithoutPassword = ({ password }: PostgresUrl, { code, message }: Require
   (code === '28P01' && password === undefined) ||
   /client password must be a (non-empty )?string|empty password/.test(message)
 
-/** Returns a description of a pooler's refusal, which usually has the code 08P01; null for any other error. */
+/** Describes a pooler's refusal, which usually has the code 08P01. Returns null for any other error. */
 function poolerFault(url: PostgresUrl, { code, message }: Required<Reported>): string | null {
   const address = addressOf(url)
   const user = JSON.stringify(url.user ?? '')

@@ -3,19 +3,18 @@ import { isLoopback } from '../lib/loopback.ts'
 
 /** The addresses at which people and services reach this server. All absolute links to the server are built here. */
 export interface PublicUrl {
-  /** The path prefix of PARLEY_PUBLIC_URL, without a slash at its end; '' if there is none. */
+  /** The path prefix of PARLEY_PUBLIC_URL, without a trailing slash; '' if there is none. */
   readonly basePath: string
-  /** The scheme and host of PARLEY_PUBLIC_URL; null without the setting. */
+  /** The scheme and host of PARLEY_PUBLIC_URL; null if it is not set. */
   readonly origin: string | null
   /**
    * Returns the link to a path. Without PARLEY_PUBLIC_URL, the link begins with `asked`, the origin to which the
-   * current request was sent; if absent, with the address on which this server listens.
+   * current request was sent. Without a request, it begins with the address on which this server listens.
    */
   to(path: string, asked?: string | null): string
   /**
-   * Returns the link to a path for a person who has not sent a request, in an email or a notice. Returns null if it
-   * is not known at which URL the person reaches the server: without PARLEY_PUBLIC_URL, unless the server listens
-   * only on a loopback address.
+   * Returns the link to a path for an email or a notice, where no request shows the server's URL. Returns null without
+   * PARLEY_PUBLIC_URL, unless the server listens only on a loopback address.
    */
   forReader(path: string): string | null
   /** Sets the address on which this server listens. */
@@ -36,7 +35,7 @@ export function createPublicUrl({
     to: (path, asked) => `${publicUrl ?? asked ?? own}${path}`,
     forReader(path) {
       if (publicUrl !== null) return publicUrl + path
-      // A worker does not serve the pages to which the links lead.
+      // A worker does not serve the pages that the links open.
       return role !== 'worker' && isLoopback(host) ? own + path : null
     },
     listensAt(origin) {

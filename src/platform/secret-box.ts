@@ -15,9 +15,9 @@ export interface SecretBox {
    * @throws SealBrokenError for any other text
    */
   open(sealed: string, context?: string): string
-  /** Returns an HMAC of a text in base64url. The HMAC's key is derived from the same secret. */
+  /** Returns an HMAC of a text in base64url. Its key is derived from the same secret as the encryption key. */
   sign(text: string): string
-  /** Whether `sign` returned this signature for the text, with the current or the previous key. */
+  /** Whether `sign` created this signature of the text, with the current or the previous key. */
   isSigned(text: string, signature: string): boolean
 }
 
@@ -30,18 +30,17 @@ export class SealBrokenError extends Error {
 }
 
 /**
- * The version of the format `v1.<nonce><tag><ciphertext>` (in base64url), so that another algorithm can be
- * introduced later.
+ * The version of the format `v1.<nonce><tag><ciphertext>` (in base64url). A later version can use another algorithm.
  */
 const VERSION = 'v1'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /**
- * Creates a box whose key is derived from a string by HKDF-SHA-256. The string must be hard to guess, because HKDF
- * does not strengthen a weak string. (Generated keys have 32 random bytes; the log warns if a configured key has
- * fewer than 32 characters.) AES-256-GCM with random nonces is safe for four billion encryptions per key (NIST SP
- * 800-38D, 8.3). `keyBefore` is used only for decryption, during a key rotation.
+ * Creates a box whose key is derived from a string by HKDF-SHA-256. The string must be hard to guess, because HKDF does
+ * not strengthen a weak string. (Generated keys have 32 random bytes; the log warns if a configured key has fewer than
+ * 32 characters.) With random nonces, AES-256-GCM is safe for four billion encryptions per key (NIST SP 800-38D, 8.3).
+ * `keyBefore` is only used for decryption, during a key rotation.
  */
 export function createSecretBox(secretKey: string, keyBefore: string | null = null): SecretBox {
   if (secretKey === '') throw new Error('The secret key is empty.')

@@ -3,16 +3,18 @@ import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { makeDataDirectory, unusableDirectory } from './data-directory.ts'
 
-/** A secret, and whether it was generated at this start. Only a generated secret may be printed. */
+/** A secret, and whether this start generated it. Only a generated secret may be printed. */
 export interface Secret {
   value: string
   generated: boolean
 }
 
 /**
- * Returns the given secret, or the one stored in `directory/name`, or a new one, which it stores there with mode
- * 0600. Processes that start at the same time get the same secret, because each of them links a complete file to the
- * name, and only one link succeeds.
+ * Returns the given secret, or the one stored in `directory/name`. If there is neither, generates a secret and stores
+ * it there with mode 0600.
+ *
+ * Processes that start at the same time get the same secret: each process links a complete file to the name, and only
+ * one link succeeds.
  * @throws Error with a one-line message if the directory cannot be used
  */
 export function keptSecret(directory: string, name: string, given: string | null): Secret {

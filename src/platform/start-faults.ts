@@ -1,6 +1,6 @@
 import { messageOf } from '../lib/errors.ts'
 
-/** Thrown at startup for settings that cannot be used. Each fault names the variable and what to set. */
+/** Thrown at startup for settings that cannot be used. Each fault names the variable and a valid setting. */
 export class StartFaults extends Error {
   readonly faults: string[]
   constructor(faults: string[]) {
@@ -10,7 +10,7 @@ export class StartFaults extends Error {
   }
 }
 
-/** Returns the lines that explain why a start failed. */
+/** Returns the lines that explain to the operator why the server did not start. */
 export function faultsOf(error: unknown): string[] {
   return error instanceof StartFaults ? error.faults : [messageOf(error)]
 }

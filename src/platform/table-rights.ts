@@ -4,8 +4,8 @@ const literal = (text: string) => `'${text.replaceAll("'", "''")}'`
 
 /**
  * Returns statements with which the owner of Parley's tables in a schema grants another user the rights to use them.
- * The statements change nothing if the user already has the rights, and skip objects of other owners. `isJobs`:
- * whether the schema contains only tables of jobs, whose names are in lower case.
+ * The statements change nothing if the user already has the rights, and skip objects of other owners. `isJobs` is true
+ * for the schema of the job queue, whose names are all in lower case.
  */
 export function grantTablesSql(schema: string, user: string, { isJobs = false } = {}): string {
   return `BEGIN;

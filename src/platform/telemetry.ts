@@ -3,31 +3,34 @@ import type { TelemetrySettings } from '../config.ts'
 
 /** A span of a trace. */
 export interface TelemetrySpan {
-  /** Starts a child span at `startedAt`; by default now. */
+  /** Starts a child span at `startedAt`, or now by default. */
   child(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
   set(attributes: Attributes): void
   fail(message: string): void
-  /** Ends the span at the given time; by default now. Only the first call has an effect. */
+  /** Ends the span at the given time, or now by default. Only the first call has an effect. */
   end(at?: Date): void
 }
 
-/** Exports traces by OTLP. Never throws, and never waits for the collector. Drops traces that cannot be delivered. */
+/**
+ * Exports traces over OTLP. Never throws and never waits for the collector. Traces that cannot be delivered are
+ * dropped.
+ */
 export interface Telemetry {
   capturesContent: boolean
-  /** Starts a trace. */
+  /** Starts a trace and returns its first span. */
   trace(name: string, attributes: Attributes, startedAt?: Date): TelemetrySpan
-  /** Exports the remaining spans, within 5 s at most. */
+  /** Exports the remaining spans, within 5 s. */
   close(): Promise<void>
 }
 
 const NO_SPAN: TelemetrySpan = { child: () => NO_SPAN, set() {}, fail() {}, end() {} }
 
-/** Exports no traces, and does not load OpenTelemetry. */
+/** Does not export traces or load OpenTelemetry. */
 export const NO_TELEMETRY: Telemetry = { capturesContent: false, trace: () => NO_SPAN, async close() {} }
 
 const CLOSE_WITHIN_MS = 5000
 
-/** Loads OpenTelemetry and exports by OTLP over HTTP. Returns NO_TELEMETRY without settings. */
+/** Loads OpenTelemetry and exports traces with OTLP over HTTP. Returns NO_TELEMETRY if `settings` is null. */
 export async function openTelemetry(settings: TelemetrySettings | null): Promise<Telemetry> {
   if (settings === null) return NO_TELEMETRY
   const [{ context, SpanStatusCode, trace }, sdk, { OTLPTraceExporter }, resources] = await Promise.all([

@@ -4,16 +4,21 @@ import { cut } from '../lib/json.ts'
 import { LONGEST_MESSAGE } from '../lib/validate.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** Streams the text part of a message to its space while it is written, in deltas joined over `PARLEY_DELTA_MS`. */
+/**
+ * Streams a text part of a message to its space while the model writes the text, in deltas joined over
+ * `PARLEY_DELTA_MS`.
+ */
 export interface DraftStream {
   /**
-   * Adds text from the model. Returns whether it replaced some of the earlier text, because the text since `restart`
+   * Adds text from the model. Returns true if it replaced some of the earlier text, because the text since `restart`
    * differs.
    */
   push(text: string): boolean
-  /** Call it when the model writes the text again from its beginning. Repeated text is not streamed again. */
+  /**
+   * The caller calls this when the model writes the text again from the beginning. Repeated text is not streamed again.
+   */
   restart(): void
-  /** Streams the rest of the complete text. Resolves when the whole text is in the log, or was dropped. */
+  /** Streams the rest of the complete text. Resolves when the whole text is in the log or was dropped. */
   complete(whole: string): Promise<void>
   /** The text so far. */
   text(): string
@@ -23,14 +28,14 @@ interface DraftPlace {
   spaceId: string
   partIndex: number
   runId: string
-  /** Called after text was appended to the log. */
+  /** Called after text has been appended to the log. */
   onDelta?: () => void
 }
 
 /**
- * Streams a text to the space's topic until the run's topic is sealed. `ready` resolves with the id of the message once
- * it exists; until then, pushed text waits. `known` is the text that an earlier attempt of the run has streamed, and
- * that the model now writes again from its beginning.
+ * Streams a text to the space's topic until the run's topic is sealed. `ready` resolves with the id of the message when
+ * it exists. Until then, pushed text is buffered. `known` is the text that an earlier attempt of the run has streamed.
+ * The model now writes it again from the beginning.
  */
 export function createDraftStream(
   { log, logger, config, deltas }: Platform,
@@ -41,13 +46,13 @@ export function createDraftStream(
   const { spaceId, partIndex, runId, onDelta = () => {} } = place
   const topic = spaceTopic(spaceId)
   let text = known
-  /** The text pushed since `restart`, as long as it only repeats the earlier text. */
+  /** The text that was pushed since `restart`, as long as it only repeats the earlier text; otherwise null. */
   let repeated: string | null = known === '' ? null : ''
   let sent = known.length
   let messageId: string | null = null
   let appended: Promise<unknown> = Promise.resolve()
 
-  /** Sends the new text. Appends need not wait for each other, because the log keeps the order of the calls. */
+  /** Sends the new text. The appends do not wait for each other, because the log keeps the order of the calls. */
   function send(): void {
     if (messageId === null || sent === text.length) return
     const delta = { messageId, partIndex, offset: sent, delta: text.slice(sent) }
@@ -63,7 +68,7 @@ export function createDraftStream(
     appended = Promise.all([appended, settled])
   }
 
-  /** Replaces the text from its first difference on. */
+  /** Replaces the text, beginning at the first difference. */
   function rewrite(whole: string): void {
     const offset = commonLength(text, whole)
     text = whole
@@ -124,7 +129,9 @@ export function createDraftStream(
   }
 }
 
-/** Returns the length of the beginning that two texts share, without a half surrogate pair at its end. */
+/**
+ * Returns the length of the common beginning of two texts. The beginning never ends in the middle of a surrogate pair.
+ */
 function commonLength(one: string, other: string): number {
   const shorter = Math.min(one.length, other.length)
   let length = 0

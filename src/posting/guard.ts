@@ -4,15 +4,15 @@ import { type Cleared, mayBeWritten } from '../confidentiality/world.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import { ToolFailure } from '../tools/tool.ts'
 
-/** Confidentiality guard: allows a run to post in a space only while all members may read the run's content. */
+/** The confidentiality guard. It allows a run to post in a space only while all members may read the run's content. */
 export interface Guard {
   /** Returns the guard's condition for a statement on the space's own row. */
   onSpace(spaceId: string): Prisma.Sql
   /** Returns the guard's condition for a statement on any other row. */
   inSpace(spaceId: string): Prisma.Sql
-  /** Checks the current members. @throws ToolFailure with CONFIDENTIAL */
+  /** Checks the current members. @throws ToolFailure with the code CONFIDENTIAL */
   clear(spaceId: string): Promise<void>
-  /** Checks the current members if the run has confidential content. @throws ToolFailure with CONFIDENTIAL */
+  /** Checks the current members if the run has confidential content. @throws ToolFailure with the code CONFIDENTIAL */
   clearIfMarked(spaceId: string): Promise<void>
 }
 

@@ -17,7 +17,7 @@ import {
   type Step,
 } from './run-messages.ts'
 
-/** A message of a run that may still grow. */
+/** A message of a run that can still grow. */
 export interface OpenMessage {
   spaceId: string
   /** The `replyTo` of the message's calls. */
@@ -29,12 +29,12 @@ export interface OpenMessage {
   message: Promise<Message> | null
 }
 
-/** The target of a text or a call. */
+/** The position for a text or call: its space, its thread, and the agent that it mentions. */
 export interface Place {
   spaceId: string
   /** The `replyTo` of the call. */
   replyTo?: string
-  /** The agent member to wake. */
+  /** The agent to wake, which is a member of the space. */
   mention: string | null
 }
 
@@ -43,18 +43,18 @@ export interface MessagePolicy {
   /** Whether a message has several parts. If false, each part is a separate message. */
   composite: boolean
   /**
-   * Returns the target of a text, from the input fields that precede it; null if it is known only when the input is
-   * complete.
+   * Returns the target of a text, from the input fields that precede it; null if the target is known only when the
+   * input is complete.
    */
   placeOfText(before: JsonObject): Place | null
   /** Returns the target of a call, from its state; null if the call is not shown. @throws ToolFailure */
   placeOfCall(state: JsonObject): Place | null
   /**
-   * Returns the space in which approval of a call is requested: the space that shows the call, else the active space,
-   * else the trigger's space; null if there is none.
+   * Returns the space in which approval of a call is requested. This is the first of these that exists: the space that
+   * shows the call, the active space, and the trigger's space. Returns null if there is none.
    */
   placeOfQuestion(state: JsonObject): Place | null
-  /** Returns the target of a call whose input is streaming; null if it is not known yet. */
+  /** Returns the target of a call whose input is streaming; null if the target is not known yet. */
   placeOfBegunCall(written: JsonObject): Place | null
   /**
    * @returns the `seq` of the space's last message, if the policy needs it
@@ -64,11 +64,11 @@ export interface MessagePolicy {
   /** Returns the message for the call's part: the open message, or a new one. */
   at(callId: string, place: Pick<Place, 'spaceId' | 'replyTo'>): OpenMessage
   /**
-   * Whether an open message can move to another thread of its space, because it has no finished part and no message is
-   * open there.
+   * Whether an open message can move to another thread of its space, because the message has no finished part and no
+   * other message is open there.
    */
   mayMove(open: OpenMessage, replyTo: string | undefined): boolean
-  /** Sets the thread of an open message. The message's next step writes the change. */
+  /** Sets the thread of an open message. The next write to the message stores the change. */
   move(open: OpenMessage, replyTo: string | undefined): void
   /** Closes a message, so that the next part begins another one. */
   close(open: OpenMessage): void
@@ -86,7 +86,9 @@ export interface MessagePolicy {
   textBefore(): { callId: string; open: OpenMessage } | null
 }
 
-/** The policy of ACTIVE_SPACE: each send_message and each visible call is a message of the active space. */
+/**
+ * The policy of ACTIVE_SPACE. Each `send_message` call and each visible call is a separate message in the active space.
+ */
 export function eachPartAMessage(
   run: Pick<RunExecution, 'context'>,
   begun: Message[],
@@ -138,7 +140,7 @@ export function eachPartAMessage(
   }
 }
 
-/** Returns the target that the model named for a call, under SPACE_TOOLS. */
+/** With SPACE_TOOLS, returns the target in the input of a call. */
 const placeOfCall = (state: JsonObject): Place | null => placeIn(placementOf(state))
 
 function activePlace({ context }: Pick<RunExecution, 'context'>): Place | null {
@@ -155,13 +157,13 @@ const NO_AGENT_MEMBER = 'Only an agent that is a member of that space can be men
 
 const PAUSED = 'That agent is paused: nothing wakes it now. Mention another one, or none.'
 
-/** Returns the error for a mention of an entity that is not an agent member, or no longer one. */
+/** Returns the error for a mention of an entity that is not an agent, or not a member of the space. */
 export const noAgentMember = (): ToolFailure => new ToolFailure('BAD_INPUT', NO_AGENT_MEMBER)
 
 /**
- * The policy of SPACE_TOOLS: one message per space and thread, whose parts are the texts, calls and files that the run
- * posts there, in order. A mention, a wait, a pause or the run's end finishes the message; the next part begins another
- * one.
+ * The policy of SPACE_TOOLS. There is one message per space and thread. Its parts are the texts, calls and files that
+ * the run posts there, in order. A mention, a wait, a pause or the run's end finishes the message, and the next part
+ * begins another one.
  */
 export function composites(
   run: Pick<RunExecution, 'context'>,
@@ -243,16 +245,16 @@ function setReply(open: OpenMessage, replyTo: string | undefined): void {
 }
 
 /**
- * Returns the `replyTo` of a call's fields. An empty string counts as absent, because some models write one for omitted
- * fields.
+ * Returns the `replyTo` of a call's fields. An empty string is treated as absent, because some models generate one for
+ * omitted fields.
  */
 export function replyIn({ replyTo }: JsonObject): Pick<Place, 'replyTo'> {
   return isId(replyTo) ? { replyTo } : {}
 }
 
 /**
- * Returns the `replyTo` that an earlier attempt of the run must have named for a message; none if the message is in the
- * default thread.
+ * Returns the `replyTo` that an earlier attempt of the run must have used for a message. There is none if the message
+ * is in the default thread.
  */
 function replyOf({ replyToId }: Message, byDefault: ReplyPlace): Pick<Place, 'replyTo'> {
   return replyToId === byDefault.replyToId ? {} : { replyTo: replyToId ?? OUTSIDE_OF_THREADS }
@@ -268,14 +270,14 @@ function placeIn(placement: Placement | null): Place | null {
 /** Begins and extends a run's open messages according to the message policy. */
 export interface MessageGrowth {
   /**
-   * Begins a message without parts, or with a call that it shows. Returns the existing message if it was already begun.
+   * Begins a message without parts, or with a call that it shows. If the message was already begun, returns it.
    * @throws ToolFailure
    */
   begin(open: OpenMessage, call?: ShownCall): Promise<Message>
-  /** Shows a call whose input is streaming as the next part; begins the message if necessary. @throws ToolFailure */
+  /** Shows a call whose input is streaming as the next part. Begins the message if necessary. @throws ToolFailure */
   beginPart(open: OpenMessage, call: ShownCall): Promise<Message>
   /**
-   * Applies a step to the message, and closes the message if the step or somebody else has ended it. @throws
+   * Applies a step to the message, and closes the message if this step or somebody else has ended it. @throws
    * ToolFailure
    */
   grow(open: OpenMessage, message: Message, parts: MessagePart[], step: Step): Promise<void>
@@ -306,7 +308,7 @@ export function createMessageGrowth(posting: RunMessages, policy: MessagePolicy)
       await posting.grow(message, parts, step)
     } catch (error) {
       if (isMessageEnded(error)) policy.close(open)
-      // This write routes the message, and the mentioned agent may have left since the mention was checked.
+      // The mentioned agent may have left between the check and this write, which routes the message.
       throw error instanceof BadInputError ? noAgentMember() : error
     }
   }

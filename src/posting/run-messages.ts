@@ -34,19 +34,21 @@ import type { Guard } from './guard.ts'
  */
 export interface Beginning {
   spaceId: string
-  /** Idempotency key within the run. */
+  /** The idempotency key of the message within the run. */
   postKey: string
   composite: boolean
   /** The `replyTo` of the call. If absent, the message goes to the run's default thread in the space. */
   replyTo?: string
-  /** Whether the message is the run's final plain text. */
+  /** Whether the message is the run's closing text. */
   fromPlainText?: boolean
   shown?: calls.ShownCall
 }
 
 type Begun = Pick<Message, 'id' | 'spaceId'>
 
-/** The messages of one run, from their first character on, written under its hold. All methods throw RunLostError. */
+/**
+ * Writes the messages of one run, from their first character on, under the run's hold. All methods throw RunLostError.
+ */
 export interface RunMessages {
   /**
    * Begins a message and assigns its `seq`. Its status is STREAMING, or REQUIRES_ACTION if its call waits. Returns null
@@ -55,42 +57,53 @@ export interface RunMessages {
    */
   begin(beginning: Beginning): Promise<Message | null>
   /**
-   * Saves the draft in case this process dies, because the draft is otherwise only in the event log. Returns false if
-   * the message has ended, or the guard refuses.
+   * Saves the draft in the database, because the event log could lose it. Returns false if the message has ended, or if
+   * the guard refuses.
    */
   save(message: Begun, parts: MessagePart[]): Promise<boolean>
-  /** Applies a step to a message. @throws MESSAGE_ENDED; BadInputError if the mentioned agent has left */
+  /**
+   * Applies a step to a message. @throws an error with the code MESSAGE_ENDED; BadInputError if the mentioned agent has
+   * left
+   */
   grow(message: Message, parts: MessagePart[], step: Step): Promise<void>
   /** Updates the streamed input of the call that a message shows as its last part. */
   inputGrown(message: Begun, partIndex: number, call: { toolCallId: string; input: JsonObject }): Promise<void>
-  /** Stores the result of a shown call in a message that continues. With null, only publishes that the call changed. */
+  /**
+   * Stores the result of a call that the message shows. The message can get more parts. If `result` is null, only
+   * publishes that the call changed.
+   */
   callChanged(message: Begun, partIndex: number, result: ToolResult | null): Promise<void>
   /**
-   * Ends a message as INTERRUPTED, with the text so far. Settles its call, even if somebody else has ended the message.
+   * Ends a message as INTERRUPTED. It keeps the text so far. Settles its call, even if somebody else has ended the
+   * message.
    */
   interrupt(message: Begun, parts: MessagePart[], result: ToolResult | null): Promise<void>
   /** Ends a message as INTERRUPTED and removes the content of its call, which members may not see. */
   withdraw(message: Begun, parts: MessagePart[], result: ToolResult): Promise<void>
-  /** All messages that the run has begun, oldest first. */
+  /** Returns all messages that the run has begun, oldest first. */
   begun(): Promise<Message[]>
   /**
-   * Whether the run has begun a message other than its closing text, in this attempt or among those that `begun` has
-   * read.
+   * Whether the run has begun a message other than its closing text. Considers the messages of this attempt and those
+   * that `begun` has read.
    */
   hasPosted(): boolean
   /**
-   * Returns whether the agent may post in a space and mention another agent there, with the `seq` of the space's last
-   * message.
+   * Checks whether the agent may post in a space and mention another agent there. The result contains the `seq` of the
+   * space's last message.
    */
   mayWrite(spaceId: string, mention: string | null): Promise<MayWrite>
   /**
-   * Returns the thread for a message in a space: the thread that the message's call names, else the run's default.
+   * Returns the thread for a message in a space. This is the thread in the message's call or, without one, the run's
+   * default thread.
    * @throws ToolFailure
    */
   placeOf(spaceId: string, replyTo: string | undefined): Promise<ReplyPlace>
   /** Whether a message has replies. */
   hasReplies(message: Begun): Promise<boolean>
-  /** Checks that the members of the space may read the content of the run. @throws ToolFailure with CONFIDENTIAL */
+  /**
+   * Checks that the members of the space may read the content of the run. @throws ToolFailure with the code
+   * CONFIDENTIAL
+   */
   checkHeard(spaceId: string): Promise<void>
 }
 
@@ -113,10 +126,10 @@ export interface RunMessagesParts extends Pick<Post, 'post'> {
   discretion: Pick<Discretion, 'toSpeak'>
 }
 
-/** The reason why the run posts in a space; null if its trigger came from that space. */
+/** Returns why the run posts in a space; null if its trigger came from that space. */
 export type OriginIn = (spaceId: string) => MessageOrigin | null
 
-/** The default thread of the run's messages in a space. */
+/** Returns the default thread of the run's messages in a space. */
 export type PlaceIn = (spaceId: string) => ReplyPlace
 
 interface Author {
@@ -151,10 +164,10 @@ export function createRunMessages(
     await callPublisher.waits(call, approval === undefined ? 'answerers' : 'deciders')
   }
 
-  /** Adds the space of a shown call that waits to the run's sources. Returns the changes to the run's row. */
+  /** If a shown call waits, adds its space to the run's sources. Returns the changes to the run's row. */
   function applyShown(spaceId: string, shown: calls.ShownCall | undefined): Pick<HowHeld, 'sets'> {
     if (!shown?.waitMs) return {}
-    // People answer a waiting call in its space, so the answer has this source.
+    // People answer a waiting call in its space, so the space becomes a source of the run.
     run.apply({ learned: { places: [spaceId] } })
     return { sets: setsOf(run.context.run) }
   }
@@ -181,7 +194,7 @@ export function createRunMessages(
   }: Beginning): Promise<Message | null> {
     await platform.conductor?.reached({ type: 'post', runId })
     const place = await placeOf(spaceId, replyTo)
-    // Read these as late as possible, because a think cycle's root and depth change with the events that it claims.
+    // These values are read as late as possible, because a think cycle's root and depth change when it claims events.
     const { rootId, depth, places, label, askers } = run.context.run
     const isMember = isMemberSql({ spaceId, entityId: agentId })
     const changes: Changes = {
@@ -239,7 +252,7 @@ export function createRunMessages(
         ...(asks === undefined ? {} : { asks: calls.awaitReplySql(asks), room: RAISE_VERSION_SQL }),
         ...expected?.effects,
       }
-      // Lock the run first, because answers to calls in this message may arrive in the meantime.
+      // The run is locked first, so that answers to calls in this message cannot arrive during the write.
       if (tx !== undefined && showsCalls) await writeHeld(tx, run.context)
       const row = await hold.write<MessageRow & { came?: unknown }>(changes, {
         returning: expected === undefined ? 'message' : 'routed',
@@ -318,7 +331,7 @@ export function createRunMessages(
   }
 }
 
-/** The `replyTo` with which a message leaves the thread of its run. */
+/** The value of `replyTo` with which a message leaves the run's thread. */
 export const OUTSIDE_OF_THREADS = 'none'
 
 const noRepliedMessage = () =>
@@ -336,7 +349,10 @@ export function callPart(toolCallId: string, { isUnfinished }: { isUnfinished: b
   return { type: 'tool', toolCallId, ...(isUnfinished ? { unfinished: true } : {}) }
 }
 
-/** A change to a message, or its end. `parts` are always all of its finished parts, the new one last. */
+/**
+ * A change to a message, or its end. It is written together with all finished parts of the message, of which the new
+ * part is the last.
+ */
 export interface Step {
   /** The new part: a complete text, a shown call, or a file. Absent if the step adds none. */
   adds?: { type: 'text' } | { type: 'call'; shown: calls.ShownCall } | { type: 'file'; file: NewFile }
@@ -347,11 +363,12 @@ export interface Step {
   moves?: ReplyPlace
   /** The result of a call that is settled in the same write, so that a crash cannot separate the two. */
   result?: ToolResult
-  /** The call that waits for a reply after the step; with `people`, people may reply too. */
+  /** The call that waits for a reply after the step. With `people`, people may reply too. */
   asks?: calls.AskingCall & { people: boolean }
   /**
-   * Set if the message gets no more parts. Its status is then REQUIRES_ACTION while a call that it shows waits, else
-   * COMPLETE. It is routed when it is complete, or at once if it mentions an agent or asks for a reply.
+   * Set if the message gets no more parts. Its status is REQUIRES_ACTION while a call that it shows is waiting, and
+   * otherwise COMPLETE. The message is routed when it is complete, or immediately if it mentions an agent or asks for a
+   * reply.
    */
   ends?: { mention: string | null }
 }
@@ -370,7 +387,7 @@ interface WrittenStep {
   isWhole: boolean
 }
 
-/** Publishes the changes of a step to viewers of the message, after the step is written. */
+/** Publishes the changes of a step to viewers of the message after the step was written. */
 export async function publishStep(
   messagePublisher: MessagePublisher,
   { message, parts, step, isWhole }: WrittenStep,
@@ -385,18 +402,18 @@ export async function publishStep(
   if (ends !== undefined) await messagePublisher.updated(message)
 }
 
-/** Keeps the marks of a run's messages while the run extends them. */
+/** Tracks the marks of a run's messages while the run extends them. */
 export interface MessageMarks {
   /**
    * Returns the marks of a message after a step, and the condition that all members of the space may read content with
    * these marks. A step that only ends the message changes no marks, because it adds no content.
    */
   by(message: Message, step: { isEnd: boolean }): { marks: Marks; isHeard: Prisma.Sql }
-  /** Call it when the message has received more content. */
+  /** The caller calls this when content was added to the message. */
   writtenOn(messageId: string): void
 }
 
-/** `run` returns the run's current marks. */
+/** @param run returns the run's current marks */
 export function createMessageMarks(run: () => Marks, guard: Guard): MessageMarks {
   const known = new Map<string, Marks>()
   const now = (): Marks => {
@@ -419,8 +436,8 @@ export type MayWrite =
   | { type: 'mentions-paused' }
 
 /**
- * Returns whether an agent may post in a space and mention another agent there, with the `seq` of the space's last
- * message.
+ * Checks whether an agent may post in a space and mention another agent there. The result contains the `seq` of the
+ * space's last message.
  */
 export async function mayWrite(
   db: Database,
@@ -440,8 +457,8 @@ export async function mayWrite(
 }
 
 /**
- * Returns the end of a message. `asks`: the message asks for a reply. `waits`: the condition that it shows a waiting
- * call.
+ * Returns the end of a message. `asks` is set if the message asks for a reply. `waits` is the condition that the
+ * message shows a waiting call.
  */
 export function endOf(mentionedAgentId: string | null, asks: { people: boolean } | undefined, waits: Prisma.Sql) {
   const status = asks?.people === true ? ('REQUIRES_ACTION' as const) : ('COMPLETE' as const)
@@ -464,7 +481,7 @@ export function showing(shown: calls.ShownCall | undefined): Changes {
   }
 }
 
-/** Returns the message that the run posted earlier with the same key, if the error is a violation of that key. */
+/** Returns the message that the run posted earlier with the same key, if the error says that the key exists already. */
 export async function postedBefore(
   { prisma }: Database,
   error: unknown,
@@ -475,12 +492,12 @@ export async function postedBefore(
   return messageOfRow(row)
 }
 
-/** The maximum number of attempts at a write that conflicts with changes to the space. */
+/** The maximum number of attempts for a write that conflicts with changes to the space. */
 const MOST_ATTEMPTS = 5
 
 /**
  * Wraps posting methods whose statements include the conditions of the guard. If a statement wrote nothing because a
- * condition did not hold, throws the reason, or retries if the condition holds again.
+ * condition was false, checks the condition again. If it is still false, throws the reason; otherwise retries.
  */
 export function withConfidentialityGuard(
   posting: RunMessages,

@@ -26,38 +26,37 @@ import { createStreamingTexts, type TextBefore } from './streaming-text.ts'
 export interface SpaceWriter extends Speech {
   /**
    * Called when a posting call's input begins to stream. Streams the text, unless the fields before the text are
-   * refused. If a text of the call is already streaming, the model generates it again: the message continues, and its
-   * text is replaced from the first difference on.
+   * refused. If a text of the call is already streaming, the model is generating it again. The message then continues,
+   * and its text is replaced from the first difference on.
    */
   open(callId: string, presence: SpeechPresence): void
   /** Whether people have seen unfinished text of the call. */
   isHeard(callId: string): Promise<boolean>
-  /** Called when the input of a visible call begins to stream. Shows the call once its space is known. */
+  /** Called when the input of a visible call begins to stream. Shows the call when its space is known. */
   openPart(callId: string, tool: Tool): void
-  /** Adds raw JSON to the input of a posting or visible call. */
+  /** Appends raw JSON to the input of a posting or visible call. */
   write(callId: string, delta: string): void
   /**
-   * Shows a call as a part. If the call waits, its wait is recorded with the part. Returns false if the call is not
-   * shown.
+   * Shows a call as a part. If the call waits, the same write stores the wait. Returns false if the call is not shown.
    * @throws ToolFailure
    */
   show(use: ToolUse, how: HowShown): Promise<boolean>
   /** Returns the space in which people would be asked about a call; null if there is none. */
   spaceOfQuestion(state: JsonObject): string | null
   /**
-   * Finishes the message that shows or streams a call. The message becomes complete, or
-   * INTERRUPTED if the model was cut off. Returns true if this journals the result, false if the call posted nothing.
+   * Finishes the message that shows or streams a call. The message becomes complete, or INTERRUPTED if the model was
+   * cut off. Returns true if it has journaled the result, and false if the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
   /** Whether the run has posted a message other than its closing text. */
   hasPosted(): boolean
-  /** Posts the closing text of a run that has posted nothing, once. @throws ToolFailure */
+  /** Posts the closing text of a run that has posted nothing. Further calls do nothing. @throws ToolFailure */
   postPlainText(spaceId: string, text: string): Promise<void>
-  /** Returns the call that continues the text of an earlier attempt; null if there is none, or it has ended. */
+  /** Returns the call that continues the text of an earlier attempt; null if there is none or if it has ended. */
   continued(): string | null
   /** Whether no message is open, so that `finish` would have no effect. */
   isQuiet(): boolean
-  /** Called when the run pauses or ends normally: finishes the messages that are open for more parts. */
+  /** Finishes the messages that can still get parts. Called when the run pauses or ends normally. */
   finish(): Promise<void>
 }
 
@@ -69,8 +68,8 @@ interface SpaceWriterParts {
 }
 
 /**
- * Creates the writer of a run's messages. Texts and visible calls become parts of messages; the policy determines when
- * a message ends.
+ * Creates the writer of a run's messages. Texts and visible calls become parts of messages. The policy decides when a
+ * message ends.
  */
 export function createSpaceWriter(platform: Platform, { run, posting, policy, before }: SpaceWriterParts): SpaceWriter {
   const growth = createMessageGrowth(posting, policy)
@@ -79,7 +78,7 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy, be
   const spoken = createStreamingTexts(platform, { runId, ...heard, posting, policy, growth, before })
   const shown = createStreamingCalls(platform, { posting, policy, growth })
 
-  /** Finishes the messages that are open for more parts. */
+  /** Finishes the messages that can still get parts. */
   async function finishOpen(): Promise<void> {
     for (const open of policy.open()) {
       const message = await growth.begin(open)
@@ -137,7 +136,7 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy, be
     isQuiet: () => spoken.isQuiet() && shown.isQuiet() && policy.open().length === 0,
     async finish() {
       await spoken.interruptAll()
-      // Wait until the messages exist, because their streamed text would be lost if the run ended first.
+      // Waits until the messages exist, because their streamed text would be lost if the run ended first.
       await shown.cancelDrafts()
       await finishOpen()
     },
@@ -146,10 +145,10 @@ export function createSpaceWriter(platform: Platform, { run, posting, policy, be
 
 const replying = (replyTo: string | null) => (replyTo === null ? {} : { replyTo })
 
-/** The idempotency key, within the run, of the message with its closing text. */
+/** The idempotency key, within the run, of the message with the run's closing text. */
 const PLAIN_TEXT = 'plain text'
 
-/** Ignores the error of a message that somebody else has ended. @throws any other error */
+/** Ignores the error if somebody else has ended the message. @throws any other error */
 function unlessEnded(error: unknown): void {
   if (!isMessageEnded(error)) throw error
 }
@@ -164,7 +163,7 @@ interface WriterInput {
   continues: boolean
 }
 
-/** Creates the writer for the agent's toolset. It posts in the entered space, or in the spaces that the calls name. */
+/** Creates the writer for the agent's toolset. It posts in the entered space, or in the spaces given in the calls. */
 export async function openWriter(
   platform: Platform,
   { speech, run, scene, fresh, continues }: WriterInput,
@@ -196,8 +195,8 @@ async function readTextBefore({ log }: Platform, policy: MessagePolicy): Promise
 }
 
 /**
- * Runs `stretch`, and then finishes the open messages. If `stretch` aborts or throws, they stay open for the next
- * attempt, or for the cleanup of the run.
+ * Executes `stretch`, and then finishes the open messages. If `stretch` aborts or throws, the messages stay open for
+ * the next attempt or for the cleanup of the run.
  */
 export async function finishAfter<T extends { type: string }>(
   writer: SpaceWriter,
@@ -211,8 +210,8 @@ export async function finishAfter<T extends { type: string }>(
 const SECONDS = [0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 300]
 
 /**
- * Returns a function to call at each delta of a run. Its first call records the time since the run was queued. It
- * records nothing for a run that did not start in this process.
+ * Returns a function to call at each delta of a run. The first call records the time since the run was queued, unless
+ * the run started in another process.
  */
 export function createFirstDelta({ metrics, clock }: Platform, { run, kind }: Claim): () => void {
   const seconds = histogram(

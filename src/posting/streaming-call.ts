@@ -13,9 +13,9 @@ import { callPart, type RunMessages, type ToolResult } from './run-messages.ts'
 
 /** Shows the calls of a run, each as a part of a message. */
 export interface StreamingCalls {
-  /** Shows a call whose input begins to stream, once its target is known. */
+  /** Shows a call whose input begins to stream, as soon as its target is known. */
   begin(callId: string, tool: Tool): void
-  /** Adds raw JSON to the call's input, which is shown at intervals. */
+  /** Appends raw JSON to the call's input, which is shown at intervals. */
   write(callId: string, delta: string): void
   /** Shows a call whose input is complete. Returns false if the call is not shown. @throws ToolFailure */
   show(use: ToolUse, how: HowShown): Promise<boolean>
@@ -25,7 +25,9 @@ export interface StreamingCalls {
   settle(result: ToolResult): Promise<boolean>
   /** Whether no call is shown or being shown. */
   isQuiet(): boolean
-  /** Stops showing calls whose input is streaming. Resolves when their messages exist, or could not be begun. */
+  /**
+   * Stops showing calls whose input is streaming. Resolves when each of their messages exists or could not be begun.
+   */
   cancelDrafts(): Promise<void>
 }
 
@@ -34,8 +36,8 @@ export interface HowShown {
   /** The call's wait for an answer or a decision; null if it does not wait. */
   wait: NewWait | null
   /**
-   * `call`: in the call's target. `question`: in the space where people are asked about the call, or would have been if
-   * they had not approved it in advance.
+   * `call`: in the target of the call. `question`: in the space where approval is requested, or where it would be
+   * requested without a standing grant.
    */
   at: 'call' | 'question'
 }
@@ -56,14 +58,17 @@ export function createStreamingCalls(
   { posting, policy, growth }: StreamingCallsInput,
 ): StreamingCalls {
   const shown = new Map<string, ShownPart>()
-  /** Calls that are not shown yet, or only with streaming input. */
+  /** Calls that are not shown yet, or that are shown with streaming input. */
   const drafts = new Map<string, PartDraft>()
   for (const [callId, open] of policy.shownBefore()) {
     if (policy.composite) drafts.set(callId, { push() {}, end: async () => open })
     else shown.set(callId, { open, mention: null })
   }
 
-  /** Returns the parts of a message with the call's part, which is appended unless it is among the finished parts. */
+  /**
+   * Returns the parts of a message including the call's part. Appends that part unless it is already among the finished
+   * parts.
+   */
   function partsWith(callId: string, { parts }: OpenMessage, { isUnfinished }: { isUnfinished: boolean }) {
     return indexOfCall(parts, callId) < 0 ? [...parts, callPart(callId, { isUnfinished })] : parts
   }
@@ -101,7 +106,7 @@ export function createStreamingCalls(
         : growth.grow(open, message, parts, { result, ...(goesOn ? {} : { ends: { mention } }) })
     await grown.catch(async (error) => {
       if (!(error instanceof ToolFailure)) throw error
-      // If the mention is refused, or the message has ended, still store the call's result.
+      // If the mention is refused or the message has ended, the call's result must still be stored.
       if (!isConfidential(error)) return changed()
       await posting.withdraw(message, parts, result)
       policy.close(open)
@@ -123,7 +128,7 @@ export function createStreamingCalls(
       const parts = partsWith(callId, open, { isUnfinished: false })
       shown.set(callId, { open, mention })
       if (open.message === null && !policy.composite) {
-        // In a message of one part, the part counts as finished from the start.
+        // In a message of one part, the part is considered finished from the start.
         open.parts = parts
         await growth.begin(open, call)
       } else {
@@ -152,11 +157,11 @@ export function createStreamingCalls(
 
 /** The part of a call whose input is streaming. */
 export interface PartDraft {
-  /** Adds raw JSON of the input. */
+  /** Appends raw JSON to the input. */
   push(delta: string): void
   /**
-   * Stops updating viewers. Resolves when no update is in progress, with the message in which the part has begun; null
-   * if it has not begun, because its target was unknown or refused.
+   * Stops updating viewers. Resolves when no update is in progress, with the message in which the part has begun, or
+   * with null if its target was unknown or refused.
    */
   end(): Promise<OpenMessage | null>
 }
@@ -169,14 +174,14 @@ interface PartDraftInput {
 }
 
 /**
- * Begins the part once its target is known and allowed, which is at once if the target does not depend on the input.
- * Shows the input as it grows, without the fields that only name the target.
+ * Begins the part when its target is known and allowed. If the target does not depend on the input, begins it at once.
+ * Shows the growing input, without the fields that only contain the target.
  */
 export function createPartDraft({ logger }: Platform, parts: PartDraftInput): PartDraft {
   const { posting, policy } = parts
   const { id: toolCallId, tool } = parts.call
   let open: OpenMessage | null = null
-  /** The function that shows a longer input; set once the part begins. */
+  /** The function that shows more of the input; set when the part begins. */
   let begun: Promise<(input: JsonObject) => Promise<void>> | null = null
 
   async function begin(place: Place, input: JsonObject | null) {
@@ -206,7 +211,7 @@ export function createPartDraft({ logger }: Platform, parts: PartDraftInput): Pa
   if (placeBefore !== null) begun = begin(placeBefore, null)
   begun?.catch(() => {})
   const draft = createInputDraft((written) =>
-    // If the part cannot begin, or the run is lost, viewers get no update.
+    // An error means that the part cannot begin or the run is lost. Viewers then get no update.
     tellOf(written).catch((error) =>
       logger.debug({ toolCallId, error: messageOf(error) }, 'could not publish a partial tool input'),
     ),
@@ -225,26 +230,26 @@ function beginIn(open: OpenMessage, { policy, growth, call }: PartDraftInput, in
   const { id: toolCallId, tool } = call
   const writing = { toolName: tool.name, execution: tool.execution, input }
   const message = growth.beginPart(open, { toolCallId, waitMs: null, writing })
-  // In a message of one part, the part counts as finished from the start.
+  // In a message of one part, the part is considered finished from the start.
   if (!policy.composite) open.parts = [callPart(toolCallId, { isUnfinished: false })]
   return message
 }
 
-/** The input of a shown call, while the model writes it. */
+/** The input of a shown call while the model writes it. */
 export interface InputDraft {
-  /** Adds raw JSON of the input. */
+  /** Appends raw JSON to the input. */
   push(delta: string): void
   /** Stops reporting. Resolves when no report is in progress. */
   end(): Promise<void>
 }
 
-/** Minimum interval between two updates for viewers. */
+/** The minimum time between two updates for viewers. */
 const SHORTEST_PAUSE_MS = 100
 
 /**
- * Reports the input streamed so far, as an object with its complete fields and the beginning of the
- * current one: the first time at once, then at most every 100 ms and one report at a time. Reports
- * nothing before the first property, or if the input is not JSON.
+ * Reports the input so far, as an object with the complete fields and the beginning of the current field. The first
+ * report is immediate. Later reports follow at most every 100 ms, one at a time. Reports nothing before the first
+ * property, or if the input is not JSON.
  */
 export function createInputDraft(tell: (input: JsonObject) => Promise<void>): InputDraft {
   const over = new AbortController()

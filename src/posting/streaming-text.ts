@@ -11,42 +11,42 @@ import type { RunMessages, ToolResult } from './run-messages.ts'
 import { createTextFieldScanner } from './text-field.ts'
 
 /**
- * The texts that a run's calls post. Each text is a part of a message, and is streamed while the model writes the
+ * The texts that a run's calls post. Each text is a part of a message. It is streamed while the model writes the call's
  * input.
  */
 export interface StreamingTexts {
   /** Called when the input of a call begins to stream, or begins again for a call whose text is streaming. */
   open(callId: string, presence: SpeechPresence): void
   write(callId: string, delta: string): void
-  /** Completes the text of a call: streams the rest, and adds the text as a part. @throws ToolFailure */
+  /** Completes the text of a call. Streams the rest, and adds the text as a finished part. @throws ToolFailure */
   say(use: ToolUse, utterance: Utterance): Promise<Message>
   /** Whether people have seen unfinished text of the call. */
   isHeard(callId: string): Promise<boolean>
   /**
-   * Ends a call. If the call's text did not become a part, the text written so far stays and ends its message.
-   * Returns true if the result is journaled, by this method or with the text, and false if the call posted nothing.
+   * Ends a call. If the call's text was not completed, the text so far is kept and ends its message. Returns true if
+   * the result is journaled, by this method or with the text. Returns false if the call posted nothing.
    */
   close(result: ToolResult): Promise<boolean>
   isQuiet(): boolean
   /** Ends the texts that are streaming. */
   interruptAll(): Promise<void>
-  /** Returns the call that continues the text of an earlier attempt; null if there is none, or it has ended. */
+  /** Returns the call that continues the text of an earlier attempt; null if there is none or if it has ended. */
   continued(): string | null
 }
 
-/** A text part while it is written. */
+/** A text part while the model writes it. */
 interface Writing {
   open: OpenMessage
-  /** The message of the text. Rejects with a ToolFailure if the agent may not post in the space. */
+  /** The message that contains the text. Rejects with a ToolFailure if the agent may not post in the space. */
   message: Promise<Message>
   /** Replies to the text have a higher `seq` than this. */
   afterSeq: Promise<number>
   stream: DraftStream
   /** The last save of the text to the database. */
   saved: Promise<unknown>
-  /** The error because of which the rest is not posted: a member may not read the text. */
+  /** The error that prevents posting the rest, because a member may not read the text. */
   refusal: unknown
-  /** Whether the model generates the text again, perhaps for another space. */
+  /** Whether the model is generating the text again, perhaps for another space. */
   isRepeated: boolean
   /** Whether the text was begun in another thread, before the model had written its `replyTo`. */
   isMoved: boolean
@@ -80,15 +80,15 @@ export function createStreamingTexts(
   const journaled = new Set<string>()
 
   /**
-   * Begins a message. The statement that writes a new message checks the guard; for a continued message, the check is
-   * here.
+   * Begins a message. The statement that writes a new message includes the check of the guard. A continued message is
+   * checked here.
    */
   async function beginIn(open: OpenMessage): Promise<Message> {
     if (open.message !== null) await posting.checkHeard(open.spaceId)
     return growth.begin(open)
   }
 
-  /** Begins a text part, which streams once `refuse` has passed and the agent may post in the space. */
+  /** Begins a text part. It starts to stream when `refuse` has resolved and the agent may post in the space. */
   function start(callId: string, place: Place, refuse: () => Promise<void> = async () => {}): Writing {
     const open = policy.at(callId, place)
     const checked = refuse().then(() => policy.check(place))
@@ -117,7 +117,7 @@ export function createStreamingTexts(
   if (before !== null) resume(before)
 
   /**
-   * Saves the text if a save is due, or if `isRewritten` is set because the saved text may no longer be a prefix of the
+   * Saves the text if a save is due, or if `isRewritten` is set because the text may no longer begin with the saved
    * text.
    */
   function saveNowAndThen(writing: Writing, isRewritten: boolean): void {
@@ -128,7 +128,7 @@ export function createStreamingTexts(
     })
   }
 
-  /** Returns the parts of a message, and the text so far of the next part. */
+  /** Returns the parts of a message, including the text so far of its next part. */
   function soFar({ open, stream }: Writing): MessagePart[] {
     const text = stream.text()
     if (text === '') return open.parts
@@ -159,7 +159,7 @@ export function createStreamingTexts(
   }
 
   /**
-   * Returns the message with the thread that its call names, and the change that moves it to this thread. @throws
+   * Returns the message in the thread that its call requires, and the change that moves it to this thread. @throws
    * ToolFailure
    */
   async function placed({ isMoved }: Writing, message: Message, { spaceId, replyTo }: Utterance) {
@@ -171,7 +171,7 @@ export function createStreamingTexts(
     return { message: { ...message, ...place }, moves: { moves: place } }
   }
 
-  /** Moves a text to the thread that its call names after the text. */
+  /** Moves a text to another thread, if the call's `replyTo` follows the text. */
   async function bringTo(callId: string, writing: Writing, replyTo: string | undefined): Promise<void> {
     const { open, stream } = writing
     const message = await writing.message
@@ -180,8 +180,8 @@ export function createStreamingTexts(
       writing.isMoved = true
       return
     }
-    // Either the message has other parts, which stay in their thread, or the new thread has an open message, which the
-    // text continues.
+    // The message cannot move, because it has other parts in its thread or the new thread has an open message. The text
+    // continues in the new thread's message.
     writings.delete(callId)
     await writing.saved
     await stream.complete(stream.text())
@@ -200,7 +200,7 @@ export function createStreamingTexts(
     return true
   }
 
-  /** Ends a text if the model, writing it again, now names another space. */
+  /** Ends a text if the model generates it again and now gives another space. */
   async function endIfElsewhere(callId: string, spaceId: string): Promise<void> {
     const writing = writings.get(callId)
     if (writing?.isRepeated === true && writing.open.spaceId !== spaceId) await interrupt(callId, writing, null)
@@ -273,12 +273,14 @@ function postableText(given: string): string {
 }
 
 const SAVE_INTERVAL_MS = 1000
-/** The interval at which a text with confidential content is saved, which checks that all members may still read it. */
+/**
+ * The interval at which a text with confidential content is saved. Each save checks that all members may still read it.
+ */
 const LOOK_INTERVAL_MS = 100
 
 /**
- * Returns a function that returns true when a streaming text should be saved, in case the event log is lost together
- * with this process.
+ * Returns a function that tells whether a streaming text should be saved now. A saved text survives the loss of this
+ * process and the event log.
  */
 function createSavePace({ now }: Clock, isMarked: () => boolean): () => boolean {
   let savedAt = now()
@@ -289,21 +291,24 @@ function createSavePace({ now }: Clock, isMarked: () => boolean): () => boolean 
   }
 }
 
-/** Scans a text while the model writes the call's input. */
+/** Finds a text in a call's input while the model writes the input. */
 export interface UtteranceScanner {
   /**
-   * Takes more of the input's JSON and returns the text that can be streamed now, which is empty until `before` returns
-   * the fields.
+   * Reads the next piece of the input's JSON. Returns the text that can be streamed now. It is empty until `before`
+   * returns the fields.
    */
   push(delta: string): string
-  /** Returns the fields that precede the text; null until the text has begun, or if they are too long to parse. */
+  /**
+   * Returns the fields that precede the text; null if the text has not begun yet, or if the fields are too long to
+   * parse.
+   */
   before(): JsonObject | null
 }
 
-/** The maximum number of characters before a text, above which the text is not streamed. */
+/** A text is not streamed if more than this many characters precede it. */
 const LONGEST_BEFORE = 20_000
 
-/** Creates a scanner for an input with a text in `field`. White space alone does not begin a text. */
+/** Creates a scanner for an input whose field `field` contains the text. White space alone does not begin a text. */
 export function createUtteranceScanner(field: string): UtteranceScanner {
   const text = createTextFieldScanner(field)
   let head = ''
@@ -329,7 +334,7 @@ export function createUtteranceScanner(field: string): UtteranceScanner {
   }
 }
 
-/** Parses the fields of a JSON object that is cut off before the name of a field. Returns null for any other text. */
+/** Parses the fields of a JSON object that ends before the name of a field. Returns null for any other text. */
 function fieldsIn(cutOff: string): JsonObject | null {
   try {
     return JSON.parse(`${cutOff.replace(/,?\s*$/, '')}}`) as JsonObject

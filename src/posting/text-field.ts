@@ -1,18 +1,18 @@
 /**
  * Finds one string field of a JSON object while the object is still being written.
  *
- * A model writes `send_message({ "text": … })` in deltas that may split anywhere, even inside an escape. Parsing the
+ * A model writes `send_message({ "text": … })` in deltas that can end anywhere, even inside an escape. Parsing the
  * whole input again for each delta takes quadratic time (3.5 s for 50,000 characters). This scanner does constant work
  * per character.
  */
 export interface TextFieldScanner {
   /**
-   * Takes the next piece of the JSON text and returns the text that it adds to the field's decoded value, perhaps `''`.
-   * Never splits a surrogate pair between two results. If the key occurs twice, returns the first value. Returns `''`
-   * for a value that is not a string. Never throws; for invalid JSON, the result is undefined.
+   * Reads the next piece of the JSON text. Returns the text that this piece adds to the field's decoded value, which
+   * can be `''`. A surrogate pair is never split between two results. If the key occurs twice, the first value is used.
+   * For a value that is not a string, returns `''`. Never throws, but the results for invalid JSON are undefined.
    */
   push(delta: string): string
-  /** Returns where the field's name begins in the JSON text; null until the field's value begins. */
+  /** Returns where the field's name begins in the JSON text; null if the field's value has not begun yet. */
   nameAt(): number | null
   /** Whether the field's closing quote has been seen. */
   isComplete(): boolean
@@ -39,7 +39,7 @@ export function createTextFieldScanner(field = 'text'): TextFieldScanner {
     string.reset()
   }
 
-  /** Continues to read the open string and returns the text that belongs to the field. */
+  /** Continues to read the open string. Returns the text that it adds to the field's value. */
   function readString(delta: string, from: number): string {
     const decoded = string.read(delta, from)
     const isKey = depth === 1 && atKey
@@ -142,7 +142,7 @@ function createStringDecoder(): StringDecoder {
   return decoder
 }
 
-/** Returns where the unescaped characters end: at a quote, a backslash or the end of the piece. */
+/** Returns where the characters without escapes end: at a quote, a backslash or the end of the piece. */
 function endOfPlain(piece: string, from: number): number {
   let position = from
   while (position < piece.length && piece[position] !== '"' && piece[position] !== '\\') position += 1

@@ -16,14 +16,14 @@ import { learnMessages, nameOf, type PlayOptions, prismaOf, type World } from '.
 export const ADMIN: AdminViewer = { scope: 'ADMIN', id: `acc_${'0'.repeat(32)}`, tokenId: null, expiresAt: null }
 const personOf = (id: string): HumanViewer => ({ scope: 'HUMAN', id, tokenId: null, expiresAt: null })
 
-/** The actions that the engine takes by itself, if nothing holds it. */
+/** The actions that the engine performs on its own, unless the replay makes it wait. */
 const OF_ENGINE = ['begin', 'step', 'answer', 'call', 'post', 'result'] as const
 type EngineAction = Extract<Action, { type: (typeof OF_ENGINE)[number] }>
 
 export const isOfEngine = (action: Action): action is EngineAction =>
   (OF_ENGINE as readonly string[]).includes(action.type)
 
-/** Makes an action happen. Returns why the action cannot happen, as a sentence; null if it has happened. */
+/** Performs an action in the replay. Returns a sentence that says why this is impossible; null if it succeeded. */
 export async function perform(world: World, action: Action): Promise<string | null> {
   if (isOfEngine(action)) return letEngine(world, action)
   try {
@@ -33,7 +33,9 @@ export async function perform(world: World, action: Action): Promise<string | nu
   }
 }
 
-/** Lets the engine continue up to an action. */
+/**
+ * Lets the engine continue up to an action. Returns a sentence that says why this is impossible; null if it succeeded.
+ */
 async function letEngine(world: World, action: EngineAction): Promise<string | null> {
   const { ids, recording, thinking, app } = world
   const replayed = (id: string | null) => ids.replayedOf(id ?? '')
@@ -61,7 +63,7 @@ async function letEngine(world: World, action: EngineAction): Promise<string | n
       const failure = await passGate(world, gate, reason)
       if (failure !== null) return failure
       const isThere = await waitFor(world, async () => {
-        // A refused attempt was refused in the recording too.
+        // An attempt that fails here also failed in the recording.
         world.gates.release(gate())
         return (await prismaOf(world).message.count({ where: { spaceId: recording.heading.spaceId, seq } })) > 0
       })
@@ -71,7 +73,7 @@ async function letEngine(world: World, action: EngineAction): Promise<string | n
       await passGate(world, () => callGate(replayed(action.call.runId), action.call), '')
       return null
     case 'result':
-      // A call that was refused before it left the server has no external result.
+      // A call that was refused before it was sent has no external result.
       await passGate(world, () => `result ${action.call.id}`, '')
       return null
   }
@@ -79,7 +81,7 @@ async function letEngine(world: World, action: EngineAction): Promise<string | n
 
 type OutsideAction = Exclude<Action, EngineAction>
 
-/** Repeats an action of people, plans, services or time. @throws the error of the flow that refuses it */
+/** Repeats an action of a person, plan, service or timer. @throws the error of the flow if it refuses the action */
 async function actOutside(world: World, action: OutsideAction): Promise<string | null> {
   if ('call' in action) return actOnCall(world, action)
   if ('message' in action || action.type === 'react') return actOnMessage(world, action)
@@ -182,7 +184,10 @@ async function actOnMessage(
   return null
 }
 
-/** The members that a message mentions; for a deleted message, those that were woken because it mentioned them. */
+/**
+ * Returns the members that a message mentions. For a deleted message, returns the members that were woken because it
+ * mentioned them.
+ */
 function mentionedIn(
   { outcomes }: Recording,
   { id, deletedAt, mentionedAgentId, mentionedIds }: Recorded<Message>,
@@ -192,7 +197,7 @@ function mentionedIn(
   return [...new Set([...(mentionedAgentId === null ? [] : [mentionedAgentId]), ...mentionedIds])]
 }
 
-/** Uploads the files of a person's message under their recorded ids, and returns these. */
+/** Uploads the files of a person's message under their recorded ids. Returns these ids. */
 async function uploadFiles({ app, recording }: World, { senderId, parts }: Recorded<Message>): Promise<string[]> {
   const ids: string[] = []
   for (const { type, fileId: id = '', name = '' } of parts as { type: string; fileId?: string; name?: string }[]) {
@@ -233,7 +238,10 @@ async function actOnCall(
   return isOver ? null : `The call to ${call.toolName} does not time out.`
 }
 
-/** Waits for the call of the replay that repeats a recorded one; a candidate may make it at another step. */
+/**
+ * Waits for the call that repeats a recorded call. With a changed agent (a candidate), this call can belong to another
+ * step.
+ */
 async function replayedCall(world: World, call: Recorded<ToolCall>): Promise<string | null> {
   const { ids, isFree } = world
   const { agentId, toolName, stepIndex, modelCallId } = call
@@ -260,14 +268,16 @@ async function makePlan(world: World, { plan, nextRunAt }: Extract<Action, { typ
 async function firePlan(world: World, { firing, plan }: Extract<Action, { type: 'fire' }>): Promise<void> {
   const id = world.ids.replayedOf(plan.id) ?? plan.id
   await world.app.domain.plans.runNow(ADMIN, { id })
-  // A plan that fires once is finished after its slot.
+  // The slot of a plan that fires once is its last one, so the plan is finished.
   if (plan.cron === null && firing.slot !== firing.firedAt) await setNextSlot(prismaOf(world), id, null)
 }
 
-/** The schedule says which runs work at the same time, so that no run waits for another one of its agent. */
+/**
+ * The recorded order decides which runs execute at the same time, so the agent's own limit must not make a run wait.
+ */
 export const MOST_RUNS = { maxConcurrentRuns: 100 }
 
-/** Applies the changes of a backtest to the input for an agent. */
+/** Applies the changes of a backtest to an agent's input. */
 export const withChanges = <T extends { id: string }>(input: T, { changes, isFree }: PlayOptions): T => ({
   ...input,
   ...(isFree === true ? {} : MOST_RUNS),

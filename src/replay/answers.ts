@@ -8,7 +8,7 @@ import type { Recorded } from './recording.ts'
 import { isOutside } from './schedule.ts'
 import { learnCalls, learnMessages, nameOf, prismaOf, recordedRunOf, type World } from './world.ts'
 
-/** The place of a generation: its run, and the number of the run's journaled steps. */
+/** Returns the position of a generation: its run, and the number of the run's journaled steps. */
 async function placeOfGeneration(world: World): Promise<{ runId: string; agentId: string; index: number } | null> {
   const context = logContext()
   if (context === undefined || !('runId' in context)) return null
@@ -17,7 +17,7 @@ async function placeOfGeneration(world: World): Promise<{ runId: string; agentId
   return { runId, agentId, index: run.stepCount }
 }
 
-/** Returns the answer from a model: as the options of the replay specify, else as recorded. */
+/** Returns a model's answer. The options of the replay can provide it. By default, it is the recorded answer. */
 export async function answerModel(world: World, model: string, callOptions: CallOptions): Promise<ModelAnswer> {
   const place = await placeOfGeneration(world)
   if (place === null) return { type: 'none' }
@@ -43,7 +43,9 @@ function stepAnswer({ ids, used }: World, model: string, step: Recorded<Step>): 
 
 const NO_ANSWER = 'The recording has no model response for this step.'
 
-/** The answer where the recording has no step: the model failed, the run was stopped, or something is missing. */
+/**
+ * Returns the answer if the recording has no step, because the model failed, the run was stopped, or data is missing.
+ */
 function answerWithoutStep(
   { isFree, missing, recording }: World,
   run: Recorded<Run> | undefined,
@@ -61,14 +63,14 @@ function answerWithoutStep(
   return isFree ? { type: 'failure', error: NO_ANSWER, fault: null } : { type: 'none' }
 }
 
-/** Resolves when the answer of a generation may end. */
+/** Resolves when the recorded order allows the answer of a generation to end. */
 export async function completeAnswer(world: World): Promise<void> {
   const place = await placeOfGeneration(world)
   if (place === null || world.isFree) return
   await world.gates.reach(`answer ${place.runId} ${place.index}`, place.runId)
 }
 
-/** Returns the result of a call that would leave the server. */
+/** Returns the recorded result of a call that would otherwise leave the server. */
 export async function answerCall(world: World, callId: string): Promise<RecordedAnswer> {
   const { gates, ids, isFree, missing, used } = world
   const call = await prismaOf(world).toolCall.findUniqueOrThrow({ where: { id: callId } })
@@ -83,7 +85,10 @@ export async function answerCall(world: World, callId: string): Promise<Recorded
   return answerOf(found, ids.toReplay(found.output as Json))
 }
 
-/** Returns the recorded call at the same position; for a candidate, a call with the same input at any position. */
+/**
+ * Returns the recorded call at the same position. With a changed agent (a candidate), returns a recorded call with the
+ * same input at any position.
+ */
 function recordedCallLike({ ids, isFree, recording, used }: World, call: ToolCall): Recorded<ToolCall> | undefined {
   const run = ids.recordedOf(call.runId)
   const isHere = (one: Recorded<ToolCall>) =>

@@ -1,7 +1,7 @@
 import type { Step } from '../generated/prisma/client.ts'
 import type { Recorded } from './recording.ts'
 
-/** The text and the calls of a model's answer. */
+/** Returns the text and the calls of a model's answer. */
 export function answerOf({ assistant }: Pick<Recorded<Step>, 'assistant'>): {
   text: string
   calls: { toolName: string; input: unknown }[]

@@ -1,6 +1,6 @@
 import type { Backtest, Lane } from './backtest.ts'
 
-/** Writes results as Markdown: a table per recording, its differences, and the checks. */
+/** Formats results as Markdown. For each recording, there is a table, followed by the differences and the checks. */
 export function markdownOf(results: readonly Backtest[]): string {
   return results.map(sectionOf).join('\n\n')
 }
@@ -56,13 +56,13 @@ function rowOf(agent: Lane[number] | undefined, lane: string): string {
 
 const LONGEST_CELL = 300
 
-/** Text in a cell: on one line, without characters that end the cell. */
+/** Formats a text for a table cell: on one line, without characters that would end the cell. */
 function cell(text: string): string {
   const line = text.replace(/\s+/g, ' ').replaceAll('|', '\\|')
   return line.length > LONGEST_CELL ? `${line.slice(0, LONGEST_CELL)}…` : line
 }
 
-/** Writes results as JUnit XML: a suite per recording, with its baseline and its checks as cases. */
+/** Formats results as JUnit XML. Each recording is a suite, whose cases are the baseline and the checks. */
 export function junitOf(results: readonly Backtest[]): string {
   const suites = results.map(({ name, baseline, missing, checks, differences }) => {
     const cases = [

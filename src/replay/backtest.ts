@@ -12,36 +12,41 @@ import { type Recording, type RoomRows, UnusableRecordingError } from './recordi
 import { textOf } from './schedule.ts'
 import { type Asked, nameOf, placesOf } from './world.ts'
 
-/** The actions of one agent in a lane. */
+/** The actions of one agent, either in the recording or in the candidate, which is the replay with changed agents. */
 export interface AgentSummary {
   name: string
-  /** The messages that woke the agent, as sender and number among that sender's messages; and other triggers of its runs. */
+  /**
+   * The triggers of the agent's runs. A message is described by its sender and its number among the sender's messages.
+   */
   wokenBy: string[]
   says: string[]
   calls: { tool: string; input: Json }[]
   tokens: number
-  /** USD; null if a price is unknown. */
+  /** The cost in USD; null if a price is unknown. */
   cost: number | null
-  /** The time of its generations, in milliseconds. */
+  /** The total duration of its generations, in milliseconds. */
   durationMs: number
   ends: string[]
 }
 
 export type Lane = AgentSummary[]
 
-/** A check of the candidate. Exactly one field is set. */
+/** An expectation of the candidate. Exactly one field is set. */
 export interface Check {
-  /** The agent calls the tool, with an input that includes these fields; `times` is 1 or more by default. */
+  /**
+   * The agent must call the tool with an input that includes these fields. It must do so `times` times; by default, at
+   * least once.
+   */
   calls?: { agent: string; tool: string; input?: JsonObject; times?: number }
-  /** The agent posts a message that matches the regular expression; with `times: 0`, it does not. */
+  /** The agent must post a message that matches the regular expression. With `times: 0`, it must not post one. */
   says?: { agent: string; matches: string; times?: number }
-  /** A model judges the messages and calls. */
+  /** A criterion by which a model judges the messages and calls. */
   rubric?: string
 }
 
 export interface CheckResult {
   name: string
-  /** Null if the check holds; otherwise the reason why not, as a sentence. */
+  /** A sentence that says why the check failed; null if it passed. */
   failure: string | null
 }
 
@@ -49,26 +54,27 @@ export interface Backtest {
   name: string
   recorded: Lane
   candidate: Lane
-  /** Why the replay without the change is not equal to the recording; null if it is. */
+  /** The first difference between the recording and the replay without changes; null if they are equal. */
   baseline: Divergence | null
   notes: string[]
-  /** Answers and results that the candidate needs and the recording lacks, as sentences. */
+  /** Sentences about answers and results that the candidate needs but the recording does not contain. */
   missing: string[]
   differences: { agent: string; what: string; recorded: string; candidate: string }[]
   checks: CheckResult[]
   /**
-   * The baseline is equal, nothing is missing, and every check holds; without checks: the candidate is not different either.
+   * Whether the baseline equals the recording, nothing is missing, and every check passed. Without checks, the
+   * candidate must also equal the recording.
    */
   isPassed: boolean
 }
 
 export interface BacktestOptions {
-  /** Fields of UpdateAgentInput, by the agent's id. */
+  /** Changed fields of UpdateAgentInput, by the agent's id. */
   changes: ReadonlyMap<string, JsonObject>
   checks: readonly Check[]
-  /** The models that changed agents call; null for the recorded answers. */
+  /** The models that changed agents call; null to use the recorded answers. */
   models: Pick<ModelRegistry, 'check' | 'resolve'> | null
-  /** The model that judges rubrics. */
+  /** The name of the model that judges rubrics. */
   judge: string | null
 }
 
@@ -79,8 +85,8 @@ const JSON_FIELDS = [
 ]
 
 /**
- * Reads changes like `agent.iris.instructions=@new.md`: the agent by id or name, a field of `updateAgent`, and its value, or
- * `@` and a file. @throws UnusableRecordingError
+ * Parses changes such as `agent.iris.instructions=@new.md`. A change consists of an agent's id or name, a field of
+ * `updateAgent`, and a value or `@` with the name of a file. @throws UnusableRecordingError
  */
 export function readChanges(
   sets: readonly string[],
@@ -118,7 +124,10 @@ function fieldValue(field: string, text: string): Json {
   }
 }
 
-/** Reads checks: `{ "expect": { "calls": […], "says": […], "rubric": ["…"] } }`. @throws UnusableRecordingError */
+/**
+ * Parses checks of the form `{ "expect": { "calls": […], "says": […], "rubric": ["…"] } }`. @throws
+ * UnusableRecordingError
+ */
 export function readChecks(text: string): Check[] {
   let value: unknown
   try {
@@ -154,8 +163,9 @@ function checked(name: string, value: unknown, needed: string[]): unknown {
 }
 
 /**
- * Replays a recording twice: unchanged, which proves that a replay changes nothing, and with changed agents. Requests are
- * sent only to models: tools return their recorded results, and a call without one fails and is reported.
+ * Replays a recording twice: first unchanged, to prove that the replay itself causes no difference, and then with
+ * changed agents. Requests are sent only to models. Tools return their recorded results. A call without a recorded
+ * result fails and is reported.
  */
 export async function backtest(
   recording: Recording,
@@ -203,7 +213,7 @@ async function playCandidate(
   }
 }
 
-/** Uses the recorded answer if the agent and its prompt are unchanged, else the model's. */
+/** Uses the recorded answer if the agent and its prompt are unchanged, and otherwise calls the model. */
 async function answerWith(
   models: NonNullable<BacktestOptions['models']>,
   recording: Recording,
@@ -213,7 +223,7 @@ async function answerWith(
   if (!changes.has(agentId) && step !== undefined && isSamePrompt(recording, step, options)) return null
   const problem = models.check(model)
   if (problem !== null) {
-    // Without a step, the replay reports what is missing.
+    // If there is no step, the replay reports what is missing.
     return step === undefined
       ? null
       : {
@@ -324,7 +334,7 @@ async function resultOf(
   return { name, failure: await judged(await models.resolve(judge), rubric, lane) }
 }
 
-/** Asks a model whether a rubric holds. Returns why not; null if it does. */
+/** Lets a model judge whether the agents' actions satisfy a rubric. Returns why they do not; null if they do. */
 async function judged(model: LanguageModel, rubric: string, lane: Lane): Promise<string | null> {
   const did = lane.map(({ name, says, calls }) => ({ name, says, calls }))
   const { text } = await generateText({

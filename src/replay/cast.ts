@@ -10,7 +10,7 @@ import type { Recording } from './recording.ts'
 import { beginOf, firstMembers } from './schedule.ts'
 import type { PlayOptions, World } from './world.ts'
 
-/** Returns every model that an agent of the recording, or of a changed one, may call. */
+/** Returns the name of every model that a recorded or changed agent can call. */
 export function modelNamesOf({ steps, castLines, versions }: Recording, { changes }: PlayOptions): Set<string> {
   const agents = castLines.filter(({ table }) => table === 'Agent').map(({ row }) => row)
   const definitions = versions.map(({ definition }) => ({ ...definition }) as Record<string, unknown>)
@@ -18,14 +18,14 @@ export function modelNamesOf({ steps, castLines, versions }: Recording, { change
   return new Set(['demo', ...steps.map(({ model }) => model), ...all.flatMap(modelsIn)])
 }
 
-/** Returns the names of the models of an agent. */
+/** Returns the names of an agent's models. */
 function modelsIn(row: Record<string, unknown>): string[] {
   const phases = (row['phases'] ?? []) as { model?: string | null }[]
   const names = [row['model'], ...((row['fallbackModels'] ?? []) as unknown[]), ...phases.map(({ model }) => model)]
   return names.filter((name): name is string => typeof name === 'string')
 }
 
-/** The settings of a replay's application: a separate folder, and the recorded limits. */
+/** The settings of a replay's application. It uses a separate folder and the recorded limits. */
 export function settingsOf(folder: string, { heading: { limits } }: Recording): Record<string, string> {
   return {
     DATA_DIR: folder,
@@ -47,7 +47,7 @@ export function settingsOf(folder: string, { heading: { limits } }: Recording): 
   }
 }
 
-/** Writes the people, the agents as they were at the beginning, and the empty space. */
+/** Writes the people, the agents in their state at the beginning, and the empty space. */
 export async function writeCast({ app, recording, options }: World): Promise<void> {
   const { heading, castLines, memories, goals, versions, entities } = recording
   const { createdAt } = recording.space

@@ -3,11 +3,12 @@ import { runIdAt } from '../lib/ids.ts'
 import { isObject, type Json, type JsonObject } from '../lib/json.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
-// Changes by people outside of runs. The audit log says when, and, of settings without text, what the new values were.
+// Changes by people outside of runs. The audit log contains their times. For settings that are not texts, it also
+// contains the new values.
 
 type Entry = Recorded<AuditEntry>
 
-/** The settings of a space on which routing depends, with the values of a new space that names none. */
+/** The settings of a space that affect routing, with their default values. */
 const SPACE_SETTINGS = { routing: 'BROADCAST', adminAgentId: null, mentionNarrows: false }
 /** The audited actions by which people change what an agent knows. */
 const OF_KNOWLEDGE: Record<string, string> = {
@@ -26,13 +27,13 @@ const OF_KNOWLEDGE: Record<string, string> = {
 const inOrder = (entries: readonly Entry[]) => entries.toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
 const isAfter = (at: string | null, begun: number): boolean => at !== null && Date.parse(at) > begun
 
-/** The values of these fields that an entry names. */
+/** Returns the values of these fields that an audit entry contains. */
 function valuesIn({ detail }: Entry, names: readonly string[]): JsonObject {
   const given = (isObject(detail) ? detail : {}) as Record<string, Json>
   return Object.fromEntries(names.flatMap((name) => (name in given ? [[name, given[name] as Json]] : [])))
 }
 
-/** The changes of the space's settings since it began, and the settings before the first of them. */
+/** Returns the changes of the space's settings since the space began, and the settings before the first change. */
 export function spaceChanges(
   { audit, space }: Recording,
   begun: number,
@@ -60,7 +61,7 @@ export function spaceChanges(
 
 const OF_SPACE = ['createSpace', 'updateSpace']
 
-/** Each time that somebody paused or resumed an agent. */
+/** Returns the times at which somebody paused or resumed an agent. */
 export function pausesOf(
   { audit, entities }: Recording,
   begun: number,
@@ -75,7 +76,7 @@ export function pausesOf(
 
 const NEVER = '9999-01-01T00:00:00.000Z'
 
-/** A standing grant as it was when the space began, or as it was proposed. */
+/** Returns the state of a standing grant when the space began, or when it was proposed. */
 export function grantAtBeginning(
   grant: Recorded<StandingGrant>,
   { calls, heading }: Pick<Recording, 'calls' | 'heading'>,
@@ -97,18 +98,19 @@ export function grantAtBeginning(
     activeSince: then(grant.activeSince),
     deniedAt: then(grant.deniedAt),
     revokedAt: then(grant.revokedAt),
-    // The database of a replay has the time of the replay.
+    // The clock of a replay's database shows the time of the replay, so a grant that had not expired when it was
+    // recorded must not expire.
     expiresAt: Date.parse(grant.expiresAt) > Date.parse(heading.at) ? NEVER : grant.expiresAt,
     revokedById: then(grant.revokedAt) === null ? null : grant.revokedById,
   }
 }
 
-/** How much a row and the entry about it may differ in time. */
+/** The maximum difference between the times of a row and of its audit entry. */
 const SAME_MS = 1000
 const isSameTime = (at: string | null, other: string | null) =>
   at !== null && other !== null && Math.abs(Date.parse(at) - Date.parse(other)) < SAME_MS
 
-/** The memories that people have written since the space began, with their last values. */
+/** Returns the memories that people have written since the space began, with their last values. */
 export function memoriesWritten({ memories, calls }: Recording, begun: number): Recorded<Memory>[] {
   const isByRun = ({ agentId, key, updatedAt }: Recorded<Memory>) =>
     calls.some(
@@ -120,7 +122,7 @@ export function memoriesWritten({ memories, calls }: Recording, begun: number): 
   return memories.filter((memory) => isAfter(memory.updatedAt, begun) && !isByRun(memory))
 }
 
-/** Says in sentences what people changed during the recording and a replay does not repeat. */
+/** Returns sentences about changes that people made during the recording and that a replay does not repeat. */
 export function gapsOf(recording: Recording, begun: number): string[] {
   const { audit, space, entities } = recording
   const nameOf = (id: string | null) => JSON.stringify(entities.find((one) => one.id === id)?.name ?? id ?? '')

@@ -14,38 +14,41 @@ import { nameOf } from './world.ts'
 
 const isEndedStatus = (status: string): boolean => ENDED_RUN_STATUSES.some((ended) => ended === status)
 
-/** The kind of the first difference. */
+/** The kind of a difference. */
 export type DivergenceKind = 'wake-up' | 'prompt' | 'call' | 'arguments' | 'message' | 'budget' | 'end'
 
 /** The first difference between a recording and its replay. */
 export interface Divergence {
   kind: DivergenceKind
-  /** The location as a sentence: the agent, the run and its step. */
+  /** A sentence about the location: the agent, the run and its step. */
   where: string
-  /** Both sides, as text. */
+  /** The recorded value as text. The next field is the replayed value. */
   recorded: string
   replayed: string
-  /** Why, as a sentence. */
+  /** A sentence about the cause. */
   cause: string
 }
 
 export interface Comparison {
   divergence: Divergence | null
-  /** Differences in wording only, such as the server's own newer instructions. */
+  /** Differences in wording only, for example because the server's own instructions are newer. */
   notes: string[]
 }
 
-/** A point at which recording and replay are compared. */
+/** A comparison of the recording and the replay at one point. */
 interface Check {
   at: number
-  /** Checks at the same time are in this order. */
+  /** The order of checks that have the same time. */
   rank: number
-  /** The recorded run that is checked. */
+  /** The recorded run that this check concerns. */
   runId?: string | null
   run(): Finding | null
 }
 
-/** `isAbsent`: the replay lacks something, perhaps because it could not follow the recording to the end. */
+/**
+ * `isAbsent` says that something is missing from the replay, perhaps because the replay could not follow the recording
+ * to the end.
+ */
 type Finding = Divergence & { isAbsent?: boolean }
 
 /** Compares a replay with its recording, in the order of events, up to the first divergence. */
@@ -90,7 +93,10 @@ function firstOf(checks: readonly Check[]): Finding | null {
   return null
 }
 
-/** If the replay stopped, everything later is absent, so that what the stalled run did differently comes first. */
+/**
+ * If the replay stopped, everything later is missing. A difference of the run at which it stopped is then reported
+ * first.
+ */
 function whereItBegan(
   recording: Recording,
   { found, stall, checks }: { found: Finding | null; stall: Stall | null; checks: readonly Check[] },
@@ -107,7 +113,7 @@ function withoutFlag(found: Finding | null): Divergence | null {
   return divergence
 }
 
-/** The recorded run that an action belongs to. */
+/** Returns the recorded run to which an action belongs. */
 function runOfAction(action: Action): string | null {
   if ('run' in action) return action.run.id
   if ('call' in action) return action.call.runId
@@ -136,7 +142,7 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
   const checks: Check[] = [
     {
       at: Math.max(timeOf(run.queuedAt), trigger === undefined ? 0 : Date.parse(trigger.routedAt ?? trigger.createdAt)),
-      // The parts of the trigger were compared before.
+      // The parts of the trigger have lower ranks, so they are compared first.
       rank: 7,
       run() {
         if (run.startedAt === null || replayedRun(run) !== undefined) return null
@@ -183,7 +189,7 @@ function checksOfRun(input: Input, run: Recorded<Run>): Check[] {
   return checks.map((check) => ({ ...check, runId: run.id }))
 }
 
-/** Describes why an agent was not woken, by the outcome of the message. */
+/** Describes why an agent was not woken. Uses the outcome of the message. */
 function causeOfSilence({ rows, ids }: Input, run: Recorded<Run>): string {
   const messageId = ids.replayedOf(run.triggerMessageId ?? '')
   const outcome = rows.outcomes.find((one) => one.messageId === messageId && one.agentId === run.agentId)
@@ -218,7 +224,7 @@ function comparePrompt(
   )
 }
 
-/** Returns the words of an error as a sentence. */
+/** Converts the text of an error to a sentence. */
 const asSentence = (error: string | null | undefined): string | null =>
   error == null ? null : /[.!?]$/.test(error) ? error : `${error}.`
 
@@ -237,13 +243,16 @@ function missingStep({ replayedRun }: Input, { run, place: where }: StepPlace): 
   }
 }
 
-/** Whether a list of the agent's runs, read for this step, may lack one. */
+/**
+ * Returns a function that tells whether a run may be missing from the list of the agent's runs that was read for this
+ * step.
+ */
 const momentaryAt = (recording: Recording, step: Recorded<Step>) => (runId: string) => {
   const other = recording.runs.find(({ id }) => id === runId)
   return other !== undefined && isMomentary(recording, step, other)
 }
 
-/** A step without instructions has those of the previous step, or they are not in the recording. */
+/** A step without instructions has the same ones as the previous step, or the recording omits them. */
 function compareStepInstructions(
   { ids, isKnown, notes, recording, rows, wording }: Input,
   { run, step, place: where }: StepPlace,
@@ -321,7 +330,7 @@ function compareTools(
   return null
 }
 
-/** Shortens two texts to their first lines that differ. */
+/** Shortens two texts to the first lines in which they differ. */
 function firstDifferentLines({ recorded, replayed }: { recorded: string; replayed: string }, ids: IdMap) {
   const [a, b] = [recorded.split('\n'), replayed.split('\n')]
   const index = a.findIndex((line, at) => b[at] === undefined || !ids.areSame(line, b[at]))
@@ -402,7 +411,7 @@ function compareArguments({ ids, replayedCall }: Input, call: Recorded<ToolCall>
   }
 }
 
-/** The tool that lists the agent's other runs. */
+/** The names of the tool that lists the agent's other runs. */
 const LISTS_RUNS = new Set(['get_my_runs', 'getMyRuns'])
 
 function compareResult(
@@ -424,7 +433,7 @@ function compareResult(
       isAbsent: true,
     }
   const isList = LISTS_RUNS.has(call.toolName) && call.status === 'DONE'
-  // The call is made after its step.
+  // The call is executed after its step, so the state before the next step matters.
   const mayMiss = momentaryAt(recording, { ...step, index: step.index + 1, startedAt: call.settledAt })
   if (call.status === same.status && call.approvalState === same.approvalState) {
     const found = isList
@@ -456,7 +465,7 @@ function compareEnd(
   if (isSameEnd) {
     const found = wording.compare(wordedEnd(run, recording), wordedEnd(replayed, rows))
     if (found === 'wording') notes.add("The error of a run differs in the server's own wording.")
-    // The usage of a run that was cut off is estimated.
+    // The usage of a run that was cut off is only an estimate, so it is not compared.
     if (found !== 'different') return run.status === 'COMPLETED' ? compareUsage(run, replayed, where) : null
   }
   const isBudget = [run.stopReason, replayed.stopReason].some(
@@ -472,7 +481,10 @@ function compareEnd(
   }
 }
 
-/** A message is posted when it begins, and compared when it is complete: a visible call may wait for people until then. */
+/**
+ * A message is posted when it begins, but compared when it is complete. Until then, a call that it shows can wait for
+ * people.
+ */
 function checksOfMessage({ recording, rows, ids }: Input, message: RoomRows['messages'][number]): Check[] {
   const where = `Message ${message.seq}, from ${nameOf(recording, message.senderId)}`
   const same = rows.messages.find(({ seq }) => seq === message.seq)
@@ -513,7 +525,7 @@ function checksOfMessage({ recording, rows, ids }: Input, message: RoomRows['mes
   ]
 }
 
-/** The outcomes of messages that the end of a run sets. */
+/** The outcomes of messages that are set at the end of a run. */
 const OF_ENDS = ['SKIPPED', 'FAILED']
 
 function checkOfOutcome({ notes, recording, rows, replayedRun, wording }: Input, outcome: Recorded<Outcome>): Check {
@@ -525,10 +537,10 @@ function checkOfOutcome({ notes, recording, rows, replayedRun, wording }: Input,
   const isOfEnd = OF_ENDS.includes(outcome.kind) || OF_ENDS.includes(same?.kind ?? '')
   return {
     at: timeOf(run !== undefined && isOfEnd ? run.finishedAt : message?.createdAt),
-    // The end of the run, which causes its outcome, is compared before it.
+    // The end of the run causes the outcome, so it has a lower rank and is compared first.
     rank: 10,
     run() {
-      // The outcome of a run that has not ended may still change.
+      // The outcome of a run that has not ended can still change.
       if (run !== undefined && (!isEndedStatus(run.status) || !isEndedStatus(replayedRun(run)?.status ?? '')))
         return null
       const found = same === undefined ? 'different' : wording.compare(wordedOutcome(outcome), wordedOutcome(same))
@@ -545,7 +557,7 @@ function checkOfOutcome({ notes, recording, rows, replayedRun, wording }: Input,
   }
 }
 
-/** Checks for runs and messages that only the replay contains. */
+/** Returns checks for runs and messages that only the replay contains. */
 function checksOfAdditions(input: Input): Check[] {
   const { recording, rows, ids } = input
   const end = Number.MAX_SAFE_INTEGER
@@ -584,7 +596,7 @@ function checksOfAdditions(input: Input): Check[] {
   return [...runs, ...messages, ...addedCalls(input), ...addedOutcomes(input)]
 }
 
-/** Checks for calls of recorded runs that only the replay contains. */
+/** Returns checks for calls of recorded runs that only the replay contains. */
 function addedCalls({ recording, rows, ids }: Input): Check[] {
   const places = new Set(recording.calls.map(placeOfCall))
   return rows.calls.flatMap((call) => {
@@ -609,7 +621,7 @@ const placeOfCall = ({
   modelCallId,
 }: Pick<Recorded<ToolCall>, 'runId' | 'stepIndex' | 'modelCallId'>) => `${runId} ${stepIndex} ${modelCallId}`
 
-/** Checks for outcomes of recorded messages that only the replay contains. */
+/** Returns checks for outcomes of recorded messages that only the replay contains. */
 function addedOutcomes({ recording, rows }: Input): Check[] {
   return rows.outcomes.flatMap((outcome) => {
     const { agentId, messageId } = outcome

@@ -1,22 +1,22 @@
 import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Recorded } from './recording.ts'
 
-/** Holds the parts of an engine at named points until they are released. */
+/** Makes parts of an engine wait at named points until they are released. */
 export interface Gates {
-  /** Resolves when the gate is released. */
+  /** Waits at a gate. Resolves when the gate is released. */
   reach(gate: string, runId: string): Promise<void>
-  /** Releases one waiting part at the gate. Returns false if none waits. */
+  /** Releases one part that waits at the gate. Returns false if none is waiting. */
   release(gate: string): boolean
-  /** Opens all gates for a run from now on. */
+  /** Opens all gates for a run permanently. */
   openRun(runId: string): void
-  /** Opens all gates from now on. */
+  /** Opens all gates permanently. */
   openAll(): void
   isHeld(runId: string): boolean
   /** Resolves when something reaches a gate. */
   reached(): Promise<void>
 }
 
-/** The gate before a call is executed. */
+/** Returns the name of the gate before a call is executed. */
 export const callGate = (
   runId: string | undefined,
   { stepIndex, modelCallId }: Pick<Recorded<ToolCall>, 'stepIndex' | 'modelCallId'>,

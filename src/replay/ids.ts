@@ -1,26 +1,29 @@
 import { isDeepStrictEqual } from 'node:util'
 import { ID_PREFIXES } from '../lib/ids.ts'
 
-/** The pattern of an id. */
+/** A pattern that matches an id. */
 export const ID = `\\b(?:${ID_PREFIXES.join('|')})_[0-9a-f]{32}\\b`
-/** The pattern of a time. */
+/** A pattern that matches a time. */
 export const TIME = '\\b\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d(?::\\d\\d(?:\\.\\d+)?)?(?:Z|[+-]\\d\\d:?\\d\\d)'
 const IS_ID = new RegExp(`^${ID}$`)
 const IS_TIME = new RegExp(`^${TIME}$`)
 const ID_OR_TIME = new RegExp(`(${ID}|${TIME})`)
 const EACH_ID = new RegExp(ID, 'g')
 
-/** Maps recorded ids to the ids of the replay. Ids of people, agents and the space are the same in both. */
+/** Maps recorded ids to ids in the replay. Ids of people, agents and the space are the same in both. */
 export interface IdMap {
-  /** Records that two ids correspond. Returns false if one of them already corresponds to another. */
+  /** Records that two ids correspond. Returns false if one of them already corresponds to another id. */
   link(recorded: string, replayed: string): boolean
-  /** Replaces the recorded ids in a value by those of the replay; ids without a counterpart stay. */
+  /** Replaces the recorded ids in a value with the ids in the replay. Ids without a counterpart are kept. */
   toReplay<T>(value: T): T
   replayedOf(recorded: string): string | undefined
   recordedOf(replayed: string): string | undefined
-  /** Whether two values are equal, except for linked ids and for times. Links ids that have no counterpart yet. */
+  /**
+   * Whether two values are equal, ignoring times and treating linked ids as equal. Links ids that have no counterpart
+   * yet.
+   */
   areSame(recorded: unknown, replayed: unknown): boolean
-  /** Links the ids at the same positions of two values, where the values have the same shape. */
+  /** Links the ids at the same positions of two values, as far as the values have the same shape. */
   learn(recorded: unknown, replayed: unknown): void
 }
 

@@ -5,10 +5,10 @@ import { nameIn } from '../lib/json.ts'
 import type { InboxSeen } from '../platform/conductor.ts'
 import type { Recorded, Recording } from './recording.ts'
 
-// Parts of a prompt describe concurrent activity, and depend on which of it was written some milliseconds earlier.
-// These parts are inputs of a run, like the answers of its model, and not decisions of an agent.
+// Some parts of a prompt describe concurrent activity, so a few milliseconds decide what they contain. The replay
+// treats these parts as inputs of a run, like the answers of its model, and not as decisions of an agent.
 
-/** How far the clocks of a database and a worker may differ. */
+/** The maximum difference between the clocks of the database and a worker. */
 export const CLOCKS_MS = 500
 
 export interface PromptMessage {
@@ -19,7 +19,7 @@ export interface PromptMessage {
 const contentsOf = ({ messagesAdded }: Pick<Recorded<Step>, 'messagesAdded'>): unknown[] =>
   (messagesAdded as { role: string; content: unknown }[]).map(({ content }) => content)
 
-/** Returns the inbox of a recorded think cycle before a step; null if the recording does not have the step. */
+/** Returns the inbox of a recorded think cycle before a step; null if the recording does not contain the step. */
 export function inboxSeen(recording: Recording, run: Recorded<Run>, index: number): InboxSeen | null {
   const step = recording.steps.find((one) => one.runId === run.id && one.index === index)
   if (step === undefined) return null
@@ -38,25 +38,25 @@ export function inboxSeen(recording: Recording, run: Recorded<Run>, index: numbe
 export const showsUrgent = (step: Pick<Recorded<Step>, 'messagesAdded'>): boolean => contentsOf(step).some(isUrgent)
 
 /**
- * Returns the lines of a recorded preview that show a message of this space that nobody has posted; none for a step without
- * a preview.
+ * Returns those lines of a recorded preview that show a message of this space which was never posted. Returns none for
+ * a step without a preview.
  */
 export function inventedInPreview({ space, inboxEvents }: Recording, agentId: string, step: Recorded<Step>): string[] {
   const text = contentsOf(step).find(isPreview)
   if (text === undefined) return []
   const own = inboxEvents.filter((event) => event.agentId === agentId)
   const real = new Set(own.map((event) => previewLineOf(event as unknown as InboxEvent)))
-  // Events of other spaces are not in the recording.
+  // The recording does not contain events of other spaces.
   return text.split('\n').filter((line) => line.startsWith(`  [${nameIn(space.name)}]`) && !real.has(line))
 }
 
-/** Leaves out the previews of the inbox. */
+/** Removes the previews of the inbox from messages. */
 export const withoutPreviews = (messages: unknown): PromptMessage[] =>
   (messages as PromptMessage[]).filter(({ content }) => !isPreview(content))
 
 /**
- * Whether a prompt may list another run, or not, because that run began or ended around the time when the prompt was built:
- * after the previous step was settled, and before the time of this step.
+ * Whether it is a matter of chance that a prompt lists another run, because that run began or ended around the time
+ * when the prompt was built. The prompt was built after the previous step was settled and before the time of this step.
  */
 export function isMomentary(
   { messages, runs, steps, calls }: Recording,

@@ -1,18 +1,19 @@
 import dgram from 'node:dgram'
 import { Socket } from 'node:net'
 
-/** Code in a replay tried to reach the network. */
+/** Thrown when code in a replay tries to reach the network. */
 export class NetworkBlockedError extends Error {
   override readonly name = 'NetworkBlockedError'
 }
 
-/** How many blocks are in force. Replays may overlap. */
+/** How many replays block the network now. Replays can overlap. */
 let blocks = 0
 const connect = Socket.prototype.connect
 const send = dgram.Socket.prototype.send
 
 /**
- * Makes every new connection of this process fail until `unblock` is called. `attempts` lists the addresses that were tried.
+ * Makes every new connection of this process fail until `unblock` is called. `attempts` lists the addresses of these
+ * connections.
  */
 export function blockNetwork(): { attempts: string[]; unblock(): void } {
   const attempts: string[] = []
@@ -22,7 +23,8 @@ export function blockNetwork(): { attempts: string[]; unblock(): void } {
     return new NetworkBlockedError(`A replay opens no connections, but something tried to connect to ${where}.`)
   }
   blocks += 1
-  // Fails like a connection that the peer refuses. A connection pool that gets the error in another way would wait for the connection.
+  // Fails in the same way as a connection that the peer refuses. With any other kind of error, a connection pool would
+  // wait for the connection.
   Socket.prototype.connect = function refuse(this: Socket, ...given: unknown[]) {
     const error = refused(given)
     process.nextTick(() => this.destroy(error))
@@ -45,7 +47,7 @@ export function blockNetwork(): { attempts: string[]; unblock(): void } {
   }
 }
 
-/** Returns where a connection goes, by the arguments of `connect` or `send`. */
+/** Returns the target of a connection from the arguments of `connect` or `send`. */
 function describe([target, host]: unknown[]): string {
   if (typeof target === 'number') return `${typeof host === 'string' ? host : 'localhost'}:${target}`
   if (typeof target !== 'object' || target === null) return String(target)

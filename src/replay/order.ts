@@ -11,7 +11,9 @@ import type {
 import type { JsonObject } from '../lib/json.ts'
 import type { Recorded, Recording } from './recording.ts'
 
-/** Something that happened in a recording. A replay makes it happen again, or lets the engine continue to it. */
+/**
+ * An action in a recording. A replay repeats the action, or lets the engine continue until it has performed the action.
+ */
 export type Action =
   | { type: 'say'; message: Recorded<Message>; text: string }
   | { type: 'edit'; message: Recorded<Message>; text: string }
@@ -32,26 +34,29 @@ export type Action =
   | { type: 'step'; run: Recorded<Run>; index: number; isOptional: boolean }
   /** The model's answer is complete. */
   | { type: 'answer'; run: Recorded<Run>; index: number; isOptional: boolean }
-  /** A message of a run gets its number. */
+  /** A message of a run gets its number in the space. */
   | { type: 'post'; message: Recorded<Message> }
-  /** A call is executed that is not the first one of its step. */
+  /** A call is executed. The first call of a step has no such action. */
   | { type: 'call'; call: Recorded<ToolCall> }
-  /** Something outside of the server answers a call. */
+  /** A person or service outside of the server answers a call. */
   | { type: 'result'; call: Recorded<ToolCall> }
   | { type: 'decide'; call: Recorded<ToolCall>; decision: Recorded<Decision>; input: JsonObject | null }
   | { type: 'submit'; call: Recorded<ToolCall> }
   | { type: 'expire'; call: Recorded<ToolCall> }
   | { type: 'stop'; run: Recorded<Run> }
-  /** Somebody repeats a failed run. */
+  /** A person repeats a failed run. */
   | { type: 'retry'; runId: string }
 
 export interface ScheduledAction {
-  /** Milliseconds since 1970, by the recorded clocks, and never before an action on which this one depends. */
+  /**
+   * The time in milliseconds since 1970, according to the recorded clocks. It is never before the time of an action on
+   * which this one depends.
+   */
   at: number
   action: Action
 }
 
-/** An action with its key, and the keys of the actions before it. */
+/** An action with its key, and the keys of the actions that must precede it. */
 export interface Node extends ScheduledAction {
   key: string
   after: string[]
@@ -70,10 +75,10 @@ export const callKey = (callId: string) => `call ${callId}`
 export const settleKey = (callId: string) => `settle ${callId}`
 export const stopKey = (runId: string) => `stop ${runId}`
 
-/** How much later than an action something may be dated that the action depends on. */
+/** The recorded time of a cause can be up to this much later than that of its effect, because the clocks differ. */
 const SKEW_MS = 10_000
 
-/** Lets an action come after another one, unless that depends on it. */
+/** Makes an action follow an earlier one, unless the earlier one depends on it. */
 export function addAfter(nodes: Nodes, key: string, earlier: string): void {
   const node = nodes.get(key)
   if (node === undefined || key === earlier || node.after.includes(earlier)) return
@@ -89,14 +94,17 @@ export function addAfter(nodes: Nodes, key: string, earlier: string): void {
   node.after.push(earlier)
 }
 
-/** Sorts by time, but never an action before another on which it depends; their times are raised accordingly. */
+/**
+ * Sorts actions by time, but never puts an action before one on which it depends. Times are raised where this order
+ * requires it.
+ */
 export function inOrder(nodes: Nodes): ScheduledAction[] {
   const placed = new Map<string, { at: number; depth: number }>()
   const open = new Set<string>()
   function place(node: Node): { at: number; depth: number } {
     const known = placed.get(node.key)
     if (known !== undefined) return known
-    // The rows of one recording cannot depend on each other in a circle, unless their times are wrong.
+    // Actions of one recording can depend on each other in a circle only if their times are wrong.
     if (open.has(node.key)) return { at: node.at, depth: 0 }
     open.add(node.key)
     const before = node.after.flatMap((key) => {

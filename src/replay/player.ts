@@ -29,7 +29,7 @@ import {
 /** The action at which a replay could not follow its recording. */
 export interface Stall {
   action: Action
-  /** A sentence. */
+  /** A sentence that says why. */
   reason: string
 }
 
@@ -37,13 +37,13 @@ export interface Played {
   rows: RoomRows
   ids: IdMap
   stall: Stall | null
-  /** Answers and results that the recording lacks, as sentences. */
+  /** Sentences about answers and results that are missing from the recording. */
   missing: string[]
 }
 
 /**
- * Replays a recording on the real engine, in a separate embedded database: people, plans and services act in the recorded
- * order, and models and tools return their recorded answers.
+ * Replays a recording on the real engine, with a separate embedded database. People, plans and services act in the
+ * recorded order, and models and tools return their recorded answers.
  */
 export async function play(recording: Recording, options: PlayOptions = {}): Promise<Played> {
   const stage = await takeStage()
@@ -67,7 +67,7 @@ async function playAndClose(world: World): Promise<Played> {
   }
 }
 
-/** Opens an application whose models, tools and order of work are those of the recording. */
+/** Opens an application that takes its models, its tools and the order of its work from the recording. */
 function openApp({ folder, storage }: Stage, world: World): Promise<Application> {
   const { recording, options } = world
   const models = [...modelNamesOf(recording, options)].map((name) => [
@@ -94,7 +94,10 @@ function openApp({ folder, storage }: Stage, world: World): Promise<Application>
   )
 }
 
-/** Holds the engine at its points until the recorded order allows it to continue; the runs of a candidate are only identified. */
+/**
+ * Makes the engine wait at each point until the recorded order allows it to continue. The conductor of a candidate only
+ * matches runs with recorded runs.
+ */
 function conductorOf(world: World): Conductor {
   const { gates, isFree, started, thinking } = world
   return {
@@ -106,7 +109,7 @@ function conductorOf(world: World): Conductor {
     async reached(point) {
       const { runId, type } = point
       if (type === 'begin') {
-        // A later attempt continues at once.
+        // Only the first attempt of a run waits.
         if (started.has(runId)) return
         started.add(runId)
         await learnMessages(world)
@@ -120,10 +123,10 @@ function conductorOf(world: World): Conductor {
   }
 }
 
-/** Holds a call until it was executed in the recording, if that has an action for it. */
+/** Makes a call wait until the recorded order allows its execution, if the recording has an action for the call. */
 async function reachCall(world: World, { runId, callId }: Extract<ConductedPoint, { type: 'call' }>): Promise<void> {
   const { callGates, gates, ids, started } = world
-  // A later attempt continues at once.
+  // Only the first attempt of a call waits.
   if (started.has(callId)) return
   started.add(callId)
   const call = await prismaOf(world).toolCall.findUniqueOrThrow({ where: { id: callId } })
@@ -136,7 +139,7 @@ async function playIn(world: World): Promise<Played> {
   await app.startWorker()
   const stall = await follow(world)
   if (stall === null) {
-    // A run that had not ended when it was recorded goes no further.
+    // A run that had not ended when it was recorded must not continue further.
     for (const { id, finishedAt } of recording.runs) if (finishedAt !== null) gates.openRun(ids.replayedOf(id) ?? '')
     await waitUntilQuiet(world)
   }
@@ -146,7 +149,7 @@ async function playIn(world: World): Promise<Played> {
   return { rows, ids, stall: isFree ? null : stall, missing: [...missing] }
 }
 
-/** Repeats all actions in order. Returns the action at which that is impossible; null if it succeeds. */
+/** Repeats all actions in order. Returns the action that cannot be repeated; null if all succeed. */
 async function follow(world: World): Promise<Stall | null> {
   for (const { at, action } of world.schedule) {
     if (world.isFree && isOfEngine(action)) continue
@@ -159,7 +162,7 @@ async function follow(world: World): Promise<Stall | null> {
   return null
 }
 
-/** Reads the rows of the replay as a recording of it would contain them. */
+/** Reads the rows of the replay in the form in which a recording would contain them. */
 async function readRoom({ platform }: Application, spaceId: string): Promise<RoomRows> {
   const tables: Tables = new Map()
   for await (const { table, row } of readMovedRows(platform.db, spaceId, runsOfSpace(spaceId))) {

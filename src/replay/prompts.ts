@@ -2,7 +2,10 @@ import type { IdMap } from './ids.ts'
 import { type PromptMessage, withoutPreviews } from './momentary.ts'
 import type { Sameness, Worded, Wording } from './wording.ts'
 
-/** Sections of the instructions that contain data. The rest, except the agent's own instructions, is the server's wording. */
+/**
+ * Sections of the instructions that contain data. All other text, except the agent's own instructions, is the server's
+ * wording.
+ */
 const OF_DATA = [
   'YOUR SPACES',
   'OTHER AGENTS',
@@ -14,11 +17,11 @@ const OF_DATA = [
   'DECISIONS',
 ]
 const HOW_YOU_ACT = '\n\nHOW YOU ACT:'
-/** The names of sections: what precedes data or a colon in their titles. */
+/** Matches the name of a section: the part of its title before data or a colon. */
 const NAME = /(?:[A-Z][A-Z' ]*[A-Z](?= "|:)|⚠ You currently have)/
 const BEFORE_SECTION = new RegExp(`\\n\\n(?=${NAME.source})`)
 
-/** A difference of two prompts. `isWording`: only the server's own wording differs. */
+/** A difference between two prompts. `isWording` says that only the server's own wording differs. */
 export interface PromptDifference {
   what: string
   recorded: string
@@ -26,23 +29,23 @@ export interface PromptDifference {
   isWording: boolean
 }
 
-/** Sections about the agent's other runs: a line for each, and of `runNotice` two lines around them. */
+/** Sections about the agent's other runs. They have a line for each run. `runNotice` adds two lines around these. */
 const OF_RUNS = ['ACTIVE RUNS', '⚠ You currently have']
 const RUN_LINE = /^- (?:Run )?(run_[0-9a-f]{32})\b/
-/** The status of a run in its line, and its progress. */
+/** Matches the status and the progress of a run in the run's line. */
 const DOING = /(?<= \(|, )(?:queued|running|waiting_tool)(?:\)|, (?:not started yet|started [^)]*)\).*$)/
 
 interface PromptInput {
   ids: IdMap
   wording: Wording
   isKnown(id: string): boolean
-  /** Whether only one side may list a recorded run. */
+  /** Whether it is a matter of chance that only one side lists a recorded run. */
   mayMiss(runId: string): boolean
 }
 
 /**
- * Compares the instructions of a step. Lines about spaces, runs, people and agents that are not part of the recording are
- * left out on the recorded side.
+ * Compares the instructions of a step. Omits lines of the recorded side about spaces, runs, people and agents that are
+ * not part of the recording.
  */
 export function compareInstructions(
   recorded: string,
@@ -100,7 +103,10 @@ function runDifferences(
   return differences
 }
 
-/** Pairs the entries of two sides about the same runs. `id`: the recorded one; undefined for a run that only the replay has. */
+/**
+ * Pairs the entries of the two sides that concern the same run. `id` is the recorded run; undefined for a run that
+ * exists only in the replay.
+ */
 function pairsOf<T>(
   recorded: ReadonlyMap<string, T>,
   replayed: ReadonlyMap<string, T>,
@@ -113,12 +119,12 @@ function pairsOf<T>(
   ]
 }
 
-/** An entry in a list of the agent's runs, without the status and progress of the run. */
+/** An entry in a list of the agent's runs, without the run's status and progress. */
 type ListedRun = Record<'runId' | 'triggerType' | 'triggerSummary' | 'triggerSource' | 'about', unknown>
 
 /**
- * Compares two results of the tool that lists the agent's runs, except for runs of other spaces and other momentary
- * inputs.
+ * Compares two results of the tool that lists the agent's runs, ignoring runs of other spaces and runs that are listed
+ * by chance (momentary.ts).
  */
 export function compareLists(
   recorded: unknown,
@@ -136,13 +142,13 @@ export function compareLists(
   return found.find((one) => one === 'different') ?? found.find((one) => one === 'wording') ?? 'same'
 }
 
-/** The server words what triggered a run, unless a message did. */
+/** The server words the description of the trigger, unless the trigger was a message. */
 function wordedRun({ triggerType, triggerSummary = null, triggerSource = null, about = null }: ListedRun): Worded {
   const texts = [triggerSummary, triggerSource, about].map(String)
   return triggerType === 'space_message' ? { own: [], rest: [triggerType, texts] } : { own: texts, rest: triggerType }
 }
 
-/** Returns the lines of a section about runs by the run's id, without the progress of the run at that time. */
+/** Returns the lines of a section about runs, by the run's id. Omits the progress that the run had at that time. */
 function runLines(
   sections: Map<string, string[]>,
   title: string,
@@ -156,7 +162,10 @@ function runLines(
   )
 }
 
-/** Compares the messages that a step adds to the prompt, except previews of the inbox. The server words only user messages. */
+/**
+ * Compares the messages that a step adds to the prompt, except previews of the inbox. Only the user messages contain
+ * the server's wording.
+ */
 export function compareMessages(
   recordedMessages: unknown,
   replayedMessages: unknown,
@@ -176,7 +185,10 @@ export function compareMessages(
   return { what: 'the messages', recorded: a, replayed: b, isWording }
 }
 
-/** The beginning of the instructions: a paragraph of the server with the agent's name, and the agent's own instructions. */
+/**
+ * Returns the beginning of the instructions: a paragraph by the server with the agent's name, and the agent's own
+ * instructions.
+ */
 function beginningOf(text: string): { identity: string; instructions: string } {
   const end = text.indexOf(HOW_YOU_ACT)
   const whole = end === -1 ? text : text.slice(0, end)
@@ -186,7 +198,7 @@ function beginningOf(text: string): { identity: string; instructions: string } {
     : { identity: whole.slice(0, at), instructions: whole.slice(at + 2) }
 }
 
-/** Returns the lines of the sections by their names. */
+/** Returns the lines of each section, by the section's name. */
 function sectionsOf(text: string): Map<string, string[]> {
   const begin = text.indexOf(HOW_YOU_ACT)
   const rest = begin === -1 ? '' : text.slice(begin + 2)

@@ -17,34 +17,37 @@ import {
 } from './order.ts'
 import type { Recorded, Recording } from './recording.ts'
 
-// The prompts and results of a run say which messages were finished by then, and which were not. A replay keeps this order,
-// so that agents that work at the same time read one another's messages as they did in the recording.
+// The prompts and tool results of a run show which messages were finished at that time. A replay keeps this order, so
+// that concurrent agents read each other's messages at the same points as in the recording.
 
-/** Messages of the space as a run read them at one point. */
+/** The messages of the space that a run read at one point. */
 interface Reading {
   run: Recorded<Run>
-  /** The action in which it read them. */
+  /** The key of the action in which the run read the messages. */
   key: string
-  /** When, about: milliseconds since 1970. */
+  /** The approximate time, in milliseconds since 1970. */
   at: number
-  /** The texts that it read, by the message's id. */
+  /** The texts that the run read, by the message's id. */
   texts: ReadonlyMap<string, string>
-  /** Whether it would have read the message, too, if that had been finished. */
+  /** Whether the run would have read this message if it had been finished. */
   isMeant(message: Recorded<Message>): boolean
-  /** It read messages up to this number only: the others were posted after the action `key`. */
+  /** Set if the run read messages only up to this number. Later messages were posted after the action `key`. */
   upTo: { seq: number; key: string } | null
 }
 
-/** A part of a message becomes readable, or, without a text, the whole message does. */
+/** A part of a message becomes readable. Without a text, the whole message becomes readable. */
 interface Growth {
   key: string
   text: string | null
 }
 
-/** Messages that were finished or begun longer before or after a reading are ordered by their times. */
+/**
+ * If a message was finished or begun longer than this before or after a reading, the order of the two follows from
+ * their times.
+ */
 const NEAR_MS = 5000
 
-/** Orders what finishes messages, and what wakes agents, by what the runs read. */
+/** Orders the actions that finish messages or wake agents according to what the runs read. */
 export function orderReadings(recording: Recording, nodes: Nodes): void {
   const growths = new Map(recording.messages.map((message) => [message.id, growthOf(recording, nodes, message)]))
   const endOf = (message: Recorded<Message>) =>
@@ -62,7 +65,7 @@ export function orderReadings(recording: Recording, nodes: Nodes): void {
     near(recording, reading).map((message) => ({ reading, message, growth: growths.get(message.id) ?? [] })),
   )
   for (const pair of pairs) orderRead(recording, nodes, pair)
-  // These come last, because a message may also have been left out for another reason.
+  // These pairs come last, because a message could also have been omitted for another reason.
   for (const pair of pairs) orderUnread(nodes, pair)
 }
 
@@ -72,7 +75,7 @@ interface Pair {
   growth: readonly Growth[]
 }
 
-/** Lets a reading come after what it showed of a message, and before the rest. */
+/** Makes a reading follow the parts of a message that it showed, and precede the remaining parts. */
 function orderRead(recording: Recording, nodes: Nodes, { reading: { key, texts }, message, growth }: Pair): void {
   const text = texts.get(message.id)
   if (text === undefined) return
@@ -82,13 +85,13 @@ function orderRead(recording: Recording, nodes: Nodes, { reading: { key, texts }
   orderEdits(recording, nodes, { key, message, text })
 }
 
-/** Lets a message that a reading did not show be finished after it. */
+/** Makes a reading precede the end of a message that it did not show. */
 function orderUnread(nodes: Nodes, { reading: { key, texts, isMeant, upTo }, message, growth: [first] }: Pair): void {
   if (first === undefined || texts.has(message.id) || !isMeant(message)) return
   if (upTo === null || message.seq <= upTo.seq) addAfter(nodes, first.key, key)
 }
 
-/** Messages of others that were finished, or not, at about the time of a reading. */
+/** Returns messages of other senders that were finished, or still unfinished, near the time of a reading. */
 function near({ messages }: Recording, { run, at }: Reading): Recorded<Message>[] {
   return messages.filter(
     ({ runId, createdAt, routedAt, editedAt }) =>
@@ -98,16 +101,18 @@ function near({ messages }: Recording, { run, at }: Reading): Recorded<Message>[
   )
 }
 
-/** The action in which a call is executed. The first call of a step follows the model's answer at once. */
+/**
+ * Returns the key of the action in which a call is executed. For the first call of a step, this is the model's answer.
+ */
 export function executionKey(calls: readonly Recorded<ToolCall>[], call: Recorded<ToolCall>): string {
   const first = calls.find(({ runId, stepIndex }) => runId === call.runId && stepIndex === call.stepIndex)
   return first === undefined || first.id === call.id ? answerKey(call.runId, call.stepIndex) : callKey(call.id)
 }
 
-/** Calls whose message begins when they are executed: nothing of it streams. */
+/** Tools whose calls post a message at their execution, because nothing of it is streamed earlier. */
 const NEVER_STREAMED = new Set(['send_file', 'sendFile'])
 
-/** Whether a message began while the model wrote the call, and not when the call was executed. */
+/** Whether a message began while the model wrote the call. If not, it began when the call was executed. */
 export function wasStreamed(
   { createdAt }: Recorded<Message>,
   call: Recorded<ToolCall>,
@@ -118,7 +123,7 @@ export function wasStreamed(
   return isFirst || Date.parse(createdAt) < Date.parse(call.createdAt)
 }
 
-/** Returns the calls that posted the message or appear in it. */
+/** Returns the calls that posted the message or that the message shows. */
 export function callsIn({ calls }: Recording, { id, runId, runPostKey }: Recorded<Message>): Recorded<ToolCall>[] {
   return calls.filter(
     (call) =>
@@ -131,7 +136,7 @@ export function callsIn({ calls }: Recording, { id, runId, runPostKey }: Recorde
 
 const POSTING = new Set(['send_message', 'sendSpaceMessage'])
 
-/** Returns the actions in which a message becomes readable: at once, or part by part. */
+/** Returns the actions in which a message becomes readable: either the whole message at once, or part by part. */
 function growthOf(recording: Recording, nodes: Nodes, message: Recorded<Message>): Growth[] {
   const { runId, composite, status } = message
   if (runId === null) return [{ key: messageKey(message), text: null }]
@@ -147,8 +152,9 @@ const textOfCall = ({ input }: Recorded<ToolCall>): string | null =>
   isObject(input) && typeof input['text'] === 'string' ? input['text'].trim() : null
 
 /**
- * Returns the action that answered the last call of a message that waited for people or services: this has finished the message. Null
- * if no call has waited, or, in a think cycle, which does not wait, if the call was answered before the message had all its parts.
+ * Returns the key of the action that finished a message by answering the last of its calls that waited for people or
+ * services. Returns null if no call waited. A think cycle does not wait, so for its messages, also returns null if the
+ * call was answered before the message had all its parts.
  */
 function answerKeyOf(recording: Recording, nodes: Nodes, message: Recorded<Message>): string | null {
   const waited = callsIn(recording, message)
@@ -161,7 +167,9 @@ function answerKeyOf(recording: Recording, nodes: Nodes, message: Recorded<Messa
   return isOver ? settleKey(last.id) : null
 }
 
-/** Returns the action that finished a message, and with it woke agents; null if the recording does not say. */
+/**
+ * Returns the key of the action that finished a message and so woke agents; null if the recording does not show this.
+ */
 function endKeyOf(
   { calls, steps }: Recording,
   { runId, composite }: Recorded<Message>,
@@ -178,7 +186,7 @@ function endKeyOf(
 
 type EndOf = (message: Recorded<Message>) => string | null
 
-/** Lets runs begin after the end of the message that woke them, and prompts list runs after that. */
+/** Makes runs begin after the end of the message that woke them, and makes prompts list these runs only after that. */
 function orderWakeUps(recording: Recording, nodes: Nodes, endOf: EndOf): void {
   const { messages, outcomes, runs, steps } = recording
   const triggers = new Map(messages.map((message) => [message.id, message]))
@@ -199,8 +207,8 @@ function orderWakeUps(recording: Recording, nodes: Nodes, endOf: EndOf): void {
 }
 
 /**
- * Lets messages be finished before or after the call of a run that waited, as they were. The prompt after a wait shows the
- * messages that were finished since that call was made.
+ * Keeps the order in which messages were finished relative to the waiting call of a run. The prompt after a wait shows
+ * the messages that were finished since that call was made.
  */
 function orderWaits(recording: Recording, nodes: Nodes, endOf: EndOf): void {
   const cycles = new Set(recording.runs.filter(({ triggerType }) => triggerType === 'INBOX').map(({ id }) => id))
@@ -220,13 +228,19 @@ function orderWaits(recording: Recording, nodes: Nodes, endOf: EndOf): void {
   }
 }
 
-/** When a message was finished: a person's message when it was posted. Infinity if it was never finished. */
+/**
+ * Returns when a message was finished. A person's message is finished when it is posted. Returns Infinity if the
+ * message was never finished.
+ */
 const finishTimeOf = ({ runId, createdAt, routedAt }: Recorded<Message>): number => {
   if (runId === null) return Date.parse(createdAt)
   return routedAt === null ? Number.POSITIVE_INFINITY : Date.parse(routedAt)
 }
 
-/** Lets think cycles begin after what their inbox contained, and before what it did not contain yet. */
+/**
+ * Makes think cycles begin after the events that their inbox contained, and before the events that it did not contain
+ * yet.
+ */
 function orderEvents(recording: Recording, nodes: Nodes, endOf: EndOf): void {
   const { inboxEvents, runs } = recording
   for (const [agentId, events] of Map.groupBy(inboxEvents, (event) => event.agentId)) {
@@ -240,7 +254,7 @@ function orderEvents(recording: Recording, nodes: Nodes, endOf: EndOf): void {
       const cycle = cycles[index]
       if (cause === null || cycle === undefined) continue
       orderEvent(nodes, cause, { event, cycle, previous: cycles[index - 1] })
-      // An inbox is in the order in which its events arrived.
+      // The events of an inbox are in the order in which they arrived.
       if (before !== null) addAfter(nodes, cause, before)
       before = cause
     }
@@ -266,7 +280,7 @@ function orderEvent(
   if (previous !== undefined) addAfter(nodes, cause, beginKey(previous.id))
 }
 
-/** The action that added an event to an inbox; null for events other than messages and results. */
+/** Returns the key of the action that added an event to an inbox; null unless the event is a message or a result. */
 function causeOf({ calls, messages }: Recording, event: Recorded<InboxEvent>, endOf: EndOf): string | null {
   const { toolCallId, change } = event.payload as { toolCallId?: string; change?: string }
   if (event.type === 'TOOL_RESULT')
@@ -275,7 +289,7 @@ function causeOf({ calls, messages }: Recording, event: Recorded<InboxEvent>, en
   return message === undefined ? null : endOf(message)
 }
 
-/** The steps before which a cycle was shown urgent events. */
+/** Returns the steps before which urgent events were shown to a cycle. */
 function injectionsOf({ state }: Recorded<Run>): number[] {
   const { injections = [] } = (state ?? {}) as { injections?: { step: number }[] }
   return injections.map(({ step }) => step)
@@ -291,7 +305,10 @@ function readingsOf(recording: Recording, run: Recorded<Run>, endOf: EndOf): Rea
   ]
 }
 
-/** The messages in the first prompt of a run: those of its trigger's space, or thread, up to its wake-up. */
+/**
+ * Returns the messages in the first prompt of a run: those of the space or thread of its trigger, up to the time when
+ * the run was woken.
+ */
 function firstReading(
   recording: Recording,
   run: Recorded<Run>,
@@ -301,7 +318,8 @@ function firstReading(
   const texts = textsIn(first, () => true)
   const trigger = messages.find(({ id }) => id === run.triggerMessageId)
   const isOutcome = outcomes.some(({ messageId, runId }) => messageId === trigger?.id && runId === run.id)
-  // In a chain, the end of a run wakes the next agent; a retry is woken by a person.
+  // In a chain, the end of a run wakes the next agent. A retry is started by a person. In all other cases, the end of
+  // the message wakes the agent.
   const isRouted = isOutcome && run.wokenBy === null && run.retryOfId === null
   const waker = trigger === undefined || !isRouted ? null : endOf(trigger)
   const isAfterOldest = beginningOf(messages, texts)
@@ -319,8 +337,8 @@ function firstReading(
 }
 
 /**
- * The last message when a run was woken. Steps before release 0.3 do not have it, and the run's row has it only until the run
- * enters a space: then it is estimated.
+ * Returns the `seq` of the last message at the time when a run was woken. Steps before release 0.3 do not contain it,
+ * and the run's row contains it only until the run enters a space. After that, it is estimated.
  */
 function enteredSeqOf(
   { calls, messages }: Recording,
@@ -337,7 +355,10 @@ function enteredSeqOf(
   return Math.max(...newest.map(({ seq }) => seq))
 }
 
-/** The messages that a prompt shows after a wait: those that others have finished since the call that waited. */
+/**
+ * Returns the messages that a prompt shows after a wait: those that other senders have finished since the call that
+ * waited.
+ */
 function readingAfterWait({ calls, messages }: Recording, run: Recorded<Run>, step: Recorded<Step>): Reading[] {
   const { index, startedAt } = step
   const texts = textsIn(step, (content) => content.startsWith(WHILE_YOU_WAITED))
@@ -358,10 +379,10 @@ function readingAfterWait({ calls, messages }: Recording, run: Recorded<Run>, st
   ]
 }
 
-/** The tools whose results are messages of a space. */
+/** The names of the tools that return messages of a space. */
 const READING = new Set(['enter_space', 'read_messages', 'readSpaceMessages'])
 
-/** The messages in the result of a call. */
+/** Returns the messages in the result of a call. */
 function readingOf({ calls, entities, messages }: Recording, run: Recorded<Run>, call: Recorded<ToolCall>): Reading[] {
   const { toolName, output, settledAt, status, input } = call
   if (status !== 'DONE' || settledAt === null || !READING.has(toolName)) return []
@@ -382,7 +403,7 @@ function readingOf({ calls, entities, messages }: Recording, run: Recorded<Run>,
   const key = executionKey(calls, call)
   const isAfterOldest = beginningOf(messages, texts)
   const newest = Math.max(...messages.flatMap(({ id, seq }) => (texts.has(id) ? [seq] : [])))
-  // `read_messages` pages back from the messages at entry.
+  // `read_messages` reads backwards, starting with the messages that existed when the agent entered the space.
   const mayLack = toolName === 'read_messages' || (isObject(input) && Number(input['offset'] ?? 0) > 0)
   return [
     {
@@ -396,13 +417,16 @@ function readingOf({ calls, entities, messages }: Recording, run: Recorded<Run>,
   ]
 }
 
-/** Whether a message is newer than the oldest one that was read: older ones may have been left out for lack of room. */
+/**
+ * Returns a function that tells whether a message is newer than the oldest message that was read. Older messages may
+ * have been omitted because of the size limit.
+ */
 function beginningOf(messages: readonly Recorded<Message>[], texts: ReadonlyMap<string, string>) {
   const oldest = Math.min(...messages.flatMap(({ id, seq }) => (texts.has(id) ? [seq] : [])))
   return ({ seq }: Recorded<Message>) => seq > oldest
 }
 
-/** The messages that the user messages of a step quote, one JSON line each. */
+/** Returns the messages that are quoted in the user messages of a step, one JSON object per line. */
 function textsIn({ messagesAdded }: Recorded<Step>, isMeant: (content: string) => boolean): Map<string, string> {
   const contents = (messagesAdded as { role: string; content: unknown }[]).flatMap(({ role, content }) => {
     if (role !== 'user') return []
@@ -424,7 +448,7 @@ function textsIn({ messagesAdded }: Recorded<Step>, isMeant: (content: string) =
   )
 }
 
-/** Orders the edits of a message by the text that was read. */
+/** Orders the edits of a message according to the text that was read. */
 function orderEdits(
   { messageVersions }: Recording,
   nodes: Nodes,

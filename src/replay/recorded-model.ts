@@ -6,22 +6,24 @@ import { ModelNotSetUpError } from '../lib/model-fault.ts'
 import type { CallOptions, LanguageModelV4, StreamPart } from '../models/language-model.ts'
 import type { Recorded } from './recording.ts'
 
-/** The answer from a model in a replay. */
+/** A model's answer in a replay. */
 export type ModelAnswer =
   | { type: 'step'; step: Recorded<Step> }
   | { type: 'failure'; error: string; fault: string | null; hasFallback?: true }
-  /** The recording has no answer: the model sends nothing until the run is stopped. */
+  /** The recording has no answer. The model sends nothing until the run is stopped. */
   | { type: 'none' }
-  /** Another model answers. */
+  /** Another model generates the answer. */
   | { type: 'model'; model: LanguageModelV4 }
 
 export interface RecordedModelParts {
   answer(model: string, options: CallOptions): Promise<ModelAnswer>
-  /** Resolves when the answer may be completed. */
+  /** Resolves when the end of the answer may be sent. */
   complete(): Promise<void>
 }
 
-/** A model that returns recorded answers. The answer is sent at once, except for its end. */
+/**
+ * A model that returns recorded answers. An answer is sent at once, but its end is delayed until `complete` resolves.
+ */
 export function createRecordedModel(name: string, { answer, complete }: RecordedModelParts): LanguageModel {
   const model: LanguageModelV4 = {
     specificationVersion: 'v4',
@@ -54,7 +56,7 @@ function streamOf(
       const end = parts.at(-1)
       for (const part of parts.slice(0, -1)) controller.enqueue(part)
       const aborted = new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }))
-      // The stream is read while it waits for its end.
+      // This is not awaited, because the stream must be readable while it waits for its end.
       void Promise.race([complete(), aborted]).then(
         () => {
           if (signal?.aborted === true || end === undefined)
@@ -62,7 +64,7 @@ function streamOf(
           controller.enqueue(end)
           controller.close()
         },
-        // The replay is being closed.
+        // This happens when the replay is being closed.
         (error: unknown) => controller.error(error),
       )
     },
@@ -122,7 +124,7 @@ function partsOf({
   return [{ type: 'stream-start', warnings: [] }, ...parts, finish]
 }
 
-/** Returns an error that the engine treats like the recorded one, and does not retry. */
+/** Returns an error that the engine treats like the recorded error, but that it does not retry. */
 function errorOf(error: string, fault: string | null): Error {
   if (fault === 'NOT_SET_UP') return new ModelNotSetUpError(error)
   const [, words = error, status] = /^(.*?)(?: \(HTTP (\d+)\))?$/s.exec(error) ?? []

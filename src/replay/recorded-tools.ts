@@ -7,7 +7,7 @@ export type RecordedAnswer =
   | { type: 'output'; output: Json }
   | { type: 'failure'; code: string; message: string; details?: Json }
 
-/** Returns the results of calls that would leave the server, by the call's id. */
+/** Returns the result of a call that would otherwise leave the server. */
 export type AnswerCall = (callId: string) => Promise<RecordedAnswer>
 
 const NOT_A_TOOL: GuardedOutcome = {
@@ -16,7 +16,7 @@ const NOT_A_TOOL: GuardedOutcome = {
   message: 'A replay sends no requests to other systems.',
 }
 
-/** HTTP for the tools of a replay: each request is the call that its `Idempotency-Key` names. */
+/** The HTTP client for the tools of a replay. The `Idempotency-Key` of a request identifies the call. */
 export function createRecordedHttp(answer: AnswerCall): GuardedHttp {
   return {
     async send({ headers = {} }) {
@@ -43,14 +43,14 @@ export function createRecordedHttp(answer: AnswerCall): GuardedHttp {
   }
 }
 
-/** A server's tools, as last listed. */
+/** The tools in a server's latest list. */
 export interface StoredListing {
   name: string
   url: string
   listing: { name: string; description: string | null; inputSchema: object; fingerprint: string }[]
 }
 
-/** MCP for a replay: lists the tools that were listed in the recording. */
+/** The MCP client for a replay. It lists the tools that were listed in the recording. */
 export function createRecordedMcp(answer: AnswerCall, stored: () => readonly StoredListing[]): McpTools {
   return {
     async list(servers) {

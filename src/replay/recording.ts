@@ -36,44 +36,44 @@ import {
 } from '../operation/recording.ts'
 import { DELETED_TEXT } from '../rules/deleted-text.ts'
 
-/** A file that cannot be replayed. The message states in one sentence what is wrong and what to do. */
+/** A file that cannot be replayed. The error's message says in one sentence what is wrong and what to do. */
 export class UnusableRecordingError extends Error {
   override readonly name = 'UnusableRecordingError'
 }
 
-/** A row as JSON: times are strings. */
+/** A row as JSON, with times as strings. */
 export type Recorded<T> = {
   [K in keyof T]: T[K] extends Date ? string : T[K] extends Date | null ? string | null : T[K]
 }
 
-/** The rows of a recording, or of the space that its replay created, by table. */
+/** The rows of a recording, or of the space that a replay has created, by table. */
 export interface RoomRows {
   space: Recorded<Space>
   entities: Recorded<Entity>[]
   mcpServers: Recorded<McpServer>[]
   memberships: Recorded<Membership>[]
   formerMembers: { spaceId: string; entityId: string }[]
-  /** By `seq`. */
+  /** The messages, ordered by `seq`. */
   messages: Recorded<Message>[]
   messageVersions: Recorded<MessageVersion>[]
   reactions: Recorded<MessageReaction>[]
   files: Recorded<File>[]
   outcomes: Recorded<Outcome>[]
-  /** By id, which is by time. */
+  /** The runs, ordered by id and so by time. */
   runs: Recorded<Run>[]
-  /** By run and index. */
+  /** The steps, ordered by run and index. */
   steps: Recorded<Step>[]
-  /** By id. */
+  /** The calls, ordered by id. */
   calls: Recorded<ToolCall>[]
   decisions: Recorded<Decision>[]
 }
 
-/** A recording that was read completely. */
+/** A recording that has been read completely. */
 export interface Recording extends RoomRows {
-  /** The name of its file, for messages. */
+  /** The name of the recording's file, for error messages. */
   name: string
   heading: RecordingHeading
-  /** The lines of the people, agents and grants, as an export contains them. */
+  /** The export's lines with people, agents and grants. */
   castLines: { table: string; row: Record<string, unknown> }[]
   versions: (Omit<Recorded<AgentVersion>, 'definition'> & { definition: AgentDefinition })[]
   memories: Recorded<Memory>[]
@@ -138,7 +138,7 @@ export function roomOf(tables: Tables): RoomRows {
 }
 
 /**
- * Reads a recording, and checks that it is complete, unchanged and of this format, and contains everything that influenced
+ * Reads a recording. Checks that it is complete and unchanged, has this format, and contains everything that influenced
  * the outcome. @throws UnusableRecordingError
  */
 export function readRecording(name: string, text: string): Recording {
@@ -253,7 +253,10 @@ function parsed(line: string): Record<string, unknown> | null {
   }
 }
 
-/** Returns a sentence about the knowledge that the replay may lack, because it comes from other spaces; nothing if it lacks none. */
+/**
+ * Returns a sentence about knowledge that may be missing from the replay, because it comes from other spaces. Returns
+ * nothing if the recording omits none.
+ */
 export function omissionOf({ heading: { omitted = [] } }: Pick<Recording, 'heading'>): string[] {
   const names = omitted.map((table) => OMITTED_NAMES[table])
   return names.length === 0
@@ -265,10 +268,10 @@ export function omissionOf({ heading: { omitted = [] } }: Pick<Recording, 'headi
 
 const OMITTED_NAMES: Record<KnowledgeTable, string> = { Memory: 'memories', Goal: 'goals', Plan: 'plans' }
 
-/** A message may have been written a little before an earlier one, because transactions overlap. */
+/** A message can have a slightly earlier time than the message before it, because transactions overlap. */
 const OVERLAP_MS = 1000
 
-/** Reports rows that retention, deletion or confidentiality has removed, and clocks that were set back. */
+/** Reports rows that are missing because of retention, deletion or confidentiality, and clocks that were set back. */
 function checkIsComplete(recording: Recording): void {
   const [lack] = recording.heading.lacks ?? []
   if (lack !== undefined) fail(oneLine(lack))
@@ -287,13 +290,13 @@ function fail(reason: string): never {
   throw new UnusableRecordingError(reason)
 }
 
-/** Whether a time precedes another by more than the overlap of transactions. */
+/** Whether a time precedes another one by more than the possible overlap of transactions. */
 const isBefore = (at: string, other: string): boolean => Date.parse(at) + OVERLAP_MS < Date.parse(other)
 
 function checkMessages({ castLines, space, messages, runs, outcomes }: Recording): void {
   const known = new Set(runs.map(({ id }) => id))
   const seqOf = new Map(messages.map(({ id, seq }) => [id, seq]))
-  // A think cycle that is not recorded has also worked for other spaces, and changed nothing here.
+  // A think cycle that is not recorded also worked for other spaces, and changed nothing in this space.
   const thinkers = new Set(castLines.flatMap(({ row }) => (row['mind'] === 'PERSISTENT' ? [row['id']] : [])))
   for (const { agentId, messageId, runId } of outcomes)
     if (runId !== null && !known.has(runId) && !thinkers.has(agentId))
@@ -314,7 +317,7 @@ function checkMessages({ castLines, space, messages, runs, outcomes }: Recording
     fail(`The message ${messages.length + 1} is missing: the space changed while it was recorded.`)
 }
 
-/** Reports what deletions have removed besides the texts of the deleted messages. */
+/** Reports data that deletions have removed in addition to the texts of the deleted messages. */
 function checkDeletions({ messages, inboxEvents, calls }: Recording): void {
   const edits = inboxEvents.filter(({ payload }) => isObject(payload) && payload['change'] === 'EDITED')
   for (const { id, seq, deletedAt, runId, parts } of messages) {
@@ -325,7 +328,7 @@ function checkDeletions({ messages, inboxEvents, calls }: Recording): void {
   }
 }
 
-/** Whether a deletion has removed the text of a message that still exists from the call that posted it. */
+/** Whether the deletion of a message's text has also removed the text from the call that posted the message. */
 const isRemovedFromRun = (
   calls: readonly Recorded<ToolCall>[],
   { id, runId, parts }: Pick<Recorded<Message>, 'id' | 'runId' | 'parts'>,
@@ -340,7 +343,7 @@ const isRemovedFromRun = (
       call.input['text'] === DELETED_TEXT,
   )
 
-/** The bytes of people's files are sent again; those of agents are created by their calls. */
+/** A replay uploads people's files again, so it needs their bytes. Agents' files are created by their calls. */
 function checkFiles({ messages, files, fileBytes }: Recording): void {
   const known = new Map(files.map((file) => [file.id, file]))
   for (const { seq, runId, parts } of messages) {

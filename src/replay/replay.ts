@@ -7,9 +7,9 @@ import { type Recording, readRecording, UnusableRecordingError } from './recordi
 
 /** The result of a replay. */
 export interface Replayed extends Comparison {
-  /** The replay matches the recording. */
+  /** Whether the replay equals the recording. */
   isEqual: boolean
-  /** How many messages and runs were compared. */
+  /** The number of messages and runs that were compared. */
   messages: number
   runs: number
 }
@@ -23,10 +23,12 @@ export async function openRecording(file: string): Promise<Recording> {
 }
 
 /**
- * Replays a recording on the real engine, without network, keys or a server: with recorded models and tools, in an embedded
- * database that is deleted afterwards. The file stays unchanged. New connections of this process fail during the replay.
- * @param file a path, or a recording that was read
- * @throws UnusableRecordingError if the file is truncated, edited, not a recording, newer, or lacks something that influenced the outcome
+ * Replays a recording on the real engine, without network, keys or a server. Uses the recorded answers of models and
+ * tools, and an embedded database that is deleted afterwards. Does not change the file. New connections of this process
+ * fail during the replay.
+ * @param file a path, or a recording that has been read
+ * @throws UnusableRecordingError if the file is truncated, edited or newer, is not a recording, or does not contain
+ * everything that influenced the outcome
  */
 export async function replay(file: string | Recording): Promise<Replayed> {
   const recording = typeof file === 'string' ? await openRecording(file) : file
@@ -47,7 +49,7 @@ export async function replay(file: string | Recording): Promise<Replayed> {
 
 const LONGEST_SIDE = 600
 
-/** Describes a replay in lines for people. */
+/** Describes a replay in lines for the terminal. */
 export function describeReplay(name: string, { isEqual, divergence, notes, messages, runs }: Replayed): string {
   const cut = (text: string) => (text.length > LONGEST_SIDE ? `${text.slice(0, LONGEST_SIDE)}…` : text)
   const lines = isEqual

@@ -25,14 +25,14 @@ import {
 import { callsIn, executionKey, orderReadings, wasStreamed } from './readings.ts'
 import { type Recorded, type Recording, UnusableRecordingError } from './recording.ts'
 
-/** Whether the call left the server. */
+/** Whether the call was sent to a person, service or server outside. */
 export const isOutside = ({ execution, toolName }: Pick<Recorded<ToolCall>, 'execution' | 'toolName'>): boolean =>
   execution === 'HTTP' || (execution === null && toolName.includes(MCP_NAME_SEPARATOR))
 
 /** Whether the call waits for a person or a service. */
 const waitsOutside = (call: Recorded<ToolCall>): boolean => call.approvalState !== null || isAnsweredOutside(call)
 
-/** Returns the members before the first action, and who joined and left later. */
+/** Returns the members at the beginning, and the people and agents who joined and left later. */
 export function firstMembers({ memberships, formerMembers, space, messages, audit }: Recording): {
   initial: string[]
   joined: { entityId: string; at: string }[]
@@ -66,7 +66,7 @@ export function firstMembers({ memberships, formerMembers, space, messages, audi
   return { initial: [...before], joined, left }
 }
 
-/** Returns all actions, in an order in which they can be repeated. */
+/** Returns all actions in an order in which they can be repeated. */
 export function scheduleOf(recording: Recording): ScheduledAction[] {
   const nodes: Nodes = new Map()
   const add = (key: string, at: string | number, action: Action, after: string[] = []) => {
@@ -81,7 +81,7 @@ export function scheduleOf(recording: Recording): ScheduledAction[] {
   return inOrder(nodes)
 }
 
-/** Why a run ended in the middle of a step. */
+/** The reasons why a run ended in the middle of a step. */
 const CUTS_OFF = new Set(['STOPPED', 'MODEL_FAILED', 'OVER_BUDGET', 'TIME_LIMIT', 'WORKER_LOST', 'GONE', 'INTERNAL'])
 
 type Add = (key: string, at: string | number, action: Action, after?: string[]) => void
@@ -112,7 +112,10 @@ function addMessages(recording: Recording, add: Add): void {
     add(`react ${messageId} ${emoji} ${entityId}`, createdAt, { type: 'react', reaction }, [messageKey(message)])
   }
 
-  /** A message begins while the model writes its call, or when the call is executed. */
+  /**
+   * Returns the keys of the actions that precede a message. It begins while the model writes its call, or when the call
+   * is executed.
+   */
   function postsAfter(message: Recorded<Message>): string[] {
     const [call] = callsIn(recording, message)
     if (call === undefined) return []
@@ -122,8 +125,8 @@ function addMessages(recording: Recording, add: Add): void {
 }
 
 /**
- * Stands for the text of a message that a person has deleted. The deletion removes it again from all that the replay derives
- * from it, as it removed the recorded text. It is long enough to be found without quotation marks.
+ * Returns a placeholder for the text of a message that a person has deleted. The deletion in the replay removes the
+ * placeholder from everything that is derived from the message. It is long enough to be found without quotation marks.
  */
 const textOfDeleted = ({ seq }: Recorded<Message>): string => `The deleted message ${seq}.`
 
@@ -136,7 +139,7 @@ const isDeletedByAgent = ({ calls }: Recording, { id }: Recorded<Message>): bool
       DELETING.includes(toolName) && status === 'DONE' && isObject(input) && input['messageId'] === id,
   )
 
-/** Returns the text of a message, as its sender wrote it. */
+/** Returns the text of a message as its sender wrote it. */
 export function textOf({ parts }: Pick<Recorded<Message>, 'parts'>): string {
   return (parts as { type: string; text?: string }[])
     .flatMap(({ type, text }) => (type === 'text' ? (text ?? '') : []))
@@ -160,7 +163,7 @@ function addRuns(recording: Recording, add: Add): void {
   }
 }
 
-/** Returns the messages that started a run. A cycle may also read messages that were posted after it had begun. */
+/** Returns the messages that triggered a run. A cycle can also read messages that were posted after its beginning. */
 function causesOf({ messages, outcomes }: Recording, run: Recorded<Run>): string[] {
   const isInbox = run.triggerType === 'INBOX'
   const read = outcomes.filter(({ runId }) => isInbox && runId === run.id).map(({ messageId }) => messageId)
@@ -180,7 +183,8 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
     const { index, durationMs } = step
     const key = stepKey(run.id, index)
     const startedAt = Date.parse(step.startedAt)
-    // The prompt is built as soon as the results of the previous step are available, and before the time that the step records.
+    // The prompt is built as soon as the results of the previous step are available, which is before the recorded time
+    // of the step.
     const at = Math.min(startedAt, Math.max(endedAt, settledBy(recording, step)) + 1)
     add(key, at, { type: 'step', run, index, isOptional: false }, [
       ...before(index),
@@ -188,14 +192,14 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
       ...postedBy(recording, run, index - 1),
     ])
     endedAt = startedAt + (durationMs ?? 0)
-    // A wait begins with its call: later messages are shown after the wait.
+    // A wait begins with its call, so messages that are later than the call are shown after the wait.
     const waited = recording.calls.find(
       (call) => call.runId === run.id && call.stepIndex === index && waitsOutside(call),
     )
     const answeredAt = Math.max(endedAt, waited === undefined ? 0 : Date.parse(waited.createdAt))
     add(answerKey(run.id, index), answeredAt, { type: 'answer', run, index, isOptional: false }, [key])
   }
-  // A step that failed, or that the end of the run interrupted, is not in the journal. It may also not have begun.
+  // A step that failed, or was interrupted by the end of the run, is not in the journal. Whether it began is unknown.
   const isCutOff = run.finishedAt !== null && CUTS_OFF.has(run.stopReason ?? '')
   if (!isCutOff || BROKEN_OFF.has(own.at(-1)?.finishReason ?? '')) return
   const index = own.length
@@ -205,7 +209,7 @@ function addSteps(recording: Recording, run: Recorded<Run>, add: Add): void {
     add(answerKey(run.id, index), String(run.finishedAt), { type: 'answer', run, index, isOptional: true }, [step])
 }
 
-/** Returns the messages that the calls of a step have begun, or in which they are shown. */
+/** Returns the messages that the calls of a step have begun, or that show these calls. */
 function postedBy({ calls, messages }: Recording, run: Recorded<Run>, index: number): string[] {
   const own = calls.filter(({ runId, stepIndex }) => runId === run.id && stepIndex === index)
   return messages
@@ -216,7 +220,7 @@ function postedBy({ calls, messages }: Recording, run: Recorded<Run>, index: num
     .map(messageKey)
 }
 
-/** Returns the messages that a cycle has read in the middle of its steps before this step, or at its beginning. */
+/** Returns the messages that a cycle has read before this step as urgent events, or at its beginning. */
 function urgentIn({ messages, outcomes }: Recording, run: Recorded<Run>, step: Recorded<Step>): string[] {
   if (!showsUrgent(step)) return []
   const read = new Set(outcomes.filter(({ runId }) => runId === run.id).map(({ messageId }) => messageId))
@@ -225,7 +229,7 @@ function urgentIn({ messages, outcomes }: Recording, run: Recorded<Run>, step: R
     .map(messageKey)
 }
 
-/** When the last call of the previous step was settled, if that was before this step. */
+/** Returns when the last call of the previous step was settled, if this was before the step. */
 function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<Step>): number {
   const times = calls
     .filter((call) => call.runId === runId && call.stepIndex === index - 1 && call.settledAt !== null)
@@ -234,7 +238,7 @@ function settledBy({ calls }: Recording, { runId, index, startedAt }: Recorded<S
   return Math.max(0, ...times)
 }
 
-/** Adds the execution of a call that is not the first one of its step: the calls of a step follow one another. */
+/** Adds the execution of a call that is not the first one of its step. The calls of a step are executed in order. */
 function addExecution(calls: readonly Recorded<ToolCall>[], call: Recorded<ToolCall>, add: Add): void {
   const { id, runId, stepIndex, createdAt, settledAt } = call
   if (isRefused(call)) return
@@ -244,11 +248,11 @@ function addExecution(calls: readonly Recorded<ToolCall>[], call: Recorded<ToolC
   add(callKey(id), at, { type: 'call', call }, [answerKey(runId, stepIndex), ...after])
 }
 
-/** Whether the call failed when it was journaled: it was never executed. */
+/** Whether the call was journaled as failed, so that it was never executed. */
 const isRefused = ({ status, settledAt, createdAt }: Recorded<ToolCall>): boolean =>
   status === 'FAILED' && settledAt === createdAt
 
-/** The finish reasons of answers after which the model is not called again. */
+/** The finish reasons after which the model is not called again. */
 export const BROKEN_OFF: ReadonlySet<string> = new Set(['error', 'interrupted', 'length', 'content-filter'])
 
 function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
@@ -280,7 +284,10 @@ function addCalls({ calls, decisions, steps }: Recording, add: Add): void {
       add(settleKey(id), settledAt, { type: 'result', call }, [...before, ...decided])
   }
 
-  /** The input as people changed it before they approved the call; null if they did not change it, or approved a different input. */
+  /**
+   * Returns the input to which people changed a call before they approved it. Returns null if they did not change it,
+   * or if the approved input is not the one that they changed.
+   */
   function editOf(call: Recorded<ToolCall>, { inputDigest }: Recorded<Decision>): JsonObject | null {
     if (digestOf(call.input as JsonObject) !== inputDigest) return null
     const step = steps.find(({ runId, index }) => runId === call.runId && index === call.stepIndex)
@@ -321,7 +328,7 @@ function addCauses(recording: Recording, add: Add): void {
   addServices(recording, add)
 }
 
-/** Adds plans that people created, and the firings that woke an agent for this space. */
+/** Adds the plans that people created, and those firings that woke an agent for this space. */
 function addPlans(recording: Recording, add: Add): void {
   const { firings, plans, inboxEvents, runs, calls } = recording
   const made = madeByTools(calls)
@@ -341,7 +348,7 @@ function addPlans(recording: Recording, add: Add): void {
   }
 }
 
-/** Adds the calls of services: runs of agents without an inbox, and events of those with one. */
+/** Adds the triggers by services: runs of stateless agents, and inbox events of persistent agents. */
 function addServices({ inboxEvents, runs }: Recording, add: Add): void {
   for (const { id, agentId, triggerType, triggerName, triggerPayload: payload, depth, retryOfId, queuedAt } of runs) {
     if (triggerType !== 'SERVICE' || depth !== 0 || retryOfId !== null) continue
@@ -354,21 +361,21 @@ function addServices({ inboxEvents, runs }: Recording, add: Add): void {
   }
 }
 
-/** The ids of plans that agents created with their tools. */
+/** Returns the ids of plans that agents created with their tools. */
 function madeByTools(calls: readonly Recorded<ToolCall>[]): Set<string> {
   const ids = calls.flatMap(({ output }) => JSON.stringify(output ?? null).match(/pln_[0-9a-f]{32}/g) ?? [])
   return new Set(ids)
 }
 
-/** When the space began: older rows exist before the first action. */
+/** Returns when the space began. Older rows exist before the first action. */
 export function beginOf({ messages, space, runs }: Recording): number {
   const first = [messages[0]?.createdAt, runs[0]?.queuedAt].flatMap((at) => (at === undefined ? [] : [Date.parse(at)]))
   return first.length === 0 ? Date.parse(space.createdAt) : Math.min(...first)
 }
 
 /**
- * Replaces `settled <run> <step>` with the ends of the calls of that step. A persistent agent does not wait for people and
- * services: their results come into its inbox.
+ * Replaces the key `settled <run> <step>` with the keys of the actions that settled the calls of that step. A
+ * persistent agent does not wait for people and services, because their results are added to its inbox.
  */
 function expandSettled({ runs }: Recording, nodes: Nodes): void {
   const cycles = new Set(runs.filter(({ triggerType }) => triggerType === 'INBOX').map(({ id }) => id))

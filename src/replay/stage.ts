@@ -6,21 +6,24 @@ import path from 'node:path'
 import { type Jobs, openJobs } from '../jobs/jobs.ts'
 import { type Database, openDatabase } from '../platform/db.ts'
 
-/** An embedded database in a temporary folder, in which replays follow one another: opening one takes longer than most replays. */
+/**
+ * An embedded database in a temporary folder. Several replays use it one after another, because opening a database
+ * takes longer than most replays.
+ */
 export interface Stage {
   folder: string
   storage: { db: Database; jobs: Jobs }
-  /** Leaves the stage, empty, to the next replay of this process, or closes it. */
+  /** Empties the stage for the next replay of this process, or closes it. */
   leave(): Promise<void>
   /** Closes the stage, and removes its folder. */
   close(): Promise<void>
 }
 
 let idle: Stage | null = null
-/** How long a stage waits for the next replay. It keeps the process alive. */
+/** How long an unused stage stays open for the next replay. It keeps the process alive during this time. */
 const IDLE_MS = 1000
 
-/** Returns an empty stage. */
+/** Returns an empty stage, either an unused one or a new one. */
 export async function takeStage(): Promise<Stage> {
   const found = idle
   idle = null
@@ -53,7 +56,7 @@ async function openStage(): Promise<Stage> {
       if (idle !== null) return close()
       plays += 1
       await storage.db.prisma.$executeRawUnsafe(DELETE_ALL)
-      // Nothing else vacuums an embedded database, and scans read the deleted rows, too.
+      // Nothing else vacuums an embedded database, and without a vacuum, scans also read the deleted rows.
       if (plays % PLAYS_PER_VACUUM === 0) await storage.db.prisma.$executeRawUnsafe('VACUUM')
       if (idle !== null) return close()
       idle = stage
@@ -75,7 +78,7 @@ async function openStorage(folder: string): Promise<Stage['storage']> {
 
 const PLAYS_PER_VACUUM = 25
 
-/** Without triggers and foreign keys. */
+/** Deletes the rows of all tables. Triggers and foreign keys are disabled for this. */
 const DELETE_ALL = `DO $$
   DECLARE item text;
   BEGIN

@@ -1,4 +1,4 @@
-// biome-ignore-all lint/performance/noBarrelFile: the package's export `parley/testing`
+// biome-ignore-all lint/performance/noBarrelFile: this is the entry point `parley/testing` of the package
 
 export { type Backtest, type BacktestOptions, backtest, type Check } from './backtest.ts'
 export type { Divergence, DivergenceKind } from './compare.ts'

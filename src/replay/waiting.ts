@@ -3,15 +3,18 @@ import { sleep } from '../lib/async.ts'
 import { UNCLAIMED_RUNS_SQL } from '../stores/status-sql.ts'
 import type { World } from './world.ts'
 
-/** How long nothing may happen before the replay counts as unable to follow. */
+/** If nothing happens for this long, the replay is considered unable to follow the recording. */
 const STALL_MS = 1200
 const LONGEST_WAIT_MS = 30_000
-/** How often the database is asked whether anything moves, unless something reaches a gate before. */
+/** How often the database is checked for activity while no part of the engine reaches a gate. */
 const POLL_MS = 5
-/** Runs that may be claimed this soon count as moving. */
+/** A run that can be claimed within this time is considered active. */
 const SOON = Prisma.sql`interval '50 milliseconds'`
 
-/** Waits until a part of the engine waits at a gate, and releases it. Returns `otherwise` if none arrives at the gate; null if one did. */
+/**
+ * Waits until a part of the engine reaches a gate, and releases it. Returns null if it has released the gate, and
+ * `otherwise` if no part reached it.
+ */
 export async function passGate(world: World, gate: () => string, otherwise: string): Promise<string | null> {
   return (await waitFor(world, async () => world.gates.release(gate()))) ? null : otherwise
 }
@@ -31,7 +34,7 @@ export async function waitFor(world: World, isSo: () => Promise<boolean>): Promi
   }
 }
 
-/** Waits until nothing moves. */
+/** Waits until there is no activity in the engine. */
 export async function waitUntilQuiet(world: World): Promise<void> {
   const until = performance.now() + LONGEST_WAIT_MS
   for (;;) {
@@ -41,7 +44,10 @@ export async function waitUntilQuiet(world: World): Promise<void> {
   }
 }
 
-/** Runs, agents with events, and runs whose approved calls are executed after them: those that may move. */
+/**
+ * The runs, the agents with events, and the runs with approved calls that are being executed. All of these can be
+ * active.
+ */
 interface Moving {
   runs: { id: string; agentId: string; mayWait: boolean }[]
   thinkers: string[]
@@ -49,8 +55,8 @@ interface Moving {
 }
 
 /**
- * A run may wait without moving while one of its calls waits for a message, or while its agent executes as many runs as it
- * may.
+ * A run can wait without any activity if one of its calls waits for a message, or if its agent has reached its limit of
+ * concurrent runs.
  */
 const MOVING = Prisma.sql`SELECT
   (SELECT coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'agentId', r."agentId", 'mayWait', CASE r.status
@@ -65,7 +71,7 @@ const MOVING = Prisma.sql`SELECT
     WHERE e."doneAt" IS NULL AND e."runId" IS NULL AND NOT e.quiet AND e."waitsUntil" IS NULL AND e."retryAt" IS NULL) AS thinkers,
   ARRAY(SELECT DISTINCT c."runId" FROM "ToolCall" c WHERE c."carryAt" IS NOT NULL AND c."settledAt" IS NULL) AS approved`
 
-/** Whether every run has ended, waits, or is held at a gate. */
+/** Whether every run has ended, is waiting, or is stopped at a gate. */
 async function isQuiet({ app, gates, isFree, thinking }: World): Promise<boolean> {
   const [moving] = await app.platform.db.query<Moving>(MOVING)
   if (moving === undefined) return true

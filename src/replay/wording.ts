@@ -5,21 +5,21 @@ import { ID, type IdMap, TIME } from './ids.ts'
 import type { Recorded, Recording, RoomRows } from './recording.ts'
 import { BROKEN_OFF, isOutside } from './schedule.ts'
 
-// A later release may word its own texts differently. Which texts are the server's follows from the field and the code with
-// which they are stored. In such a text only the data counts: what it quotes, ids, names and numbers.
+// A later release can use other words in the server's own texts. The field and the code with which a text is stored
+// show whether it is such a text. Only the data in such texts is compared: quotations, ids, names and numbers.
 
-/** The result of a comparison. `wording`: only the server's own words differ. */
+/** The result of a comparison. `wording` means that only the server's own words differ. */
 export type Sameness = 'same' | 'wording' | 'different'
 
-/** Texts of the server in a recording and its replay. */
+/** Compares texts by the server in a recording and its replay. */
 export interface Wording {
-  /** Whether two texts of the server contain the same data, in any order. */
+  /** Whether two texts by the server contain the same data, in any order. */
   hasSameData(recorded: string, replayed: string): boolean
   /** Compares two stored values. */
   compare(recorded: Worded, replayed: Worded): Sameness
-  /** Records that the server's texts of two values correspond, because prompts may quote them. */
+  /** Records that the server's texts in two values correspond, because prompts can quote these texts. */
   pair(recorded: Worded, replayed: Worded): void
-  /** Replaces the strings of a recorded value that are paired texts. */
+  /** Replaces those strings in a recorded value that are paired texts. */
   toReplay(value: unknown): unknown
 }
 
@@ -72,7 +72,7 @@ export function createWording(ids: IdMap, unquoted: readonly string[]): Wording 
 const QUOTED = '"(?:[^"\\\\\\n]|\\\\.)*"'
 const NUMBER = '(?<![\\p{L}\\p{N}_.])\\d+(?:\\.\\d+)?'
 
-/** Returns the texts by others that the server includes in its own without quotation marks. */
+/** Returns the texts by others that the server includes in its own texts without quotation marks. */
 export function unquotedIn({ entities, space, calls }: Pick<Recording, 'entities' | 'space' | 'calls'>): string[] {
   const reasons = calls.flatMap(({ toolName, input }) => {
     const reason = toolName === 'delegate' && isObject(input) ? input['reason'] : null
@@ -81,7 +81,7 @@ export function unquotedIn({ entities, space, calls }: Pick<Recording, 'entities
   return [...entities.map(({ name }) => name), space.name, ...reasons]
 }
 
-/** A value that is stored with texts of the server: these texts, and the value without them. */
+/** A stored value with texts by the server, separated into these texts and the value without them. */
 export interface Worded {
   own: string[]
   rest: unknown
@@ -92,10 +92,13 @@ const worded = (own: readonly (string | null)[], rest: unknown): Worded => ({
   rest: [rest, own.map((text) => text === null)],
 })
 
-/** The codes of failures in which a tool outside the server explains itself: of an HTTP tool, and of an MCP server. */
+/** The codes of failures whose text comes from an HTTP tool or an MCP server. */
 const CODES_OF_TOOLS = ['BAD_STATUS', 'TOOL_FAILED']
 
-/** The server words the failures of calls, unless a person, a service or a tool outside answered, and notes about files. */
+/**
+ * Separates the server's texts from a call's result. The server words notes about files. It also words failures, unless
+ * a person, a service or an external tool answered.
+ */
 export function wordedResult(call: Recorded<ToolCall>): Worded {
   const { output, error, toolName, answeredById, answeredByService } = call
   if (!isObject(output) || answeredById !== null || answeredByService !== null) return worded([], [output, error])
@@ -111,7 +114,10 @@ export function wordedResult(call: Recorded<ToolCall>): Worded {
 
 const READS_FILES = ['read_file', 'readFile']
 
-/** The server words why a run failed, unless the model's provider did: the engine notices a broken stream by itself. */
+/**
+ * Separates the server's text from the end of a run. The server words the error of a failed run, unless the model's
+ * provider sent it. If a stream is cut off, the engine detects this, so the server words that error too.
+ */
 export function wordedEnd(
   { id, summary, fault, error, stopReason }: Recorded<Run>,
   { steps }: Pick<RoomRows, 'steps'>,
@@ -121,7 +127,10 @@ export function wordedEnd(
   return isOfProvider ? worded([], [summary, fault, error]) : worded([error], [summary, fault])
 }
 
-/** The server words the outcomes of messages, except the reason of an agent that skipped. */
+/**
+ * Separates the server's texts from an outcome. The server words all outcomes, except for the reason that an agent
+ * gives for skipping.
+ */
 export function wordedOutcome({ kind, reason, error }: Pick<Recorded<Outcome>, 'kind' | 'reason' | 'error'>): Worded {
   return kind === 'SKIPPED' ? worded([error], [kind, reason]) : worded([reason, error], kind)
 }

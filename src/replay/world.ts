@@ -10,11 +10,14 @@ import type { Recorded, Recording, RoomRows } from './recording.ts'
 import { beginOf, scheduleOf } from './schedule.ts'
 
 export interface PlayOptions {
-  /** Changes agents after they were written: fields of UpdateAgentInput by the agent's id. */
+  /** Changes that are applied to agents after they were written: fields of UpdateAgentInput, by the agent's id. */
   changes?: ReadonlyMap<string, JsonObject>
-  /** Overrides the recorded answer; null for the recorded answer. */
+  /** Returns an answer that replaces the recorded one; null for the recorded answer. */
   model?(asked: Asked): Promise<ModelAnswer | null>
-  /** Follows the recording only where people, plans and services act, and does not constrain the agents. */
+  /**
+   * Whether this is a candidate: it follows only the recorded actions of people, plans and services, and does not
+   * constrain the agents.
+   */
   isFree?: boolean
 }
 
@@ -23,7 +26,7 @@ export interface Asked {
   model: string
   agentId: string
   options: CallOptions
-  /** The recorded step at the same position; undefined for none. */
+  /** The recorded step at the same position; undefined if there is none. */
   step: Recorded<Step> | undefined
 }
 
@@ -36,21 +39,21 @@ export interface World {
   readonly ids: IdMap
   readonly gates: Gates
   readonly schedule: readonly ScheduledAction[]
-  /** The gates of calls, by the ids of recorded runs, at which the schedule waits for the engine. */
+  /** The gates of calls for which the schedule has an action. Their names contain the ids of recorded runs. */
   readonly callGates: ReadonlySet<string>
   /** The virtual clock, in milliseconds since 1970. */
   now: number
-  /** Persistent agents whose next cycle may begin. */
+  /** The persistent agents whose next cycle can begin. */
   readonly thinking: Set<string>
-  /** Runs and calls of the replay that have reached their beginning. */
+  /** The runs and calls of the replay that have reached their first gate. */
   readonly started: Set<string>
-  /** Answers and results that the recording lacks, as sentences. */
+  /** Sentences about answers and results that are missing from the recording. */
   readonly missing: Set<string>
-  /** Recorded calls whose results were given, and models of recorded steps that have failed. */
+  /** The recorded calls whose results have been returned, and the models of recorded steps that have failed. */
   readonly used: Set<string>
 }
 
-/** @param openApp opens the application of the replay, whose parts refer to the world */
+/** @param openApp opens the application of the replay, whose parts use the world */
 export async function createWorld(
   recording: Recording,
   options: PlayOptions,
@@ -84,7 +87,7 @@ export async function createWorld(
 
 export const prismaOf = ({ app }: World) => app.platform.db.prisma
 
-/** The name of a person or agent of a recording. */
+/** Returns the name of a person or agent in a recording. */
 export function nameOf({ entities }: Pick<RoomRows, 'entities'>, id: string): string {
   return entities.find((one) => one.id === id)?.name ?? id
 }
@@ -96,8 +99,9 @@ export function recordedRunOf({ ids, recording }: World, runId: string): Recorde
 }
 
 /**
- * Returns the key of each message in recording and replay: its number, or, for a candidate, its sender and its position
- * among that sender's messages, because agents that work concurrently may post in another order.
+ * Returns a key that identifies the same message in the recording and the replay. The key is the message's number. In a
+ * candidate, concurrent agents can post in another order, so the key is the sender and the message's position among the
+ * sender's messages.
  */
 export function placesOf(
   messages: readonly Pick<Recorded<Message>, 'id' | 'seq' | 'senderId'>[],
@@ -113,7 +117,10 @@ export function placesOf(
   )
 }
 
-/** Finds the recorded run that a new run of the replay repeats: the next one with the same agent and trigger. */
+/**
+ * Finds the recorded run that a new run of the replay repeats. This is the next recorded run with the same agent and
+ * trigger.
+ */
 export async function identifyRun(world: World, runId: string): Promise<void> {
   const { ids, isFree, recording } = world
   if (ids.recordedOf(runId) !== undefined) return
@@ -135,7 +142,7 @@ export async function identifyRun(world: World, runId: string): Promise<void> {
   const hasSameTrigger = (one: Recorded<Run>) =>
     one.triggerType === run.triggerType &&
     (one.retryOfId === null) === (run.retryOfId === null) &&
-    // The cycles of an agent follow one another.
+    // The cycles of an agent are executed one after another, so their order identifies them.
     (run.triggerType === 'INBOX' ||
       (placeOf.get(one.triggerMessageId ?? '') === place && one.triggerName === run.triggerName))
   const found = recording.runs.find(
@@ -147,7 +154,7 @@ export async function identifyRun(world: World, runId: string): Promise<void> {
 /** Links the messages of the replay to the recorded ones with the same number. */
 export async function learnMessages(world: World): Promise<void> {
   const { ids, isFree, recording } = world
-  // A candidate may post other messages.
+  // A candidate can post other messages.
   if (isFree) return
   const { spaceId } = recording.heading
   const rows = await prismaOf(world).message.findMany({ where: { spaceId }, select: { id: true, seq: true } })

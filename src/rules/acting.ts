@@ -1,22 +1,22 @@
 import type { TokenScope } from '../generated/prisma/enums.ts'
 import { ForbiddenError } from '../lib/errors.ts'
 
-/** A viewer, and whether an admin acts as that human. */
+/** A viewer. If an admin acts as a human, the viewer is that human, and the admin is recorded here. */
 interface Acted {
   readonly scope: TokenScope
   readonly acting?: { readonly adminId: string | null }
 }
 
 /**
- * The mutations that an admin may perform while acting as another human: those that people use every day in spaces.
- * All others are refused, including mutations that are added later: decisions on calls and grants, answers in the
- * person's name, tokens and links, settings, and read markers.
+ * The mutations that an admin may perform while acting as another human: everyday actions in spaces. All others are
+ * refused: decisions on calls and grants, answers in the person's name, tokens and links, settings, read markers, and
+ * any mutation that is added later.
  */
 const ALLOWED_WHILE_ACTING: ReadonlySet<string> = new Set([
   ...['sendMessage', 'editMessage', 'deleteMessage', 'react', 'setTyping'],
   ...['createSpace', 'joinSpace', 'addMember', 'removeMember'],
   ...['stopRun', 'retryRun'],
-  // This ends only the acting session itself.
+  // `endSession` ends only the acting session, not the person's own sessions.
   'endSession',
 ])
 
@@ -26,9 +26,9 @@ export function checkMutationWhileActing(viewer: Acted, mutation: string): void 
 }
 
 /**
- * Allows the action only to people themselves, not to an admin who acts as one of them.
+ * Refuses the action to an admin who acts as another human.
  *
- * @param action the attempted action for the error, such as `decide on calls`
+ * @param action the attempted action, for the error message, such as `decide on calls`
  * @throws ForbiddenError
  */
 export function requireInPerson(viewer: Acted, action: string): void {

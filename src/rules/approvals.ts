@@ -13,19 +13,19 @@ export type ApprovalTerms = {
   /** The schema for edited inputs. */
   inputSchema: JsonObject
   /**
-   * The version of the tool when approval was requested (Tool.versionDigest). People approved only this version.
-   * Absent in old rows.
+   * The version of the tool when approval was requested (Tool.versionDigest). An approval is valid only for this
+   * version. Absent in old rows.
    */
   toolDigest?: string
   /** The digest that a standing grant for the call must have; null if no grant is possible. Absent in old rows. */
   grantDigest?: string | null
-  /** Whether the tool is not visible otherwise, so that its output is not shown with the call. */
+  /** Whether to hide the output of the call, because the tool itself is not visible to the people who see the call. */
   hidesOutput: boolean
-  /** The time in which an external answer must arrive after approval; null if the server executes the call. */
+  /** The time limit for an external answer, counted from the approval; null if the server executes the call. */
   answerMs: number | null
   /** Whether the run's time limit is suspended while the call waits for approval. */
   patient: boolean
-  /** The number of edits of the input; absent if there are none. */
+  /** How often the input was edited; absent for no edits. */
   edits?: number
   /**
    * Set if the call waits until its only approver has connected to an MCP server; absent if it waits for a decision.
@@ -33,14 +33,14 @@ export type ApprovalTerms = {
   connects?: {
     /** The name of the MCP server. */
     serverName: string
-    /** The AskedApproval that the call needs afterwards; null if none. */
+    /** The AskedApproval that the call needs after its approver has connected; null if none. */
     next: JsonObject | null
   }
 }
 
 /** The approval that a tool requires for its calls. */
 export interface AskedApproval extends Omit<ApprovalTerms, 'writtenDigest' | 'edits'> {
-  /** The approvers; if empty, the human members of the space that shows the call. */
+  /** The approvers. If the list is empty, these are the human members of the space that shows the call. */
   approverIds: string[]
   expiresInSeconds: number
   /** The time before escalation; null for never. */
@@ -53,7 +53,7 @@ export interface NewApproval extends AskedApproval {
   writtenDigest: string
 }
 
-/** The default times for calls that wait. */
+/** The default time limits for waiting calls. */
 export interface WaitLimits {
   toolWaitSeconds: number
   approvalWaitSeconds: number
@@ -70,7 +70,10 @@ export function waitSecondsOf(
   return expiresInSeconds ?? (patient ? approvalWaitSeconds : toolWaitSeconds)
 }
 
-/** Returns the name of the server to which the approver of a call has to connect; null if the call does not wait for a connection. */
+/**
+ * Returns the name of the MCP server to which the call's approver has to connect; null if the call does not wait for a
+ * connection.
+ */
 export function connectsTo(call: Pick<ToolCall, 'approval' | 'approvalState'>): string | null {
   return call.approvalState === 'PENDING' ? (termsOf(call)?.connects?.serverName ?? null) : null
 }
@@ -80,8 +83,8 @@ export const connectionInWords = (name: string, serverName: string): string =>
   `${name} has to connect to the MCP server "${serverName}" before this call is made.`
 
 /**
- * @throws ConflictError if a call waits for its approver to connect, because a decision cannot replace the
- * connection
+ * @throws ConflictError if the call waits for its approver to connect to a server, because a decision is no substitute
+ * for the connection
  */
 export function requireNoConnection(call: Pick<ToolCall, 'approval' | 'approvalState'>): void {
   const serverName = connectsTo(call)
@@ -110,8 +113,8 @@ export function isExecutedByWorker({ status, carryAt }: Pick<ToolCall, 'status' 
 export type NamedApprovers = Readonly<Pick<ToolCall, 'approverIds' | 'escalateToIds' | 'escalatedAt'>>
 
 /**
- * Whether a human is a named approver of a call: named in its policy or, once the call is escalated, as an
- * escalation contact. Named approvers may read the call and its input, but nothing else of the run.
+ * Whether a human is named as an approver in the call's policy or, once the call is escalated, as an escalation
+ * contact. These humans may read the call and its input, but nothing else of the run.
  */
 export function isAskedByName(call: NamedApprovers, humanId: string): boolean {
   return call.approverIds.includes(humanId) || (call.escalatedAt !== null && call.escalateToIds.includes(humanId))
@@ -129,7 +132,7 @@ export interface GivenDecision {
 
 /** Whether a call can be decided on. */
 export interface DecidableCall extends Pick<ToolCall, 'status' | 'approvalState'> {
-  /** Whether its deadline has passed, by the clock of the database. */
+  /** Whether the deadline has passed according to the database clock. */
   isLate: boolean
 }
 
@@ -143,8 +146,8 @@ export function requirePending({ status, approvalState, isLate }: DecidableCall)
 }
 
 /**
- * Checks that an approval is for the current input. A denial applies to the call with any input, so that edits by
- * others cannot prevent it.
+ * Checks that an approval is for the current input. A denial is accepted for any input, so that other people cannot
+ * prevent it by editing.
  *
  * @returns the digest of the current input
  * @throws ConflictError if the human approves another input
@@ -160,8 +163,8 @@ export function requireCurrentInput(
 }
 
 /**
- * The maximum number of edits of one call by all people, because each edit invalidates all approvals and is shown
- * with the call.
+ * The maximum number of edits of one call by all people together. Each edit invalidates all approvals and is shown with
+ * the call.
  */
 const MOST_EDITS = 20
 
@@ -173,7 +176,10 @@ export function requireEditsLeft(call: Pick<ToolCall, 'approval'>): void {
     )
 }
 
-/** The maximum number of stored decisions on one call by all people, because all of them are shown with the call. */
+/**
+ * The maximum number of stored decisions on one call by all people together, because the call is shown with all its
+ * decisions.
+ */
 export const MOST_DECISIONS = 100
 
 /** The decisions on a call so far. */
@@ -184,8 +190,8 @@ export interface EarlierDecisions {
 }
 
 /**
- * @throws ConflictError if the human has already decided on this input; LimitExceededError for an approval above the
- * limit (a denial ends the call, so it is always allowed)
+ * @throws ConflictError if the human has already decided on this input; LimitExceededError if the decision is an
+ * approval and the limit is reached (a denial ends the call, so it is always allowed)
  */
 export function requireFirstDecision({ count, hasDecided }: EarlierDecisions, isApproval: boolean): void {
   if (hasDecided) throw new ConflictError('You have already decided on this input.')
@@ -195,7 +201,7 @@ export function requireFirstDecision({ count, hasDecided }: EarlierDecisions, is
     )
 }
 
-/** Whether this number of approvals of the current input, by people who may decide, is sufficient. */
+/** Whether this number of approvals of the current input, by people who may decide, is enough. */
 export function isApproved(call: Pick<ToolCall, 'approval'>, approvals: number): boolean {
   const terms = termsOf(call)
   return terms !== null && approvals >= terms.quorum
@@ -240,12 +246,12 @@ export interface PendingFacts {
   escalatesAt: Date | null
   quorum: number
   /**
-   * The number of humans who are asked for approval. `count`: the number of those who may read the sources of the
+   * `asked`: the number of humans whose approval is requested. `count`: how many of them may read the sources of the
    * call.
    */
   asked: number
   count: number
-  /** The number of deciders who have approved the current input. */
+  /** `agreed`: the number of deciders who have approved the current input. */
   agreed: number
   /** Whether the agent is no longer a member of the space in which approval is requested. */
   hasLeft: boolean
@@ -262,13 +268,13 @@ export interface Refusal {
 export type PendingStep =
   | { type: 'wait' }
   | { type: 'approve' }
-  /** Too few people may decide, but there are escalation contacts. */
+  /** Fewer people may decide than must approve, but there are escalation contacts. */
   | { type: 'escalate' }
   | { type: 'refuse'; refusal: Refusal }
 
 const NOT_EXECUTED = 'It was not carried out.'
 
-/** Returns the next step of a pending call, after a member has joined or left, or after approval was requested. */
+/** Returns the next step of a pending call. Called when approval is requested and when a member joins or leaves. */
 export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: PendingFacts): PendingStep {
   if (hasLeft) {
     const message = `You have left the space in which people were asked to decide. ${NOT_EXECUTED}`
@@ -288,7 +294,7 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
   return { type: 'refuse', refusal: { state: 'EXPIRED', code: 'CONFIDENTIAL', message } }
 }
 
-/** Returns the refusal of a call that a human has denied. `name`: null if the human was erased. */
+/** Returns the refusal of a call that a human has denied. `name` is null if the human was erased. */
 export function denialOf(name: string | null, reason: string | null): Refusal {
   const why = reason === null ? '' : `: ${JSON.stringify(reason)}`
   const who = JSON.stringify(oneLine(name ?? 'somebody'))
@@ -296,7 +302,7 @@ export function denialOf(name: string | null, reason: string | null): Refusal {
   return { state: 'DENIED', message }
 }
 
-/** Returns the refusal of a call whose deadline has passed. `names`: the people who approved its input. */
+/** Returns the refusal of a call whose deadline has passed. `names` are the people who approved the call's input. */
 export function expiryOf(call: Pick<ToolCall, 'approval'>, names: readonly string[]): Refusal {
   const { serverName } = termsOf(call)?.connects ?? {}
   if (serverName !== undefined)
@@ -324,7 +330,7 @@ export function settlementOf({ state, code = undefined, message }: Refusal) {
   return { status: STATUS_BY_CODE[cause], output, error: message }
 }
 
-/** A counted decision on a call. */
+/** A decision that counts towards the approval of a call. */
 export interface CountedDecision {
   name: string
   approve: boolean

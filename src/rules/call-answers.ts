@@ -1,7 +1,7 @@
 import type { ToolCall, ToolExecution } from '../generated/prisma/client.ts'
 import type { TokenScope } from '../generated/prisma/enums.ts'
 
-/** Kinds of execution whose results people or services submit. */
+/** Kinds of execution in which people or services submit the result. */
 export const EXECUTIONS_OUTSIDE = ['SPACE', 'EXTERNAL'] as const satisfies ToolExecution[]
 
 type Executed = Readonly<Pick<ToolCall, 'execution'>>
@@ -12,8 +12,8 @@ export function isAnsweredOutside({ execution }: Executed): boolean {
 }
 
 /**
- * Whether viewers of a scope submit the results of such calls: humans for SPACE calls, services for EXTERNAL
- * calls, admins for both. `mayAnswer` also checks the space or agent of the call.
+ * Whether viewers with this scope can submit results of calls to the tool: humans for SPACE, services for EXTERNAL,
+ * admins for both. `mayAnswer` also checks the space or agent of the call.
  */
 export function isAnsweredBy({ execution }: Executed, scope: TokenScope): boolean {
   if (scope === 'ADMIN') return isAnsweredOutside({ execution })
@@ -25,7 +25,7 @@ export type CallAnswerer =
   | { readonly scope: 'ADMIN' }
   /** `isMember`: whether the human is a member of the space that shows the call. */
   | { readonly scope: 'HUMAN'; readonly isMember: boolean }
-  /** `isGranted`: whether the token grants the agent that made the call. */
+  /** `isGranted`: whether the token gives access to the agent that made the call. */
   | { readonly scope: 'SERVICE'; readonly isGranted: boolean }
 
 /** Whether a viewer may submit the result of a call. */
@@ -41,7 +41,10 @@ export function mayAnswer(call: Executed, answerer: CallAnswerer): boolean {
   }
 }
 
-/** RESULT: a submitted result; DECISION: a decision by people; MESSAGE: a message in the space of the call. */
+/**
+ * The events for which a call can wait. RESULT: a submitted result. DECISION: a decision by people. MESSAGE: a message
+ * in the call's space.
+ */
 export type CallWait = 'RESULT' | 'DECISION' | 'MESSAGE'
 
 /** Returns what a call waits for; null if it does not wait. */
@@ -52,7 +55,7 @@ export function waitsFor(
   return waitsForReply(call) ? 'MESSAGE' : null
 }
 
-/** Whether a built-in call waits for a reply to its message by people or agents. */
+/** Whether a built-in call waits for people or agents to reply to its message. */
 export function waitsForReply({
   status,
   state,

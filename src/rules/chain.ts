@@ -9,7 +9,7 @@ export interface Waiter {
   /** The reason that the agent gave for its mention. */
   reason: string | null
   spaceId: string
-  /** The thread in which the agent waits; absent or null if outside of threads. */
+  /** The thread in which the agent waits; absent or null if the agent does not wait in a thread. */
   threadRootId?: string | null
 }
 
@@ -20,14 +20,16 @@ export interface Chain {
   spaceId: string
   /** The number of runs so far, including call-backs. */
   depth: number
-  /** The agent that has the turn, and its run (null for a persistent agent). Both are null once the chain has ended. */
+  /**
+   * The agent that has the turn, and its run (null for a persistent agent). When the chain has ended, neither is set.
+   */
   holderId: string | null
   holderRunId: string | null
   /** The agents that wait to be called back; the last one is called back first. */
   replyStack: Waiter[]
   /** Every mention so far, in the form `<from>-><to>`. */
   mentionedPairs: string[]
-  /** The confidentiality label of all content that its agents passed on, without the chain's own space. */
+  /** The confidentiality label of all content that agents of the chain passed on, except for the chain's own space. */
   label: string[]
 }
 
@@ -38,7 +40,7 @@ export type WokenBy =
   /** The agent delegated its own trigger without posting. */
   | { type: 'delegation'; agentId: string; agentName: string; reason: string | null }
   /**
-   * The run's agent had mentioned other agents (`askedFor`) and is now called back. `ended`: the outcome of the last
+   * The run's agent had mentioned other agents (`askedFor`) and is now called back. `ended` is the outcome of the last
    * turn.
    */
   | {
@@ -47,12 +49,12 @@ export type WokenBy =
       agentName: string
       askedFor: string | null
       ended: TurnOutcome
-      /** The reason of a skip. */
+      /** The reason that the agent gave for skipping. */
       reason: string | null
     }
 
 /**
- * The outcome of a turn in a chain, for the waiting agent. A turn without a message in the waiting agent's space
+ * How a turn in a chain ended, from the view of the waiting agent. A turn without a message in that agent's space
  * counts as skipped.
  */
 export type TurnOutcome = 'responded' | 'skipped' | 'failed' | 'stopped' | 'unreachable'
@@ -77,10 +79,7 @@ export interface Mention {
   targetId: string
   reason: string | null
   expectReply: boolean
-  /**
-   * The space of the mention, in which the target is woken, and in which an agent that expects a reply is called
-   * back.
-   */
+  /** The space of the mention. The target is woken here, and an agent that expects a reply is called back here. */
   spaceId: string
   /** The thread of the mention. */
   threadRootId?: string | null
@@ -88,19 +87,22 @@ export interface Mention {
   callBackThreadId?: string | null
 }
 
-/** A delegation without a message: the target replaces the delegator, including on the reply stack. */
+/** A delegation without a message. The target replaces the delegator, including on the reply stack. */
 export interface Delegation {
   type: 'delegation'
   targetId: string
   reason: string | null
-  /** The space in which the target is a member. */
+  /** The space in which the target is woken. */
   spaceId: string
 }
 
 /** The next turn and its reason. */
 export type NextTurn = Mention | Delegation | { type: 'callback'; waiter: Waiter }
 
-/** The state after a turn, and the next turn; null if the chain ends. A turn counts once its agent has been woken. */
+/**
+ * The state after a turn, and the next turn (null if the chain ends). The next turn is added to the state when its
+ * agent has been woken.
+ */
 export interface Step {
   state: ChainState
   next: NextTurn | null
@@ -113,12 +115,12 @@ export interface ChainLimits {
   maxReplyStack: number
 }
 
-/** The state of a chain during the run that begins it. */
+/** The state of a chain in its first run. */
 export const NEW_CHAIN: ChainState = { depth: 1, replyStack: [], mentionedPairs: [] }
 
 const pairOf = (fromId: string, toId: string) => `${fromId}->${toId}`
 
-/** Returns why an agent may not mention another agent at this point of the chain; null if it may. */
+/** Returns why an agent may not mention another agent at this point of the chain; null if the mention is allowed. */
 export function refuseMention(
   { depth, replyStack, mentionedPairs }: ChainState,
   fromId: string,
@@ -143,7 +145,7 @@ export function refuseMention(
   }
 }
 
-/** Returns why an agent may not delegate at this point of the chain; null if it may. */
+/** Returns why an agent may not delegate at this point of the chain; null if the delegation is allowed. */
 export function refuseDelegation(
   state: Pick<ChainState, 'depth' | 'replyStack'>,
   { maxChainDepth }: Pick<ChainLimits, 'maxChainDepth'>,
@@ -159,10 +161,7 @@ export function runsToCome(
   return 1 + replyStack.length + (expectReply ? 1 : 0)
 }
 
-/**
- * Refuses a turn that would use up the runs needed for call-backs, because agents on the reply stack have been
- * promised a call-back.
- */
+/** Refuses a turn after which too few runs would be left to call back the agents on the reply stack. */
 function refuseByDepth(
   { depth, replyStack }: Pick<ChainState, 'depth' | 'replyStack'>,
   { expectReply }: { expectReply: boolean },
@@ -181,9 +180,9 @@ function refuseByDepth(
 }
 
 /**
- * Returns the next step after an agent's turn. If the turn ended with a mention or delegation that the rules allow,
- * this comes next. Otherwise (the agent responded, skipped, failed or was stopped), the waiting agent is called
- * back. At the maximum depth, the reply stack is cleared.
+ * Returns the next step after an agent's turn. A mention or delegation that the rules allow comes next. If there is
+ * none, because the agent responded, skipped, failed or was stopped, the waiting agent is called back. At the maximum
+ * depth, the reply stack is cleared.
  */
 export function afterTurn(
   state: ChainState,
@@ -224,18 +223,15 @@ export function cutShort({ state, next }: Step): Step {
   return { state: { ...state, replyStack: [] }, next: null, ...(next === null ? {} : { forbidden: next }) }
 }
 
-/** The agent whose turn it is. */
+/** Returns the agent that gets the turn. */
 export function agentOf(turn: NextTurn): string {
   return turn.type === 'callback' ? turn.waiter.entityId : turn.targetId
 }
 
-/**
- * How a turn ended: the mention or delegation with which it passes the turn, if any, and its outcome for a waiting
- * agent.
- */
+/** How a turn ended: its mention or delegation, if any, and its outcome for a waiting agent. */
 export interface TurnEnd {
   handingOn: Mention | Delegation | null
-  /** The outcome for the waiting agent if the run posted nothing in that agent's space. */
+  /** The outcome to report to the waiting agent if the run posted nothing in that agent's space. */
   silent: Exclude<TurnOutcome, 'responded'>
   /** Why the agent skipped. */
   reason: string | null

@@ -1,2 +1,2 @@
-/** The path of the link with which a person connects to an MCP server for a call. The id of the call follows. */
+/** The path of the link that connects a person to the MCP server of a call. The call's id is appended. */
 export const CONNECT_PATH = '/auth/mcp/calls/'

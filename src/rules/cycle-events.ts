@@ -1,17 +1,17 @@
 import { RULES } from '../confidentiality/rules.ts'
 
-/** A waiting inbox event that a think cycle may claim. */
+/** A waiting inbox event that a think cycle can claim. */
 export interface ClaimableEvent {
   payload: unknown
   /** Whether the event must be the only one in its cycle. */
   alone: boolean
-  /** The confidential spaces from which the event comes. */
+  /** The event's current confidentiality label. */
   labelNow: string[]
 }
 
 /**
- * Returns the first events that may be in the same cycle: all have the same label, none must be alone, and together
- * they have at most `mostCharacters` of content unless the first event alone has more.
+ * Returns the first events that may share a cycle. They have the same label, and none of them must be alone. Their
+ * content has at most `mostCharacters` in total, unless the first event alone exceeds this limit.
  */
 export function shareableEvents<Event extends ClaimableEvent>(events: Event[], mostCharacters: number): Event[] {
   const [first] = events

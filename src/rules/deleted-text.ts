@@ -1,24 +1,24 @@
 import { type Json, oneLine } from '../lib/json.ts'
 
-// Removes a deleted message's text from everything derived from it, such as prompts, tool results and summaries.
-// Finds quotations of the whole text or of its beginning, in the forms that the server uses: unchanged, on one line,
-// and as JSON within JSON.
+// Removes a deleted message's text from everything derived from it, such as prompts, tool results and summaries. Finds
+// quotations of the whole text or of its beginning in the forms that the server writes: unchanged, on one line, or as
+// JSON nested in JSON.
 
-/** The replacement for a deleted text. */
+/** The text that replaces a deleted text. */
 export const DELETED_TEXT = '[deleted]'
 
 /**
- * A text of at least this length is found anywhere. A shorter text is found only as a quotation, because it may be
- * part of other words.
+ * Texts of at least this length are found anywhere. Shorter texts are found only as complete quotations, because they
+ * can be part of other words.
  */
 const LEAST_ANYWHERE = 12
-/** The minimum length of truncated quotations. */
+/** Truncated quotations are found if they have at least this length. */
 const LEAST_QUOTED = 40
-/** The maximum number of times that a quotation may be encoded as JSON within a string. */
+/** How many levels of JSON encoding are searched for quotations. */
 const MOST_LEVELS = 2
 
 /**
- * Fields whose values are keywords of a format, or ids. They contain no quotations, and changing them would make the
+ * Fields whose values are ids or keywords of a format. These values contain no quotations, and a change would make the
  * row unusable.
  */
 const STRUCTURE = /^(role|type|kind|change|status|mediaType|toolName|id|.*Ids?)$/
@@ -26,8 +26,8 @@ const STRUCTURE = /^(role|type|kind|change|status|mediaType|toolName|id|.*Ids?)$
 /** Finds and removes deleted texts. */
 export interface TextRemoval {
   /**
-   * A part of each text that every quotation contains unchanged, for the search in the database; null if a text has
-   * no such part that is long enough.
+   * For the search in the database: a part of each text that every quotation contains unchanged. Null if one of the
+   * texts has no such part of sufficient length.
    */
   probes: readonly string[] | null
   /** Returns the string without quotations of the texts; the same string if there are none. */
@@ -78,7 +78,7 @@ function withoutForm(text: string, form: string): string {
   return from === 0 ? text : kept + text.slice(from)
 }
 
-/** Returns how many characters of `form` match the text from the position `at`. */
+/** Returns how many characters of `text`, starting at `at`, match the start of `form`. */
 function sharedLength(text: string, at: number, form: string): number {
   let length = 0
   while (length < form.length && text[at + length] === form[length]) length += 1
@@ -86,7 +86,7 @@ function sharedLength(text: string, at: number, form: string): number {
 }
 
 /**
- * Returns the longest piece of the beginning that neither JSON nor `oneLine` changes; '' if no such piece is long
+ * Returns the longest piece of the beginning that stays unchanged in JSON and in `oneLine`; '' if no such piece is long
  * enough.
  */
 function probeOf(text: string): string {

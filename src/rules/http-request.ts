@@ -10,8 +10,8 @@ export type ToolRequest =
   | { type: 'fault'; message: string }
 
 /**
- * Matches an expression of a URL template, which names inputs: `{id}` in the path, `{?limit,tags*}` or `{&limit}` in
- * the query.
+ * Matches an expression of a URL template, which refers to inputs: `{id}` in the path, `{?limit,tags*}` or `{&limit}`
+ * in the query.
  */
 const EXPRESSION = /\{([?&]?)([^{}]*)\}/g
 const NAME = /^[A-Za-z0-9_.$[\]-]+\*?$/
@@ -21,12 +21,12 @@ const DOT_SEGMENT = /^(\.|%2e){1,2}$/i
 
 export const hasBody = (method: string): boolean => method === 'POST' || method === 'PUT' || method === 'PATCH'
 
-/** Whether a URL template can name this input. */
+/** Whether an input with this name can be used in a URL template. */
 export const isTemplateName = (name: string): boolean => NAME.test(name) && !name.endsWith('*')
 
-/** Returns what is wrong with the expressions of a URL template (RFC 6570), as a sentence; null if they are valid. */
+/** Returns a sentence about the first fault in the expressions of a URL template (RFC 6570); null if they are valid. */
 export function templateFault(url: string): string | null {
-  // The stored headers are sent to the host, so an input must not determine the host.
+  // The request contains the stored headers, which may be secrets, so an input must not choose the host.
   if (/^https?:\/\/[^/?#]*\{/i.test(url)) return 'The URL can contain inputs only after the host and a slash.'
   for (const [whole, operator, names = ''] of url.matchAll(EXPRESSION)) {
     const isQuery = operator !== ''
@@ -40,7 +40,7 @@ export function templateFault(url: string): string | null {
 
 /**
  * Returns the request for an input. Without a method, the request is a POST with the whole input as JSON. With a
- * method, the inputs that the URL names become part of the URL; the other inputs become the JSON body or, for a
+ * method, the inputs in the URL template are inserted into the URL. The other inputs become the JSON body or, for a
  * method without a body, the query.
  */
 export function toolRequest(
@@ -72,8 +72,8 @@ export function toolRequest(
 }
 
 /**
- * Returns a URL or URL template without the values in its query, which may be keys, and without its fragment. Names
- * and inputs remain.
+ * Removes the fragment and the query's values, which can be keys, from a URL or URL template. Parameter names and
+ * template expressions remain.
  */
 export function withoutQueryValues(url: string): string {
   const [, address = '', query] = /^((?:\{[^{}]*\}|[^{?#])*)(\?[^#]*)?/.exec(url) ?? []
@@ -82,7 +82,7 @@ export function withoutQueryValues(url: string): string {
   const named = parts.flatMap((part) => {
     const inputs = part.match(/\{[^{}]*\}/g)?.join('') ?? ''
     const [name = '', ...values] = part.replace(EXPRESSION, '').split('=')
-    // A part without a name is a value.
+    // A part without `=` could be a key, so it is removed.
     return values.length > 0 ? [`${name}=${inputs}`] : inputs === '' ? [] : [inputs]
   })
   return named.length === 0 ? address : `${address}?${named.join('&')}`
@@ -97,8 +97,8 @@ function pathText(name: string, value: Json | undefined, faults: string[]): stri
 }
 
 /**
- * Returns the pairs of the query for an input. Omits absent and null inputs. A name with an asterisk is repeated for
- * each item of a list.
+ * Returns the query parameters for an input. Omits absent and null inputs. A name with an asterisk is repeated for each
+ * item of a list.
  */
 function queryPairs(given: string, value: Json | undefined, faults: string[]): string[] {
   const name = given.replace(/\*$/, '')
@@ -113,7 +113,7 @@ function queryPairs(given: string, value: Json | undefined, faults: string[]): s
   return [`${key}=${texts.map(encodeURIComponent).join(',')}`]
 }
 
-/** Returns the value as texts; null for an object, and for a list that contains an object or a list. */
+/** Returns the value as strings; null for an object, and for a list that contains objects or lists. */
 function textsOf(value: Json | undefined): string[] | null {
   if (value === undefined || value === null) return []
   if (isObject(value)) return null

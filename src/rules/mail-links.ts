@@ -5,7 +5,7 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 
-/** The time for which a link works after its email was sent. An invitation ends earlier if its row is deleted. */
+/** How long a link works after its email was sent. An invitation link stops working earlier if its row is deleted. */
 export const LINK_LASTS_MS: Record<LinkPurpose, number> = {
   SIGN_IN: 15 * MINUTE_MS,
   INVITE: 7 * DAY_MS,
@@ -18,8 +18,8 @@ export const SIGN_IN_MAIL_WITHIN_MS = HOUR_MS
 
 export const LIMIT_WINDOW_MS = HOUR_MS
 /**
- * The maximum number of sign-in emails that an address receives per hour while one of the links still works; and of other emails with
- * links.
+ * The maximum number of sign-in emails to an address per hour while one of the links still works, and of other emails
+ * with links to an address per hour.
  */
 export const MOST_LINKS_OF_ADDRESS = 5
 /** The maximum number of invitations that one viewer sends per hour. */
@@ -35,11 +35,11 @@ export interface LinkFacts {
   purpose: LinkPurpose
   /** The name of the human, for SIGN_IN and CONFIRM. */
   name: string | null
-  /** The name of the human who invites; null for an admin without a name. */
+  /** The name of the human who sends the invitation; null for an admin without a name. */
   inviter: string | null
 }
 
-/** Returns the text of an email with a link. It contains no text written by people except names. */
+/** Returns the text of an email with a link. Names are the only text in it that people have written. */
 export function linkMailOf({ purpose, name, inviter }: LinkFacts): { subject: string; text: string; label: string } {
   switch (purpose) {
     case 'SIGN_IN':
@@ -63,7 +63,7 @@ export function linkMailOf({ purpose, name, inviter }: LinkFacts): { subject: st
   }
 }
 
-/** Returns a name for the owner of an address, such as `Ada Lovelace` for `ada.lovelace@example.com`. */
+/** Derives a human's name from an email address: `Ada Lovelace` from `ada.lovelace@example.com`. */
 export function nameOfAddress(email: string): string {
   const [localPart = ''] = email.split('@')
   const words = localPart

@@ -11,8 +11,8 @@ export interface Mentioning {
 export const LONGEST_REASON = 200
 
 /**
- * Returns what the payload of a run's trigger contains about mentions: for a mentioned agent, the reason; for
- * another agent that routing wakes, the first entity that the message mentions. Returns null if the message mentions
+ * Returns the data about mentions in the payload of a run's trigger. For a mentioned agent, this is the reason of the
+ * mention. For any other agent, it is the first entity that the message mentions. Returns null if the message mentions
  * nobody.
  */
 export function mentionPayload({ text, senderKind, mentioned }: Mentioning, agentId: string): JsonObject | null {
@@ -23,7 +23,7 @@ export function mentionPayload({ text, senderKind, mentioned }: Mentioning, agen
   return { ...trigger, addressee: { id: first.id, name: first.name } }
 }
 
-/** Returns a mention as text for a prompt: a phrase that follows the trigger, and quoted data on a separate line. */
+/** Describes a mention for a prompt: returns a phrase to append to the trigger, and quoted data for a separate line. */
 export function mentionInPrompt(payload: unknown): { inWords: string; quoted: string | null } {
   const { mentionReason, addressee } = (payload ?? {}) as {
     mentionReason?: string

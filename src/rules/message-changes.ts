@@ -19,7 +19,7 @@ const DELETED = 'The message was deleted.'
 const STREAMING = 'The message is still being written: wait until it is complete.'
 const WAITS = 'The message waits for an answer: it can be changed once somebody has answered or its run has ended.'
 
-/** Returns why the text of a message cannot be changed now; null if it can. */
+/** Returns why the text of a message cannot be changed now; null if an edit is allowed. */
 export function faultOfEdit({ status, deletedAt, parts }: Changed): string | null {
   const fault = faultOfDeletion({ status, deletedAt, parts })
   if (fault !== null) return fault
@@ -29,29 +29,29 @@ export function faultOfEdit({ status, deletedAt, parts }: Changed): string | nul
     : null
 }
 
-/** Returns why a message cannot be deleted now; null if it can. */
+/** Returns why a message cannot be deleted now; null if the deletion is allowed. */
 export function faultOfDeletion({ status, deletedAt, parts }: Changed): string | null {
   if (deletedAt !== null) return DELETED
   if (status === 'STREAMING') return STREAMING
   return isFinalMessage(status) || parts.some(isUnfinished) ? null : WAITS
 }
 
-/** Returns the parts of a message after an edit: the new text instead of all texts, and the files unchanged. */
+/** Returns the parts of a message after an edit: the new text replaces all texts, and the files are kept. */
 export function editedParts(parts: readonly MessagePart[], text: string): MessagePart[] {
   return [{ type: 'text', text }, ...parts.filter(({ type }) => type !== 'text')]
 }
 
 const EMOJI = /^\p{RGI_Emoji}$/v
 
-/** Whether a text is exactly one emoji of Unicode's recommended set. */
+/** Whether a text is exactly one emoji that Unicode recommends for general interchange (RGI). */
 export const isEmoji = (text: string): boolean => EMOJI.test(text)
 
 const RETRIED = 'The message was edited, and its sender asked for a new run.'
 const PAUSED = 'The message was edited, but the agent is paused and keeps no inbox.'
 
 /**
- * Decides which agents that answered an earlier version of a message are woken again, in the order in which they
- * joined. Does not wake agents that have left the space.
+ * Decides which of the agents that answered an earlier version of a message are woken again. Returns them in the order
+ * in which they joined, without agents that have left the space.
  */
 export function decideRetries(
   answeredIds: ReadonlySet<string>,

@@ -2,8 +2,8 @@ import type { Provenance } from '../confidentiality/marks.ts'
 import type { Message as Row, TriggerType } from '../generated/prisma/client.ts'
 
 /**
- * A part of a message. The content of a tool part is the tool call. `unfinished`: set for the last part of a
- * composite message while it is streaming, or if it was interrupted.
+ * A part of a message. A tool part refers to its tool call. `unfinished` is set for the last part of a composite
+ * message while that part is streaming, or if it was interrupted.
  */
 export type MessagePart =
   | { type: 'text'; text: string; unfinished?: true }
@@ -13,7 +13,7 @@ export type MessagePart =
 /** A file that is attached to a message. */
 export type FilePart = Extract<MessagePart, { type: 'file' }>
 
-/** Why a message was posted, if its run was not triggered from its space. */
+/** Why a message was posted, for a run that was not triggered from the message's space. */
 export interface MessageOrigin {
   triggerType: TriggerType
   triggerName: string | null
@@ -33,7 +33,7 @@ export function messageOfRow(row: Row): Message {
   return { ...row, parts: row.parts as unknown as MessagePart[], origin: row.origin as unknown as MessageOrigin | null }
 }
 
-/** Returns the ids of the entities that a message mentions. Agents mention only one agent at a time. */
+/** Returns the ids of the entities that a message mentions. A message of an agent mentions at most one agent. */
 export function mentionsOf({
   mentionedIds,
   mentionedAgentId,
@@ -52,7 +52,7 @@ export function indexOfCall(parts: readonly MessagePart[], callId: string): numb
   return parts.findIndex((part) => part.type === 'tool' && part.toolCallId === callId)
 }
 
-/** Whether a part of a composite message is still streaming or was interrupted. */
+/** Whether a part of a composite message is still streaming, or was interrupted before its end. */
 export function isUnfinished(part: MessagePart): boolean {
   return part.unfinished === true
 }

@@ -1,15 +1,15 @@
 /** The kinds of notices. */
 export type NoticeKind = 'DECISION_WAITING' | 'MENTION' | 'MESSAGE' | 'RUN_FAILED'
 
-/** Which messages in a space a member is notified of. */
+/** The messages in a space of which a member is notified. */
 export type NotifyLevel = 'ALL' | 'MENTIONS' | 'NOTHING'
 
 /** An event of which people may be notified. */
 export type NoticeCause =
   | { type: 'message'; senderId: string; mentionedIds: readonly string[] }
-  /** A call waits for a decision; `deciderIds`: the humans who may decide on the call and have not yet done so. */
+  /** A call waits for a decision. `deciderIds` are the humans who may decide on the call and have not done so yet. */
   | { type: 'decision'; deciderIds: readonly string[] }
-  /** `askerIds`: the humans for whom the run worked. */
+  /** A run failed. `askerIds` are the humans for whom the run worked. */
   | { type: 'failed-run'; askerIds: readonly string[] }
 
 /** A human who may be notified of a cause. */
@@ -20,9 +20,9 @@ export interface NoticeReader {
 }
 
 /**
- * Returns the kind of notice that a human gets for a cause; null if none. The level in the space is ignored for a
- * call that waits for the human's decision. This rule is applied when the cause happens, and again before each push
- * message or email is sent.
+ * Returns the kind of notice that a human gets for a cause; null for no notice. For a call that waits for the human's
+ * decision, the human's level in the space is ignored. The rule is applied when the cause occurs, and again before each
+ * push message or email is sent.
  */
 export function noticeKindOf(cause: NoticeCause, { id, level }: NoticeReader): NoticeKind | null {
   switch (cause.type) {
@@ -49,10 +49,10 @@ export interface Reachability {
   sendsMail: boolean
 }
 
-/** The channels of a notice. The human's open pages show it in any case. */
+/** The channels of a notice. The human's open pages always show it. */
 export interface NoticeChannels {
   subscriptionIds: readonly string[]
-  /** The number of minutes after which an email is sent if the notice is still open; null for no email. */
+  /** How many minutes the notice must stay open before an email is sent; null for no email. */
   mailAfterMinutes: number | null
 }
 
@@ -67,14 +67,16 @@ export function channelsOf(person: Reachability): NoticeChannels {
 export const MOST_MAILS_AN_HOUR = 10
 const HOUR_MS = 3_600_000
 
-/** Returns when the next email to a human may be sent. `mailedAt`: the times of the last emails, oldest first. */
+/**
+ * Returns when the next email to a human may be sent. `mailedAt` contains the times of the last emails, oldest first.
+ */
 export function nextMailAt(mailedAt: readonly Date[], now: Date): Date {
   const recent = mailedAt.filter((at) => at.getTime() > now.getTime() - HOUR_MS)
   const earliest = recent.at(-MOST_MAILS_AN_HOUR)
   return earliest === undefined ? now : new Date(earliest.getTime() + HOUR_MS)
 }
 
-/** The content of a notice, which consists only of ids: no quotations and no names. */
+/** The content of a notice: ids only, without quotations or names. */
 export interface NoticeIds {
   kind: NoticeKind
   spaceId: string | null
@@ -90,7 +92,7 @@ const LINES: Record<NoticeKind, string> = {
   RUN_FAILED: 'A run that worked for you has failed.',
 }
 
-/** Returns the text about notices of one kind, for a push message or an email. */
+/** Returns the text of a push message or an email about notices of one kind. */
 export function lineOf(kind: NoticeKind, count = 1): string {
   if (count === 1) return LINES[kind]
   switch (kind) {
@@ -105,7 +107,7 @@ export function lineOf(kind: NoticeKind, count = 1): string {
   }
 }
 
-/** Returns the path of the console's page that shows the object of a notice. */
+/** Returns the path of the console page that shows the message, call or run of a notice. */
 export function pathOfNotice({ kind, spaceId, messageId, runId }: NoticeIds): string {
   if (kind === 'RUN_FAILED' && runId !== null) return `/runs/${runId}`
   if (kind === 'DECISION_WAITING' && (spaceId === null || messageId === null)) return '/waiting'
@@ -114,15 +116,15 @@ export function pathOfNotice({ kind, spaceId, messageId, runId }: NoticeIds): st
 }
 
 /**
- * Returns the topic of a push message. Push messages with the same topic replace each other: those about a space's
- * messages, and those about the same call or run.
+ * Returns the topic of a push message. A push message replaces an earlier one with the same topic. All messages of a
+ * space share a topic, and each call and each run has its own.
  */
 export function topicOf({ kind, spaceId, toolCallId, runId }: NoticeIds): string {
   if (kind === 'DECISION_WAITING') return toolCallId ?? kind
   return (kind === 'RUN_FAILED' ? runId : spaceId) ?? kind
 }
 
-/** The minimum of `notifyAfterMinutes`. The maximum below is a week. */
+/** The minimum of `notifyAfterMinutes`. The maximum, defined below, is a week. */
 export const LEAST_MINUTES = 0
 export const MOST_MINUTES = 10_080
 /** The maximum number of push subscriptions of one human. */

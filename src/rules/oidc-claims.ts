@@ -6,7 +6,7 @@ import { LONGEST_NAME } from '../lib/validate.ts'
 /** Why a person may not sign in. */
 export type SignInRefusal = 'no-email' | 'unverified-email' | 'other-domain' | 'no-claim'
 
-/** Returns why a person may not sign in; null if they may. */
+/** Returns why a person may not sign in; null if signing in is allowed. */
 export function refusalOf(condition: SignInCondition, claims: Claims): SignInRefusal | null {
   switch (condition.type) {
     case 'everyone':
@@ -16,7 +16,8 @@ export function refusalOf(condition: SignInCondition, claims: Claims): SignInRef
     case 'domain': {
       const { email } = claims
       if (typeof email !== 'string' || !email.includes('@')) return 'no-email'
-      // Accounts may contain any unverified address, so the boolean `email_verified` of OpenID Connect is required.
+      // An account can contain an address that nobody has verified, so the claim `email_verified` of OpenID Connect
+      // must be true.
       if (claims.email_verified !== true) return 'unverified-email'
       const domain = domainToASCII(email.slice(email.lastIndexOf('@') + 1).toLowerCase())
       return condition.domains.includes(domain) ? null : 'other-domain'
@@ -25,8 +26,8 @@ export function refusalOf(condition: SignInCondition, claims: Claims): SignInRef
 }
 
 /**
- * Whether a claim has a value, or is a list that contains it. The name of the claim may be a path
- * (`realm_access.roles`), unless a claim has this whole name.
+ * Whether a claim has a value, or is a list that contains it. A claim's name can be a path (`realm_access.roles`). It
+ * is read as a path only if no claim has this exact name.
  */
 export function hasClaim(claims: Claims, { name, value }: ClaimCondition): boolean {
   const claim = Object.hasOwn(claims, name) ? claims[name] : valueAt(claims, name.split('.'))
@@ -45,7 +46,7 @@ function valueAt(claims: Claims, path: readonly string[]): unknown {
 }
 
 /**
- * Returns the first name in the claims that Parley accepts, shortened, and without line breaks and control
+ * Returns the first name in the claims that Parley accepts. Shortens it, and removes line breaks and control
  * characters.
  */
 export function nameIn(claims: Claims): string | null {

@@ -5,7 +5,7 @@ import { isUnfinished, type MessagePart } from './message.ts'
 export interface BegunMessage {
   status: MessageStatus
   composite: boolean
-  /** Whether the message is the closing text of the run, which every later attempt posts again. */
+  /** Whether the message is the run's closing text. Every later attempt posts that text again. */
   fromPlainText: boolean
   /** The call to which the message belongs, for a message of one call. */
   runPostKey: string | null
@@ -13,10 +13,10 @@ export interface BegunMessage {
 }
 
 /**
- * Whether no call will continue the message, because its call is not in the journal, or was settled without it. A
- * composite message stays unfinished for more parts, unless one of its parts is lost: a part streamed by a
- * generation that is not in the journal (a generation starts only when all earlier calls are settled), or an
- * unfinished part of a settled call.
+ * Whether no call will continue the message. For a message of one call, this is the case if the call is not in the
+ * journal, or was settled without the message. A composite message waits for more parts unless a part is lost. A part
+ * is lost if its generation is not in the journal, or if it is unfinished and its call is settled. A generation starts
+ * only when all earlier calls are settled.
  *
  * @param openCalls the journaled calls of the run that are not settled
  */

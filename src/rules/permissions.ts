@@ -4,11 +4,11 @@ import { ForbiddenError } from '../lib/errors.ts'
 /** The fields of a viewer that determine whether the viewer is an admin. */
 export interface Ranked {
   readonly scope: TokenScope
-  /** The role of a human, if this credential gives the viewer that role. */
+  /** The role of the human; absent if this credential does not give the viewer the role. */
   readonly role?: HumanRole
 }
 
-/** Whether a viewer may do everything that the operator may: with the scope ADMIN, or as a human with the role ADMIN. */
+/** Whether a viewer has all rights of the operator: with the scope ADMIN, or as a human with the role ADMIN. */
 export function isAdmin({ scope, role }: Ranked): boolean {
   return scope === 'ADMIN' || (scope === 'HUMAN' && role === 'ADMIN')
 }
@@ -16,7 +16,7 @@ export function isAdmin({ scope, role }: Ranked): boolean {
 /**
  * Allows the action only to admins.
  *
- * @param action the attempted action for the error, such as `create agents`
+ * @param action the attempted action, for the error message, such as `create agents`
  * @throws ForbiddenError
  */
 export function requireAdmin(viewer: Ranked, action: string): void {

@@ -1,20 +1,20 @@
-/** The facts that determine whose authorization a run may use. */
+/** The facts that determine whose credentials a run may use. */
 export interface RunRequesters {
   /** The humans on whose behalf the run works. */
   readonly askers: readonly string[]
-  /** Whether an admin or the operator, acting as the sender, wrote, edited or repeated a message that began the run. */
-  readonly isActed: boolean
   /**
-   * Whether the cause of the run, and each event of a think cycle, is a message that a requester wrote to the agent.
+   * Whether an admin or the operator wrote, edited or repeated a message that began the run while acting as the sender.
    */
+  readonly isActed: boolean
+  /** Whether a requester's message to the agent caused the run. In a think cycle, this must be true of every event. */
   readonly isOwn: boolean
 }
 
 export type RunPerson = { type: 'person'; humanId: string } | { type: 'none'; reason: string }
 
 /**
- * Returns the person whose authorization a run uses: its only requester, if only messages of this requester began
- * the run. Any other cause may contain text of other people.
+ * Returns the person whose credentials a run uses: its only requester, if only messages of this requester began the
+ * run. Any other cause can contain text by other people.
  */
 export function personOfRun({ askers, isActed, isOwn }: RunRequesters): RunPerson {
   const [only, ...others] = askers

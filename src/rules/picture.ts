@@ -7,7 +7,7 @@ export const LARGEST_PORTRAIT_BYTES = Math.floor((LONGEST_PICTURE - PORTRAIT_STA
 /** Returns a WebP image as a data URL. */
 export const pictureOfPortrait = (portrait: Buffer): string => PORTRAIT_START + portrait.toString('base64')
 
-/** Image formats that browsers show and that cannot contain scripts, unlike SVG. */
+/** Image formats that browsers show and that, unlike SVG, cannot contain scripts. */
 const IMAGE_DATA = /^data:image\/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/
 
 /**

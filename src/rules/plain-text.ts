@@ -12,9 +12,10 @@ export interface PlainTextRun {
 }
 
 /**
- * Returns the space in which the closing text of a run that has posted nothing is posted: the active space, or
- * otherwise the space of its trigger; for a think cycle, only if all its events are messages of one space. Returns
- * null if there is no such space, as for runs that plans and services trigger.
+ * Returns the space in which to post the closing text of a run that has posted nothing. This is the active space or,
+ * without one, the space of the trigger. The closing text of a think cycle is posted only if all its events are
+ * messages of one space. Returns null if there is no such space, for example because a plan or service triggered the
+ * run.
  */
 export function placeOfPlainText({ triggerType, triggerSpaceId, activeSpaceId, sources }: PlainTextRun): string | null {
   if (triggerType === 'PLAN' || triggerType === 'SERVICE') return null
@@ -25,7 +26,7 @@ export function placeOfPlainText({ triggerType, triggerSpaceId, activeSpaceId, s
   return activeSpaceId ?? (isOne ? space : null)
 }
 
-/** Returns the closing text in a form that can be posted; null if it cannot be posted. */
+/** Prepares the closing text for posting. Returns null if it cannot be posted. */
 export function postablePlainText(closing: string | null): string | null {
   const text = cut(
     messageCharacters(closing ?? '')
@@ -36,7 +37,7 @@ export function postablePlainText(closing: string | null): string | null {
   return text === '' ? null : text
 }
 
-/** Returns why the closing text of a run that posted nothing was not posted, and what an admin can do about it. */
+/** For a run that posted nothing, returns why its closing text was not posted, and what an admin can do about it. */
 export function hintOn({ summary, plainText }: { summary: string; plainText: string }): string {
   if (hasTextCall(summary))
     return `The model wrote a tool call as text, and it was not executed: ${faultOfCall(summary)}`

@@ -1,4 +1,4 @@
-// The presence of people, and who may see it.
+// The presence of people, and the rule for who can see it.
 
 export type Presence = 'ONLINE' | 'AWAY' | 'OFFLINE'
 
@@ -12,8 +12,8 @@ export function presenceOf({ isConnected, idleMs }: { isConnected: boolean; idle
 }
 
 /**
- * Returns the presence that a viewer sees. People who share a space with the human, and admins, see the actual
- * presence unless the human hides it.
+ * Returns the human's presence as a viewer sees it. Admins and people who share a space with the human see the actual
+ * presence, unless the human hides it.
  */
 export function shownPresence(
   presence: Presence,
@@ -25,11 +25,11 @@ export function shownPresence(
 /** The time for which a human is shown as typing after the last keystroke. */
 export const TYPING_MS = 8000
 /**
- * While the typing is shown for longer than this, further keystrokes change nothing, so that each person causes at
+ * While typing will still be shown for longer than this, further keystrokes change nothing. So each person causes at
  * most one event every few seconds.
  */
 const RENEWED_BELOW_MS = 5000
 
-/** Returns the time until which somebody who types now is shown as typing. All times are in ms. */
+/** Returns how long a person who types now is shown as typing. All times are in milliseconds since 1970. */
 export const typingUntil = (now: number, until: number | undefined): number =>
   until !== undefined && until - now > RENEWED_BELOW_MS ? until : now + TYPING_MS

@@ -9,7 +9,7 @@ export interface GivenSubscription {
   auth: string
 }
 
-/** An error in a field of a subscription. */
+/** A fault in a field of a subscription. */
 export interface SubscriptionFault {
   field: keyof GivenSubscription
   message: string
@@ -24,7 +24,7 @@ const INTERNAL_NAME = /(^|\.)(localhost|localdomain|local|internal|intranet|priv
 
 /**
  * Returns why a push subscription is refused; null if it is accepted. Does not resolve the host name, because the
- * answer would reveal names of the server's network. Instead, each connection checks the address
+ * answer would reveal which names exist in the server's network. The address is checked at each connection instead
  * (guarded-connector.ts).
  */
 export function faultOfSubscription({ endpoint, p256dh, auth }: GivenSubscription): SubscriptionFault | null {

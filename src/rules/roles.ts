@@ -2,9 +2,8 @@ import type { HumanRole } from '../generated/prisma/enums.ts'
 import { ForbiddenError } from '../lib/errors.ts'
 
 /**
- * Checks that a human's role may change, or that a human may be erased, which also removes the role ADMIN. Only the
- * operator, and an identity provider that assigns roles, may leave the server without a person with the role ADMIN.
- * Otherwise the last admin might lock everybody out by mistake.
+ * Checks that a human's role may change, or that a human may be erased. Only the operator or an identity provider may
+ * remove the last person with the role ADMIN, so that the last admin cannot lock everybody out by mistake.
  *
  * @param by the human who makes the change; null for the operator or the identity provider
  * @param adminIds the humans with the role ADMIN before the change

@@ -17,11 +17,10 @@ export interface AgentMember {
   mind: Mind
   /** When the agent joined, in milliseconds since 1970. */
   joinedAt: number
-  /** Whether the agent is paused. A paused agent is not woken; a persistent one keeps events in its inbox. */
+  /** Whether the agent is paused. A paused agent is not woken. If it is persistent, events wait in its inbox. */
   paused?: boolean
   /**
-   * The exhausted budget, if there is one. Events wait in a persistent agent's inbox only for a budget that renews
-   * daily.
+   * The exhausted budget, if there is one. If that budget renews daily, a persistent agent's events wait in its inbox.
    */
   over?: OverBudget | null
 }
@@ -32,19 +31,19 @@ export interface Room {
   adminAgentId: string | null
   /** Only for BROADCAST: whether a message that mentions agents wakes only these agents. */
   mentionNarrows: boolean
-  /** The agent that had the last turn, and when it joined. It may have left in the meantime. */
+  /** The agent that had the last turn, and when it joined. The agent may have left since. */
   lastPicked: { joinedAt: number; id: string } | null
   agents: AgentMember[]
 }
 
 /**
- * The agents that are woken, and those that are not, with reasons. Each agent in the space except the sender is in
- * one of the two lists.
+ * The agents that are woken and the agents that are not, with reasons. Every agent in the space, except the sender, is
+ * in one of the two lists.
  */
 export interface RoutingDecision {
   wakes: { agent: AgentMember; reason: string }[]
   sleeps: { agent: AgentMember; kind: OutcomeKind; reason: string }[]
-  /** The agent that gets this turn, if the message takes one. */
+  /** The agent that gets this turn, if the message takes a turn. */
   picked: AgentMember | null
 }
 
@@ -53,7 +52,10 @@ export type Route = (message: RoutableMessage, room: Room) => RoutingDecision
 
 const PAUSED = 'The agent is paused and keeps no inbox.'
 
-/** Wakes the agents for which `why` returns a reason, and records `whyNot` for the others. */
+/**
+ * Puts the agents for which `why` returns a reason on the list of woken agents, unless they are paused or their budget
+ * is exhausted. Puts all others on the other list, with reasons.
+ */
 export function decide(
   message: RoutableMessage,
   room: Room,
@@ -74,7 +76,7 @@ export function decide(
   return decision
 }
 
-/** Why a mentioned agent was woken. */
+/** The reason with which a mentioned agent is woken. */
 export const WAS_MENTIONED = 'This agent was mentioned.'
 
 /**
@@ -127,9 +129,9 @@ export const admin: Route = (message, room) => {
 }
 
 /**
- * MENTION_CHAIN: a human's message wakes one agent: the mentioned one, or the next in turn that is not paused (a
- * mention does not advance the turn). An agent's message wakes no agent, because its mentions take effect when its
- * run ends.
+ * MENTION_CHAIN: a human's message wakes one agent: the mentioned agent or, without a mention, the next agent in turn
+ * that is not paused. A mention does not advance the turn. An agent's message wakes nobody, because its mentions take
+ * effect when its run ends.
  */
 export const mentionChain: Route = (message, room) => {
   if (message.senderKind === 'AGENT') {
@@ -153,9 +155,9 @@ export const mentionChain: Route = (message, room) => {
 }
 
 /**
- * Returns the agent whose turn is next: the first one, in the order of joining, after the agent that had the last
- * turn (and may have left); after the last agent, the first one. New members are last in this order, so they wait at
- * most one full cycle.
+ * Returns the agent whose turn is next, in the order of joining. This is the agent after the one that had the last turn
+ * (and may have left), or the first agent after the last one. New members come last, so they wait at most one full
+ * rotation.
  */
 export function nextInTurn({ agents, lastPicked }: Pick<Room, 'agents' | 'lastPicked'>): AgentMember | undefined {
   if (lastPicked === null) return agents[0]
@@ -238,13 +240,13 @@ function verdictOfWake({ agent, reason }: RoutingDecision['wakes'][number]): Ver
 /** The reason of the outcome ANSWERED. */
 export const ANSWERED = 'The message answered a waiting run of this agent.'
 
-/** The number of agents that a root may still wake, and the reason of the limit. */
+/** How many more agents a root may wake, and the reason for this limit. */
 export interface Allowance {
   count: number
   reason: string
 }
 
-/** Applies the loop limits: agents above the allowance are not woken. */
+/** Applies the loop limits: agents beyond the allowance are not woken. */
 export function limitWakes({ wakes, verdicts, turn }: Decision, { count, reason }: Allowance): Decision {
   const cut = new Set(wakes.slice(count).map(({ id }) => id))
   return {
@@ -255,8 +257,8 @@ export function limitWakes({ wakes, verdicts, turn }: Decision, { count, reason 
 }
 
 /**
- * Returns why the mentions of a message are refused; null if they are accepted. Before agents write, they see which
- * agents are paused, so a message that an agent has already written is accepted.
+ * Returns why the mentions of a message are refused; null if they are accepted. An agent sees which agents are paused
+ * before it writes, so its finished message is accepted.
  */
 export function faultOfMentions(
   { mentions, senderKind }: RoutableMessage,

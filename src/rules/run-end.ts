@@ -29,13 +29,13 @@ export interface Delegated {
   reason: string | null
 }
 
-/** An end that is not caused from outside the run. */
+/** An ending that comes from the run itself, not from outside. */
 export type Completion = Omit<Extract<RunEnding, { status: 'COMPLETED' }>, 'skipped'>
 
 /**
- * The cause of a failure. `provider`: the provider is unreachable, has no capacity, or rejected the key or model
- * name; `prompt`: the provider refused the input; `unclear`: the response was interrupted or the server failed,
- * which some servers do if a prompt is too long; `limit`: the model reached its output limit.
+ * The cause of a failure. `provider`: the provider is unreachable, has no capacity, or rejected the key or model name.
+ * `prompt`: the provider rejected the input. `unclear`: the response was interrupted or the server failed, which
+ * happens on some servers if a prompt is too long. `limit`: the model reached its output limit.
  */
 export type Blame = 'provider' | 'prompt' | 'unclear' | 'limit'
 
@@ -62,20 +62,20 @@ export interface EndFacts {
    */
   hasActed: boolean
   /**
-   * Whether the cycle posted nothing and made no call that may have an external effect. This field and the following
-   * ones are set only for cycles.
+   * Whether the cycle posted nothing and made no call that can have an external effect. This field and the ones below
+   * are set only for think cycles.
    */
   hasDoneNothing: boolean
   /** Why the model failed; null if it did not. */
   failure: Blame | null
-  /** The events that the cycle has claimed and that are not done, in order. */
+  /** The events that the cycle has claimed and not finished, in order. */
   events: readonly ClaimedEvent[]
 }
 
 export interface ClaimedEvent {
   id: string
   messageId: string | null
-  /** The number of earlier outages of the provider in cycles with this event. */
+  /** How many outages of the provider occurred in earlier cycles with this event. */
   outages: number
   /** The exhausted budget that makes the event wait. */
   over: OverBudget | null
@@ -84,9 +84,9 @@ export interface ClaimedEvent {
 }
 
 /**
- * The further handling of an event that a cycle has claimed. `finish`: it is done. `release`: it waits for the next cycle.
- * `isolate`: the same, but it will be alone in its cycle. `retry`: it is retried after a pause. `postpone`: it waits
- * for the next day. `close`: it is done, as if no cycle had claimed it.
+ * How to proceed with an event that a cycle has claimed. `finish`: the event is done. `release`: the event waits for
+ * the next cycle. `isolate`: the event waits for a cycle of its own. `retry`: the event is retried after a pause.
+ * `postpone`: the event waits for the next day. `close`: the event is done, as if no cycle had claimed it.
  */
 export type EventFate = 'finish' | 'release' | 'isolate' | 'retry' | 'postpone' | 'close'
 
@@ -97,25 +97,30 @@ export interface PlannedOutcome {
   reason: string | null
   error: string | null
   runId: string | null
-  /** For a cycle whose run is deleted: its marks, and its times in milliseconds since 1970. */
+  /** The marks and the times (in milliseconds since 1970) of a cycle whose run is deleted. */
   cycle?: { label: readonly string[]; readingSince: number | null; readAt: number | null }
 }
 
 /** The effects of a run's end. */
 export interface EndPlan {
-  /** The remaining events in order, each with its further handling. */
+  /** The remaining events in order, and how to proceed with each. */
   events: readonly { event: ClaimedEvent; fate: EventFate }[]
   /**
-   * The further handling of the cycle. `remember`: it becomes part of the consciousness. `erase`: it is deleted. `forget`:
-   * its events from deleted sources are deleted. `none`: it has no effect on the agent.
+   * The effect on the cycle. `remember`: the cycle becomes part of the consciousness. `erase`: the cycle is deleted.
+   * `forget`: only its events from deleted sources are deleted. `none`: nothing is stored or deleted.
    */
   cycle: 'remember' | 'erase' | 'forget' | 'none'
   outcomes: readonly PlannedOutcome[]
-  /** Whether the run's turn in a chain ends. If not, its events are retried together with their turns. */
+  /**
+   * Whether the run's turn in a chain ends. If it does not end, the run's events are retried, and the agent keeps the
+   * turn.
+   */
   endsTurn: boolean
-  /** The ending that the chain and the consciousness record. A skip that comes too late counts as an ordinary end. */
+  /**
+   * The ending that the chain and the consciousness record. A skip after the run has acted counts as an ordinary end.
+   */
   ending: RunEnding
-  /** Replaces the run's summary. */
+  /** A new summary for the run; absent if it is unchanged. */
   summary?: string | null
   /** Whether the agent pauses before its next cycle. */
   rests: boolean
@@ -144,8 +149,8 @@ function planRunEnd(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan
 }
 
 /**
- * Plans the end of a cycle whose agent, or a space from which it had events, was deleted. The cycle is not
- * remembered. Its other events are requeued if the cycle has not acted on them; otherwise they are done.
+ * Plans the end of a cycle whose agent was deleted, or that had events from a deleted space. The cycle is not
+ * remembered. Its remaining events are requeued unless the cycle has already acted on them.
  */
 function planGoneCycle(run: EndingRun, ending: RunEnding, facts: EndFacts): EndPlan {
   const fate = facts.hasDoneNothing ? 'release' : 'finish'
@@ -191,11 +196,11 @@ type Fates = EndPlan['events']
 
 function fateOf(event: ClaimedEvent, run: EndingRun, ending: RunEnding, facts: EndFacts): EventFate {
   const { events, hasDoneNothing, failure } = facts
-  // Other runs used up a budget after the events were claimed and before the first step.
+  // Other runs used up the budget between the claim of the events and the first step of this run.
   const isSpent = ending.stopReason === 'OVER_BUDGET' && run.stepCount === 0 && events.some(({ over }) => over !== null)
   if (isSpent) return event.over === null ? 'release' : event.over === 'ROOT' ? 'close' : 'postpone'
   if (isRefused(ending, facts) && events.length > 1 && hasDoneNothing) return 'isolate'
-  // The prompt may not be the cause.
+  // These failures may have a cause other than the prompt.
   const isOutage = ending.stopReason === 'MODEL_FAILED' && (failure === 'provider' || failure === 'unclear')
   return isOutage && event.outages < RETRY_MINUTES.length ? 'retry' : 'finish'
 }
@@ -205,7 +210,7 @@ export function isRefused({ status }: RunEnding, { failure }: Pick<EndFacts, 'fa
   return status === 'FAILED' && failure === 'prompt'
 }
 
-/** Whether events of a failed cycle will be retried, or all events that exceed a budget wait for the next day. */
+/** Whether events will be handled later: retried after a failed cycle, or postponed because of an exhausted budget. */
 function comesAgain(events: Fates): boolean {
   const isForbidden = events.some(({ fate }) => fate === 'postpone') && !events.some(({ fate }) => fate === 'close')
   return isForbidden || events.some(({ fate }) => fate === 'retry')
@@ -243,14 +248,14 @@ function triggerOutcome(run: EndingRun, ending: RunEnding, { hasPosted, hasActed
 }
 
 /**
- * Returns the outcome of a message that the run read without a visible reaction. If the run gave no reason, its
- * closing text may explain why.
+ * Returns the outcome of a message that the run read without a visible reaction. If the run gave no reason, its closing
+ * text is used, which may explain it.
  */
 const skipped = ({ id: runId }: EndingRun, messageId: string, reason: string | null): PlannedOutcome => ({
   ...{ messageId, kind: 'SKIPPED' as const, reason, error: null, runId },
 })
 
-/** Returns the outcome for a cycle that skipped, whose run is deleted. */
+/** Returns the outcome of a message for a skipped cycle whose run is deleted. */
 function skippedCycle(run: EndingRun, messageId: string, reason: string | null): PlannedOutcome {
   const [readingSince, readAt] = [run.startedAt, run.finishedAt].map((time) => time?.getTime() ?? null)
   const cycle = { label: [...run.places, ...run.label], readingSince: readingSince ?? null, readAt: readAt ?? null }
@@ -258,9 +263,9 @@ function skippedCycle(run: EndingRun, messageId: string, reason: string | null):
 }
 
 /**
- * Returns the error of a failed run in the form for members of its space. If the model's provider failed, this is
- * advice about what members can do. An error may quote the prompt, so for a run with a confidentiality label only
- * the stop reason is returned.
+ * Returns the error of a failed run in a form that members of its space may read. If the model's provider failed, the
+ * text says what members can do. The error of a run with a confidentiality label can quote the prompt, so only the stop
+ * reason is returned.
  */
 export function errorForMembers(run: {
   error: string | null
@@ -294,7 +299,10 @@ function outcomesOfEvents(run: EndingRun, ending: RunEnding, events: Fates, isEr
   return outcomes
 }
 
-/** Returns an outcome that shows that a message waits for the next day or for the provider, and which cycle failed. */
+/**
+ * Returns the outcome of a message that waits for the next day or for the provider. The outcome identifies the failed
+ * cycle.
+ */
 function waitingOutcome({ id: runId }: EndingRun, event: ClaimedEvent, fate: EventFate): PlannedOutcome[] {
   const { messageId, over, outages } = event
   if (messageId === null) return []
@@ -308,8 +316,8 @@ function waitingOutcome({ id: runId }: EndingRun, event: ClaimedEvent, fate: Eve
 }
 
 /**
- * The built-in tools that only read, or only control the think cycle, by their names in both toolsets. A cycle that
- * skips after only such calls is forgotten.
+ * The names, in both toolsets, of built-in tools that only read or only control the think cycle. A cycle that skips
+ * after only such calls is forgotten.
  */
 export const TOOLS_WITHOUT_EFFECT: readonly string[] = [
   'enter_space',

@@ -7,29 +7,29 @@ export const LONGEST_QUERY = 500
 export interface QueryPiece {
   text: string
   /**
-   * Whether the piece was in quotation marks. If so, its words must follow each other, and the last word must be
-   * complete.
+   * Whether the piece was in quotation marks. The words of a quoted piece must follow each other, and the last word
+   * must be complete.
    */
   isQuoted: boolean
 }
 
-/** The conditions that a query places on a text. All pieces must be found. */
+/** The search conditions of a query. A text matches if it contains all pieces. */
 export interface SearchTerms {
-  /** A query for `to_tsquery('simple', …)`: the pieces as words, some of them as beginnings of words. */
+  /** A query for `to_tsquery('simple', …)`: the pieces as words or beginnings of words. */
   words: string
-  /** The pieces as parts of words; null if no piece of the query is long enough for a trigram index. */
+  /** The pieces as substrings of words; null if no piece of the query is long enough for a trigram index. */
   parts: PartTerm[] | null
 }
 
 export type PartTerm =
-  /** A pattern for LIKE, which is matched against the normalized text. */
+  /** A LIKE pattern for the normalized text. */
   | { type: 'like'; pattern: string }
-  /** For `to_tsquery`: a piece that must be found as words. */
+  /** For `to_tsquery`: a piece that is matched as words, not as a substring. */
   | { type: 'words'; words: string }
 
 /**
- * Splits a query at white space and quotation marks. Omits pieces without a letter or digit, so that a query of
- * punctuation finds nothing.
+ * Splits a query at white space and quotation marks. Omits pieces without a letter or digit, so a query of punctuation
+ * alone finds nothing.
  * @throws BadInputError if the query has more than 500 UTF-16 units
  */
 export function readSearchQuery(query: string): QueryPiece[] {
@@ -45,18 +45,18 @@ export function readSearchQuery(query: string): QueryPiece[] {
 }
 
 /**
- * Matches the characters around the letters and digits of a piece. Combining marks belong to the letter before them.
+ * Matches the characters around the letters and digits of a piece. A combining mark belongs to the letter before it.
  */
 const EDGES = /^[^\p{L}\p{N}]+|[^\p{L}\p{N}\p{M}]+$/gu
 
-/** Characters of scripts without spaces between words: the same as in the database function `searchWords`. */
+/** Characters of scripts that have no spaces between words. The database function `searchWords` has the same list. */
 const SPACELESS =
   /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{3ffff}]/gu
 const ASCII_PUNCTUATION = /[!-/:-@[-`{-~]/g
 
-/** The minimum length at which an ASCII word also matches as the beginning of longer words. */
+/** An ASCII word of at least this length also matches the beginning of longer words. */
 const SHORTEST_BEGINNING = 3
-/** The minimum length of a part of a word that contains a trigram. */
+/** The minimum length of a substring that the trigram index can find. */
 const SHORTEST_PART = 3
 
 /** Converts pieces whose texts the database has already normalized (function `searchFold`). */
@@ -73,7 +73,10 @@ export function termsOf(pieces: readonly QueryPiece[]): SearchTerms {
   }
 }
 
-/** Returns a piece as words that follow each other. The last word may be only the beginning of a word. */
+/**
+ * Returns the `to_tsquery` expression for a piece, whose words must follow each other. The last word can match the
+ * beginning of a longer word.
+ */
 function wordsOf({ text, isQuoted }: QueryPiece): string {
   const words = text
     .replace(SPACELESS, ' $& ')

@@ -1,7 +1,7 @@
 /** An excerpt of a text, with the ranges that match a query. */
 export interface Snippet {
   snippet: string
-  /** Ranges of `snippet` as start and end in UTF-16 units, in order and without overlaps. */
+  /** The matching ranges of `snippet`: start and end in UTF-16 units, in order and without overlaps. */
   matches: [number, number][]
 }
 
@@ -12,13 +12,13 @@ export interface Snippet {
 const BEFORE = 60
 const LONGEST = 240
 const MOST_MATCHES = 50
-/** The number of UTF-16 units of a text that are searched for matches. */
+/** Matches are searched only in this many UTF-16 units from the beginning of a text. */
 const MOST_READ = 100_000
 
 /**
- * Returns the plain text around the first match, on one line. The pieces are those of the query (`readSearchQuery`).
- * Ignores accents and case. Without a match, which is possible because the database normalizes differently, returns
- * the beginning of the text.
+ * Returns the plain text around the first match, on one line. The pieces come from `readSearchQuery`. Ignores accents
+ * and case. Returns the beginning of the text if nothing matches, which can happen because the database normalizes
+ * texts differently.
  */
 export function snippetOf(text: string, pieces: readonly { text: string }[]): Snippet {
   const given = text.slice(0, MOST_READ).toWellFormed()
@@ -28,7 +28,7 @@ export function snippetOf(text: string, pieces: readonly { text: string }[]): Sn
   const matches = found
     .filter(([from, to]) => from >= start && to <= end)
     .map(([from, to]): [number, number] => [from - start + lead.length, to - start + lead.length])
-  // Each line break is one unit, as is the space that replaces it.
+  // A line break and the space that replaces it are both one unit long, so the ranges stay correct.
   return { snippet: lead + given.slice(start, end).replace(/\s/gu, ' ') + tail, matches }
 }
 
@@ -46,7 +46,7 @@ function matchesIn(text: string, pieces: readonly { text: string }[]): [number, 
   return merged(found).slice(0, MOST_MATCHES)
 }
 
-/** Returns the piece and each of its words, because the words may be separated differently in a text. */
+/** Returns the piece and each of its words, because a text can have other separators between the words. */
 function alternativesOf(piece: string): string[] {
   const { folded } = fold(piece)
   return [folded, ...folded.split(/[^\p{L}\p{N}\p{M}]+/u).filter((word) => word.length > 1)].filter((one) => one !== '')
@@ -62,7 +62,9 @@ function merged(ranges: readonly [number, number][]): [number, number][] {
   return result
 }
 
-/** Returns bounds that begin at the start of a word if one is near, and do not split a character. */
+/**
+ * Returns the bounds of the snippet. They begin at the start of a word if one is near, and do not split a character.
+ */
 function boundsOf(text: string, match: number): [number, number] {
   let start = Math.max(0, match - BEFORE)
   if (start > 0) {
@@ -72,7 +74,7 @@ function boundsOf(text: string, match: number): [number, number] {
   return [wholeAt(text, start), wholeAt(text, Math.min(text.length, start + LONGEST))]
 }
 
-/** Moves an index between the halves of a surrogate pair to the index before the pair. */
+/** If an index is between the two halves of a surrogate pair, returns the index before the pair. */
 function wholeAt(text: string, place: number): number {
   const unit = text.charCodeAt(place)
   return unit >= 0xdc00 && unit < 0xe000 ? place - 1 : place
@@ -85,8 +87,8 @@ const UNDECOMPOSED: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns the text in lower case without accents and, for each unit of it, the start and end of the original
- * character.
+ * Returns the text in lower case without accents. For each unit of the result, also returns the start and end of the
+ * original character.
  */
 function fold(text: string): { folded: string; starts: number[]; ends: number[] } {
   let folded = ''

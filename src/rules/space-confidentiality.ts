@@ -7,7 +7,7 @@ const MOST_OF_A_FEW = 2
 const FIELD = 'input.confidential'
 
 /**
- * Whether a new space is confidential: as requested; if not requested, whether PARLEY_CONFIDENTIAL_SPACES is set and
+ * Whether a new space is confidential. Without a request, it is confidential if PARLEY_CONFIDENTIAL_SPACES is set and
  * the space has one or two humans.
  * @throws BadInputError for a confidential space without a human
  */
@@ -20,9 +20,9 @@ export function confidentialAtFirst(
 }
 
 /**
- * Checks whether the viewer may change the confidentiality of a space. Returns the new value; null if it does not
- * change. A space that becomes confidential must have a human: see `checkHasHuman`.
- * @throws ForbiddenError if a human would end the confidentiality; BadInputError for null
+ * Checks whether the viewer may change the confidentiality of a space. Returns the new value; null if the value does
+ * not change. For a space that becomes confidential, also call `checkHasHuman`.
+ * @throws ForbiddenError if a human would end the confidentiality; BadInputError if the requested value is null
  */
 export function confidentialFromNow(
   asked: boolean | null | undefined,

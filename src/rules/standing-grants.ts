@@ -6,7 +6,7 @@ import { checkInteger, checkText } from '../lib/validate.ts'
 export const GRANT_STATES = ['PENDING', 'ACTIVE', 'DENIED', 'USED_UP', 'EXPIRED', 'REVOKED', 'TOOL_CHANGED'] as const
 export type GrantState = (typeof GRANT_STATES)[number]
 
-/** A grant as read from the database. `isLate`: whether it has expired, by the clock of the database. */
+/** A grant as read from the database. `isLate` tells whether the grant has expired according to the database clock. */
 export type ReadGrant = StandingGrant & { isLate: boolean }
 
 /** The fields that determine the state of a grant. */
@@ -75,14 +75,14 @@ export interface GrantBoundsInput {
 }
 
 const MOST_CALLS = 1_000_000
-/** The maximum amount. Sums up to this value have at least three exact decimals. */
+/** The maximum amount. Floating-point sums up to this value are exact to at least three decimals. */
 const LARGEST_AMOUNT = 1_000_000_000_000
 /** The maximum duration: 30 days. */
 const LONGEST_SECONDS = 2_592_000
 const LONGEST_PROPERTY = 200
 
 /**
- * Checks the limits of a grant, but not whether its schema compiles. `toolSchema`: the schema of the tool's input.
+ * Checks the limits of a grant, but not whether its schema compiles. `toolSchema` is the schema of the tool's input.
  * @throws BadInputError
  */
 export function checkBounds(input: GrantBoundsInput, toolSchema: JsonObject): GrantBounds {
@@ -120,7 +120,7 @@ function checkProperty(name: string, { properties }: JsonObject): string {
   throw new BadInputError('amountProperty must be a numeric property of the input in the schema of the tool.', field)
 }
 
-/** Returns the amount of a call for a grant; null if the call has no amount, so the grant does not cover it. */
+/** Returns the amount of a call for a grant; null if the call has no amount, so that the grant does not cover it. */
 export function amountOf({ amountProperty }: Pick<StandingGrant, 'amountProperty'>, input: JsonObject): number | null {
   if (amountProperty === null) return 0
   const amount = Object.hasOwn(input, amountProperty) ? input[amountProperty] : null

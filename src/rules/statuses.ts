@@ -1,15 +1,15 @@
 import type { MessageStatus, RunStatus, ToolCallStatus } from '../generated/prisma/enums.ts'
 
-/** Statuses of a run that may still execute. */
+/** Statuses of a run that can still execute. */
 export const ACTIVE_RUN_STATUSES = ['QUEUED', 'RUNNING', 'WAITING_TOOL'] as const satisfies RunStatus[]
-/** Statuses of a run that no worker executes at the moment. */
+/** Statuses of a run that no worker executes now. */
 export const UNCLAIMED_RUN_STATUSES = ['QUEUED', 'WAITING_TOOL'] as const satisfies RunStatus[]
 export const ENDED_RUN_STATUSES = ['COMPLETED', 'FAILED', 'CANCELED'] as const satisfies RunStatus[]
 
 /** Statuses of a tool call without a result. */
 export const OPEN_CALL_STATUSES = ['STREAMING', 'RUNNING', 'WAITING'] as const satisfies ToolCallStatus[]
 export const SETTLED_CALL_STATUSES = ['DONE', 'FAILED', 'TIMED_OUT', 'CANCELED'] as const satisfies ToolCallStatus[]
-/** Statuses of a call that was offered to people or services: it waits, was answered, or has timed out. */
+/** Statuses of a call that people or services can answer or could have answered: waiting, answered, or timed out. */
 export const HANDED_OUT_CALL_STATUSES = ['WAITING', 'DONE', 'TIMED_OUT'] as const satisfies ToolCallStatus[]
 
 /**
@@ -18,9 +18,9 @@ export const HANDED_OUT_CALL_STATUSES = ['WAITING', 'DONE', 'TIMED_OUT'] as cons
  */
 export const ANSWERED_CALL_STATUSES = ['DONE', 'FAILED'] as const satisfies ToolCallStatus[]
 
-/** Statuses of a message that may still change. */
+/** Statuses of a message that can still change. */
 export const OPEN_MESSAGE_STATUSES = ['STREAMING', 'REQUIRES_ACTION'] as const satisfies MessageStatus[]
-/** Statuses of a message that was posted completely, although calls that it shows may still wait for answers. */
+/** Statuses of a message that was posted completely. Calls that the message shows may still be waiting for answers. */
 export const POSTED_MESSAGE_STATUSES = ['COMPLETE', 'REQUIRES_ACTION'] as const satisfies MessageStatus[]
 export const FINAL_MESSAGE_STATUSES = ['COMPLETE', 'INTERRUPTED'] as const satisfies MessageStatus[]
 

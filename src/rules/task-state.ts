@@ -4,10 +4,10 @@ import { isEndedRun } from './statuses.ts'
 
 // The state of a task for one viewer. A task is a run, or a message together with the runs that it started.
 
-/** The status of a task in terms of MCP. */
+/** The status of a task as MCP defines it. */
 export type TaskStatus = 'working' | 'input_required' | 'completed' | 'cancelled'
 
-/** The state of a task in terms of A2A. */
+/** The state of a task as A2A defines it. */
 export type TaskState =
   | 'TASK_STATE_WORKING'
   | 'TASK_STATE_INPUT_REQUIRED'
@@ -16,7 +16,7 @@ export type TaskState =
   | 'TASK_STATE_CANCELED'
   | 'TASK_STATE_REJECTED'
 
-/** The work of one agent for a task. */
+/** One agent's part of a task. */
 export interface TaskPart {
   /** The outcome of the message for the agent; RUN for a task that is a run. */
   readonly kind: string
@@ -26,11 +26,11 @@ export interface TaskPart {
   readonly runStatus: RunStatus | null
 }
 
-/** The outcome of a message that an agent may still read. */
+/** The outcome of a message that an agent can still read. */
 const UNREAD = 'INBOX'
 const NEVER_STARTED: ReadonlySet<string> = new Set(['LOOP_LIMIT', 'OVER_BUDGET', 'PAUSED'])
 
-/** @param awaitsViewer whether a call of the task waits for an answer that the viewer may give */
+/** @param awaitsViewer whether a call of the task waits for an answer that the viewer is allowed to give */
 export function taskStatusOf(parts: readonly TaskPart[], awaitsViewer: boolean): TaskStatus {
   if (awaitsViewer) return 'input_required'
   if (parts.some(isUnfinished)) return 'working'
@@ -55,16 +55,16 @@ export const isOverTask = (state: TaskState): boolean =>
   state !== 'TASK_STATE_WORKING' && state !== 'TASK_STATE_INPUT_REQUIRED'
 
 /**
- * Whether a viewer can answer a call outside of its space. If a call waits for a reply in the space, only a message
- * can answer it.
+ * Whether a viewer can answer a call without posting in its space. A call that waits for a reply can be answered only
+ * by a message in the space.
  */
 export function isAnswerable({ waitsFor, mayDecide }: { waitsFor: CallWait | null; mayDecide: boolean }): boolean {
   return waitsFor === 'RESULT' || (waitsFor === 'DECISION' && mayDecide)
 }
 
 /**
- * Returns a key for the question of a waiting call. It consists of the call and the revision of its input, so that
- * an answer cannot apply to an input that was edited in the meantime.
+ * Returns a key for the question of a waiting call. The key includes the digest of the call's input, so an answer to an
+ * earlier input is not applied to an edited one.
  */
 export function questionKeyOf(call: { id: string; waitsFor: CallWait | null; inputDigest: string | null }): string {
   return `${call.id}:${call.waitsFor === 'DECISION' ? (call.inputDigest ?? '') : 'result'}`

@@ -1,9 +1,9 @@
 import type { Message } from './message.ts'
 
-// A thread belongs to a message of a space, which is its root. A reply to a reply joins the same thread.
+// A thread starts with one message, its root. A reply to a reply joins the same thread.
 
 /**
- * The message to which another message replies, and the thread that the other message joins; both null outside of
+ * The message to which another message replies, and the thread of the reply; both null for a message outside of
  * threads.
  */
 export type ReplyPlace = Pick<Message, 'replyToId' | 'threadRootId'>
@@ -11,15 +11,14 @@ export type ReplyPlace = Pick<Message, 'replyToId' | 'threadRootId'>
 /** The value for a message that is not a reply. */
 export const NO_REPLY: ReplyPlace = { replyToId: null, threadRootId: null }
 
-/** A message to which another one replies. */
+/** A message that gets a reply. */
 export interface RepliedMessage extends Pick<Message, 'id' | 'threadRootId' | 'deletedAt'> {
   /** Whether the message is the root of a thread. */
   isRoot: boolean
 }
 
 /**
- * Returns the thread of a reply to a message; null if the message was deleted. The thread of a deleted message
- * continues.
+ * Returns the thread for a reply to a message. Returns null if the message was deleted, unless it already has a thread.
  */
 export function placeOfReply({ id, threadRootId, deletedAt, isRoot }: RepliedMessage): ReplyPlace | null {
   if (deletedAt !== null && !isRoot) return null
@@ -32,21 +31,21 @@ interface PlacedRun {
   triggerSpaceId: string | null
   triggerMessageId: string | null
   threadRootId: string | null
-  /** A WokenBy of rules/chain.ts; null if only the trigger woke the run. */
+  /** The WokenBy of rules/chain.ts; null if only the trigger woke the run. */
   wokenBy: unknown
   /** The events of a think cycle; empty for other runs. */
   sources: readonly { type: string; spaceId: string | null; payload: unknown }[]
 }
 
 /**
- * Returns the thread for the messages of a run in a space, unless a call names another thread: the thread of the
- * run's trigger. For a think cycle, the thread of its events in that space, if all of them are in the same thread.
+ * Returns the default thread for a run's messages in a space: the thread of the run's trigger. For a think cycle,
+ * returns the thread of its events in that space if they are all in the same thread.
  */
 export function defaultPlace(run: PlacedRun, spaceId: string): ReplyPlace {
   if (run.triggerType !== 'INBOX') {
     const { threadRootId, triggerMessageId, wokenBy } = run
     if (run.triggerSpaceId !== spaceId || threadRootId === null) return NO_REPLY
-    // If an agent is called back, the message that answers it may be outside of the thread in which the agent works.
+    // When an agent is called back, the message that answers it can be outside of the agent's thread.
     const isCalledBack = (wokenBy as { type?: unknown } | null)?.type === 'callback'
     return { replyToId: isCalledBack ? threadRootId : (triggerMessageId ?? threadRootId), threadRootId }
   }
@@ -62,15 +61,15 @@ function placeOfEvent(payload: unknown): ReplyPlace {
   return { replyToId: typeof messageId === 'string' ? messageId : threadRootId, threadRootId }
 }
 
-/** A message with a question that waits for a reply. */
+/** A message that asks a question and waits for a reply. */
 export interface AskingMessage {
   messageId: string
   threadRootId: string | null
 }
 
 /**
- * Whether a message is in the thread in which the reply to a question is expected: the thread of the question, or
- * the thread that the question starts.
+ * Whether a message is where the reply to a question is expected: in the question's thread, or in the thread that the
+ * question starts.
  */
 export function isWhereAsked({ messageId, threadRootId }: AskingMessage, replyThreadId: string | null): boolean {
   return replyThreadId === threadRootId || replyThreadId === messageId

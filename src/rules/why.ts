@@ -1,10 +1,13 @@
 import { cut } from '../lib/json.ts'
 
-/** Returns the line of instructions that shows a memory. A trace finds the memories of a step by these lines. */
+/**
+ * Returns the line that shows a memory in an agent's instructions. A trace looks for these lines to find the memories
+ * of a step.
+ */
 export const memoryLine = ({ key, value }: { key: string; value: string }): string =>
   `- ${JSON.stringify(key)}: ${JSON.stringify(value)}`
 
-/** The kinds of steps in a trace: WhyKind in the contract. */
+/** The kinds of steps in a trace. They equal the values of WhyKind in the API. */
 export const WHY_KINDS = [
   'MESSAGE',
   'TOOL_CALL',
@@ -27,11 +30,11 @@ export interface Cause {
   kind: WhyKind
   text: string
   at: Date | null
-  /** The keys of the causes of this cause. */
+  /** The keys of the direct causes of this cause. */
   causes: readonly string[]
 }
 
-/** A step of a trace. `causes`: the indexes of the steps that caused it. */
+/** A step of a trace. `causes` are the indexes of the steps that caused it. */
 export interface WhyStep {
   kind: WhyKind
   id: string | null
@@ -46,9 +49,9 @@ export const MOST_WHY_STEPS = 500
 export const LONGEST_WHY_TEXT = 600
 
 /**
- * Returns the steps of a trace in the order of the causes, the first of which is the object to explain. Hidden
- * causes are merged into one step if one caused the other, or if both led to the same step, so that their number
- * reveals nothing. Omits unknown causes.
+ * Returns the steps of a trace in the order of the causes. The first cause is the object to explain. Merges two hidden
+ * causes into one step if one caused the other or if both led to the same step, so that their number stays secret.
+ * Omits causes that are not in the list.
  */
 export function stepsOf(causes: readonly Cause[]): WhyStep[] {
   const byKey = new Map(causes.map((cause) => [cause.key, cause]))
@@ -80,7 +83,7 @@ const GAPS = {
   ERASED: 'Something that was erased, or deleted by retention.',
 }
 
-/** Returns, for each hidden cause, the key of the cause that represents all hidden causes merged with it. */
+/** Merges adjacent hidden causes. Maps the key of each hidden cause to the key of the cause that represents it. */
 function mergedHidden(causes: readonly Cause[], byKey: ReadonlyMap<string, Cause>): Map<string, string> {
   const parent = new Map<string, string>()
   const isHidden = (key: string) => byKey.get(key)?.kind === 'HIDDEN'

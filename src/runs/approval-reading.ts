@@ -5,7 +5,7 @@ import { readDecidersOfCalls, readDecisionsOfCalls } from '../stores/decision-st
 
 /** Reads approvals. */
 export interface ApprovalReading {
-  /** Returns, by call, the approval states of the calls that needed approval. */
+  /** Returns the approval states of those calls that needed approval, by call. */
   standingOf(calls: readonly ToolCall[]): Promise<Map<string, ApprovalStanding>>
 }
 

@@ -3,7 +3,7 @@ import type { ToolCall } from '../generated/prisma/client.ts'
 import type { Platform } from '../platform/platform.ts'
 import type { NamedApprovers } from '../rules/approvals.ts'
 
-/** The call that a signal is about. */
+/** The call that a signal concerns. */
 export interface PublishedCall extends Partial<NamedApprovers> {
   id: string
   agentId: string
@@ -11,21 +11,21 @@ export interface PublishedCall extends Partial<NamedApprovers> {
   spaceId: string | null
 }
 
-/** The recipients: people and services who may answer the call, or people who may approve it. */
+/** The recipients of a signal: people and services who may answer the call, or people who may approve it. */
 export type Audience = 'answerers' | 'deciders'
 
 /**
- * Publishes signals about waiting calls after the commit: to the approvers; or to the members of the space that
- * shows the call, the agent's services, and admins.
+ * Publishes signals about waiting calls after the commit. The recipients are the approvers, or the members of the space
+ * that shows the call, the services of the agent, and admins.
  */
 export interface CallPublisher {
-  /** Publishes that the call now waits. */
+  /** Publishes that the call has begun to wait. */
   waits(call: PublishedCall, audience?: Audience): Promise<void>
-  /** Publishes that the approval or the claim of the call changed. */
+  /** Publishes that the call's approval changed, or that somebody claimed the call. */
   changed(call: PublishedCall, audience: Audience): Promise<void>
   /** Publishes that the call no longer waits: it was answered or decided, has timed out, or its run has ended. */
   settled(call: PublishedCall, audience?: Audience): Promise<void>
-  /** Publishes that additional named people are now asked for approval. */
+  /** Publishes that additional named people have been asked for approval. */
   escalated(call: PublishedCall & NamedApprovers): Promise<void>
 }
 
@@ -54,8 +54,8 @@ function channelsOfAnswerers({ spaceId, agentId }: PublishedCall): string[] {
 }
 
 /**
- * Returns the channels of the named approvers, or of the space if there are none; after an escalation, also those of
- * the escalation contacts.
+ * Returns the channels of the named approvers, or of the space if there are none. After an escalation, also returns
+ * those of the escalation contacts.
  */
 function channelsOfDeciders({
   spaceId,
@@ -68,7 +68,7 @@ function channelsOfDeciders({
   return [...everybody, ...[...new Set(named)].map(entityChannel)]
 }
 
-/** Returns the current or last recipients of a call's signals. */
+/** Returns the recipients of the call's latest signals. */
 export function audienceOf({ approvalState }: Pick<ToolCall, 'approvalState'>): Audience {
   return approvalState === null || approvalState === 'APPROVED' ? 'answerers' : 'deciders'
 }

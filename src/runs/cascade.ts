@@ -4,8 +4,9 @@ import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 import { forEach } from './due.ts'
 
 /**
- * Stops all active runs that a run started, directly or not. A stopped run starts no others, so
- * runs started in the meantime are found by the next iteration. Calls `stop` for a few runs at a time, because each takes a connection.
+ * Stops all active runs that a run started, directly or not. A stopped run does not start other runs, so runs that were
+ * started before they could be stopped are found in the next iteration. Calls `stop` for a few runs at a time, because
+ * each call uses a database connection.
  * @returns the runs that `stop` ended
  */
 export async function cascadeOf(

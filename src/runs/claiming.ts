@@ -9,38 +9,51 @@ import { ACTIVE_RUNS_SQL, IS_ACTIVE_CYCLE_SQL, UNCLAIMED_RUNS_SQL } from '../sto
 /** The row of a run that a worker executes. */
 export type ClaimedRun = Readonly<Omit<Run, keyof Provenance>> & Provenance
 
-/** A run leased by a worker. Every write names the attempt, and fails after a later claim, a stop or the run's end. */
+/**
+ * A run leased by a worker. Every write contains the attempt, and fails if the run was claimed again, was stopped, or
+ * has ended.
+ */
 export interface Claim {
   readonly run: ClaimedRun
   readonly attempt: number
   /**
-   * Whether this is the first claim, a claim after the calls got their results, or a claim after a worker has died
-   * or released the run.
+   * `started`: the first claim. `resumed`: a claim after the run's calls got their results. `taken-over`: a claim after
+   * a worker died or released the run.
    */
   readonly kind: 'started' | 'resumed' | 'taken-over'
 }
 
 export interface Claimed {
   claims: Claim[]
-  /** Persistent agents whose inbox is next, with the oldest event first. The caller starts their cycles. */
+  /** The persistent agents whose inboxes are next, ordered by their oldest events. The caller starts their cycles. */
   inboxes: string[]
-  /** Whether rows were skipped because another transaction had locked them. If so, claim again very soon. */
+  /**
+   * Whether rows were skipped because another transaction had locked them. The next claim should then follow very soon.
+   */
   isMoreThere: boolean
-  /** Set if runs were left because this process or their agent had no free slot. If so, claim again when a run ends. */
+  /**
+   * Set if runs remain because this process or their agent has no free slot. The next claim should then follow when a
+   * run ends.
+   */
   isLeft?: true
 }
 
-/** Condition: no cycle has claimed the inbox event, and the event may start a cycle. Must match the partial index. */
+/**
+ * Condition: no cycle has claimed the inbox event, and the event can start a cycle. It must match the partial index.
+ */
 const IS_WAITING = Prisma.sql`e."doneAt" IS NULL AND e."runId" IS NULL AND e."waitsUntil" IS NULL AND NOT e.quiet`
 
-/** Condition: the agent `a` is not paused, and is not in the pause after a cycle unless it has an urgent event. */
+/** Condition: the agent `a` is not paused. It is also not in the pause after a cycle, unless it has an urgent event. */
 export const MAY_THINK = Prisma.sql`NOT a.paused AND (a."restsUntil" IS NULL OR a."restsUntil" <= clock_timestamp() OR EXISTS (
   SELECT 1 FROM "InboxEvent" e WHERE e."agentId" = a.id AND e.urgent AND ${IS_WAITING}))`
 
-/** The statuses of claimable runs, as literals for the condition of a partial index. */
+/** The statuses of claimable runs as SQL literals, so that the condition matches that of a partial index. */
 const CLAIMED_FROM = ACTIVE_RUN_STATUSES.map((status) => Prisma.raw(`'${status}'`))
 
-/** Selects the earliest claimable run of each status. An inbox has no due time, so it is always due. */
+/**
+ * Selects the earliest claimable run of each status, and the earliest inbox. An inbox has no due time, so it is always
+ * due.
+ */
 export const CLAIMABLE = {
   runs: Prisma.join(
     CLAIMED_FROM.map(
@@ -54,7 +67,10 @@ export const CLAIMABLE = {
   inboxes: Prisma.sql`SELECT e."agentId" AS id, '-infinity'::timestamptz AS at FROM "InboxEvent" e WHERE ${IS_WAITING} LIMIT 1`,
 }
 
-/** Selects agents at their limit of running runs in this snapshot. Their queued runs need not be looked up. */
+/**
+ * Selects the agents that have reached their limit of running runs in this snapshot. Their queued runs are not looked
+ * up.
+ */
 const FULL_AGENTS = Prisma.sql`
   SELECT x."agentId" FROM "Run" x JOIN "Agent" a ON a.id = x."agentId" WHERE x.status = 'RUNNING'
   GROUP BY a.id, x."agentId" HAVING count(*) >= a."maxConcurrentRuns"`
@@ -64,8 +80,8 @@ const FULL_AGENTS_WAIT = Prisma.sql`EXISTS (SELECT 1 FROM "full" f WHERE EXISTS 
   SELECT 1 FROM "Run" w WHERE w."agentId" = f."agentId" AND w.status IN ${UNCLAIMED_RUNS_SQL} AND w."claimableAt" <= now()))`
 
 /**
- * Selects the persistent agents with waiting events, each with its oldest event, by a loose index scan (one step per
- * agent).
+ * Selects the persistent agents with waiting events, each with its oldest event. Uses a loose index scan, with one step
+ * per agent.
  */
 const INBOXES = Prisma.sql`
   (SELECT e."agentId", e.id AS "eventId" FROM "InboxEvent" e WHERE ${IS_WAITING} ORDER BY e."agentId", e.id LIMIT 1)
@@ -75,8 +91,8 @@ const INBOXES = Prisma.sql`
     ORDER BY e."agentId", e.id LIMIT 1) next`
 
 /**
- * Selects the requesters, agents and statuses of claimable runs by a loose index scan (one step for each), so that
- * many runs of one requester do not hide the runs of others.
+ * Selects the combinations of requester, agent and status among claimable runs. Uses a loose index scan, with one step
+ * per combination, so that many runs of one requester do not hide the runs of others.
  */
 const GROUPS = Prisma.sql`
   (SELECT r."requesterId", r."agentId", r.status FROM "Run" r WHERE r."claimableAt" IS NOT NULL
@@ -88,11 +104,10 @@ const GROUPS = Prisma.sql`
     ORDER BY r."requesterId", r."agentId", r.status LIMIT 1) next`
 
 /**
- * Defines the order of claims. Runs of dead workers come first, because they already have their slots. Every other
- * run is ordered by the number that it would have among the running runs of its requester, over all agents, so that
- * the first run of one requester does not wait for many runs of another. Among equal numbers, the requester whose
- * last run began longest ago comes first. For the same requester, resumed runs come before new ones, and older runs
- * first.
+ * Defines the order of claims. Runs of dead workers come first, because they already have their slots. The others are
+ * ordered by the number of runs that their requester would then have running, over all agents. So the first run of one
+ * requester does not wait for many runs of another. Among equal numbers, the requester whose last run began longest ago
+ * comes first. For the same requester, resumed runs come before new runs, and older runs before newer ones.
  */
 const QUEUE = (most: number, recent: readonly string[]) => Prisma.sql`
   SELECT * FROM (
@@ -119,14 +134,14 @@ const QUEUE = (most: number, recent: readonly string[]) => Prisma.sql`
       ORDER BY e.id LIMIT ${most})
   ) q`
 
-/** The number of candidate runs per free slot, because many runs may belong to one agent that is at its limit. */
+/** The number of candidate runs per free slot, because many runs can belong to an agent that has reached its limit. */
 const LOOK_AHEAD = 4
 
 /**
- * Claims the next runs in one statement, at most `most` including the returned inboxes. Skips rows that another
- * transaction has locked. Counts an agent's runs under its row lock, so that `maxConcurrentRuns` holds across
- * processes; a run taken over from a dead worker already has its slot. If the agent was paused, but the transaction
- * that queued the run did not see this, parks the run until the agent is resumed.
+ * Claims the next runs in one statement. Returns at most `most` runs and inboxes in total. Skips rows that another
+ * transaction has locked. Counts an agent's runs while it holds the lock of the agent's row, so that
+ * `maxConcurrentRuns` applies across processes. (A run that is taken over from a dead worker already has its slot.) If
+ * the transaction that queued a run did not see that the agent was paused, the run waits until the agent is resumed.
  * @param recent the requesters whose runs were claimed recently, oldest first
  */
 export async function claimNext(platform: Platform, most: number, recent: readonly string[] = []): Promise<Claimed> {
@@ -168,7 +183,7 @@ export async function claimNext(platform: Platform, most: number, recent: readon
   }
 }
 
-/** Claims a run that this transaction wrote. */
+/** Claims a run that the same transaction has written. */
 export async function claimNew(tx: Tx, platform: Platform, runId: string): Promise<Claim> {
   const [run] = await tx.$queryRaw<
     Run[]
@@ -184,10 +199,10 @@ type ClaimRow = { isMoreThere: boolean; isLeft: boolean; inbox: string | null } 
   | { id: null; statusBefore: null }
 )
 
-/** The number of requesters whose last claims are remembered. */
+/** How many requesters of recent claims are remembered. */
 const MOST_RECENT = 100
 
-/** Returns a function that claims runs for a worker, and that remembers the requesters of recently claimed runs. */
+/** Returns a function that claims runs for a worker. The function remembers the requesters of recently claimed runs. */
 export function createClaims(platform: Platform): (most: number) => Promise<Claimed> {
   let recent: string[] = []
   return async (most) => {

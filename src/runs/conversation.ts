@@ -6,11 +6,11 @@ import { isHandedOutCall } from '../rules/statuses.ts'
 import { describeFile } from '../spaces/readable-text.ts'
 import type { JournaledCall, JournaledGeneration, JournaledStep } from './journal.ts'
 
-/** The maximum number of characters of a result that a model receives. The journal contains the whole result. */
+/** The maximum number of characters of a tool's result in a prompt. The journal contains the whole result. */
 const LONGEST_RESULT = 50_000
 
 /**
- * Returns a tool's result in the form for the provider, with references to its stored files. `messagesFor` removes
+ * Returns a tool's result in the provider's form, with references to the result's stored files. `messagesFor` removes
  * files that a model does not accept.
  */
 function toolResult(
@@ -31,7 +31,10 @@ function toolResult(
   return { type: 'tool-result', toolCallId: modelCallId, toolName, output: value }
 }
 
-/** Returns, for the model, references to the stored files of a result and notes about files that were not stored. */
+/**
+ * Returns lines for the model about the files of a result: references to stored files, and notes about files that were
+ * not stored.
+ */
 export function fileLines(files: readonly ResultFile[]): string[] {
   return files.flatMap((file) => {
     if ('data' in file) return []
@@ -51,14 +54,14 @@ const INTERRUPTED: Json = {
 }
 
 /**
- * Returns the immediate result, for the model, of a persistent agent's call that people or services answer. The
- * answer is later added to the inbox.
+ * Returns the immediate result that the model gets for a persistent agent's call to people or services. Their answer is
+ * later added to the inbox.
  */
 function pendingResult(toolCallId: string): Json {
   return { status: 'pending', toolCallId }
 }
 
-/** Returns the result of a call as the model received it. */
+/** Returns a call's result in the form that the model received. */
 function resultOf(call: JournaledCall, { asynchronous }: { asynchronous: boolean }) {
   const { id, status, output, files, settledAt, approvalState } = call
   const isAnsweredLater = isAnsweredOutside(call) && isHandedOutCall(status)
@@ -83,8 +86,8 @@ export function messagesOfStep({ step, calls }: Answered, mode = { asynchronous:
 }
 
 /**
- * Returns the tool name that the model generated, because providers compare it with the call. If the tool is
- * unknown, only the step contains this name.
+ * Returns the tool name that the model generated, because providers compare it with the call. For an unknown tool, only
+ * the step contains this name.
  */
 function writtenName({ content }: AssistantModelMessage, { modelCallId, toolName }: JournaledCall): string {
   const parts = Array.isArray(content) ? content : []
@@ -93,8 +96,8 @@ function writtenName({ content }: AssistantModelMessage, { modelCallId, toolName
 }
 
 /**
- * Returns, for each journaled step of a run, the messages after `first` that were sent to the model, and the
- * messages that the step added.
+ * Returns messages for each journaled step of a run: those after `first` that were sent to the model, and those that
+ * the step added.
  */
 export function sentAndAdded(
   steps: JournaledStep[],
@@ -111,7 +114,7 @@ export function sentAndAdded(
   })
 }
 
-/** Returns the text that ended a step, which is internal; null if there is none. */
+/** Returns the text with which a step ended; null if there is none. This text is internal, so viewers do not see it. */
 export function closingWords({ step }: Answered): string | null {
   const { content } = assistantOf(step)
   const texts =

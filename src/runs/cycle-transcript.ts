@@ -5,18 +5,18 @@ import type { Blame } from '../rules/run-end.ts'
 import { messagesOfStep } from './conversation.ts'
 import type { JournaledCall, JournaledStep } from './journal.ts'
 
-/** The parts of a cycle's prompt that are stored in the cycle's state, not in the journal. */
+/** The parts of a cycle's prompt that are in the cycle's state instead of the journal. */
 export interface CycleInput {
   /** The inbox message, exactly as the model received it. */
   inbox: string
   inboxSize: number
   /** The texts of urgent events, each with the step before which the model received it. */
   injections: { step: number; text: string }[]
-  /** Why the model failed; absent if it did not. */
+  /** Why the model failed; absent if it did not fail. */
   failure?: Blame
 }
 
-/** Reads the input from the row of a cycle. */
+/** Reads the stored parts of the prompt from the row of a cycle. */
 export function cycleInputOf({ state }: Pick<Run, 'state'>): CycleInput {
   return state as unknown as CycleInput
 }
@@ -41,8 +41,8 @@ export function lastingMessages(state: CycleInput, steps: JournaledStep[]): Mode
 }
 
 /**
- * Like `lastingMessages`, for a cycle whose prompt a provider refused after some steps: omits the last results and
- * events, which the provider refused. Returns null if the provider accepted no step.
+ * Like `lastingMessages`, but for a cycle whose prompt was rejected by the provider after some steps. Omits the last
+ * results and events, which caused the rejection. Returns null if the provider accepted none of the steps.
  */
 export function acceptedMessages(state: CycleInput, steps: JournaledStep[]): ModelMessage[] | null {
   const accepted = steps.filter(({ step }) => step.finishReason !== 'content-filter')
@@ -58,8 +58,8 @@ const RESULT_LEFT_OUT = {
 }
 
 /**
- * Removes reasoning and item ids, which only the provider that generated them can use, and the files of results,
- * which would fill the consciousness. Calls keep Parley's own ids, which are unique across steps.
+ * Removes reasoning and item ids, which only the provider that generated them can use, and the files of results, which
+ * would fill the consciousness. Calls keep Parley's ids, because those are unique across steps.
  */
 function lastingStep({ calls, ...rest }: JournaledStep): ModelMessage[] {
   const step = { ...rest, calls: calls.map((call) => ({ ...call, files: referencesIn(call.files) })) }
@@ -72,7 +72,7 @@ function lastingStep({ calls, ...rest }: JournaledStep): ModelMessage[] {
   })
 }
 
-/** Keeps references to stored files and removes bytes. */
+/** Keeps references to stored files, and removes files whose bytes are in the journal. */
 function referencesIn(files: JournaledCall['files']): JournaledCall['files'] {
   const all = (files ?? []) as unknown as ResultFile[]
   return all.filter((file) => !('data' in file)) as unknown as JournaledCall['files']

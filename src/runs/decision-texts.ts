@@ -3,17 +3,17 @@ import type { Tx } from '../platform/db.ts'
 import { describeDecisions } from '../rules/approvals.ts'
 import { readCountedDecisions } from '../stores/decision-store.ts'
 
-/** The decisions on a call, in the form in which its agent receives them. */
+/** The decisions on a call, as the call's agent receives them. */
 export interface DecisionText {
   toolCallId: string
   toolName: string
-  /** One line, with names and reasons in JSON quotes. */
+  /** The decisions in one line, with names and reasons in JSON quotes. */
   text: string
 }
 
 type DecidedCall = Pick<ToolCall, 'id' | 'toolName' | 'approval' | 'approvalState' | 'input'>
 
-/** Describes the decisions on those of the calls that were decided. Omits calls that needed no approval. */
+/** Describes the decisions on calls. Omits calls that needed no approval or have no decision yet. */
 export async function readDecisionTexts(tx: Tx, calls: readonly DecidedCall[]): Promise<DecisionText[]> {
   const decided = calls.filter(({ approvalState }) => approvalState !== null && approvalState !== 'PENDING')
   if (decided.length === 0) return []

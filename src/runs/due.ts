@@ -2,22 +2,22 @@ import { Prisma } from '../generated/prisma/client.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** A kind of rows with due times, and their handler. */
+/** A kind of rows that become due, and their handler. */
 export interface Timed {
   /** A description of one row for the log. */
   what: string
-  /** A SELECT of `id` and `at`, the due time. An index must provide the earliest row. */
+  /** A SELECT of `id` and of the due time as `at`. There must be an index for finding the earliest row. */
   rows: Prisma.Sql
   /** Handles at most 500 due rows. Rows that fail or are skipped are due again a second later. */
   handle(ids: string[]): Promise<void>
 }
 
 /**
- * Finds due rows of all kinds with one query, by the clock of the database. Every process polls; the handlers lock
- * the rows that they handle.
+ * Finds due rows of all kinds with one query, according to the database clock. Every process polls for them. The
+ * handlers lock the rows that they handle.
  */
 export interface Due {
-  /** Starts handling the due rows. @returns the milliseconds until the next row is due; Infinity if none is known */
+  /** Starts to handle the due rows. @returns the time in ms until the next row is due; Infinity if none is known */
   look(): Promise<number>
   /** Resolves when no handler is running. */
   idle(): Promise<void>
@@ -56,7 +56,7 @@ export function createDue({ db, logger }: Platform, timed: Timed[]): Due {
   }
 }
 
-/** Selects the due rows and, with a null id, the milliseconds until the next row is due. */
+/** Selects the due rows. A row with a null id contains the time in ms until the next row is due. */
 function lookFor({ rows }: Timed, index: number): Prisma.Sql {
   const source = Prisma.raw(String(index))
   return Prisma.sql`
@@ -67,7 +67,7 @@ function lookFor({ rows }: Timed, index: number): Prisma.Sql {
 }
 
 /**
- * Runs `task` for each id, a few at a time. A failure does not stop the others.
+ * Runs `task` for each id, a few at a time. If one fails, the others still run.
  * @throws the first failure, at the end
  */
 export async function forEach(ids: string[], task: (id: string) => Promise<void>): Promise<void> {

@@ -1,12 +1,12 @@
 import type { FilePart } from 'ai'
 
-/** The media type in which models receive images. */
+/** The media type of images that are sent to models. */
 export const PICTURE_TYPE = 'image/jpeg'
 const PREFIX = 'parley-file:'
 
 /**
- * Returns an image in a user message, referenced by the id of its file. Journals contain no bytes, so a deleted file
- * is no longer sent.
+ * Returns a part of a user message that refers to an image by the id of its file. Journals do not contain the bytes, so
+ * a deleted file is no longer sent.
  */
 export const picturePart = (fileId: string): FilePart => ({
   type: 'file',

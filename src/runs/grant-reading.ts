@@ -14,7 +14,7 @@ import {
   readSeenGrants,
 } from '../stores/grant-store.ts'
 
-/** The approvers of a grant, and their decisions. */
+/** The people who can approve a grant, and their decisions. */
 export interface GrantStanding {
   /** The humans whose approval counts. */
   deciderIds: string[]
@@ -27,8 +27,8 @@ export interface GrantReading {
   /** Returns grants in the order of the ids; null for an unknown id. Does not check visibility. */
   getMany(ids: readonly string[]): Promise<(ReadGrant | null)[]>
   /**
-   * Returns the ids of the grants that the viewer may see: those in the viewer's spaces, and those that the viewer
-   * may approve; for an admin, all.
+   * Returns the ids of those grants that the viewer may see. These are the grants in the viewer's spaces, and the
+   * grants that the viewer may approve. An admin may see all grants.
    */
   visible(viewer: Viewer, ids: readonly string[]): Promise<Set<string>>
   /** Returns the newest 100 grants that the viewer may see, newest first. */

@@ -3,7 +3,7 @@ import { type Changes, namedParts, partName } from '../platform/changes.ts'
 import { type Database, queryWithin, type Tx } from '../platform/db.ts'
 import { type HeldChanges, holdRunSql } from '../stores/run-store.ts'
 
-/** The run has ended or was claimed again, so this attempt must not write any more. Thrown only by holds. */
+/** The run has ended or was claimed again, so this attempt must not write anymore. Only holds throw this error. */
 export class RunLostError extends Error {
   constructor(runId: string) {
     super(`run ${runId} no longer belongs to this attempt`)
@@ -17,31 +17,32 @@ export interface HeldRun {
   attempt: number
 }
 
-/** Condition within a hold's statement: the run belongs to this attempt. */
+/** A condition for statements within a hold: the run belongs to this attempt. */
 export const HELD = Prisma.sql`EXISTS (SELECT 1 FROM held)`
 
 export interface HowHeld extends HeldChanges {
-  /** The name of the change whose row is returned; by default the last change. */
+  /** The name of the change whose row is returned. The default is the last change. */
   returning?: string
   /** The transaction in which to write. */
   tx?: Tx
 }
 
 /**
- * Fences the writes of a run: an attempt makes all its writes through a hold, which writes only while the run is
- * RUNNING under this attempt. The row lock orders the writes relative to stops, ends and claims.
+ * Fences the writes of a run. An attempt makes all of its writes through a hold, which writes only while the run is
+ * RUNNING and belongs to this attempt. The lock of the run's row orders these writes relative to stops, ends and
+ * claims.
  */
 export interface Hold {
   /**
-   * Applies the changes in one statement. Each change must read `FROM held`, or from another change that does, or
-   * must check `HELD`.
+   * Applies the changes in one statement. Each change must select from `held`, select from another change that does, or
+   * check `HELD`.
    * @returns the row of the last change; null if it changed nothing
    * @throws RunLostError
    */
   write<Row>(changes: Changes, how?: HowHeld): Promise<Row | null>
   /**
-   * Locks the run, and then runs `work`, whose statements see everything committed before the lock, such as answers
-   * to its calls.
+   * Locks the run, and then executes `work`. Its statements see everything that was committed before the lock, such as
+   * answers to the run's calls.
    * @throws RunLostError
    */
   transaction<T>(work: (tx: Tx) => Promise<T>, how?: HowHeld): Promise<T>
@@ -60,7 +61,7 @@ export function holdOf(db: Database, held: HeldRun): Hold {
   }
 }
 
-/** Like `write`, in an existing transaction. */
+/** Like `write`, but in an existing transaction. */
 export async function writeHeld<Row>(
   tx: Tx,
   held: HeldRun,

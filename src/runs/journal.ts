@@ -38,13 +38,13 @@ export interface Generation {
   /** The instructions; null if they are the same as in the previous step. */
   instructions: string | null
   /**
-   * The number of messages at the beginning of the prompt that are the same as in the previous step's prompt. The
-   * messages that the previous step added, and `messagesAdded`, follow them.
+   * The number of messages at the beginning of the prompt that are the same as in the previous step's prompt. After
+   * them come the messages that the previous step added, and `messagesAdded`.
    */
   messagesKept: number
   /**
-   * Whether the messages that the previous step added come between the kept messages and `messagesAdded`. False if
-   * `messagesAdded` contains them, because new messages precede them.
+   * Whether the messages that the previous step added come between the kept messages and `messagesAdded`. False if new
+   * messages precede them; `messagesAdded` then contains them.
    */
   followsResponse: boolean
   messagesAdded: ModelMessage[]
@@ -55,7 +55,7 @@ export interface Generation {
   msToFirstChunk: number | null
   startedAt: Date
   durationMs: number
-  /** The parts of the agent's context that the prompt omitted. */
+  /** The parts of the agent's context that were omitted from the prompt. */
   withheld?: Withheld[]
 }
 
@@ -114,8 +114,8 @@ export interface KeptStep extends JournaledStep {
 }
 
 /**
- * The confidentiality label that a write has just stored with a run. It includes spaces that have become
- * confidential.
+ * The confidentiality label that a write has just stored with a run. It includes spaces that have become confidential
+ * in the meantime.
  */
 export interface WrittenLabel {
   label: readonly string[]
@@ -133,7 +133,7 @@ interface Ended extends WrittenLabel {
 
 const MARKS = Prisma.sql`SELECT "runLabel" AS label FROM held`
 
-/** Combines steps with their calls, both in order. Accepts rows of several runs. */
+/** Combines steps with their calls, both in order. The rows can belong to several runs. */
 export function journaledSteps<S extends Pick<Step, 'runId' | 'index' | 'assistant' | 'keyOrders'>>(
   steps: S[],
   calls: ToolCall[],
@@ -150,15 +150,15 @@ export function journaledSteps<S extends Pick<Step, 'runId' | 'index' | 'assista
 }
 
 /**
- * The stored progress of a run, from which the next attempt resumes. Every write throws RunLostError once the run
- * belongs to another attempt. Generations and results count as progress of the attempt. Writes that each attempt
- * repeats do not count.
+ * The stored progress of a run, from which the next attempt resumes. Every write throws RunLostError if the run no
+ * longer belongs to the attempt. Generations and results are counted as progress of the attempt. Writes that every
+ * attempt repeats are not counted.
  */
 export interface Journal {
   /**
-   * Journals a generation, which consists of an assistant message and its tool calls, before any call is executed.
-   * Counts its usage. If `completing` returns SQL, the write completes the run with this SQL, unless the end of the
-   * run has other effects.
+   * Journals a generation (an assistant message and its tool calls) before any call is executed, and records its usage.
+   * If `completing` returns SQL, the same write completes the run with this SQL, unless the end of the run has other
+   * effects.
    * @returns the journaled step
    */
   generated(
@@ -170,9 +170,9 @@ export interface Journal {
   /** Journals the result of a call. */
   settled(claim: Claim, toolCallId: string, settlement: Settlement): Promise<WrittenLabel>
   /**
-   * Makes a tool's database changes and stores its result in one transaction, so that a resumed run finds either
-   * both or neither. Adds the sources of the tool's output to the run's marks. Writes an audit entry for each id
-   * that `work` passes to `changed`, or one for the agent if `work` passes none.
+   * Makes a tool's database changes and stores its result in one transaction, so that a resumed run finds both or
+   * neither. Adds the sources of the tool's output to the run's marks. Writes an audit entry for each id that `work`
+   * passes to `changed`. If `work` passes none, writes one entry for the agent.
    */
   settledWith(
     claim: Claim,
@@ -180,8 +180,8 @@ export interface Journal {
     work: (tx: Tx, changed: (ids: readonly string[]) => void) => Promise<WorkResult>,
   ): Promise<{ output: Json; learned: Marks }>
   /**
-   * Counts the usage of an aborted generation, of a run that was stopped, has failed, or is being released. Also
-   * works after the run has ended or was deleted.
+   * Records the usage of an aborted generation when its run was stopped, has failed, or is being released. Also works
+   * for a run that has ended or was deleted.
    */
   abandoned(claim: Claim, usage: Usage, model: string): Promise<void>
   /** Stores the run's active space, and the `seq` of the last message in it. */

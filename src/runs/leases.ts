@@ -10,14 +10,14 @@ import type { StopSignals } from './stop-signal.ts'
 /** A run that this process has claimed. */
 export interface RunInHands {
   /**
-   * Aborts when the run no longer belongs to this attempt, because it was stopped, timed out, or was claimed by
+   * Aborts when the run no longer belongs to this attempt, because it was stopped, has timed out, or was claimed by
    * another worker.
    */
   signal: AbortSignal
   letGo(): void
 }
 
-/** Renews the leases of this process's claims as long as the process lives. */
+/** Renews the leases of the runs that this process has claimed, as long as the process lives. */
 export interface Leases {
   /** Registers a claimed run. Call this before the first await after the claim. */
   take(claim: Claim): RunInHands
@@ -27,9 +27,9 @@ export interface Leases {
 const LOOK_MS = 1000
 
 /**
- * Creates the leases. Once a second, and after each reconnect of the signals, one statement on a separate connection
- * renews the leases that are three seconds old, and returns the runs that still belong to this process. All other
- * runs are aborted, so that a stop takes effect even if its signal was lost.
+ * Creates the leases. Once a second, and whenever the signals have reconnected, one statement renews the leases that
+ * are three seconds old. It uses a separate connection. It returns the runs that still belong to this process, and all
+ * other runs are aborted. So a stop takes effect even if its signal was lost.
  */
 export async function createLeases(platform: Platform, stopSignals: StopSignals): Promise<Leases> {
   const { signals, logger } = platform

@@ -5,12 +5,12 @@ type ToolPart = ToolModelMessage['content'][number]
 
 type AssistantPart = Exclude<AssistantModelMessage['content'], string>[number]
 
-/** The key in the provider options of an assistant message that contains the name of the model which generated it. */
+/** The key in an assistant message's provider options under which the name of the generating model is stored. */
 const MADE_BY = 'parley'
 
 /**
- * Creates an assistant message for the journal. If some parts can be used only by the model that generated them, the
- * message names this model.
+ * Creates an assistant message for the journal. If only the model that generated the message can use some of its parts,
+ * the model's name is stored in the message.
  */
 export function madeBy(model: string, content: AssistantPart[]): AssistantModelMessage {
   const isItsOwn = content.some(
@@ -23,9 +23,9 @@ export function madeBy(model: string, content: AssistantPart[]): AssistantModelM
 }
 
 /**
- * Adapts a history for a model. From messages of other models, removes reasoning and the provider's ids and
- * signatures, which only those models can use, and replaces call ids that other providers reject. From results,
- * removes the files that the model does not accept.
+ * Adapts a history to a model. Messages of other models lose their reasoning and their provider's ids and signatures,
+ * which only those models can use. Call ids that other providers reject are replaced. Results lose the files that the
+ * model does not accept.
  */
 export function messagesFor(
   model: string,
@@ -56,7 +56,7 @@ function foreign(part: AssistantPart, renamed: Map<string, string>): AssistantPa
   return [{ ...rest, toolCallId }]
 }
 
-/** Removes the files that the model does not accept. The text of the result describes them too. */
+/** Removes the files that the model does not accept. The result's text still describes them. */
 function withFilesFor(part: ToolPart, takesFile: (mediaType: string) => boolean): ToolPart {
   if (part.type !== 'tool-result' || part.output.type !== 'content') return part
   const value = part.output.value.filter((one) => one.type !== 'file' || takesFile(one.mediaType))
@@ -71,7 +71,7 @@ function answering<P extends object>(part: P, renamed: Map<string, string>): P {
 }
 
 /**
- * Whether all providers accept a call id: Anthropic accepts letters, digits, `_` and `-`; OpenAI at most 40
+ * Whether all providers accept a call id. Anthropic accepts letters, digits, `_` and `-`, and OpenAI accepts at most 40
  * characters.
  */
 function isPlain(id: string): boolean {

@@ -4,26 +4,23 @@ import { sleep } from '../lib/async.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The class id of these advisory locks in PostgreSQL. */
+/** The class id of the advisory locks for presence in PostgreSQL. */
 const CLASS = Prisma.raw(String(0x7061726c))
 const IS_PRESENCE = Prisma.sql`l.locktype = 'advisory' AND l.classid = ${CLASS} AND l.objsubid = 2 AND l.granted
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-/**
- * The leases of a living worker rarely have less time left than this, because the worker renews them at an age of
- * 2.5 to 3.5 s.
- */
+/** A living worker renews its leases when they are 2.5 to 3.5 s old, so they rarely have less time left than this. */
 const OVERDUE = Prisma.sql`interval '5.5 seconds'`
 /** If all connections break, every living worker reconnects within this time. */
 const RETURNED_WITHIN = Prisma.sql`interval '5 seconds'`
 
-/** Returns the statement that acquires a worker's advisory lock, which is held as long as the connection lives. */
+/** Returns the statement that acquires a worker's advisory lock, which is held until the connection closes. */
 export const presenceOf = (worker: number) =>
   Prisma.sql`SELECT pg_try_advisory_lock_shared(${CLASS}::int, ${worker}::int) AS present`
 
 /**
- * Condition: the worker holds no lock, and its lease should have been renewed by now. Does not hold just after all
- * workers have lost their connections.
+ * Condition: the worker holds no lock, and its lease should have been renewed by now. The condition is false shortly
+ * after all workers have lost their connections.
  */
 const IS_DESERTED = Prisma.sql`"leaseUntil" < clock_timestamp() + ${OVERDUE}
   AND worker <> ALL (ARRAY(SELECT l.objid::int8::int4 FROM pg_locks l WHERE ${IS_PRESENCE}))
@@ -31,28 +28,28 @@ const IS_DESERTED = Prisma.sql`"leaseUntil" < clock_timestamp() + ${OVERDUE}
     < clock_timestamp() - ${RETURNED_WITHIN}`
 
 /**
- * SQL for when the lease of a running "Run" ends: immediately if its worker has died. A living worker that lost only
- * its connection reconnects and renews the lease in time.
+ * SQL for when the lease of a running "Run" ends. It ends immediately if its worker has died. A living worker that has
+ * only lost its connection reconnects in time and renews the lease.
  */
 export const LEASE_END = Prisma.sql`
   CASE WHEN ${IS_DESERTED} THEN '-infinity' ELSE coalesce("leaseUntil", '-infinity') END`
 
 const LOOK_MS = 1000
 const CONNECTED_WITHIN_MS = 3000
-/** The timeout of the query for the lock. It is long, so that a slow database does not make a worker look dead. */
+/** The timeout of the query for the lock. It is long, so that a worker with a slow database is not considered dead. */
 const ANSWERED_WITHIN_MS = 20_000
 /**
- * The idle time after which TCP keepalive starts. The kernel then detects an unreachable peer within about ten
- * seconds.
+ * How long a connection is idle before TCP keepalive starts. The kernel then detects an unreachable peer within about
+ * ten seconds.
  */
 const SILENT_FOR_MS = 2000
 const LONGEST_GOODBYE_MS = 1000
 
 /**
- * Marks this process as alive until `close`: holds an advisory lock on a connection that executes no other query, so
- * that no slow query delays it. If the process dies, the kernel closes the connection. Reconnects within a second.
- * If all connections use a transaction pooler, no connection can hold the lock, and other workers wait until the
- * leases expire.
+ * Marks this process as alive until `close` is called. Holds an advisory lock on a connection that executes no other
+ * queries, because a slow query would delay the lock. If the process dies, the kernel closes the connection. After a
+ * lost connection, reconnects within a second. If there is only a transaction pooler, no connection can hold the lock,
+ * so other workers wait until the leases expire.
  */
 export function keepPresent({ db, logger, worker }: Platform): { close(): Promise<void> } {
   if (db.beside !== null && db.beside.createSession === null) return { async close() {} }
@@ -60,7 +57,7 @@ export function keepPresent({ db, logger, worker }: Platform): { close(): Promis
   const statement = presenceOf(worker)
   const ended = new AbortController()
   let isPresent = false
-  /** The current or last connection; only for PostgreSQL. */
+  /** The current or the last connection; only used with PostgreSQL. */
   let current: pg.Client | null = null
 
   async function connect(create: NonNullable<typeof createSession>): Promise<void> {
@@ -102,13 +99,12 @@ export function keepPresent({ db, logger, worker }: Platform): { close(): Promis
   }
 }
 
-/** The interval at which a process checks for other processes. */
+/** How often a process checks for other processes. */
 const OTHERS_EVERY_MS = 10_000
 
 /**
- * Logs a warning, at the start and when another process appears, if several processes use this database while
- * REDIS_URL is not set, because each process then sees only its own events. Finds workers by the locks that
- * `keepPresent` holds.
+ * Logs a warning if several processes use this database without REDIS_URL, because each of them then sees only its own
+ * events. Checks at startup and when another process appears. Finds workers by the locks that `keepPresent` holds.
  */
 export function warnOfOthers(
   { db, logger, worker, config }: Pick<Platform, 'db' | 'logger' | 'worker' | 'config'>,
@@ -128,7 +124,7 @@ export function warnOfOthers(
 
   async function lookAgainAndAgain(): Promise<void> {
     while (!ended.signal.aborted) {
-      // Other parts already report that the database is unreachable.
+      // Other parts report that the database is unreachable, so the error is ignored here.
       await look().catch(() => {})
       await sleep(everyMs, ended.signal)
     }

@@ -2,7 +2,7 @@ import type { Tx } from '../platform/db.ts'
 import type { MessagePart } from '../rules/message.ts'
 import { readableText } from '../spaces/readable-text.ts'
 
-/** Loads the calls of a message, and returns its text in the form in which agents read it. */
+/** Loads the calls of a message. Returns the message's text as agents read it. */
 export async function loadReadableText(tx: Tx, parts: readonly MessagePart[]): Promise<string> {
   const ids = parts.flatMap((part) => (part.type === 'tool' ? [part.toolCallId] : []))
   if (ids.length === 0) return readableText(parts, [])

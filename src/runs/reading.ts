@@ -6,20 +6,23 @@ import { fetchIdPages } from '../platform/id-pages.ts'
 import type { Platform } from '../platform/platform.ts'
 import { isAdmin } from '../rules/permissions.ts'
 
-/** A request for a page of an agent's runs. Cursors of other agents are rejected. */
+/** A request for a page of an agent's runs. Cursors of another agent's runs are rejected. */
 export interface RunsRequest extends PageRequest {
-  /** The agents to which the given cursors belong; null without a cursor. */
+  /** The ids of the agents to which the cursors belong; null without a cursor. */
   cursorAgents: { after: string | null; before: string | null }
 }
 
-/** Filters runs; absent or null means no restriction. */
+/** A filter for runs. A field that is absent or null does not restrict the result. */
 export interface RunFilter {
   agentId?: string | null
-  /** Only runs that this space triggered or that posted in it; no runs if the viewer may not see the space. */
+  /**
+   * Only runs that this space triggered or that posted in the space. There are none if the viewer may not see the
+   * space.
+   */
   spaceId?: string | null
   rootId?: string | null
   status?: readonly RunStatus[] | null
-  /** Only runs that were queued at this time or later. */
+  /** Only runs that were queued at or after this time. */
   since?: Date | null
 }
 
@@ -27,19 +30,21 @@ export interface RunFilter {
 export interface RunReading {
   /** Returns a page of the runs that the viewer may see, newest first. */
   page(viewer: Viewer, filter: RunFilter, request: PageRequest): Promise<Page<Run>>
-  /** Returns, for each id, a page of the runs that this run started and that the viewer may see, oldest first. */
+  /** Returns a page of the runs that each run started, oldest first, as far as the viewer may see them. */
   childrenMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<Run>[]>
-  /** Returns, for each id, a page of the ids of the messages that this run posted and that the viewer may see, oldest first. */
+  /**
+   * Returns a page of the ids of the messages that each run posted, oldest first, as far as the viewer may see them.
+   */
   postedMany(viewer: Viewer, runIds: readonly string[], request: PageRequest): Promise<Page<string>[]>
   /**
-   * Returns those of the runs that should have posted in a space and completed with a closing text, but posted
+   * Returns the ids of those runs that were expected to post in a space and completed with a closing text, but posted
    * nothing.
    */
   unheardAmong(runIds: readonly string[]): Promise<Set<string>>
   /**
-   * Returns, for each agent, a page of the runs that the viewer may see, newest first; runs of all statuses if
-   * `statuses` is null. If a cursor belongs to another agent, returns a BadInputError instead of the page. Takes two
-   * statements for any number of agents.
+   * Returns a page of each agent's runs, newest first, as far as the viewer may see them. If `statuses` is null,
+   * includes runs with any status. If a cursor belongs to another agent, returns a BadInputError instead of the page.
+   * Executes two statements for any number of agents.
    */
   pageMany(
     viewer: Viewer,
@@ -119,7 +124,10 @@ function conditionsOf(viewer: Viewer, { agentId, spaceId, rootId, status, since 
   return Prisma.join([Prisma.empty, ...conditions], ' AND ')
 }
 
-/** Condition: the viewer may see the space. Without it, pages would reveal which runs posted in other spaces. */
+/**
+ * Condition: the viewer may see the space. Without this condition, pages would reveal which runs posted in other
+ * spaces.
+ */
 function isSpaceOf(viewer: Viewer, spaceId: Prisma.Sql): Prisma.Sql {
   if (isAdmin(viewer)) return Prisma.sql`true`
   if (viewer.scope !== 'HUMAN') return Prisma.sql`false`

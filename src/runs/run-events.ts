@@ -4,16 +4,18 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * Publishes the events of a run while this process executes it, in the order of the calls. If the log is
+ * Publishes the events of a run while this process executes it, in the order in which they are emitted. If the log is
  * unavailable, events are lost, but the run does not fail.
  */
 export interface RunEvents {
   text(step: number, delta: string): void
   reasoning(step: number, delta: string): void
   toolInput(step: number, toolCallId: string, toolName: string, delta: string): void
-  /** Publishes any other event in order. Events within `PARLEY_DELTA_MS` are sent in one batch. */
+  /**
+   * Publishes an event that is not a delta, in order. Events that occur within `PARLEY_DELTA_MS` are sent in one batch.
+   */
   emit(event: RunLogEvent): void
-  /** Sends the buffered events. Later appends to the run's topic follow them. */
+  /** Sends the buffered events. They precede all later appends to the run's topic. */
   flush(): void
   /** Resolves when all events so far have been appended to the log or dropped. */
   settled(): Promise<void>
@@ -23,7 +25,7 @@ type DeltaEvent = Extract<RunLogEvent, { delta: string }>
 
 const CONFIDENTIAL = { confidential: true } as const
 
-/** If the run has a confidentiality label, its deltas are marked as confidential. */
+/** Creates the events of a run. If the run has a confidentiality label, its deltas are marked as confidential. */
 export function createRunEvents(
   { log, logger, config, deltas }: Platform,
   { id: runId, isConfidential }: { id: string; isConfidential(): boolean },
@@ -88,8 +90,8 @@ export function createRunEvents(
 }
 
 /**
- * Returns the options for appending a run event: no event after the end of the run, and each call, result and step
- * event only once, because the previous worker, the next one and a suspended one may each append it.
+ * Returns the options for appending a run event. No event is appended after the end of the run. Each call, result and
+ * step event is appended only once, although a previous, next or suspended worker may also append it.
  */
 export function appending(runId: string, event: RunLogEvent): AppendOptions {
   const unlessSealed = runTopic(runId)

@@ -7,14 +7,16 @@ import type { Platform } from '../platform/platform.ts'
 import { ACTIVE_RUN_STATUSES } from '../rules/statuses.ts'
 import { ACTIVE_RUNS_SQL } from '../stores/status-sql.ts'
 
-/** The number of agents with their own label in metrics of active runs: the agents with the most active runs. */
+/**
+ * How many agents have their own label in the metrics of active runs. These are the agents with the most active runs.
+ */
 const MOST_LIVING_AGENTS = 20
 /**
- * The number of agents with their own label in the metric of ended runs: the first agents whose runs this process
+ * How many agents have their own label in the metric of ended runs. These are the first agents whose runs this process
  * ends.
  */
 const MOST_ENDING_AGENTS = 200
-/** The time for which scrapes share a result. */
+/** How long scrapes share a result. */
 const FRESH_MS = 1000
 const TIMEOUT_MS = 2000
 
@@ -113,7 +115,7 @@ function readLiving(db: Platform['db']): Promise<Row[] | null> {
   return Promise.race([rows, sleep(TIMEOUT_MS).then(() => null)])
 }
 
-/** Caches the result of `read` for `ms` from its start. */
+/** Caches the result of `read` for `ms`, counted from the start of the call. */
 function keptFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   let kept: { at: number; value: Promise<T> } | null = null
   return () => {

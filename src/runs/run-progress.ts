@@ -5,13 +5,13 @@ import { messageOf } from '../lib/errors.ts'
 import { cut, oneLine } from '../lib/json.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** The progress of a run, in the form for its own agent. */
+/** The progress of a run, as its own agent sees it. */
 export interface RunReport {
-  /** The sender or other source that triggered the run, and the space. */
+  /** The sender or other source of the run's trigger, with its space. */
   triggerSource: string
-  /** The topic of the trigger. */
+  /** The subject of the trigger. */
   about: string
-  /** The names of the called tools in order. The entry of a waiting call also states what the call waits for. */
+  /** The names of the called tools in order. For a waiting call, the entry also says what the call waits for. */
   toolsCalled: string[]
   /** The text that the model has generated so far, including reasoning, shortened; null if there is none. */
   textGenerated: string | null
@@ -20,10 +20,10 @@ export interface RunReport {
   said: string | null
 }
 
-/** Reports on active runs, from their journals and, for the current generation, their event logs. */
+/** Reports on active runs. Reads their journals, and their event logs for the current generation. */
 export interface RunProgress {
   ofRuns(runs: Run[]): Promise<Map<string, RunReport>>
-  /** Returns, by run, the run's last message in a space, shortened. The map has no entry for a run without messages. */
+  /** Returns each run's last message in a space, shortened, by run. The map has no entry for a run without messages. */
   lastWords(runs: Run[]): Promise<Map<string, string>>
 }
 
@@ -40,7 +40,7 @@ interface StepRow {
 }
 
 const LONGEST_EXCERPT = 200
-/** The number of log entries at the end that are searched for the unfinished generation. */
+/** How many of the last log entries are searched for the unfinished generation. */
 const LAST_ENTRIES = 2000
 
 export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): RunProgress {
@@ -139,7 +139,7 @@ export function createRunProgress({ db, log, logger }: Pick<Platform, 'db' | 'lo
   }
 }
 
-/** Returns the text and reasoning of a journaled generation, which is an AI SDK assistant message. */
+/** Returns the text and reasoning of a journaled generation, given as an assistant message of the AI SDK. */
 function thoughtsIn(assistant: unknown): Thoughts {
   const { content } = (assistant ?? { content: [] }) as { content: string | { type: string; text?: string }[] }
   if (typeof content === 'string') return { text: content, reasoning: '' }
@@ -163,7 +163,7 @@ export interface CallInBrief {
   waits: boolean
 }
 
-/** The columns of a call that its progress needs: inputs and outputs may be large. */
+/** The columns of a call that its progress needs. Inputs and outputs are not loaded, because they can be large. */
 const BRIEF_COLUMNS = {
   runId: true,
   toolName: true,
@@ -184,7 +184,7 @@ function callInBrief({
   return { toolName, status, execution, isSettled: settledAt !== null, waits }
 }
 
-/** Returns the people or agents for which a call waits. */
+/** Returns the people or agents for whom a call waits. */
 function waitOf({
   toolName,
   status,
@@ -200,7 +200,7 @@ function waitOf({
   return waits ? { mark: ' (waiting for reply)', doing: `waiting on ${toolName} reply` } : null
 }
 
-/** Describes in a few words what a run is doing, from its unsettled calls and its last call. */
+/** Describes in a few words what a run is doing. Uses its unsettled calls and its last call. */
 export function doingNow(status: RunStatus, calls: readonly CallInBrief[]): string {
   if (status === 'QUEUED') return 'not begun yet'
   const waits = calls.flatMap((call) => waitOf(call)?.doing ?? [])

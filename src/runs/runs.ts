@@ -17,7 +17,7 @@ export interface Runs {
   activeOf(agentIds: string[]): Promise<Map<string, Run[]>>
   /** Returns the same runs as `activeOf`, with only the published fields. */
   toldOf(agentIds: string[]): Promise<Map<string, ToldRun[]>>
-  /** Returns an agent's runs with these statuses (null: active runs), newest first. */
+  /** Returns an agent's runs with these statuses, newest first. Null means active runs. */
   ofAgent(agentId: string, statuses: RunStatus[] | null, most: number): Promise<Run[]>
 }
 

@@ -3,17 +3,14 @@ import { RUNS_CHANNEL, type RunSignal } from '../broker/topics.ts'
 import { createDeferred, sleep } from '../lib/async.ts'
 
 /**
- * The maximum time for which `stop` waits for the worker's acknowledgement. Correctness does not depend on it,
- * because the worker's writes are fenced.
+ * How long `stop` waits for the worker's acknowledgement. Stops are correct even without one, because the worker's
+ * writes are fenced.
  */
 const LONGEST_GOODBYE_MS = 1000
-/** The number of stops to remember, for runs whose claim has not been returned to this process yet. */
+/** How many stops are remembered, for runs whose claim has not reached this process yet. */
 const MOST_HEARD = 1000
 
-/**
- * Sends stops to the worker that executes a run, in whichever process it is. One subscription per process serves all
- * runs.
- */
+/** Sends a stop to the worker that executes a run, in any process. One subscription per process serves all runs. */
 export interface StopSignals {
   /** Subscribes to stops, so that no later stop is missed. Call this before the first claim. */
   subscribe(): Promise<void>
@@ -22,11 +19,11 @@ export interface StopSignals {
    * @returns a function that unsubscribes
    */
   listen(runId: string, stop: () => void): () => void
-  /** Acknowledges that the worker no longer works on a stopped run. */
+  /** Acknowledges that the worker no longer executes a stopped run. */
   confirm(runId: string): Promise<void>
   /**
-   * Ends a run by `write`, and then signals its worker, which aborts the model and the tools, counts the usage of
-   * the unfinished step, and acknowledges.
+   * Ends a run with `write`, and then signals its worker. The worker aborts the model and the tools, records the usage
+   * of the unfinished step, and acknowledges the stop.
    * @returns the result of `write`; if it is null because the run had already ended, no signal is sent
    */
   stop<T extends { leaseUntil: Date | null }>(runId: string, write: () => Promise<T | null>): Promise<T | null>
@@ -47,7 +44,7 @@ export function createStopSignals(signals: Signals): StopSignals {
     }
   }
 
-  /** Subscribes at the first call. After a failure, the next call tries again. */
+  /** Subscribes at the first call. If that fails, the next call tries again. */
   async function subscribe(): Promise<void> {
     subscribed ??= signals.subscribe(RUNS_CHANNEL, (payload) => hear(payload as RunSignal))
     await subscribed.catch((error) => {
@@ -82,8 +79,8 @@ export function createStopSignals(signals: Signals): StopSignals {
 }
 
 /**
- * Creates the listeners by run: those of its worker, of jobs that execute its approved calls, and of everyone who
- * stops the run.
+ * Creates a registry of listeners by run: the run's worker, jobs that execute its approved calls, and the callers that
+ * stop the run.
  */
 function createListeners() {
   const ofRun = new Map<string, Set<() => void>>()
@@ -91,7 +88,7 @@ function createListeners() {
     /** @returns a function that removes the listener */
     add(runId: string, listener: () => void): () => void {
       const all = ofRun.get(runId) ?? new Set()
-      // Each listener is a separate object, because a caller may add the same function twice.
+      // Each listener is a separate object, because a caller can add the same function twice.
       const own = () => listener()
       ofRun.set(runId, all.add(own))
       return () => {

@@ -10,20 +10,23 @@ import type { ApprovalReading } from './approval-reading.ts'
 import type { Runs } from './runs.ts'
 import type { BriefCall, ToolCalls } from './tool-call-reading.ts'
 
-/** The state of a task, for one viewer. */
+/** The state of a task as one viewer sees it. */
 export interface ReadTask {
   status: TaskStatus
   parts: TaskPart[]
-  /** The space of the task's message; null if the viewer may not see a space. */
+  /** The space of the task's message; null if the viewer may not see that space. */
   spaceId: string | null
   lastChangeAt: Date
   /** The runs of the task that the viewer may see. */
   runs: Pick<Run, 'id' | 'agentId'>[]
-  /** The questions that wait for the viewer: see `questionKeyOf`. */
+  /** The keys of the questions that wait for the viewer (see `questionKeyOf`). */
   questions: string[]
 }
 
-/** Reads the state of tasks for background work. The protocol endpoints read tasks by GraphQL, with the same rules. */
+/**
+ * Reads the state of tasks for background work. The protocol endpoints read tasks with GraphQL operations, which apply
+ * the same rules.
+ */
 export interface TaskReading {
   /** Returns null if there is no task with this id that the viewer may see. */
   read(viewer: Viewer, id: string): Promise<ReadTask | null>
@@ -38,8 +41,8 @@ export interface TaskReadingParts {
 }
 
 /**
- * The maximum length of the list of pending calls. If the list is full, the viewer may also be able to answer newer
- * calls that are not in it.
+ * The maximum length of the list of pending calls. If the list is full, there can be newer calls that the viewer may
+ * answer but that are not listed.
  */
 const MOST_LISTED = 100
 
@@ -60,7 +63,7 @@ export function createTaskReading({
     return found.filter(({ id }) => seen.get(viewer.id)?.has(id))
   }
 
-  /** Returns the calls of the runs that wait for an answer that the viewer may give. */
+  /** Returns those calls of the runs that wait for an answer which the viewer may give. */
   async function pendingOf(viewer: Viewer, runIds: string[]): Promise<BriefCall[]> {
     const waiting = [...(await toolCalls.ofRuns(runIds)).values()].flat().filter((call) => {
       const wait = waitsFor(call)

@@ -8,20 +8,20 @@ import { waitsForReply } from '../rules/call-answers.ts'
 import { isAdmin } from '../rules/permissions.ts'
 import { isMet, type WaitCondition } from '../spaces/reply-search.ts'
 
-/** Whether a message by this human would answer a waiting call. `wait` comes from the state of the call. */
+/** Whether a message by this human would answer a waiting call. `wait` is part of the call's state. */
 function mayReply(wait: unknown, humanId: string): boolean {
   const conditions = (wait as { for?: WaitCondition[] } | null)?.for ?? []
   return conditions.some((one) => isMet(one, { senderId: humanId, kind: 'HUMAN' }))
 }
 
-/** A call in a list. A long input or output is omitted, and read separately when it is selected. */
+/** A call in a list. A long input or output is omitted. It is read separately if a query selects it. */
 export type BriefCall = ToolCall & { omitsInput?: boolean; omitsOutput?: boolean }
 
 export type CallContents = Pick<ToolCall, 'id' | 'input' | 'output'>
 
 /** Reads tool calls. */
 export interface ToolCalls {
-  /** Returns, by message, the call that waits for a reply to it. */
+  /** Returns the call that waits for a reply to a message, by message. */
   waitingByMessage(messageIds: readonly string[]): Promise<Map<string, BriefCall>>
   /** Returns the calls that the viewer may answer or decide on, oldest first, at most 100. */
   pendingToolCalls(viewer: Viewer): Promise<BriefCall[]>
@@ -35,11 +35,10 @@ export interface ToolCalls {
 
 const MOST_PENDING = 100
 
-/** The maximum number of characters of JSON up to which an input or output is included with its call. */
+/** An input or output of at most this many characters of JSON is included with its call. */
 const BRIEF_CHARACTERS = 16 * 1024
 /**
- * A value that is stored in at most this number of bytes is short even when decompressed. Only larger values need to
- * be measured.
+ * A value that is stored in at most this many bytes is short even after decompression. Only larger values are measured.
  */
 const SURELY_SHORT_BYTES = 128
 
@@ -52,7 +51,7 @@ const OTHER_COLUMNS = Object.values(Prisma.ToolCallScalarFieldEnum)
   .map((name) => `c."${name}"`)
   .join(', ')
 
-/** The columns of a BriefCall, of the call `c`. */
+/** SQL for the columns of a BriefCall, from the call `c`. */
 const BRIEF_COLUMNS = Prisma.sql`${Prisma.raw(OTHER_COLUMNS)},
   coalesce(${isLongSql(INPUT)}, false) AS "omitsInput", CASE WHEN NOT ${isLongSql(INPUT)} THEN c.input END AS input,
   coalesce(${isLongSql(OUTPUT)}, false) AS "omitsOutput", CASE WHEN NOT ${isLongSql(OUTPUT)} THEN c.output END AS output`
@@ -64,8 +63,8 @@ export function createToolCalls({ db }: Pick<Platform, 'db'>): ToolCalls {
     db.prisma.$queryRaw<BriefCall[]>`SELECT ${BRIEF_COLUMNS} FROM "ToolCall" c WHERE ${condition}`
 
   /**
-   * Returns the calls that wait for a result, oldest first: calls that one of these spaces shows, and EXTERNAL calls
-   * of these agents (null for all agents).
+   * Returns the calls that wait for a result, oldest first. These are the calls that one of the spaces shows, and the
+   * EXTERNAL calls of the agents (null means all agents).
    */
   function awaitingResult({ spaceIds, agentIds }: { spaceIds: string[] | null; agentIds: string[] | null }) {
     const inAny = (column: Prisma.Sql, ids: string[] | null) =>

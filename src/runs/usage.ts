@@ -9,7 +9,7 @@ import type { Timed } from './due.ts'
 /** The dimensions by which usage can be grouped. */
 export type UsageDimension = 'DAY' | 'AGENT' | 'SPACE' | 'MODEL' | 'HUMAN'
 
-/** Selects usage by UTC day: days from `from` (inclusive) to `to` (exclusive). */
+/** Selects usage of the UTC days from `from` (inclusive) to `to` (exclusive). */
 export interface UsageFilter {
   from: Date
   to: Date
@@ -18,22 +18,22 @@ export interface UsageFilter {
   spaceId?: string | null
 }
 
-/** Usage grouped by the requested dimensions. The other dimensions are null. */
+/** Usage grouped by the requested dimensions. All other dimensions are null. */
 export interface UsageRow {
   day: Date | null
   agentId: string | null
-  /** The space; also null for usage without a triggering space. */
+  /** The space that triggered the usage. Also null for usage without a triggering space. */
   spaceId: string | null
   model: string | null
   /** The human at the root. Also null for usage without a human at the root. */
   humanId: string | null
-  /** The number of runs that used the model. A rolled-back cycle counts as skipped instead. */
+  /** The number of runs that used the model. Rolled-back cycles are not included. They are counted as skipped. */
   runs: number
   skippedCycles: number
   inputTokens: number
   cachedInputTokens: number
   outputTokens: number
-  /** The cost in nano-dollars; null if a part has no price. */
+  /** The cost in nano-dollars; null if some of the usage has no price. */
   costNanos: number | null
 }
 
@@ -42,23 +42,23 @@ export interface CostedUsage extends Usage {
   costNanos: number | null
 }
 
-/** Reads usage from the ledger, including rolled-back cycles and deleted runs. */
+/** Reads usage from the ledger. It includes rolled-back cycles and deleted runs. */
 export interface UsageReading {
   /** Returns usage ordered by day, agent, space, model and human. @throws BadInputError for more than 10,000 rows */
   query(filter: UsageFilter): Promise<UsageRow[]>
-  /** Returns the usage of all runs and cycles of each root so far. The map has no entry for a root without usage. */
+  /** Returns the total usage so far of each root's runs and cycles. The map has no entry for a root without usage. */
   ofRoots(rootIds: readonly string[]): Promise<Map<string, CostedUsage>>
   /**
    * Returns today's (UTC) usage that counts towards the budgets of agents, spaces and humans, by id. The map has no
-   * entry without usage. The usage of an agent or space includes its original and all copies, which share one
-   * budget.
+   * entry for an owner without usage. An agent or space shares its budget with its original and all copies, so their
+   * usage is included.
    */
   today(ownerIds: readonly string[]): Promise<Map<string, SpentToday>>
-  /** Finds the messages whose changed usage must be published. */
+  /** Finds messages whose usage has changed and must be published. */
   timed: Timed
 }
 
-/** The total number of tokens, and their cost; null if a part has no price. */
+/** The total number of tokens, and their cost; null if some of the usage has no price. */
 export interface SpentToday {
   tokens: number
   costNanos: number | null
@@ -81,8 +81,8 @@ export function createUsageReading({ db, log }: Pick<Platform, 'db' | 'log'>): U
   return {
     async query(filter) {
       const rows = await db.transaction(async (tx) => {
-        // A generic plan, which must suit any number of days, reads each row through the index, which takes three
-        // times as long for 200,000 rows.
+        // A generic plan must suit any number of days. It reads each row through the index, which takes three times as
+        // long for 200,000 rows.
         await tx.$executeRaw`SET LOCAL plan_cache_mode = force_custom_plan`
         return tx.$queryRaw<SummedRow[]>(statementOf(filter))
       })
@@ -139,15 +139,15 @@ const NEGATED = Prisma.raw(AMOUNTS.map((name) => `- "${name}"`).join(', '))
 const KEY = Prisma.sql`day, "agentId", "spaceId", model`
 
 /**
- * The daily ledger, split by human: the rows of humans, and a remainder, which is all usage except that of humans.
- * The remainder of a row counts as unpriced if any part of the row is unpriced.
+ * The daily ledger, split by human. It consists of the rows of humans and a remainder with all other usage. The
+ * remainder of a row has no price if any part of the row has no price.
  */
 const BY_HUMAN = Prisma.sql`(
   SELECT ${KEY}, "humanId", ${SAME}, "isUnpriced" FROM "HumanUsage"
   UNION ALL SELECT ${KEY}, '', ${SAME}, "isUnpriced" FROM "DailyUsage"
   UNION ALL SELECT ${KEY}, '', ${NEGATED}, false FROM "HumanUsage")`
 
-/** A row with the day as a number, because parsing a date would take ten times as long. */
+/** A row with its day as a number, because parsing a date would take ten times as long. */
 type SummedRow = Omit<UsageRow, 'day'> & { day: number | null }
 
 function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sql {
@@ -173,7 +173,7 @@ function statementOf({ from, to, by, agentId, spaceId }: UsageFilter): Prisma.Sq
 
 const LAST_DAY = Date.parse('9999-12-31T00:00:00Z')
 
-/** Returns the first day that begins at this instant or later, but at most the last representable day. */
+/** Returns the first day that begins at or after this instant; at most the last representable day. */
 function firstDayFrom(moment: Date): string {
   const day = Math.ceil(moment.getTime() / DAY_MS) * DAY_MS
   return new Date(Math.min(day, LAST_DAY)).toISOString().slice(0, 10)

@@ -11,9 +11,9 @@ import { type Cause, MOST_WHY_STEPS, memoryLine, stepsOf, type WhyKind, type Why
 /** Explains why an object exists. */
 export interface WhyReading {
   /**
-   * Returns the causes of a message, tool call, run or memory, back to people, plans and services; null if the
-   * viewer may not see the object. Hides causes that the viewer may not see, and all causes that can be reached only
-   * through these.
+   * Traces a message, tool call, run or memory back to the people, plans and services that caused it. Returns null if
+   * the viewer may not see the object. Hides causes that the viewer may not see, and all causes that can only be
+   * reached through hidden ones.
    */
   trace(viewer: Viewer, id: string): Promise<{ steps: WhyStep[] } | null>
 }
@@ -26,24 +26,24 @@ interface Found {
   at: Date | null
   causes: string[]
   isVisible: boolean
-  /** The causes that may be shown to a viewer who may not see this one. */
+  /** The causes that can be shown to a viewer who may not see this cause. */
   knownCauses?: string[]
 }
 
 const EXPLAINED = ['msg', 'tcl', 'run', 'mem']
 const ERASED = 'erased:'
-/** The maximum number of messages in a prompt from which the trace continues. */
+/** The maximum number of messages in a prompt that the trace follows. */
 const MOST_MESSAGES_OF_STEP = 20
 const MOST_MEMORIES_OF_STEP = 50
-/** The number of instruction texts that are read into memory at a time. */
+/** How many instruction texts are read into memory at a time. */
 const TEXTS_AT_ONCE = 5
 
-/** A step, and the content of its prompt. */
+/** A step, with the content of its prompt. */
 interface ShownStep {
   id: string
   runId: string
   agentId: string
-  /** The id of the step that stores the instructions: this step or an earlier one. */
+  /** The id of the step that stores the instructions, which can be an earlier step. */
   instructionsOf: string | null
   messageIds: string[]
 }
@@ -90,7 +90,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     })
     const read = await visibility.toolCallContents(viewer, rows)
     const originals = await originalCalls(ids)
-    // A copied call has no run. The copy of its message shows it.
+    // A copied call has no run, but the copy of its message shows it.
     const copied = rows.filter(({ id, spaceId }) => originals.has(id) && spaceId !== null)
     const spaces = await visibility.spaces(
       viewer,
@@ -162,7 +162,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     })
   }
 
-  /** Returns, for each step, the calls of the last earlier step that made calls. */
+  /** Returns the calls that preceded each step: the calls of the last earlier step that made any. */
   function callsBefore(stepIds: readonly string[]): Promise<{ stepId: string; callId: string; stepIndex: number }[]> {
     return prisma.$queryRaw`
       SELECT s.id AS "stepId", c.id AS "callId", c."stepIndex" FROM "Step" s JOIN "ToolCall" c ON c."runId" = s."runId" AND c."stepIndex" = (
@@ -171,8 +171,8 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   }
 
   /**
-   * Returns the memories and messages that each step read: those quoted in its instructions, and those whose ids are
-   * in its messages and in the results of earlier calls.
+   * Returns the memories and messages that each step read. They are quoted in the step's instructions, or their ids are
+   * in its messages or in the results of earlier calls.
    */
   async function promptParts(stepIds: readonly string[]): Promise<Map<string, string[]>> {
     if (stepIds.length === 0) return new Map()
@@ -197,7 +197,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
         id,
         [
           ...(memories.get(instructionsOf ?? '') ?? []),
-          // Messages of the run itself are excluded: its steps caused them, not the reverse.
+          // Messages of the run itself are excluded, because they are effects of its steps and not causes.
           ...messageIds(all).filter((messageId) => runOf.has(messageId) && runOf.get(messageId) !== runId),
         ],
       ]),
@@ -205,8 +205,8 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   }
 
   /**
-   * Returns the memories that instructions quote, by the step that stores the instructions. Reads each text once, a
-   * few at a time, so that a long trace neither uses much memory nor blocks the process.
+   * Returns the memories that instructions quote, by the step that stores the instructions. Reads each text once, a few
+   * at a time, so that a long trace does not use much memory or block the process.
    */
   async function quotedMemories(shown: readonly ShownStep[]): Promise<Map<string, string[]>> {
     const agentIds = [...new Set(shown.map(({ agentId }) => agentId))]
@@ -367,7 +367,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
     return rows.map(
       (row): Found => ({
         ...{ key: row.id, text: row.name, at: row.createdAt, causes: [], isVisible: seen.has(row.id) },
-        // Retention has deleted the run, so only the agent remains.
+        // Retention has deleted the run, so only the agent can be shown.
         kind: row.kind === 'HUMAN' && row.goneAt === null ? 'HUMAN' : 'ERASED',
       }),
     )
@@ -430,7 +430,7 @@ export function createWhyReading({ db }: Pick<Platform, 'db'>, { visibility }: {
   }
 }
 
-/** Reads causes by their ids. Omits unknown ones. */
+/** Reads causes by their ids. Omits unknown ids. */
 type Reader = (viewer: Viewer, ids: string[]) => Promise<Found[]>
 
 const LONGEST_QUOTE = 100
@@ -445,7 +445,7 @@ function quoteOf({ parts, deletedAt }: { parts: Prisma.JsonValue; deletedAt: Dat
 const causeOf = ({ isVisible, knownCauses = [], ...found }: Found): Cause =>
   isVisible || found.kind === 'ERASED' ? found : { ...found, kind: 'HIDDEN', causes: knownCauses }
 
-/** Returns a phrase for what a run did with its trigger. */
+/** Returns a phrase that says what a run did with its trigger. */
 function verbOf({ status, stopReason }: Pick<Run, 'status' | 'stopReason'>, hasPosted: boolean): string {
   if (status === 'FAILED') return 'failed to handle'
   if (status === 'CANCELED') return 'was stopped while it handled'

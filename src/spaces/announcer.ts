@@ -6,42 +6,43 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
 /**
- * Appends committed messages to the event log in the order of `seq` and without gaps, whichever process committed
- * them.
+ * Appends committed messages to the event log, in the order of `seq` and without gaps, no matter which process
+ * committed them.
  */
 export interface Announcer {
-  /**
-   * Appends MessagePosted for the message, after appending earlier messages that were committed but never announced.
-   */
+  /** Appends MessagePosted for the message, after any earlier messages that were committed but never announced. */
   announce(message: { id: string; spaceId: string; seq: number }): Promise<void>
   /**
-   * Starts a check that finds messages in the space within 5 s if the process that committed them did not announce
-   * them.
-   * @returns a function that ends the check
+   * Starts to check the space for messages that were committed but not announced. The check finds such messages within
+   * 5 s.
+   * @returns a function that stops checking
    */
   watch(spaceId: string): () => void
   close(): Promise<void>
 }
 
-/** A message id that no message has: in the log, it takes the place of a message without an event. */
+/** A message id that no message has. In the event log, it replaces a message that needs no event. */
 export const NO_MESSAGE = `msg_${'0'.repeat(32)}`
 const CHECK_INTERVAL_MS = 5000
 /**
- * Retry delays while the committer of an earlier message may still announce it, in this process or
- * another. After the last delay, that message is read from the database.
+ * The delays between retries while the process that committed an earlier message can still announce it. After the last
+ * delay, that message is read from the database.
  */
 const TRIED_AGAIN_AFTER_MS = [5, 10, 20, 40]
-/** Messages of one burst follow each other within this time. */
+/** Successive messages of a burst are at most this far apart. */
 const BURST_MS = 60_000
 const MOST_CAUGHT_UP = 1000
-/** The number of spaces for which this process remembers the last message that it has announced. */
+/** The number of spaces whose last announced message this process remembers. */
 const MOST_REMEMBERED = 10_000
 
 export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log' | 'logger'>): Announcer {
   const watched = new Map<string, number>()
   const stop = new AbortController()
   const early = createEarlyOnes()
-  /** By space: the highest `seq` that this process has announced. If the topic is lost, lower ones are not announced again. */
+  /**
+   * The highest `seq` that this process has announced, by space. If the topic is lost, messages up to this `seq` are
+   * not announced again.
+   */
   const announced = new LRUCache<string, number>({ max: MOST_REMEMBERED })
 
   const append = (spaceId: string, messageId: string, ordinal: number, options: AppendOptions = {}) =>
@@ -60,8 +61,8 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
   async function appendAll(spaceId: string, messages: { id: string; seq: number }[], from: number): Promise<void> {
     let next = from
     for (const { id, seq } of messages) {
-      // A message that was deleted before its announcement would leave a gap. An id that no message has fills the
-      // gap, because ordinals must be consecutive.
+      // A message that was deleted before its announcement would leave a gap. NO_MESSAGE fills the gap, because the
+      // numbers in the topic must be consecutive.
       for (; next < seq; next++) await append(spaceId, NO_MESSAGE, next)
       await append(spaceId, id, seq)
       next = seq + 1
@@ -69,9 +70,9 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
   }
 
   /**
-   * Announces a message in a topic that contains none. In a new or expired topic, messages of the same burst come first:
-   * their committers may still announce them. If the topic was lost, subscribers have read the earlier messages in a
-   * snapshot.
+   * Announces a message in a topic that contains none. In a new or expired topic, earlier messages of the same burst
+   * are announced first, because nobody else may have announced them. If the topic was lost, only this message is
+   * announced, because subscribers have read the earlier messages in a snapshot.
    */
   async function begin(spaceId: string, last: number): Promise<void> {
     const newest = {
@@ -145,14 +146,15 @@ export function createAnnouncer({ db, log, logger }: Pick<Platform, 'db' | 'log'
 }
 
 /**
- * Returns how many of the newest messages of a space, latest first, belong to the burst that began its topic; 1 if the topic is
- * neither new nor expired, because messages from before the burst would still be in it.
+ * Returns how many of the newest messages of a space, latest first, belong to the burst that began its topic. Returns 1
+ * if the topic is neither new nor expired: such a topic was lost, because it would otherwise still contain messages
+ * from before the burst.
  */
 function lengthOfBurst({ createdAt, messages }: { createdAt: Date; messages: readonly { createdAt: Date }[] }): number {
   for (const [index, message] of messages.entries()) {
     const earlier = messages[index + 1]
     if (earlier === undefined) return messages.length < MOST_CAUGHT_UP ? index + 1 : 1
-    // A copied message is older than its space, and was never announced in it.
+    // A copied message is older than its space, and it was never announced there.
     if (earlier.createdAt < createdAt) return index + 1
     const pauseMs = message.createdAt.getTime() - earlier.createdAt.getTime()
     if (pauseMs > BURST_MS) return pauseMs >= KEPT_MS ? index + 1 : 1
@@ -161,14 +163,14 @@ function lengthOfBurst({ createdAt, messages }: { createdAt: Date; messages: rea
 }
 
 /**
- * Lets a message wait until its predecessor has been announced. When many messages are posted in a space at once,
- * this prevents each of them from reading the predecessor from the database.
+ * Makes a message wait until its predecessor has been announced. So when many messages are posted in a space at once,
+ * they do not all read their predecessors from the database.
  */
 function createEarlyOnes() {
-  /** By space and `seq`, the function that wakes a waiting announcement. */
+  /** The functions that wake waiting announcements, by space and `seq`. */
   const waiting = new Map<string, Map<number, () => void>>()
   return {
-    /** Resolves when this process has announced the predecessor, or after `ms`. */
+    /** Resolves when this process has announced the predecessor, and after `ms` at the latest. */
     turn(spaceId: string, seq: number, ms: number): Promise<void> {
       const ofSpace = waiting.get(spaceId) ?? new Map<number, () => void>()
       waiting.set(spaceId, ofSpace)

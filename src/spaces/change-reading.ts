@@ -6,7 +6,7 @@ export interface MessageVersion {
   messageId: string
   number: number
   text: string
-  /** When the text was replaced. */
+  /** When this text was replaced by an edit. */
   editedAt: Date
 }
 
@@ -14,9 +14,9 @@ export interface MessageVersion {
 export interface Reaction {
   messageId: string
   emoji: string
-  /** The number of humans and agents who chose the emoji. */
+  /** The number of entities who chose the emoji. */
   count: number
-  /** The first humans and agents who chose the emoji, at most 20. */
+  /** The entities who chose the emoji first, at most 20. */
   entityIds: string[]
 }
 
@@ -26,11 +26,12 @@ export interface ChangeReading {
   versionsMany(messageIds: readonly string[]): Promise<Map<string, MessageVersion[]>>
   /** Returns the reactions to messages, in the order in which the emojis were first used. */
   reactionsMany(messageIds: readonly string[]): Promise<Map<string, Reaction[]>>
-  /** Returns whether each entity chose the emoji on the message, in the order of the arguments. */
+  /** Returns whether each entity chose the emoji on the message, in the order of `asked`. */
   areIn(asked: readonly { entityId: string; messageId: string; emoji: string }[]): Promise<boolean[]>
   /**
-   * Returns the runs that had read a message and began before its last edit: the message triggered them, was in
-   * their history or inbox, or was in a tool result. Returns at most 100 runs for each message, oldest first.
+   * Returns the runs that began before a message's last edit and had read the message. Such a run was triggered by the
+   * message, or found it in its history, its inbox or a tool result. Returns at most 100 runs for each message, oldest
+   * first.
    */
   staleRunsMany(messageIds: readonly string[]): Promise<Map<string, Run[]>>
 }
@@ -38,8 +39,8 @@ export interface ChangeReading {
 const MOST_ENTITIES = 20
 const MOST_STALE_RUNS = 100
 /**
- * The maximum number of runs whose tool results are searched for a message: the first runs that posted in its space
- * after it.
+ * The maximum number of runs whose tool results are searched for a message. The first runs that posted in its space
+ * after the message are searched.
  */
 const MOST_SEARCHED_RUNS = 500
 /** The maximum of the column `seq`. */
@@ -50,7 +51,9 @@ export function createChangeReading({ db, config }: Pick<Platform, 'db' | 'confi
   const { prisma } = db
   const { historyLimit } = config.limits
 
-  /** Selects the ids of runs that may have read the message `m`. The caller adds conditions on the time of the runs. */
+  /**
+   * Selects the ids of runs that could have read the message `m`. The caller adds conditions on the time of the runs.
+   */
   const readersSql = Prisma.sql`
     SELECT r.id FROM "Run" r WHERE r."triggerMessageId" = m.id
     UNION SELECT r.id FROM "Message" later JOIN "Run" r ON r."triggerMessageId" = later.id AND r."triggerType" = 'SPACE_MESSAGE'

@@ -12,23 +12,26 @@ export interface HistoryLine {
   id: string
   sender: string
   senderId: string
-  /** The sender's kind. */
+  /** Whether a human or an agent sent the message. */
   type: 'human' | 'agent'
   text: string
-  /** RFC 3339. */
+  /** The time of the message in RFC 3339 format. */
   timestamp: string
   origin?: ReadableOrigin
-  /** The confidential spaces from which the text comes, except its own space. The agent does not see this field. */
+  /**
+   * The confidential spaces from which the text comes, without the message's own space. The agent does not see this
+   * field.
+   */
   label?: string[]
-  /** The id of the first message of the thread, for a reply; absent unless messages of several threads are read. */
+  /** For a reply, the id of the first message of its thread. Set only if messages of several threads are read. */
   thread?: string
-  /** The files of the message. The agent does not see this field, because `text` names the files. */
+  /** The files of the message. The agent does not see this field, because `text` describes the files. */
   files?: FilePart[]
 }
 
-/** Why a message was posted, without anything that the reader may not see. */
+/** Why a message was posted, without any data that the reader may not see. */
 export type ReadableOrigin = {
-  /** The name of the trigger's type for agents: `space_message`, `plan`, `service` or `inbox`. */
+  /** The type of the trigger as agents see it: `space_message`, `plan`, `service` or `inbox`. */
   triggerType: string
   triggerName?: string
   triggerSpaceId?: string
@@ -37,18 +40,20 @@ export type ReadableOrigin = {
   triggerMessage?: string
 }
 
-/** Selects the messages to read, as SQL. */
+/** Selects the messages to read. The values are SQL. */
 interface HistoryRange {
   spaceId: Prisma.Sql
   readerId: Prisma.Sql
   /** The `seq` of the last message to read; null for all messages. */
   upToSeq: Prisma.Sql
-  /** The messages to read: those of one or several threads, or those outside of threads; absent for the whole space. */
+  /**
+   * Limits the messages to those in one or several threads, or to those outside of threads. Absent for the whole space.
+   */
   scope?: HistoryScope
   /** An additional condition on a message `m`. */
   condition?: Prisma.Sql
   /**
-   * Condition: the whole text of a message `m` is needed. Other texts may be truncated to the length that a line
+   * A condition on a message `m` whose whole text is needed. Other texts can be truncated to the length that a line
    * shows.
    */
   isWhole: Prisma.Sql
@@ -58,8 +63,8 @@ interface HistoryRange {
 }
 
 /**
- * `outside`: messages that are not replies; `replies`: the replies of a thread; `root`: the first message of a
- * thread; `among`: the replies of several threads, optionally together with the messages outside of threads.
+ * `outside`: messages that are not replies. `replies`: the replies of a thread. `root`: the first message of a thread.
+ * `among`: the replies of several threads, optionally with the messages outside of threads.
  */
 export type HistoryScope =
   | { type: 'outside' }
@@ -75,7 +80,7 @@ interface Telling {
   readOn?(back: number): string
 }
 
-/** The state of a space when an agent enters it. */
+/** The state of a space that an agent enters. */
 export interface EnteredSpace {
   name: string
   lastSeq: number
@@ -85,23 +90,23 @@ export interface EnteredSpace {
 /** Reads messages for agents. The caller must check access. */
 export interface History {
   /**
-   * Returns `limit` messages up to `seq` without the newest `offset`, oldest first. Leaves out unfinished messages,
-   * and the oldest messages if the JSON would exceed `characters`. Truncates texts to 8,000 characters, except if
-   * only one message is requested, and except the messages in `whole`.
+   * Returns `limit` messages up to `seq`, oldest first, after skipping the `offset` newest ones. Omits unfinished
+   * messages. If the JSON would exceed `characters`, also omits the oldest messages. Truncates texts to 8,000
+   * characters, except for messages in `whole`, or if only one message is requested.
    */
   read(input: {
     spaceId: string
     readerId: string
     upToSeq?: number | null
     scope?: HistoryScope
-    /** Returns only messages that a run other than `butOfRun` began or finished after this time. */
+    /** Limits the messages to those that a run other than `butOfRun` began or finished after this time. */
     since?: { at: Date; butOfRun: string }
     offset?: number
     limit: number
     characters: number
     whole?: readonly (string | null)[]
     /**
-     * Returns the text that follows a truncated text and explains how to read the rest. `back`: the number of newer
+     * Returns the text to append to a truncated text. It explains how to read the rest. `back` is the number of newer
      * messages.
      */
     readOn?(back: number): string
@@ -113,13 +118,13 @@ export interface History {
   enter(spaceId: string, entityId: string): Promise<EnteredSpace | null>
 }
 
-/** The maximum number of characters quoted from the message that caused an agent to post. */
+/** The maximum number of characters to quote from the message that caused an agent to post. */
 const LONGEST_ORIGIN = 1000
 /** The maximum number of characters of one message in a list of several. */
 export const LONGEST_TEXT = 8_000
 /**
- * The maximum number of characters of messages in a tool result. It keeps the whole result below the limit of all
- * tool results.
+ * The maximum number of characters of messages in a tool result. With this limit, the whole result stays below the
+ * general limit of tool results.
  */
 export const RESULT_CHARACTERS = 48_000
 
@@ -128,18 +133,18 @@ export interface HistoryRow {
   id: string
   seq: number
   threadRootId: string | null
-  /** For a truncated text, if a scope is set: the number of newer messages in the whole space, counted up to 10,001. */
+  /** For a truncated text in a limited scope: the number of newer messages in the whole space, counted up to 10,001. */
   back: number | null
   senderId: string
   name: string
   kind: EntityKind
   status: MessageStatus
   parts: MessagePart[]
-  /** The length of the whole text if `parts` contains only its beginning; otherwise null. */
+  /** The length of the whole text if `parts` contains only the text's beginning; otherwise null. */
   uncutLength: number | null
   deletedAt: Date | string | null
   origin: MessageOrigin | null
-  /** A string if the row was read from JSON. */
+  /** The time as a string if the row was read from JSON. */
   createdAt: Date | string
   originVisible: boolean
   label: string[]
@@ -147,8 +152,8 @@ export interface HistoryRow {
 }
 
 /**
- * The number of newest messages whose sizes are added up first. Eight long messages fill a prompt, and computing the
- * size of a message requires reading its whole text.
+ * How many of the newest messages are measured first. Eight long messages fill a prompt, and measuring a message
+ * requires reading its whole text.
  */
 const FEW = 15
 
@@ -156,12 +161,12 @@ const FEW = 15
 const ASTRAL = '[\\U00010000-\\U0010FFFF]'
 
 /**
- * Selects the text of a message `m` with one part. A subquery computes the text once per row, because each use of
- * `m.parts` would decompress the column again.
+ * Selects the text of a message `m` that has one part. The subquery computes the text only once per row, because each
+ * use of `m.parts` would decompress the column again.
  */
 const FIRST_TEXT = Prisma.sql`SELECT m.parts->0->>'text' AS text OFFSET 0`
 
-/** Selects the messages in the range, newest first, each with the minimum number of characters that its line has. */
+/** Selects the messages in the range, newest first, each with the minimum length of its line in characters. */
 const sizesOf = (
   {
     spaceId,
@@ -192,14 +197,14 @@ function isInScope(scope: HistoryScope | undefined): Prisma.Sql {
 }
 
 /**
- * The maximum number of newer messages with which the rest of a truncated text can still be read. Counting them, and
- * reading the rest, scans the newer messages.
+ * The rest of a truncated text can be read if there are at most this many newer messages, because counting them and
+ * reading the rest scan the newer messages.
  */
 const FARTHEST_BACK = 10_000
 
 /**
- * The number of messages in the whole space that are newer than a truncated message `m`, as `offset` of `read`
- * counts them. Counting stops at FARTHEST_BACK + 1.
+ * Returns SQL for the number of messages in the whole space that are newer than a truncated message `m`. This number is
+ * the `offset` with which `read` finds the message. Counting stops at FARTHEST_BACK + 1.
  */
 const backOf = ({ upToSeq, scope }: Pick<HistoryRange, 'upToSeq' | 'scope'>) =>
   scope === undefined
@@ -278,7 +283,7 @@ export function createHistory({ db }: Platform): History {
 /** The maximum of the column `seq`. */
 const LAST_SEQ = 2 ** 31 - 1
 
-/** Considers only the newest messages, because `seq` has an index and the times have none. */
+/** Considers only the newest messages, because there is an index on `seq` and none on the times. */
 const saidSince = ({ at, butOfRun }: { at: Date; butOfRun: string }, upToSeq: number | null) =>
   Prisma.sql`m.seq > ${(upToSeq ?? LAST_SEQ) - FARTHEST_BACK}::int AND greatest(m."createdAt", m."routedAt") > ${at} AND m."runId" IS DISTINCT FROM ${butOfRun}`
 
@@ -295,16 +300,13 @@ function linesOf(rows: HistoryRow[], { offset = 0, limit, characters, whole = []
   return withinCharacters(lines, characters, whole).reverse()
 }
 
-/** Keeps the newest lines that fit, and at least one. Expects lines newest first. */
+/** Keeps the newest lines that fit, and at least one. The newest line must come first. */
 function withinCharacters(lines: HistoryLine[], characters: number, whole: readonly (string | null)[]): HistoryLine[] {
   const fitting = firstWithin(lines, characters, (line) => (whole.includes(line.id) ? '' : JSON.stringify(line)))
   return fitting.length === 0 ? lines.slice(0, 1) : fitting
 }
 
-/**
- * Condition: the message is finished, or is an unfinished composite message, of which the finished parts are
- * readable.
- */
+/** Condition: the message is finished, or it is an unfinished composite message, whose finished parts can be read. */
 const HAS_BEEN_SAID = Prisma.sql`(m.status <> 'STREAMING' OR
   (m.composite AND m.parts @? '$[0] ? (!exists(@.unfinished))'))`
 
@@ -326,7 +328,7 @@ function lineOf(row: HistoryRow): HistoryLine {
   return line
 }
 
-/** Only members of the space of a trigger may see names and texts from that space. */
+/** Removes names and texts from the trigger's space unless the reader is a member of that space. */
 function readableOrigin(origin: MessageOrigin, visible: boolean): ReadableOrigin {
   const { triggerType, triggerName, triggerSpaceId, triggerSpaceName, triggerSenderName, triggerMessage } = origin
   const about = triggerMessage === null ? null : cutSaying(triggerMessage, LONGEST_ORIGIN)
@@ -335,12 +337,12 @@ function readableOrigin(origin: MessageOrigin, visible: boolean): ReadableOrigin
   return { triggerType: triggerType.toLowerCase(), ...Object.fromEntries(known) }
 }
 
-/** Returns the label that a run gets by reading these lines. */
+/** Returns the label that a run acquires by reading these lines. */
 export function labelOf(lines: readonly HistoryLine[]): string[] {
   return union(...lines.map(({ label }) => label ?? []))
 }
 
-/** Returns the lines without the fields that a model does not see. */
+/** Returns the lines without the fields that a model must not see. */
 export function readable(lines: readonly HistoryLine[]): Omit<HistoryLine, 'senderId' | 'label' | 'files'>[] {
   return lines.map(({ senderId: _, label: __, files: ___, ...line }) => line)
 }

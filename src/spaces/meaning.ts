@@ -4,33 +4,33 @@ import { type Embedder, EmbeddingRefusedError } from '../lib/embedder.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 
-/** Search by meaning: compares the vector of a query with those of texts. */
+/** Search by meaning, which compares a query's vector with the vectors of texts. */
 export interface Meaning {
-  /** Returns the vector of a query; null if the provider does not return it in time. */
+  /** Returns the vector of a query; null if the provider does not respond in time. */
   vectorOf(query: string): Promise<QueryVector | null>
 }
 
 export interface QueryVector {
-  /** The model that computed the vector: only vectors of the same model are comparable. */
+  /** The model that computed the vector. Only vectors of the same model are comparable. */
   readonly model: string
   readonly dimension: number
   /**
-   * SQL for the cosine distance between an array of numbers and the query: 0 for the same direction, 1 for a right
-   * angle.
+   * Returns SQL for the cosine distance between an array of numbers and the query's vector: 0 for the same direction, 1
+   * for a right angle.
    */
   distanceSql(vector: Prisma.Sql): Prisma.Sql
 }
 
-/** The maximum time that a search waits for the provider. After this time, the search matches words only. */
+/** How long a search waits for the provider. After that, the search only matches words. */
 const TIMEOUT_MS = 3000
-/** After a failure of the provider, searches do not call the provider for this time. */
+/** After a failure of the provider, searches do not call it for this long. */
 const REST_MS = 5000
-/** The number of cached query vectors: all pages of a search use the same vector. */
+/** The number of cached query vectors. All pages of a search use the same vector. */
 const MOST_CACHED = 200
 
 /**
- * Prepares the database for search by meaning. Logs a message and returns null if the database does not have the
- * extension `vector` (pgvector) and cannot create it.
+ * Prepares the database for search by meaning. Logs a message and returns null if the database neither has nor can
+ * create the extension `vector` (pgvector).
  */
 export async function openMeaning(
   { db, logger }: Pick<Platform, 'db' | 'logger'>,
@@ -53,7 +53,7 @@ async function createExtension(db: Platform['db'], logger: Platform['logger']): 
     await db.prisma.$executeRaw`CREATE EXTENSION IF NOT EXISTS vector`
     return await findExtension(db)
   } catch (error) {
-    // Another process may have created the extension in the meantime.
+    // Another process may have created the extension first.
     const found = await findExtension(db)
     if (found === null)
       logger.warn(
@@ -102,7 +102,7 @@ function createMeaning({ logger }: Pick<Platform, 'logger'>, embedder: Embedder,
       return {
         model: embedder.model,
         dimension: vector.length,
-        // PostgreSQL evaluates an uncorrelated subquery only once.
+        // The vector is in an uncorrelated subquery, because PostgreSQL evaluates such a subquery only once.
         distanceSql: (other) =>
           Prisma.sql`${inSchema}.cosine_distance(${other}::${inSchema}.vector, (SELECT ${literal}::text::${inSchema}.vector))`,
       }

@@ -10,25 +10,28 @@ export interface PublishedMessage {
   unlessSealed?: string
 }
 
-/** Publishes changes to a message, after the commit, to subscribers of its space. */
+/** Publishes changes to a message to the subscribers of its space, after the commit. */
 export interface MessagePublisher {
-  /** Publishes that a part was added, or that the tool call of a part changed. */
+  /** Publishes that the message has a new part, or that the tool call of a part changed. */
   partChanged(message: PublishedMessage, partIndex: number): Promise<void>
-  /** Publishes that a text part is finished. Repeated calls publish this only once. */
+  /** Publishes that a text part is finished. Further calls for the same part publish nothing. */
   partWhole(message: PublishedMessage, partIndex: number): Promise<void>
   /**
-   * Publishes that a part shows a waiting call, for clients that assemble messages from their parts and status:
-   * MessagePosted does not contain this information.
+   * Publishes that a part shows a waiting call. Clients that assemble messages from parts and status need this event,
+   * because MessagePosted does not contain the information.
    */
   waiting(message: PublishedMessage, partIndex: number): Promise<void>
   /** Publishes that the status of an unfinished message changed. */
   updated(message: PublishedMessage): Promise<void>
   /**
-   * Publishes that the message was deleted, and drops the earlier events of the space, some of which may contain its
-   * text.
+   * Publishes that the message was deleted, and drops the earlier events of the space, because they can contain the
+   * message's text.
    */
   deleted(message: PublishedMessage): Promise<void>
-  /** Publishes once that the message is finished, with its last part; null if that part was finished before. */
+  /**
+   * Publishes that the message is finished. `lastPart` is null if the last part was finished before. Further calls
+   * publish nothing.
+   */
   ended(message: PublishedMessage, lastPart: number | null): Promise<void>
 }
 
@@ -72,7 +75,7 @@ export function createMessagePublisher({ log, signals }: Pick<Platform, 'log' | 
       const event = { type: 'MessageUpdated', messageId: message.id }
       await Promise.all([log.append(spaceTopic(message.spaceId), event, { forgets: true }), changed(message)])
     },
-    // The log keeps the order of the calls, so one append need not wait for the other.
+    // The log keeps the order of the calls, so the second append need not wait for the first.
     async ended(message, lastPart) {
       await Promise.all([
         ...(lastPart === null ? [] : [appendWhole(message, lastPart)]),

@@ -3,41 +3,45 @@ import type { Platform } from '../platform/platform.ts'
 import type { PresenceTable } from './presence-table.ts'
 
 /**
- * A process that has sent nothing for this long counts as dead. People who are not connected to another process
+ * A process that has sent nothing for this long is considered dead. People who are not connected to another process
  * become OFFLINE.
  */
 export const SILENT_AFTER_MS = 15_000
 /**
- * After a process shuts down, its people keep their presence for this time, in which they connect to another
+ * After a process shuts down, its people keep their presence for this time, so that they can connect to another
  * process.
  */
 export const MOVED_WITHIN_MS = 5000
-/** The minimum pause between two full lists, and between two requests to one process. */
+/** The minimum time between two full lists, and between two requests to the same process. */
 const WHOLE_EVERY_MS = 1000
 
-/** The state of another process, as this process knows it. */
+/** The state of another process, as far as this process has received it. */
 interface Neighbour {
   heardAt: number
-  /** The number of the last message that was applied; null until the full list has arrived. */
+  /** The number of the last applied message; null until the full list arrives. */
   seq: number | null
   askedAt: number
 }
 
 /**
- * Informs the other processes of the people who are connected to this one: sends numbered changes, and the full list
+ * Informs the other processes about the people who are connected to this one. Sends numbered changes, and the full list
  * on request.
  */
 export interface PresenceExchange {
-  /** Sends the changes since the last call. A message without changes tells the others that this process is alive. */
+  /**
+   * Sends the changes since the last call. A message without changes tells the other processes that this process is
+   * alive.
+   */
   send(changes: Omit<PresenceSignal & { type: 'presence' }, 'type' | 'by' | 'seq'>): void
-  /** Removes processes that have died. */
+  /** Removes processes that are considered dead. */
   sweep(now: number): void
   close(): Promise<void>
 }
 
 /**
- * Exchanges presence between processes by signals, without storing anything: each process numbers its messages, so that a
- * receiver that missed one can request the full list. Times are sent as ages, because clocks differ.
+ * Exchanges presence between processes through signals, without storing it. Each process numbers its messages, so that
+ * a receiver that missed a message can request the full list. Times are sent as ages, because the clocks of processes
+ * differ.
  */
 export function openPresenceExchange(
   { signals }: Pick<Platform, 'signals'>,
@@ -66,7 +70,7 @@ export function openPresenceExchange(
     answer ??= setTimeout(sendEverybody, Math.max(0, answeredAt + WHOLE_EVERY_MS - now())).unref()
   }
 
-  /** Requests the full list from a process, unless this process has requested it very recently. */
+  /** Requests the full list from a process, unless this process has just requested it. */
   function askAgain(id: string, neighbour: Neighbour): void {
     neighbour.seq = null
     if (now() - neighbour.askedAt < WHOLE_EVERY_MS) return
@@ -115,14 +119,14 @@ export function openPresenceExchange(
         if (signal.of === null || signal.of === processId) answerSoon()
         break
       case 'presence-left': {
-        // The people of that process will now connect to other processes.
+        // The people of that process will connect to other processes now.
         const neighbour = neighbours.get(signal.by)
         if (neighbour !== undefined) neighbour.heardAt = now() - SILENT_AFTER_MS + MOVED_WITHIN_MS
       }
     }
   }
 
-  // While Redis is unreachable, the subscription stays pending.
+  // The subscription stays pending while Redis is unreachable.
   const listening = signals
     .subscribe(PRESENCE_CHANNEL, (payload) => receive(payload as PresenceSignal))
     .then((leave) => {

@@ -1,22 +1,22 @@
 import { type Presence, presenceOf } from '../rules/presence.ts'
 
-/** A human who has an open connection to some process, or had one at the last sweep. */
+/** A human who has an open connection to a process, or had one at the last sweep. */
 interface Person {
-  /** The processes to which the human has an open connection. */
+  /** The ids of the processes to which the human has an open connection. */
   at: Set<string>
-  /** The last activity, in ms of this process's monotonic clock. */
+  /** The time of the last activity, in ms of this process's monotonic clock. */
   activeAt: number
   /** The presence after the last change or sweep. */
   known: Presence
 }
 
 /**
- * The connected people, as far as this process knows: the processes to which they are connected, their last activity,
- * and the spaces in which they type. All times are in ms of this process's monotonic clock.
+ * The connected people of whom this process has been informed. Records the processes to which they are connected, their
+ * last activity, and the spaces in which they are typing. All times are in ms of this process's monotonic clock.
  */
 export class PresenceTable {
   readonly #people = new Map<string, Person>()
-  /** By human and space, the time until which they are shown as typing. */
+  /** The time until which a human is shown as typing, by human and space. */
   readonly #typing = new Map<string, Map<string, number>>()
   readonly #onChange: (humanId: string) => void
 
@@ -30,7 +30,7 @@ export class PresenceTable {
     return person === undefined ? 'OFFLINE' : presenceOfPerson(person, now)
   }
 
-  /** Records a connection to a process, and activity at `activeAt`. */
+  /** Records a connection to a process, with activity at `activeAt`. */
   connect(humanId: string, processId: string, { activeAt, now }: { activeAt: number; now: number }): void {
     const person = this.#people.get(humanId) ?? { at: new Set<string>(), activeAt, known: 'OFFLINE' as const }
     this.#people.set(humanId, person)
@@ -58,12 +58,12 @@ export class PresenceTable {
     return idleMs
   }
 
-  /** How long a human has been inactive, in ms. */
+  /** Returns how long a human has been inactive, in ms. */
   idleMs(humanId: string, now: number): number {
     return now - (this.#people.get(humanId)?.activeAt ?? now)
   }
 
-  /** Records that a human is typing in a space until this time; a time in the past ends the typing. */
+  /** Shows a human as typing in a space until this time. A time in the past ends the typing. */
   setTyping(humanId: string, spaceId: string, until: number, now: number): void {
     const spaces = this.#typing.get(humanId) ?? new Map<string, number>()
     if (until > now) spaces.set(spaceId, until)
@@ -73,25 +73,25 @@ export class PresenceTable {
     this.#onChange(humanId)
   }
 
-  /** The time until which a human is shown as typing in a space; undefined if they are not. */
+  /** Returns the time until which a human is shown as typing in a space; undefined for a human who is not typing. */
   typingUntil(humanId: string, spaceId: string, now: number): number | undefined {
     const until = this.#typing.get(humanId)?.get(spaceId)
     return until !== undefined && until > now ? until : undefined
   }
 
-  /** The humans with a connection to a process. */
+  /** Returns the humans who are connected to a process. */
   *peopleOf(processId: string): Generator<string> {
     for (const [humanId, { at }] of this.#people) if (at.has(processId)) yield humanId
   }
 
-  /** Replaces the state of a process: its connected humans, each with the time of the last activity. */
+  /** Replaces the state of a process. `people` maps the connected humans to the times of their last activity. */
   replaceProcess(processId: string, people: ReadonlyMap<string, number>, now: number): void {
     for (const humanId of [...this.peopleOf(processId)])
       if (!people.has(humanId)) this.disconnect(humanId, processId, now)
     for (const [humanId, activeAt] of people) this.connect(humanId, processId, { activeAt, now })
   }
 
-  /** Finds people who have become AWAY; removes people who have disconnected, and typing that has ended. */
+  /** Detects people who have become AWAY. Removes people who have disconnected, and typing that has ended. */
   sweep(now: number): void {
     for (const [humanId, person] of this.#people) this.#check(humanId, person, now)
     for (const [humanId, spaces] of this.#typing) {

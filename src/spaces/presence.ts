@@ -18,39 +18,39 @@ export type { Presence } from '../rules/presence.ts'
 export interface MemberPresence {
   member: Pick<Entity, 'id' | 'kind' | 'name' | 'createdAt'>
   presence: Presence
-  /** The time until which the member is shown as typing in the space; null if they are not typing. */
+  /** The time until which the member is shown as typing in the space; null for a member who is not typing. */
   typingUntil: Date | null
 }
 
-/** The latest presence change of each member of a space, for the space's subscribers in this process. */
+/** The latest presence change of each member of a space. Shared by the subscribers of the space in this process. */
 export interface SpacePresence {
   /** The number of changes so far. */
   readonly version: number
   /** Returns the members whose presence changed after a version, with their current presence. */
   changesSince(version: number): MemberPresence[]
-  /** Calls the listener after changes, at most once a second. Returns a function that stops it. */
+  /** Calls the listener after changes, at most once a second. Returns a function that removes the listener. */
   listen(listener: () => void): () => void
-  /** Calls the listeners again after a second, because a subscriber could not receive the changes. */
+  /** Calls the listeners again after a second. Use it if a subscriber could not receive the changes. */
   notifyAgain(): void
 }
 
-/** Tracks the presence and typing of people, without storing anything. */
+/** Tracks who is present and who is typing. Stores nothing. */
 export interface PresenceService {
   /** Starts exchanging presence with the other processes. Returns a function that stops the exchange. */
   open(): () => Promise<void>
   /**
-   * Records an open connection of the viewer, if the viewer is a human whom no admin is acting as. Returns a
-   * function to call when the connection is closed.
+   * Records an open connection of the viewer. Ignores viewers who are not humans, and admins who act as a human.
+   * Returns a function to call when the connection is closed.
    */
   connect(viewer: Viewer): () => void
-  /** Records activity of the viewer, if the viewer is a human whom no admin is acting as. */
+  /** Records activity of the viewer. Ignores viewers who are not humans, and admins who act as a human. */
   noteActive(viewer: Viewer): void
-  /** Returns the presence of a human. `shownPresence` decides who may see it. */
+  /** Returns the actual presence of a human. The caller applies `shownPresence`, which decides who may see it. */
   of(humanId: string): Presence
   /**
    * Shows the viewer as typing in a space.
    * @returns the time until which the typing is shown
-   * @throws ForbiddenError unless the viewer is a human, RateLimitedError, NotFoundError
+   * @throws ForbiddenError if the viewer is not a human; RateLimitedError; NotFoundError
    */
   setTyping(viewer: Viewer, input: { spaceId: string }): Promise<Date>
   /** Stops showing a human as typing in a space, because the human has sent the message. */
@@ -59,13 +59,13 @@ export interface PresenceService {
   watch(spaceId: string): { presence: SpacePresence; leave(): void }
 }
 
-/** A human stays present for this time after the connection is lost, because clients often reconnect quickly. */
+/** How long a human stays present after the connection is lost, because clients often reconnect quickly. */
 const BACK_WITHIN_MS = 5000
-/** How often a process reports that it is alive, and checks for people who became AWAY. */
+/** How often a process tells the others that it is alive, and checks for people who have become AWAY. */
 const BEAT_MS = 5000
-/** Activity is ignored for this time after the last recorded activity. */
+/** For this time after recorded activity, further activity is ignored. */
 const ACTIVE_EVERY_MS = 60_000
-/** The minimum pause between two messages to the other processes, and between two events of a space. */
+/** The minimum time between two messages to the other processes, and between two events of a space. */
 const SEND_EVERY_MS = 250
 const NOTIFY_EVERY_MS = 1000
 /** How often a human may call setTyping. */
@@ -82,8 +82,8 @@ export function createPresence(
   const connections = new Map<string, number>()
   const closing = new Map<string, NodeJS.Timeout>()
   /**
-   * Humans whose presence or typing may have changed. True: publish the change even for a human who hides their
-   * presence, because they have only just hidden it.
+   * Humans whose presence or typing may have changed. The value is true for humans who have just hidden their presence.
+   * Their change to OFFLINE is still published.
    */
   const changed = new Map<string, boolean>()
   const watched = new Map<string, { space: WatchedSpace; users: number }>()
@@ -116,7 +116,7 @@ export function createPresence(
     for (const one of [came, went, active, typing]) one.clear()
   }
 
-  /** Notifies the subscribers of each space of its changed members, with one statement for all spaces. */
+  /** Notifies the subscribers of each space about changed members. One statement reads the members of all spaces. */
   async function notify(): Promise<void> {
     const taken = new Map(changed)
     changed.clear()
@@ -129,7 +129,10 @@ export function createPresence(
     for (const { space } of watched.values()) space.notify()
   }
 
-  /** @param taken the humans; true if a change is published even though the human hides their presence */
+  /**
+   * @param taken the changed humans; the value is true if the change is published although the human hides their
+   * presence
+   */
   async function recordChanges(taken: ReadonlyMap<string, boolean>): Promise<void> {
     const rows = await membersAmong([...taken.keys()], [...watched.keys()])
     const members = new Map(rows.map(({ id, kind, name, createdAt }) => [id, { id, kind, name, createdAt }]))
@@ -179,7 +182,7 @@ export function createPresence(
     open() {
       exchange = openPresenceExchange(platform, { processId, table, now })
       const beats = setInterval(beat, BEAT_MS).unref()
-      // While Redis is unreachable, the subscription stays pending.
+      // The subscription stays pending while Redis is unreachable.
       const listening = signals
         .subscribe(PRESENCE_SHARING_CHANNEL, (payload) => {
           if (payload.type === 'sharing-changed') noteChange(payload.humanId, true)
@@ -260,7 +263,7 @@ export function createPresence(
   }
 }
 
-/** An admin who acts as a human does not make that human present. */
+/** The human is not present while only an admin acts as the human. */
 const isPresent = (viewer: Viewer) => viewer.scope === 'HUMAN' && viewer.acting === undefined
 
 const tooMuchTyping = (waitMs: number) =>
@@ -276,7 +279,7 @@ class WatchedSpace implements SpacePresence {
   readonly #last = new Map<string, { change: MemberPresence; version: number }>()
   readonly #listeners = new Set<() => void>()
 
-  /** Whether subscribers have not been notified of a change yet. */
+  /** Whether there is a change of which subscribers have not been notified. */
   #isDue = false
 
   constructor(notifySoon: () => void) {
@@ -298,8 +301,8 @@ class WatchedSpace implements SpacePresence {
   }
 
   /**
-   * Records a member who hides their presence as OFFLINE. Does nothing if subscribers never saw the member's
-   * presence, unless `isForced` is set.
+   * Records a member who hides their presence as OFFLINE. If subscribers have never seen the member's presence, does
+   * nothing unless `isForced` is set.
    */
   hide(member: MemberPresence['member'], isForced: boolean): void {
     if (isForced || this.#last.has(member.id)) this.record({ member, presence: 'OFFLINE', typingUntil: null })
@@ -321,12 +324,12 @@ class WatchedSpace implements SpacePresence {
   }
 }
 
-/** The delay between the first call and the start of the work, so that the work covers further calls. */
+/** How long the work is delayed after the first call, so that it includes the calls that follow. */
 const GATHERED_MS = 20
 
 /**
- * Runs `work` shortly after a call, once for all calls in the meantime, with a pause after each execution. `stop`
- * drops pending calls.
+ * Runs `work` shortly after a call, once for all calls that arrive before it starts, with a pause after each execution.
+ * `stop` drops pending calls.
  */
 function createPaced(work: () => Promise<void>, pauseMs: number): { call(): void; stop(): void } {
   let over = new AbortController()
@@ -342,7 +345,7 @@ function createPaced(work: () => Promise<void>, pauseMs: number): { call(): void
       await sleep(pauseMs, signal)
     }
     isRunning = false
-    // `call` was called after `stop`, before this function had ended.
+    // `call` was called after `stop` but before this function ended.
     if (isCalled) void run(over)
   }
 

@@ -8,13 +8,14 @@ export interface ReadableCall {
   name: string
   status: string
   /**
-   * Null if there is no output, or if the output is too long; `outputStart` then contains the beginning of its JSON.
+   * The output; null if there is none or if it is too long. If it is too long, `outputStart` contains the beginning of
+   * its JSON.
    */
   output: unknown
   outputStart?: string | null
 }
 
-/** Renders a message for agents: its texts, and for each call the tool, its status and its output. */
+/** Renders a message for agents: its texts and, for each call, the tool, the status and the output. */
 export function readableText(parts: readonly MessagePart[], calls: readonly ReadableCall[]): string {
   const described = (toolCallId: string) => describe(calls.find(({ id }) => id === toolCallId))
   return parts
@@ -25,7 +26,7 @@ export function readableText(parts: readonly MessagePart[], calls: readonly Read
     .join('\n\n')
 }
 
-/** Renders a file for agents: its name, its type, and the id with which they can read it. */
+/** Renders a file for agents: its name, its type, and the id with which an agent can read the file. */
 export function describeFile({ name, mediaType, fileId }: Omit<FilePart, 'type'>): string {
   return `[file ${JSON.stringify(name)}, ${mediaType}, ${fileId}]`
 }

@@ -33,10 +33,10 @@ export interface ReadOutcome {
   reason: string | null
   error: string | null
   runId: string | null
-  /** When the agent's run or think cycle that read this message began. The field below is when it ended. */
+  /** When the run or think cycle that read this message began. `readAt` is when it ended. */
   readingSince: Date | null
   readAt: Date | null
-  /** For SKIPPED: the confidential spaces from which the reason comes, if recorded. */
+  /** For SKIPPED: the confidential spaces from which the reason comes, if they were recorded. */
   label: string[]
   isLabelKnown: boolean
   /** For SKIPPED without a reason: the first line of the final text of the run. */
@@ -47,7 +47,7 @@ export interface ReadOutcome {
 export interface Thread {
   threadRootId: string
   spaceId: string
-  /** Counted up to 10,000. */
+  /** The number of replies, counted up to 10,000. */
   replyCount: number
   lastReplyAt: Date
 }
@@ -57,13 +57,13 @@ export interface HumanInThread {
   threadRootId: string
 }
 
-/** A request for a page of messages; with `rootsOnly`, only of messages that are not replies. */
+/** A request for a page of messages. With `rootsOnly`, the page contains no replies. */
 export type MessagesRequest = PageRequest & { rootsOnly?: boolean }
 
 /**
  * The number of messages by others after a human's read marker, counted up to 10,000. Includes unread replies in
- * threads in which the human takes part or is mentioned, but only in the 1,000 threads that began last, and only the
- * newest 1,000 replies of each.
+ * threads in which the human takes part or is mentioned. Only the 1,000 newest threads and the newest 1,000 replies of
+ * each are counted.
  */
 export interface Unread {
   messages: number
@@ -71,7 +71,10 @@ export interface Unread {
   mentions: number
 }
 
-/** Reads messages and read markers. A lookup for many spaces takes one statement. The caller must check access. */
+/**
+ * Reads messages and read markers. Each method that takes many spaces executes one statement. The caller must check
+ * access.
+ */
 export interface Reading {
   /** Returns messages in the order of the ids; null for an unknown id. */
   getMany(ids: readonly string[]): Promise<(Message | null)[]>
@@ -85,23 +88,23 @@ export interface Reading {
    * replies.
    */
   threadsMany(messageIds: readonly string[]): Promise<Map<string, Thread>>
-  /** Returns a page of each thread's replies by `seq`, in the order of the ids. Errors as for `pageMany`. */
+  /** Returns a page of each thread's replies by `seq`, in the order of the ids. Returns errors like `pageMany`. */
   repliesMany(threadRootIds: readonly string[], request: PageRequest): Promise<(Page<Message> | BadInputError)[]>
   /**
-   * Returns, by human and thread, how many of the newest 1,000 replies are by others and after the human's read
-   * marker of the thread.
+   * Returns the number of unread replies, by human and thread: replies by others after the human's read marker of the
+   * thread. Only the newest 1,000 replies are considered.
    */
   unreadInThreads(asked: readonly HumanInThread[]): Promise<Map<string, Map<string, number>>>
   /**
-   * Returns, by human and space, the threads whose replies `unreadOfMany` counts, at most 20, the thread with the
-   * newest reply first.
+   * Returns at most 20 of the threads whose replies `unreadOfMany` counts, by human and space. The thread with the
+   * newest reply comes first.
    */
   unreadThreadsOfMany(asked: readonly HumanInSpace[]): Promise<Map<string, Map<string, string[]>>>
   /** Returns the last message of each space. The map has no entry for a space without messages. */
   lastMany(spaceIds: readonly string[]): Promise<Map<string, Message>>
   /**
-   * Returns, by space, the first message outside of threads that is by somebody else and after the human's read
-   * marker.
+   * Returns the first unread message of each space: the first one outside of threads that somebody else posted after
+   * the human's read marker.
    */
   firstUnreadMany(humanId: string, spaceIds: readonly string[]): Promise<Map<string, Message>>
   /** Returns the first unread messages by human and space. The map has no entry for a space without unread messages. */
@@ -110,8 +113,8 @@ export interface Reading {
   /** Counts the unread messages in all spaces of the human. */
   unreadTotal(humanId: string): Promise<Unread>
   /**
-   * Moves a human's read marker forward to a message, never back. For a reply, moves only the human's read marker of
-   * its thread. Publishes `read` if the marker moved.
+   * Moves a human's read marker forward to a message. Never moves it back. For a reply, moves only the human's read
+   * marker of its thread. Publishes `read` if the marker moved.
    * @throws ForbiddenError for an admin token, which has no read marker; NotFoundError for a space of which the
    * viewer is not a member, or for a message of another space
    */
@@ -119,34 +122,35 @@ export interface Reading {
   /** Returns the outcomes of each message by agent. The map has no entry for a message without outcomes. */
   outcomesMany(messageIds: readonly string[]): Promise<Map<string, ReadOutcome[]>>
   /**
-   * Adds the streamed text to STREAMING messages; if the event log is unavailable, returns them with the stored
-   * text. Read the head of the log before the messages: then they contain everything up to that position.
+   * Adds the streamed text to STREAMING messages. If the event log is unavailable, returns them with the stored text.
+   * The caller must read the head of the log before it reads the messages, so that they contain everything up to that
+   * position.
    */
   withDraftText(messages: readonly Message[]): Promise<Message[]>
 }
 
 /**
- * Counting stops at this number: a badge does not show larger numbers exactly, and the cost of counting would grow
- * with the number of unread messages.
+ * Counting stops at this number. A badge does not show larger numbers exactly, and the cost of counting grows with the
+ * number of unread messages.
  */
 const MOST_COUNTED = 10_000
 
-/** The columns of an Unread. */
+/** SQL for the columns of an Unread. */
 const COUNTS = Prisma.sql`count(*)::int AS messages, count(*) FILTER (WHERE mentions)::int AS mentions`
-/** Whether a message `m` mentions the human of the membership `marker`. */
+/** Condition: a message `m` mentions the human of the membership `marker`. */
 const MENTIONS_READER = Prisma.sql`m."mentionedIds" @> ARRAY[marker."entityId"] AS mentions`
-/** The unread messages outside of threads of the membership `marker`. */
+/** Selects the unread messages outside of threads, for the membership `marker`. */
 const UNREAD_OUTSIDE = Prisma.sql`
   SELECT ${MENTIONS_READER} FROM "Message" m
   WHERE m."spaceId" = marker."spaceId" AND m.seq > marker."lastReadSeq" AND m."senderId" <> marker."entityId" AND m."threadRootId" IS NULL`
-/** The maximum number of threads of a human in a space whose replies are counted: the threads that began last. */
+/** The maximum number of a human's threads in a space whose replies are counted. The newest threads are counted. */
 const MOST_THREADS = 1000
-/** The maximum number of replies of a thread that are counted as unread: the newest ones. */
+/** The maximum number of replies of a thread that are checked for being unread. The newest replies are checked. */
 const MOST_OF_THREAD = 1000
 /**
- * Selects the unread replies that count for the membership `marker`. The limits apply to the rows that are read, not
- * to the rows that count, because a human may have taken part in any number of threads, and a thread may continue
- * for years without the human.
+ * Selects the unread replies for the membership `marker`. The limits apply to the rows that are read, not to the rows
+ * that are counted. A human can have taken part in any number of threads, and a thread can continue for years without
+ * the human.
  */
 const unreadReplies = (columns: Prisma.Sql) => Prisma.sql`
   SELECT ${columns} FROM (
@@ -301,10 +305,10 @@ export function createReading(platform: Platform, publisher: SpacePublisher): Re
 
 const idsOf = (messages: readonly Message[]) => messages.map(({ id }) => id)
 
-/** A row of a page that `fetchWindows` reads: a message, or a space whose page is empty. */
+/** A row of a page that `fetchWindows` reads. It is a message, or a space whose page is empty. */
 type WindowRow = Partial<Row> & {
   windowSpaceId: string
-  /** The `seq` of the first message that retention has not deleted. */
+  /** The `seq` of the space's first message that retention has not deleted. */
   firstSeq: number
   lastSeq: number
   afterSeq: number | null
@@ -312,9 +316,9 @@ type WindowRow = Partial<Row> & {
 }
 
 /**
- * Reads pages of messages. The row of a space contains its first and last `seq`, which show whether messages precede
- * or follow a page. The cursor of a message that retention has deleted counts as a position before the first
- * remaining message, because ids are ordered by time.
+ * Reads pages of messages. A space's first and last `seq` show whether messages precede or follow its page. If
+ * retention has deleted the message of a cursor, the position is before the first remaining message, because ids are
+ * ordered by time.
  */
 async function fetchWindows({ db }: Platform, spaceIds: readonly string[], request: PageRequest): Promise<WindowRow[]> {
   const { after, before, size, fromEnd } = request
@@ -336,12 +340,15 @@ async function fetchWindows({ db }: Platform, spaceIds: readonly string[], reque
 }
 
 /**
- * The maximum number of bytes of messages that are loaded for the pages of several spaces together. Above this
- * limit, each page gets fewer messages.
+ * The maximum number of bytes of messages that are loaded for the pages of several spaces together. Above this limit,
+ * the pages contain fewer messages.
  */
 const MOST_LOADED_BYTES = 16 * 1024 * 1024
 
-/** Selects rows in the order of `rowsSql` until their parts exceed `bytes`, and at least the first row. */
+/**
+ * Selects rows in the order of `rowsSql` until the total size of their parts reaches `bytes`. Always selects the first
+ * row.
+ */
 const withinBytesSql = (rowsSql: Prisma.Sql, bytes: number) => Prisma.sql`
   SELECT * FROM (
     SELECT m.*, sum(octet_length(m.parts::text)) OVER (ROWS UNBOUNDED PRECEDING) - octet_length(m.parts::text) AS "bytesBefore"
@@ -371,7 +378,9 @@ function pageOfWindow({ size, fromEnd, after, before }: PageRequest, rows: Windo
   return { items, fromEnd, hasPreviousPage: firstSeq > window.firstSeq, hasNextPage: lastSeq < window.lastSeq }
 }
 
-/** A row of a page whose messages are not consecutive in the space: a message, or a parent whose page is empty. */
+/**
+ * A row of a page whose messages are not consecutive in the space. It is a message, or a parent whose page is empty.
+ */
 type FilteredRow = Partial<Row> & {
   windowId: string
   afterSeq: number | null
@@ -379,8 +388,8 @@ type FilteredRow = Partial<Row> & {
   hasBefore: boolean
   hasAfter: boolean
   /**
-   * The number of messages found, up to one more than a page has. Some of them may be left out because of their
-   * size.
+   * The number of messages that were found, at most one more than a page contains. Some of them may be omitted because
+   * of their size.
    */
   rowsFound: number | null
 }
@@ -392,7 +401,7 @@ function fetchRoots(platform: Platform, spaceIds: readonly string[], request: Pa
   return fetchFiltered(platform, { parents, isOfWindow, count: spaceIds.length }, request)
 }
 
-/** Reads pages of the replies of threads. Retention may have deleted the first message of a thread. */
+/** Reads pages of the replies of threads. Retention can have deleted the first message of a thread. */
 function fetchReplies(platform: Platform, rootIds: readonly string[], request: PageRequest): Promise<FilteredRow[]> {
   const parents = Prisma.sql`
     SELECT root.id AS "windowId", s.* FROM unnest(${[...rootIds]}::text[]) AS root(id)
@@ -403,8 +412,8 @@ function fetchReplies(platform: Platform, rootIds: readonly string[], request: P
 }
 
 /**
- * Does the same as `fetchWindows` for messages that are not consecutive, with a lookup of messages before and after
- * the page. `parents` has the columns of a space `s`.
+ * Like `fetchWindows`, but for messages that are not consecutive. Looks up whether messages precede or follow the page.
+ * `parents` has the columns of a space `s`.
  */
 async function fetchFiltered(
   { db }: Platform,
@@ -467,7 +476,7 @@ async function moveMarker({ db }: Platform, viewer: Viewer, { spaceId, messageId
   return { space, moved }
 }
 
-/** Inserts the streamed parts of a message at their indexes, if its row does not contain them yet. */
+/** Inserts the streamed parts of a message at their indexes, if its row does not contain these parts yet. */
 function withDraft(message: Message, draft: ReadonlyMap<number, string> | undefined): Message {
   if (draft === undefined) return message
   const parts: MessagePart[] = [...message.parts]

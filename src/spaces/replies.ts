@@ -4,35 +4,40 @@ import { messageOf } from '../lib/errors.ts'
 import type { Platform } from '../platform/platform.ts'
 import { createReplySearch, type Reply, type SearchedWait, type UnderWay } from './reply-search.ts'
 
-/** Parameters of waiting for the first message in a space that matches one of the conditions. */
+/** How to wait for the first message in a space that matches one of the conditions. */
 export interface Wait extends Pick<SearchedWait, 'afterSeq' | 'waiterId' | 'conditions'> {
   /**
-   * The message to which the agent awaits a reply; absent if that message is not in a thread and does not start
-   * one.
+   * The message to which the agent awaits a reply; absent if that message neither belongs to a thread nor starts one.
    */
   asking?: SearchedWait['asking']
-  /** Absent if no messages were unfinished. */
+  /** The messages that were unfinished at the start; absent if there were none. */
   underWay?: UnderWay
-  /** The maximum duration, in ms. */
+  /** How long to wait, in ms. */
   forMs: number
-  /** Ends the wait early. */
+  /** Aborting this signal ends the wait early. */
   signal: AbortSignal
 }
 
 export interface Listening {
   /**
-   * Returns the currently unfinished messages by others in the space. Parts that are added to them later also count
-   * as replies.
+   * Returns the unfinished messages of other senders in the space. Parts that are added to these messages later also
+   * count as replies.
    */
   underWay(waiterId: string): Promise<UnderWay>
-  /** Waits for and returns the first match, which may have been posted before the call; returns null on timeout. */
+  /**
+   * Waits for the first matching message and returns it. The message may have been posted before the call. Returns null
+   * on timeout.
+   */
   reply(wait: Wait): Promise<Reply | null>
   end(): void
 }
 
-/** Waits for replies in spaces, whichever process posts them. */
+/** Waits for replies in spaces, no matter which process posts them. */
 export interface Replies {
-  /** Resolves once no later message in the space can be missed. Listeners in the same space share a subscription. */
+  /**
+   * Starts to listen in the space. Once the promise resolves, no later message can be missed. Listeners in the same
+   * space share a subscription.
+   */
   listen(spaceId: string): Promise<Listening>
 }
 
@@ -50,14 +55,14 @@ interface PendingWait extends SearchedWait {
 const NO_THREAD = { messageId: '', threadRootId: null }
 
 /**
- * The interval of a periodic search, for messages without a signal: the process that committed them died, or the
- * signal was lost.
+ * The interval of a periodic search. It finds messages whose signal was lost, or whose process died before it sent the
+ * signal.
  */
 const LOOK_ANYWAY_MS = 5000
 
 /**
  * Waits for replies. When a signal announces a new message in a space, searches the database. One search runs at a
- * time, for all waits and all spaces with new messages.
+ * time. It covers all waits and all spaces with new messages.
  */
 export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logger'>): Replies {
   const { signals, logger } = platform
@@ -76,7 +81,7 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logge
   }
 
   async function lookWhileUnheard(): Promise<void> {
-    // Requests from the same turn of the event loop share one search.
+    // Requests in the same iteration of the event loop share one search.
     await Promise.resolve()
     while (unheard.size > 0) {
       const waits = [...unheard].flatMap((id) => [...(ears.get(id)?.waits ?? [])])
@@ -87,7 +92,7 @@ export function createReplies(platform: Pick<Platform, 'db' | 'signals' | 'logge
         logger.warn({ error: messageOf(error) }, 'could not search for replies; retrying')
       }
     }
-    // This runs synchronously, so that no later request joins a search that has ended.
+    // This line runs synchronously, so a later request cannot join a search that has ended.
     looking = null
   }
 

@@ -5,26 +5,26 @@ import { isUnfinished, type MessagePart, mentionsOf } from '../rules/message.ts'
 import { isPostedMessage } from '../rules/statuses.ts'
 import { type AskingMessage, isWhereAsked } from '../rules/threads.ts'
 
-/** The senders whose messages match a wait. */
+/** The senders whose messages satisfy a wait. */
 export type WaitCondition = { type: 'any' | 'agent' | 'human' } | { type: 'entity'; entityId: string }
 
-/** A message that answers a wait. */
+/** A message that satisfies a wait. */
 export interface Reply {
   messageId: string
-  /** The first text of the message; in search results, empty if the message contains only tool calls. */
+  /** The first text of the message. In search results, it is empty if the message contains only tool calls. */
   text: string
   entityId: string
   entityName: string
   entityType: 'human' | 'agent'
   /** Whether the message also wakes the waiting agent. */
   mentionsWaiter: boolean
-  /** The spaces, other than its own, from which the text may come. */
+  /** The confidential spaces, other than the message's own, from which the text may come. */
   marks: string[]
 }
 
 /**
- * The composite messages that were unfinished when a wait began: the number of their finished parts, by message id.
- * Only later parts count as replies.
+ * The composite messages that were unfinished when a wait began. Maps the message id to the number of finished parts at
+ * that time. Only later parts count as replies.
  */
 export type UnderWay = Map<string, number>
 
@@ -35,10 +35,10 @@ export interface SearchedWait {
    * starts.
    */
   asking: AskingMessage
-  /** The `seq` of the waiting agent's own message: only later messages count as replies. */
+  /** The `seq` of the waiting agent's own message. Only later messages count as replies. */
   afterSeq: number
   /**
-   * The waiting agent. Its own messages do not count as replies, and no message counts once the agent has left the
+   * The waiting agent. Its own messages do not count as replies, and no message counts after the agent has left the
    * space.
    */
   waiterId: string
@@ -49,11 +49,11 @@ export interface SearchedWait {
   from: number
 }
 
-/** Searches the database for messages that answer waits. */
+/** Searches the database for messages that satisfy waits. */
 export interface ReplySearch {
-  /** Returns the waits for which a reply exists, each with the first matching message in the order of the space. */
+  /** Returns the waits that have a reply, each with the space's first message that matches. */
   first<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>>
-  /** Returns the unfinished messages by others in a space. */
+  /** Returns the unfinished messages of other senders in a space. */
   underWay(spaceId: string, waiterId: string): Promise<UnderWay>
 }
 
@@ -87,7 +87,7 @@ const heardBy = (spaceId: Prisma.Sql, waits: SearchedWait[]) => Prisma.sql`
   ARRAY(SELECT "entityId" FROM "Membership" WHERE "spaceId" = ${spaceId} AND "entityId" = ANY(${waits.map(({ waiterId }) => waiterId)}::text[]))`
 
 export function createReplySearch({ prisma }: Database): ReplySearch {
-  /** Returns the messages after the given position in each space, at most 500 per space. */
+  /** Returns the messages after the given `seq` in each space, at most 500 per space. */
   async function after(places: Map<string, number>, waits: SearchedWait[]): Promise<Candidate[]> {
     return prisma.$queryRaw<Candidate[]>`
       SELECT m.id, m."spaceId", m.seq, m."senderId", e.name, e.kind, m.status, m.composite, m."mentionedAgentId", m."mentionedIds", m."firstText", "heardBy", m."threadRootId", m.places, m.label
@@ -110,7 +110,7 @@ export function createReplySearch({ prisma }: Database): ReplySearch {
     return new Map(rows.map((row) => [row.id, row]))
   }
 
-  /** Finds replies among the new parts of unfinished messages. */
+  /** Finds replies in the new parts of unfinished messages. */
   async function grown<W extends SearchedWait>(waits: W[]): Promise<Map<W, Reply>> {
     const messages = await growing([...new Set(waits.flatMap(({ underWay }) => [...underWay.keys()]))], waits)
     const replies = waits.map((wait) => [wait, laterPart(wait, messages)] as const)
@@ -172,7 +172,7 @@ function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
     const isHere = isHeard && isWhereAsked(wait.asking, candidate.threadRootId)
     const matches = isHere && wait.conditions.some((one) => isMet(one, candidate))
     if (matches && hasAnswer(candidate)) return replyOf(candidate, candidate.firstText?.text ?? '', wait.waiterId)
-    // An unfinished message may still be moved into the thread.
+    // An unfinished message can still be moved into the thread.
     const mayMatch = isHeard && wait.conditions.some((one) => isMet(one, candidate))
     if (mayMatch && candidate.status === 'STREAMING') decided = false
     if (decided) wait.from = candidate.seq
@@ -180,7 +180,7 @@ function advance(wait: SearchedWait, candidates: Candidate[]): Reply | null {
   return null
 }
 
-/** Whether a message of this sender matches the condition. */
+/** Whether a message of this sender satisfies the condition. */
 export function isMet(condition: WaitCondition, { senderId, kind }: Pick<Sent, 'senderId' | 'kind'>): boolean {
   if (condition.type === 'any') return true
   if (condition.type === 'entity') return condition.entityId === senderId
@@ -188,8 +188,8 @@ export function isMet(condition: WaitCondition, { senderId, kind }: Pick<Sent, '
 }
 
 /**
- * Whether the message can be returned as a reply. A composite message may have a finished text before the message is
- * finished. A finished message without text is returned with the tool calls that it shows.
+ * Whether the message can be returned as a reply. A composite message can have a finished text before the whole message
+ * is finished. A finished message without text is returned with the tool calls that it shows.
  */
 function hasAnswer({ status, composite, firstText }: Candidate): boolean {
   const isShown = isPostedMessage(status)

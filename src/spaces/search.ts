@@ -18,25 +18,25 @@ import type { Meaning, QueryVector } from './meaning.ts'
 
 export type SearchOrder = 'BEST' | 'NEWEST'
 
-/** A query and its filters. A filter that is null does not restrict the search. */
+/** A query and its filters. A filter with the value null is not applied. */
 export interface SearchFilter {
   query: string
   spaceId: string | null
   senderId: string | null
-  /** Whether the message has a file. */
+  /** Whether the message must have a file. */
   hasFile: boolean | null
-  /** Messages sent at or after this time. */
+  /** Only messages that were sent at or after this time. */
   since: Date | null
-  /** Messages sent before this time. */
+  /** Only messages that were sent before this time. */
   until: Date | null
   order: SearchOrder
 }
 
 export interface SearchHit extends Snippet {
   message: Message
-  /** The file whose name or text matches; null if the text of the message matches. */
+  /** The file whose name or text matched; null if the message's text matched. */
   fileId: string | null
-  /** The cursor of this hit, valid only in searches with the same query and filters. */
+  /** The cursor of this hit. It is valid only in searches with the same query and filters. */
   cursor: string
 }
 
@@ -53,17 +53,17 @@ export type Searcher = Provenance & { readonly agentId: string }
 /** Searches messages and files by words and, with PARLEY_EMBEDDINGS, by meaning. */
 export interface Search {
   /**
-   * Returns a page of hits that the viewer may read: a human finds messages of their spaces, an admin all messages,
-   * and a service none. BEST considers the newest 10,000 hits by words and the closest texts by meaning, and sorts
-   * them by rank, then newest first.
+   * Returns a page of hits that the viewer may read: humans find messages of their spaces, admins find all messages,
+   * and services find none. BEST combines the newest 10,000 hits by words with the closest texts by meaning. It sorts
+   * them by rank, and hits of equal rank newest first.
    * @throws BadInputError if the query is too long or takes too long, or if the cursor belongs to another search;
    * RateLimitedError if too many searches of the viewer are waiting
    */
   find(viewer: Viewer, filter: SearchFilter, page: { size: number; after: string | null }): Promise<Page<SearchHit>>
   /**
-   * Returns the best hits for a run, from those spaces of its agent that all its requesters may enter. Searches
-   * either one space, which the caller has opened, or all spaces, but then only content whose confidentiality label
-   * is part of the run's label.
+   * Returns the best hits for a run, from those of its agent's spaces that all of its requesters may enter. Searches
+   * one space, which the caller has opened, or all of these spaces. A search in all spaces returns only content whose
+   * confidential sources are already in the run's label.
    * @throws BadInputError for the same reasons as `find`
    */
   findForRun(
@@ -72,29 +72,29 @@ export interface Search {
   ): Promise<{ hits: RunHit[]; learned: Marks }>
 }
 
-/** The number of the newest hits that BEST ranks, and that NEWEST reads for one page. */
+/** BEST ranks this many of the newest hits, and NEWEST reads at most this many for one page. */
 const MOST_RANKED = 10_000
-/** Parts of words are searched only if fewer texts than this contain the whole words. */
+/** The search for parts of words runs only if fewer texts than this contain the whole words. */
 const ENOUGH_WORDS = 1_000
 /**
- * The number of newest texts that are compared by meaning. Comparing 20,000 vectors of 1,536 numbers takes 0.2 s on
+ * How many of the newest texts are compared by meaning. Comparing 20,000 vectors of 1,536 numbers takes 0.2 s on
  * PostgreSQL. PGlite is slower, has no timeouts, and blocks the process during the comparison.
  */
 const MOST_COMPARED = { postgres: 20_000, pglite: 4_000 }
 /** The maximum number of hits by meaning. */
 const MOST_BY_MEANING = 50
 /**
- * The maximum cosine distance of a hit by meaning. With some models, unrelated texts are farther away; with others,
+ * The maximum cosine distance of a hit by meaning. Some models place unrelated texts farther apart. For other models,
  * this limit excludes nothing.
  */
 const FARTHEST = 0.8
-/** The constant of reciprocal rank fusion, as published by Cormack, Clarke and Büttcher (2009). */
+/** The constant of reciprocal rank fusion, from its publication by Cormack, Clarke and Büttcher (2009). */
 const FUSION = 60
-/** The number of characters of a file's name and text that are searched. */
+/** How many characters of a file's name and text are searched. */
 const MOST_OF_FILE = 100_000
 /** The time limit of one statement, on PostgreSQL. */
 const TIMEOUT_MS = 5_000
-/** The time limit of a statement that also compares vectors. After this time, the search matches words only. */
+/** The time limit of a statement that also compares vectors. After this time, the search only matches words. */
 const NEAR_TIMEOUT_MS = 2_500
 /** The maximum number of concurrent searches in one process, because other work needs database connections too. */
 const AT_ONCE = 2
@@ -105,11 +105,11 @@ interface Place {
   rank: number
   messageId: string
   fileId: string
-  /** Whether this search also finds parts of words. */
+  /** Whether this search also matches parts of words. */
   withParts: boolean
   /**
    * For a search by meaning: the id of the newest message in the searched spaces when the first page was read. Newer
-   * messages are excluded, because they would shift the ranks, which are positions in a list.
+   * messages are excluded, because they would shift the ranks of the others.
    */
   upTo: string | null
 }
@@ -124,9 +124,9 @@ export function createSearch(
   const turns = createFairTurns({ places: () => Math.max(1, Math.min(AT_ONCE, config.databaseConnections - 1)) })
 
   /**
-   * Executes the statement for the query's terms. Returns no hits if the query has no words. If comparing vectors
-   * for a first page takes too long, repeats the search and matches words only.
-   * @throws BadInputError if the search for words takes too long as well
+   * Executes the statement for the query's terms. Returns no hits if the query has no words. If comparing vectors for
+   * the first page takes too long, searches again by words only.
+   * @throws BadInputError if the search by words also takes too long
    */
   async function execute<Found extends object>(
     pieces: readonly QueryPiece[],
@@ -152,15 +152,15 @@ export function createSearch(
     }
   }
 
-  /** Returns the vector of a query; null if the query has words in quotation marks, which must match literally. */
+  /** Returns the vector of a query; null if the query has quoted words, which must match literally. */
   async function vectorOf(query: string, pieces: readonly QueryPiece[]): Promise<QueryVector | null> {
     const isLiteral = pieces.length === 0 || pieces.some(({ isQuoted }) => isQuoted)
     return meaning === null || isLiteral ? null : meaning.vectorOf(query.toWellFormed().trim())
   }
 
   /**
-   * Returns the vector for a page; null if the search matches words only.
-   * @throws BadInputError if the first page used a vector that is not available now
+   * Returns the vector for a page; null for a search by words only.
+   * @throws BadInputError if the first page used a vector that is now unavailable
    */
   async function vectorForPage(filter: SearchFilter, pieces: readonly QueryPiece[], place: Place | null) {
     if (filter.order !== 'BEST' || (place !== null && place.upTo === null)) return null
@@ -192,7 +192,7 @@ export function createSearch(
           ...snippetOf(fileText ?? textOf(messageOfRow(message).parts), pieces),
         }
       })
-      // If the page has a cursor, the hit of the cursor is on an earlier page.
+      // A page with a cursor has a previous page, which contains the cursor's hit.
       return { items, hasNextPage: rows.length > size, hasPreviousPage: place !== null }
     },
     async findForRun(run, { query, spaceId, from, limit }) {
@@ -250,9 +250,8 @@ export function createSearch(
 }
 
 /**
- * Returns the query's pieces in the normalized form in which the database stores texts. Also sets the timeout of the
- * transaction, and disables generic query plans, because the best plan depends on how many texts contain the words.
- * PGlite ignores timeouts.
+ * Normalizes the query's pieces like the texts in the database. Also sets the transaction's timeout, which PGlite
+ * ignores. Also disables generic query plans, because the best plan depends on how many texts contain the words.
  */
 async function foldWithin(tx: Tx, pieces: readonly QueryPiece[], timeoutMs: number): Promise<QueryPiece[]> {
   const [row] = await tx.$queryRaw<{ folded: string[] }[]>`
@@ -262,19 +261,22 @@ async function foldWithin(tx: Tx, pieces: readonly QueryPiece[], timeoutMs: numb
   return pieces.map((piece, index) => ({ ...piece, text: row?.folded[index] ?? '' }))
 }
 
-/** Restricts the texts `t` that a search finds. */
+/** Limits the texts `t` that a search can find. */
 interface Reach {
   /** Selects the ids of the spaces that may be read. */
   spaces: Prisma.Sql
   /** Whether `spaces` selects all spaces of the server. */
   isEverySpace: boolean
-  /** Conditions on a text `t`: the filters of the search, and additional restrictions of access. */
+  /** Conditions on a text `t`: the search's filters, and access rules that `spaces` does not cover. */
   conditions: readonly Prisma.Sql[]
 }
 
 interface PageOf {
   isBest: boolean
-  /** The vector of the query; null for a search that matches words only. `upTo`: as in `Place`; null for the first page. */
+  /**
+   * The vector of the query; null for a search by words only. `upTo` is the value from `Place`; null for the first
+   * page.
+   */
   near: { vector: QueryVector; upTo: string | null } | null
   place: Place | null
   size: number
@@ -296,9 +298,9 @@ const pageSql = (viewer: Viewer, filter: SearchFilter, query: PageQuery) => Pris
   ORDER BY ${query.isBest ? Prisma.sql`rank DESC, ` : Prisma.empty} id DESC, "fileId" DESC`
 
 /**
- * Selects hits with their messages, one more than the page holds. In the search by words, spaces and conditions of
- * `reach` apply before hits are ranked, counted or limited. In the search by meaning, the spaces apply first, and
- * the conditions only to the newest texts of these spaces.
+ * Selects hits with their messages, one more than fits on the page. The search by words applies the spaces and
+ * conditions of `reach` before it ranks, counts or limits hits. The search by meaning selects the newest texts of the
+ * spaces first, and then applies the conditions.
  */
 function hitsSql(reach: Reach, { terms, isBest, near, place, size, mostCompared }: PageQuery): Prisma.Sql {
   const query = Prisma.sql`to_tsquery('pg_catalog.simple', ${terms.words})`
@@ -307,7 +309,7 @@ function hitsSql(reach: Reach, { terms, isBest, near, place, size, mostCompared 
   const order = isBest
     ? Prisma.sql`rank DESC, "messageId" DESC, "fileId" DESC`
     : Prisma.sql`"messageId" DESC, "fileId" DESC`
-  // NEWEST reads from the position of the page. BEST has to read all hits to compute their ranks.
+  // NEWEST reads from the position where the page begins. BEST must read all hits to compute their ranks.
   const readFrom = isBest || place === null ? Prisma.sql`true` : isAfter(place, false)
   const newest = Prisma.sql`ORDER BY t."messageId" DESC, t."fileId" DESC LIMIT ${MOST_RANKED}`
   const rank = isBest ? Prisma.sql`ts_rank(t.words, ${query}, 1)` : Prisma.sql`0::real`
@@ -345,8 +347,8 @@ function hitsSql(reach: Reach, { terms, isBest, near, place, size, mostCompared 
 }
 
 /**
- * Selects the newest texts of the spaces, which are then compared by meaning. The filters are applied later: if few
- * texts matched a filter, this subquery would have to read all texts.
+ * Selects the newest texts of the spaces, which are then compared by meaning. The filters are applied later, because
+ * this subquery would have to read all texts if few of them matched.
  */
 function recentSql({ spaces, isEverySpace }: Reach, isOld: readonly Prisma.Sql[], most: number): Prisma.Sql {
   const columns = Prisma.sql`t."messageId", t."fileId", t."spaceId", t."senderId", t."at"`
@@ -354,8 +356,8 @@ function recentSql({ spaces, isEverySpace }: Reach, isOld: readonly Prisma.Sql[]
   const isInTime = Prisma.join([Prisma.sql`true`, ...isOld], ' AND ')
   if (isEverySpace)
     return Prisma.sql`SELECT ${columns} FROM "SearchText" t WHERE t."spaceId" IN (${spaces}) AND ${isInTime} ${newest}`
-  // Reads each space through the index of its texts, because on a large server the newest texts of all spaces may
-  // contain none of these spaces.
+  // Reads each space through the index of its texts, because on a large server, it is possible that none of the newest
+  // texts are in these spaces.
   return Prisma.sql`
     SELECT t.* FROM (${spaces}) space(id) CROSS JOIN LATERAL (
       SELECT ${columns} FROM "SearchText" t WHERE t."spaceId" = space.id AND ${isInTime} ORDER BY t."messageId" DESC LIMIT ${most}) t
@@ -373,7 +375,7 @@ const byMeaningSql = ({ model, dimension, distanceSql }: QueryVector, conditions
     ) near
   ) compared WHERE distance < ${FARTHEST}::float8 ORDER BY distance, "messageId" DESC, "fileId" DESC LIMIT ${MOST_BY_MEANING}`
 
-/** Combines two lists of hits by reciprocal rank fusion: the score of a hit depends on its positions in the lists. */
+/** Combines two lists of hits by reciprocal rank fusion: the score of a hit depends on its position in each list. */
 function fusedSql(byText: Prisma.Sql, byMeaning: Prisma.Sql, order: Prisma.Sql): Prisma.Sql {
   const placed = (hits: Prisma.Sql) =>
     Prisma.sql`SELECT "messageId", "fileId", 1.0 / (${FUSION}::int + row_number() OVER (ORDER BY ${order})) AS score FROM (${hits}) hits`
@@ -434,14 +436,13 @@ const isFrom = (from: string) =>
     : Prisma.sql`t."senderId" = ${from}`
 
 /**
- * Returns the id if it has one of the prefixes; otherwise an empty string, which matches nothing. PostgreSQL rejects
- * strings with NUL characters.
+ * Returns the id if it has one of the prefixes; otherwise returns an empty string, which matches nothing. An arbitrary
+ * string could contain NUL, which PostgreSQL rejects.
  */
 const wellFormed = (id: string, ...prefixes: string[]) => (prefixes.includes(prefixOf(id) ?? '-') ? id : '')
 
 /**
- * Returns a key that identifies a search. Each cursor contains the key, because a cursor is valid only in its own
- * search.
+ * Returns a key that identifies a search. Each cursor contains this key, because it is valid only in its own search.
  */
 function keyOf({ id }: Viewer, { query, spaceId, senderId, hasFile, since, until, order }: SearchFilter): string {
   const parts = [id, query, spaceId, senderId, hasFile, since, until, order]

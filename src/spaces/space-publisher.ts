@@ -5,9 +5,9 @@ import type { Platform } from '../platform/platform.ts'
 import { NO_MESSAGE } from './announcer.ts'
 
 /**
- * Publishes committed changes to a space and its members: to the space's event log, to subscribers of the space, and
- * to the channels of its members. Never throws: subscribers that miss an event read the current state from the
- * database. An event with the key of its change is appended only once.
+ * Publishes committed changes to a space and its members: to the space's event log, to subscribers of the space, and to
+ * the channels of its members. Never throws, because subscribers that miss an event read the current state from the
+ * database. With the key of a change, an event is appended only once.
  */
 export interface SpacePublisher {
   /**
@@ -19,9 +19,9 @@ export interface SpacePublisher {
   changed(spaceId: string, change?: string): Promise<void>
   joined(spaceId: string, entityId: string, change: string): Promise<void>
   left(spaceId: string, entityId: string, change: string): Promise<void>
-  /** Publishes that the space was deleted, to its former members. */
+  /** Publishes to the former members of a space that the space was deleted. */
   deleted(spaceId: string, memberIds: readonly string[]): Promise<void>
-  /** Publishes that earlier messages changed, so that subscribers read the space again. */
+  /** Publishes that earlier messages changed, so that subscribers reload the space. */
   rewritten(spaceId: string): Promise<void>
   /** Publishes that a human's read marker moved. */
   read(spaceId: string, humanId: string): Promise<void>
@@ -38,7 +38,7 @@ export function createSpacePublisher({ log, signals, logger }: PublishingPlatfor
     }
   }
 
-  /** Publishes a change to subscribers of the space, and of lists of spaces that contain it. */
+  /** Publishes a change to subscribers of the space, and to subscribers of lists that contain the space. */
   const tellChanged = (spaceId: string, event: SpaceLogEvent, once?: string) =>
     Promise.all([append(spaceId, event, { once }), signals.publish(spaceChannel(spaceId), { type: 'changed' })])
 

@@ -11,12 +11,12 @@ import { isAdmin } from '../rules/permissions.ts'
 export interface Spaces {
   /** Returns spaces in the order of the ids; null for an unknown id. Does not check access. */
   getMany(ids: readonly string[]): Promise<(Space | null)[]>
-  /** Returns a page of the viewer's spaces, newest first; of all spaces for an admin. */
+  /** Returns a page of the viewer's spaces, newest first. An admin gets all spaces. */
   page(viewer: Viewer, request: PageRequest): Promise<Page<Space>>
   /**
-   * Returns, by space, the agent that receives human messages under ADMIN routing: the configured agent while it is
-   * a member; if none is configured, the only agent of the space. The map has no entry for a space without such an
-   * agent.
+   * Returns the agent of each space that receives humans' messages under ADMIN routing. This is the configured agent,
+   * if it is still a member. If none is configured, it is the only agent of the space. The map has no entry for a space
+   * without such an agent.
    */
   adminAgentsOf(spaceIds: readonly string[]): Promise<Map<string, string>>
 }

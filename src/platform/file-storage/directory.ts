@@ -5,7 +5,7 @@ import { type FileStorage, IDENTITY_KEY, StorageUnavailableError, type Stored } 
 import { deleteOldFiles } from './scratch.ts'
 
 /**
- * Stores objects as files in a directory, which several processes may share. Writes a file under a temporary name in
+ * Stores objects as files in a directory that several processes can share. Writes each file under a temporary name in
  * the same file system, syncs it to disk, and then renames it.
  */
 export function createDirectoryStorage(root: string): FileStorage {
@@ -17,7 +17,9 @@ export function createDirectoryStorage(root: string): FileStorage {
     return scratchPath
   }
 
-  /** Writes the content to a synced file in the storage's file system, and returns the path. */
+  /**
+   * Writes the content to a temporary file in the storage's file system, syncs the file to disk, and returns its path.
+   */
   async function written(stored: Stored): Promise<string> {
     const isFile = !(stored instanceof Uint8Array)
     const at = isFile ? stored.path : path.join(await scratch(), randomUUID())
@@ -55,7 +57,7 @@ export function createDirectoryStorage(root: string): FileStorage {
         const existing = await readFile(target, 'utf8').catch(nullIfMissing)
         if (existing !== null) return existing
         const created = await written(Buffer.from(randomUUID()))
-        // Unlike a rename, a link fails if another process has created the file first.
+        // A link fails if another process has created the file first. A rename would replace that file.
         await link(created, target)
           .catch((error) => {
             if (error.code !== 'EEXIST') throw error

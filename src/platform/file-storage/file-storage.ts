@@ -1,26 +1,26 @@
 import type { Readable } from 'node:stream'
 
-/** A range of bytes in an object: the positions of the first and the last byte. */
+/** A range of bytes in an object, given by the positions of its first and last byte. */
 export interface ByteRange {
   first: number
   last: number
 }
 
-/** The content of an object: bytes, or a file on this machine, which the storage may move. */
+/** The content of an object: bytes, or a file on this machine, which the storage is allowed to move. */
 export type Stored = { path: string; size: number; sha256: string } | Uint8Array
 
 /**
- * The storage of PARLEY_FILES: objects by key. A key consists of segments of `[a-z0-9-]`, separated by `/`. Every method
- * throws StorageUnavailableError if the storage cannot be used.
+ * The storage that PARLEY_FILES configures. It stores objects by key. A key consists of segments of `[a-z0-9-]`,
+ * separated by `/`. Every method throws StorageUnavailableError if the storage cannot be used.
  */
 export interface FileStorage {
-  /** Returns a directory on this machine for uploads in progress, which exists. */
+  /** Returns an existing directory on this machine for uploads in progress. */
   scratch(): Promise<string>
-  /** Deletes files in such directories that were last written before a time and were left by processes that died. */
+  /** Deletes leftover files of dead processes from the scratch directory: those last written before the given time. */
   sweepScratch(before: Date): Promise<void>
   /**
-   * Stores an object, or replaces the object with the same key. Other processes see either the whole object or none
-   * of it.
+   * Stores an object, or replaces the object with the same key. Other processes see either the complete object or no
+   * change.
    */
   put(key: string, stored: Stored): Promise<void>
   /**
@@ -31,14 +31,14 @@ export interface FileStorage {
   /** Deletes an object if it exists. */
   delete(key: string): Promise<void>
   /**
-   * Returns the id of this storage, which is a random value that the first process stores. Processes with the same
-   * id share their files.
+   * Returns the id of this storage, a random value that the first process stores. Processes that read the same id share
+   * their files.
    */
   identity(): Promise<string>
   close(): Promise<void>
 }
 
-/** Thrown while the storage of PARLEY_FILES cannot be used. `cause` contains the details for the log. */
+/** Thrown while the storage of PARLEY_FILES cannot be used. Its `cause` has the details for the log. */
 export class StorageUnavailableError extends Error {
   constructor(cause: unknown, message = 'The storage of files (PARLEY_FILES) is unavailable: try again later.') {
     super(message, { cause })

@@ -3,7 +3,7 @@ import { createDirectoryStorage } from './directory.ts'
 import type { FileStorage } from './file-storage.ts'
 import { createS3Storage } from './s3.ts'
 
-/** Opens the storage that PARLEY_FILES names. Does not read or write anything until the storage is used. */
+/** Opens the storage that PARLEY_FILES configures. Reads and writes nothing until the storage is used. */
 export function openFileStorage(setting: string | S3Location): FileStorage {
   return typeof setting === 'string' ? createDirectoryStorage(setting) : createS3Storage(setting)
 }

@@ -69,7 +69,7 @@ export function createS3Storage(settings: S3Location): FileStorage {
   }
 
   /**
-   * Returns the response, or the error of a transient failure.
+   * Returns the response, or the error if the failure is transient.
    * @throws StorageUnavailableError for any other failure
    */
   async function tryOnce(asked: S3Request, expected: readonly number[]): Promise<Dispatcher.ResponseData | Error> {
@@ -132,7 +132,7 @@ export function createS3Storage(settings: S3Location): FileStorage {
       const headers: Record<string, string> = range === undefined ? {} : { range: `bytes=${range.first}-${range.last}` }
       const { statusCode, body } = await request({ method: 'GET', key, headers }, [200, 206, 404])
       if (statusCode !== 404) {
-        // Destroying a body emits an error, which nothing else handles if nobody reads the body.
+        // If nobody reads a destroyed body, nothing else handles its error event.
         body.on('error', () => {})
         return body
       }
@@ -151,8 +151,8 @@ export function createS3Storage(settings: S3Location): FileStorage {
         {
           method: 'PUT',
           key: IDENTITY_KEY,
-          // Status 412 means that another process has stored the id first. Servers without conditional writes keep
-          // the id that was written last; all processes read it below.
+          // Status 412 means that another process has stored the id first. A server without conditional writes keeps
+          // the id that was written last. Every process reads the stored id below.
           headers: { 'content-length': String(created.byteLength), 'if-none-match': '*' },
           body: () => created,
           sha256: createHash('sha256').update(created).digest('hex'),

@@ -2,7 +2,7 @@ import { readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 
 /**
- * Deletes the files in a directory that were last written before a time. Other processes may do the same
+ * Deletes the files in a directory that were last written before a time. Other processes may delete the same files
  * concurrently.
  */
 export async function deleteOldFiles(directory: string, before: Date): Promise<void> {
