@@ -23,7 +23,7 @@ export interface OpenInvitation {
   humanId: string | null
   /** The address to which the link was emailed; null if an admin passes on the link. */
   email: string | null
-  /** The spaces that the person joins, if the inviter may still add people to them. */
+  /** The spaces that the person joins, provided that the inviter may still add people to them. */
   spaceIds: string[]
   /** The id of a human, an access token or the operator; null if unknown. */
   inviterId: string | null

@@ -17,7 +17,7 @@ const DeleteMemoriesInput = builder.inputType('DeleteMemoriesInput', {
 })
 
 const GoalInput = builder.inputType('GoalInput', {
-  description: 'Without `id`: a new goal, which needs a description. With `id`: the fields to change.',
+  description: 'Without `id`, the input creates a goal, and `description` is required. With `id`, it changes the given fields of that goal.',
   fields: (t) => ({ id: t.id(), description: t.string(), status: t.field({ type: GoalStatusType }) }),
 })
 
@@ -38,7 +38,7 @@ const ConfirmAgentCardInput = builder.inputType('ConfirmAgentCardInput', {
     agentId: t.id({ required: true }),
     fingerprint: t.string({
       required: true,
-      description: 'The `fingerprint` of the card to confirm. ConflictError if another card has been read since.',
+      description: 'The `fingerprint` of the card to confirm. ConflictError if the server has read a different card since then.',
     }),
   }),
 })
@@ -98,7 +98,7 @@ builder.mutationFields((t) => ({
   confirmMcpTools: t.field({
     type: changedAgentPayload('ConfirmMcpToolsPayload'),
     description:
-      "For admins. Accepts the current definitions of the tools of an agent's MCP server. Until then, tools whose definition changed since their first use are refused.",
+      "For admins. Accepts the current tool definitions of an agent's MCP server. Tools whose definition has changed since it was last accepted are not offered to the model until then.",
     errors: DELETING,
     args: { input: t.arg({ type: ConfirmMcpToolsInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -110,7 +110,7 @@ builder.mutationFields((t) => ({
   confirmAgentCard: t.field({
     type: changedAgentPayload('ConfirmAgentCardPayload'),
     description:
-      'For admins. Trusts the agent card with this fingerprint, of an agent on another server. Until then, nothing is sent to an agent whose card has changed since it was trusted.',
+      'For admins. Trusts the agent card with this fingerprint, which describes an agent on another server. If a card has changed since it was trusted, nothing is sent to its agent until an admin trusts the new card.',
     errors: { types: [ForbiddenError, NotFoundError, ConflictError] },
     args: { input: t.arg({ type: ConfirmAgentCardInput, required: true }) },
     async resolve(_, { input }, context) {

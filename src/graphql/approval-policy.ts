@@ -7,7 +7,7 @@ import type * as shapes from './shapes.ts'
 
 export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
   description:
-    'Who must approve a call to the tool before it is executed, for every kind of execution. The policy at the time of the call applies.',
+    'Who must approve a call to the tool before the call is executed. A policy can be set for tools of every `ToolExecution`. A call is subject to the policy in force when the call was made.',
   fields: (t) => ({
     quorum: t.int({
       required: true,

@@ -60,7 +60,7 @@ const DeleteJobPayload = builder.objectRef<{ deletedJobId: string }>('DeleteJobP
 builder.mutationFields((t) => ({
   retryJob: t.field({
     type: RetryJobPayload,
-    description: 'For admins. Enqueues a failed job again, with all its attempts.',
+    description: 'For admins. Enqueues a failed job again, with the full number of attempts.',
     errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RetryJobInput, required: true }) },
     resolve(_, { input }, context) {

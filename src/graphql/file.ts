@@ -25,7 +25,7 @@ File.implement({
           ? null
           : linkTo(context, context.domain.files.addressOf(context.viewer, id, 'thumbnail')),
     }),
-    width: t.exposeInt('width', { nullable: true, description: 'In pixels, for an image as it is displayed.' }),
+    width: t.exposeInt('width', { nullable: true, description: 'The width of an image in pixels, as displayed.' }),
     height: t.exposeInt('height', { nullable: true }),
     createdAt: t.expose('createdAt', { type: 'DateTime' }),
   }),

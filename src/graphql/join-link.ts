@@ -14,7 +14,7 @@ import type * as shapes from './shapes.ts'
 
 JoinLink.implement({
   description:
-    'A link with which people join a space without an invitation. The link ends when its creator leaves the space, and when somebody removes a human from the space.',
+    'A link with which people join a space without an invitation. The link stops working when its creator leaves the space, or when somebody removes a human from the space.',
   interfaces: [Node],
   fields: (t) => ({
     url: t.string({
@@ -54,7 +54,7 @@ const JoinableSpace = builder.objectRef<shapes.JoinableSpace>('JoinableSpace').i
     inviterName: t.exposeString('inviterName', {
       nullable: true,
       description:
-        'The name of the person who created the link. Null if the operator or an access token for admins did.',
+        'The name of the person who created the link. Null if the operator or an access token for admins created it.',
     }),
     memberCount: t.exposeInt('memberCount', { description: 'The number of its people and agents.' }),
     spaceId: t.exposeID('spaceId', { nullable: true, description: 'Null unless the viewer is already a member.' }),
@@ -66,7 +66,7 @@ builder.queryField('joinableSpace', (t) =>
     type: JoinableSpace,
     nullable: true,
     description:
-      'The space of a join link. Null if the link no longer works, and for viewers who are not humans. Does not join.',
+      'The space of a join link. This query does not join the space. Null if the link no longer works, or if the viewer is not a human.',
     args: { code: t.arg.string({ required: true, description: 'The last segment of `JoinLink.url`.' }) },
     resolve: (_, { code }, { domain, viewer }) => domain.joinLinks.describe(viewer, { code }),
   }),

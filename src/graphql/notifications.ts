@@ -19,16 +19,16 @@ const NotifyLevelType = builder.enumType('NotifyLevel', {
 builder.objectField(Space, 'notifyLevel', (t) =>
   t.field({
     type: NotifyLevelType,
-    description: "The viewer's own setting; default MENTIONS. ALL if the viewer is not human.",
+    description: "The viewer's setting for this space; default MENTIONS. ALL if the viewer is not human.",
     resolve: ({ id }, _, { loaders }) => loaders.notifyLevel.load(id),
   }),
 )
 
 const NotificationSettings = builder.objectRef<Settings>('NotificationSettings').implement({
-  description: 'How the viewer is notified, in addition to open pages.',
+  description: 'How the viewer is notified, in addition to ViewerNotice events.',
   fields: (t) => ({
     push: t.exposeBoolean('push', { description: "By Web Push, to each of the viewer's push subscriptions." }),
-    mail: t.exposeBoolean('mail', { description: 'By mail. On by default for people with an address.' }),
+    mail: t.exposeBoolean('mail', { description: 'By email. On by default for people with an email address.' }),
     notifyAfterMinutes: t.exposeInt('notifyAfterMinutes', {
       description: 'Emails are sent only for notices that are still open after this time.',
     }),
@@ -119,7 +119,7 @@ builder.mutationFields((t) => ({
   addPushSubscription: t.field({
     type: AddPushSubscriptionPayload,
     description:
-      "Adds this browser's subscription, or its new keys. The subscription is removed with the session or token of this request. At most 20 for each human.",
+      "Adds this browser's push subscription, or updates its keys. The subscription is removed when the session or token of this request ends. A human can have at most 20 subscriptions.",
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError],
       union: { description: 'BadInputError: the endpoint is not a public https address.' },

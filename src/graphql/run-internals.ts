@@ -23,7 +23,7 @@ RunInternals.implement({
     ),
     hint: t.string({
       nullable: true,
-      description: 'Why the text that the model wrote was not posted, and what to do about it; null otherwise.',
+      description: 'If the model wrote text that was not posted, explains why and what to do about it. Null otherwise.',
       async resolve({ runId }, _, { loaders }) {
         if (!(await loaders.unheard.load(runId))) return null
         const run = await loaders.runs.load(runId)

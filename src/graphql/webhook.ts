@@ -7,7 +7,7 @@ import { Agent, Node, Webhook } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 Webhook.implement({
-  description: 'Lets a service wake the agent with a signed `POST url`.',
+  description: 'Lets a service wake the agent with a signed POST to `url`.',
   interfaces: [Node],
   fields: (t) => ({
     agent: t.field({

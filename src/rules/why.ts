@@ -77,7 +77,7 @@ export function stepsOf(causes: readonly Cause[]): WhyStep[] {
 
 const GAPS = {
   HIDDEN: 'Something that you may not see.',
-  ERASED: 'Something that was erased, or deleted by retention.',
+  ERASED: 'Something that was erased, or deleted when its retention period ended.',
 }
 
 /** Returns, for each hidden cause, the key of the cause that represents all hidden causes merged with it. */

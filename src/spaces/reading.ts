@@ -47,7 +47,7 @@ export interface ReadOutcome {
 export interface Thread {
   threadRootId: string
   spaceId: string
-  /** Counted up to 10,000. */
+  /** The number of replies, counted up to 10,000. */
   replyCount: number
   lastReplyAt: Date
 }

@@ -33,7 +33,7 @@ export interface ConnectedMcpServer {
   tools: (ListedMcpTool & { confirmed: boolean })[] | null
   /** The URL at which the admin authorizes in a browser. */
   authorizationUrl: string | null
-  /** The server's message if it could not be used. */
+  /** The error if the MCP server could not be used. */
   error: string | null
 }
 
