@@ -11,7 +11,7 @@ import { asVersion, authorOf } from './version-recording.ts'
 
 /**
  * Stores the card of a remote agent, unless the stored card was read later. The first card is trusted, because an
- * admin named its address. Returns the stored card; null if the agent has another model now.
+ * admin named its address. Returns the stored card; null if the agent now has a different model.
  */
 export async function keepCard(
   { prisma }: Pick<Database, 'prisma'>,

@@ -75,7 +75,9 @@ export function createHumanUpdates(
   async function confirm(tx: Tx, humanId: string, { role }: Pick<Entity, 'role'>, email: string): Promise<void> {
     // Signing in by email with the new address would give the role, which an access token does not have.
     if (role === 'ADMIN')
-      throw new ForbiddenError('An access token cannot change the address of an admin: sign in, or ask another admin.')
+      throw new ForbiddenError(
+        'An access token cannot change the email address of an admin: sign in, or ask another admin.',
+      )
     await mailLinks.requestConfirmation(tx, humanId, email)
   }
 
@@ -129,7 +131,7 @@ function checkRights(viewer: Viewer, { id, email, externalId, role, budget }: Up
   const isOfAdmins = email === null || [externalId, role, budget].some((one) => one !== undefined)
   if (!isAdmin(viewer) && (viewer.id !== id || isOfAdmins))
     throw new ForbiddenError(
-      'You may change only your own name, picture, address, time zone and sharing of presence; an admin may change every human.',
+      'You may change only your own name, picture, email address, time zone and presence setting. An admin may change any human.',
     )
 }
 

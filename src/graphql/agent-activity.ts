@@ -12,7 +12,8 @@ const TOLD: ReadonlySet<string> = new Set([
 ])
 
 const AgentActivity = builder.objectRef<AgentActivityEvent>('AgentActivity').implement({
-  description: 'The complete current activity of one agent. Each event replaces the previous event about the same agent.',
+  description:
+    'The complete current activity of one agent. Each event replaces the previous event about the same agent.',
   fields: (t) => ({
     at: t.expose('at', { type: 'DateTime' }),
     spaceId: t.exposeID('spaceId'),

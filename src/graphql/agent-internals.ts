@@ -78,7 +78,11 @@ const RemoteAgent = builder.objectRef<RemoteAgentShape>('RemoteAgent').implement
     headerNames: t.exposeStringList('headerNames'),
     approval: t.expose('approval', { type: ApprovalPolicy, nullable: true }),
     mayReceiveConfidential: t.exposeBoolean('mayReceiveConfidential'),
-    card: t.expose('card', { type: RemoteAgentCard, nullable: true, description: 'Null until a run has read the card.' }),
+    card: t.expose('card', {
+      type: RemoteAgentCard,
+      nullable: true,
+      description: 'Null until a run has read the card.',
+    }),
     confirmed: t.exposeBoolean('confirmed', {
       description:
         'False if the card has changed since it was trusted: nothing is sent to the agent until `confirmAgentCard`.',
@@ -129,7 +133,8 @@ AgentInternals.implement({
     }),
     phases: t.field({
       type: [ToolPhase],
-      description: 'Limits the tools that the model can use at each step, or requires it to use one. If empty, all tools are available at every step.',
+      description:
+        'Limits the tools that the model can use at each step, or requires it to use one. If empty, all tools are available at every step.',
       resolve: async (parent, _, context) => (await agentOf(parent, context)).phases,
     }),
     cycle: t.field({
@@ -212,7 +217,10 @@ McpTool.implement({
 const McpProblem = builder.objectRef<shapes.McpServer['problems'][number]>('McpProblem').implement({
   description: 'Why an MCP server, or one of its tools, is not offered to the model.',
   fields: (t) => ({
-    toolName: t.exposeString('toolName', { nullable: true, description: 'Null if the problem concerns the whole server.' }),
+    toolName: t.exposeString('toolName', {
+      nullable: true,
+      description: 'Null if the problem concerns the whole server.',
+    }),
     reason: t.exposeString('reason'),
   }),
 })

@@ -17,7 +17,8 @@ const DeleteMemoriesInput = builder.inputType('DeleteMemoriesInput', {
 })
 
 const GoalInput = builder.inputType('GoalInput', {
-  description: 'Without `id`, the input creates a goal, and `description` is required. With `id`, it changes the given fields of that goal.',
+  description:
+    'Without `id`, the input creates a goal, and `description` is required. With `id`, it changes the given fields of that goal.',
   fields: (t) => ({ id: t.id(), description: t.string(), status: t.field({ type: GoalStatusType }) }),
 })
 
@@ -38,7 +39,8 @@ const ConfirmAgentCardInput = builder.inputType('ConfirmAgentCardInput', {
     agentId: t.id({ required: true }),
     fingerprint: t.string({
       required: true,
-      description: 'The `fingerprint` of the card to confirm. ConflictError if the server has read a different card since then.',
+      description:
+        'The `fingerprint` of the card to confirm. ConflictError if the server has read a different card since then.',
     }),
   }),
 })

@@ -41,8 +41,7 @@ export const ToolInput = builder.inputType('ToolInput', {
     mayReceiveConfidential: t.boolean({
       required: true,
       defaultValue: false,
-      description:
-        'Whether calls may contain content of confidential spaces, which then leaves the server.',
+      description: 'Whether calls may contain content of confidential spaces, which then leaves the server.',
     }),
     alwaysAsk: t.boolean({
       description: 'If true, a standing grant can never cover calls to this tool. Default false.',

@@ -86,7 +86,8 @@ async function areVisible(loaders: Loaders, spaceIds: readonly string[]): Promis
 builder.objectField(Message, 'outcomes', (t) =>
   t.field({
     type: [AgentOutcome],
-    description: 'The outcome of the message for each agent that is a member: whether the message woke the agent, and why.',
+    description:
+      'The outcome of the message for each agent that is a member: whether the message woke the agent, and why.',
     complexity: { field: 1, multiplier: 3 },
     resolve: ({ id }, _, { loaders }) => loaders.outcomes.load(id),
   }),

@@ -49,7 +49,8 @@ const standingOf = (call: shapes.ToolCall, { loaders }: Context) => loaders.appr
 
 /** A call that needs approval. */
 export const Approval = builder.objectRef<shapes.ToolCall>('Approval').implement({
-  description: 'The approval that one tool call needs. Subscriptions that deliver the call also deliver changes to its approval.',
+  description:
+    'The approval that one tool call needs. Subscriptions that deliver the call also deliver changes to its approval.',
   fields: (t) => ({
     state: t.field({ type: ApprovalState, resolve: ({ approvalState }) => approvalState! }),
     quorum: t.int({ resolve: (call) => (call.approval as { quorum: number }).quorum }),
@@ -115,7 +116,11 @@ const DecideToolCallsInput = builder.inputType('DecideToolCallsInput', {
 const ClaimToolCallInput = builder.inputType('ClaimToolCallInput', {
   fields: (t) => ({
     toolCallId: t.id({ required: true }),
-    release: t.boolean({ required: true, defaultValue: false, description: "If true, releases the viewer's claim instead." }),
+    release: t.boolean({
+      required: true,
+      defaultValue: false,
+      description: "If true, releases the viewer's claim instead.",
+    }),
   }),
 })
 

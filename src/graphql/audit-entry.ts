@@ -22,7 +22,9 @@ AuditEntry.implement({
     }),
     targetId: t.exposeID('targetId', { nullable: true, description: 'The id of the object that the action changed.' }),
     detail: t.expose('detail', { type: 'JSON', nullable: true }),
-    refused: t.exposeBoolean('refused', { description: 'Whether the server refused the action, as FORBIDDEN or CONFIDENTIAL.' }),
+    refused: t.exposeBoolean('refused', {
+      description: 'Whether the server refused the action, as FORBIDDEN or CONFIDENTIAL.',
+    }),
   }),
 })
 

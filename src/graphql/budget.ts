@@ -74,7 +74,8 @@ builder.objectField(Human, 'budget', (t) =>
   t.field({
     type: Budget,
     nullable: true,
-    description: "The budget for everything that this human's messages start (see `BudgetInput`). Null unless the viewer is an admin.",
+    description:
+      "The budget for everything that this human's messages start (see `BudgetInput`). Null unless the viewer is an admin.",
     resolve: async ({ id }, _, { loaders, viewer }) =>
       isAdmin(viewer) ? budgetOf(id, (await loadExisting(loaders.entities, id)).budget) : null,
   }),

@@ -27,7 +27,8 @@ const ChainWaiter = builder.objectRef<Waiter>('ChainWaiter').implement({
 })
 
 Chain.implement({
-  description: 'The sequence of runs that one message starts under MENTION_CHAIN routing. All of these runs have the same chain.',
+  description:
+    'The sequence of runs that one message starts under MENTION_CHAIN routing. All of these runs have the same chain.',
   fields: (t) => ({
     id: t.exposeID('id'),
     depth: t.exposeInt('depth', {

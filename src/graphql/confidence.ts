@@ -49,7 +49,8 @@ builder.objectFields(Memory, (t) => ({
   }),
   confidentialTo: t.field({
     type: [Space],
-    description: "The confidential spaces that the memory's content comes from. Spaces that the viewer may not see are omitted.",
+    description:
+      "The confidential spaces that the memory's content comes from. Spaces that the viewer may not see are omitted.",
     resolve: confidentialOf,
   }),
 }))
@@ -86,7 +87,8 @@ builder.objectFields(RunInternals, (t) => ({
 }))
 
 const Withheld = builder.objectRef<WithheldRow>('Withheld').implement({
-  description: 'How many stored items from one confidential space were not shown to the model, because the run could repeat them outside that space.',
+  description:
+    'How many stored items from one confidential space were not shown to the model, because the run could repeat them outside that space.',
   fields: (t) => ({
     space: t.field({ type: Space, resolve: ({ spaceId }, _, { loaders }) => loadExisting(loaders.spaces, spaceId) }),
     memories: t.exposeInt('memories'),

@@ -70,7 +70,9 @@ export const ToolExecutionType = builder.enumType('ToolExecution', {
         'A client shows the call in the active space, and a member submits the result with `submitToolResult`.',
     },
     EXTERNAL: { description: 'A service submits the result with `submitToolResult`.' },
-    INTERNAL: { description: 'Nothing is executed, and the input is the result, for example a chart or a card to display.' },
+    INTERNAL: {
+      description: 'Nothing is executed, and the input is the result, for example a chart or a card to display.',
+    },
   } as const,
 })
 
@@ -100,7 +102,9 @@ export const RunStopReasonType = builder.enumType('RunStopReason', {
   values: {
     FINISHED: { description: 'The model had nothing more to do.' },
     SKIPPED: { description: 'The agent called the skip tool.' },
-    ALL_ANSWERED: { description: 'The agent answered every message of the think cycle, and `stopWhenAllAnswered` is set.' },
+    ALL_ANSWERED: {
+      description: 'The agent answered every message of the think cycle, and `stopWhenAllAnswered` is set.',
+    },
     HANDED_ON: { description: 'The agent delegated the trigger to another agent.' },
     MAX_STEPS: {},
     MAX_TOOL_CALLS: {},
@@ -143,7 +147,9 @@ export const HumanRoleType = builder.enumType('HumanRole', {
 
 export const PresenceType = builder.enumType('Presence', {
   values: {
-    ONLINE: { description: 'Has an open socket or subscription, and has changed something within the last five minutes.' },
+    ONLINE: {
+      description: 'Has an open socket or subscription, and has changed something within the last five minutes.',
+    },
     AWAY: { description: 'Has an open socket or subscription, but has changed nothing within the last five minutes.' },
     OFFLINE: {},
   } as const,

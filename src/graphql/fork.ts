@@ -44,7 +44,9 @@ const RerunStepInput = builder.inputType('RerunStepInput', {
     runId: t.id({ required: true }),
     step: t.int({ required: true, description: 'The first step to repeat, counted from 0.' }),
     instructions: t.string({ description: "If absent: the agent's own instructions." }),
-    model: t.string({ description: "The model for the repeated step and all later ones. If absent: the agent's own model." }),
+    model: t.string({
+      description: "The model for the repeated step and all later ones. If absent: the agent's own model.",
+    }),
   }),
 })
 

@@ -30,7 +30,10 @@ builder.mutationField('invite', (t) =>
       'For admins, and for members if PARLEY_INVITE is `members`. The response does not reveal whether the email address belongs to somebody. The link signs in the person with this address, or creates one. That person joins the spaces to which the inviter may still add people at that time.',
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
-      union: { description: 'ForbiddenError: the viewer may not invite people, or the server cannot send email (PARLEY_SMTP_URL).' },
+      union: {
+        description:
+          'ForbiddenError: the viewer may not invite people, or the server cannot send email (PARLEY_SMTP_URL).',
+      },
     },
     args: { input: t.arg({ type: InviteInput, required: true }) },
     resolve(_, { input }, context) {

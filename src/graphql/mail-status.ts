@@ -21,7 +21,9 @@ const MailStatus = builder.objectRef<shapes.MailStatus>('MailStatus').implement(
       nullable: true,
       description: 'The error of the last failed attempt to send the email of `lastFailedAt`.',
     }),
-    retrying: t.exposeInt('retrying', { description: 'The number of emails that failed and that the server will retry.' }),
+    retrying: t.exposeInt('retrying', {
+      description: 'The number of emails that failed and that the server will retry.',
+    }),
     failed: t.exposeInt('failed', {
       description: 'The number of emails that the server no longer tries to send. They are listed in `failedJobs`.',
     }),

@@ -155,7 +155,11 @@ const ReactInput = builder.inputType('ReactInput', {
   fields: (t) => ({
     messageId: t.id({ required: true }),
     emoji: t.string({ required: true, description: 'Exactly one emoji.' }),
-    on: t.boolean({ required: true, defaultValue: true, description: "If false, removes the viewer's reaction instead." }),
+    on: t.boolean({
+      required: true,
+      defaultValue: true,
+      description: "If false, removes the viewer's reaction instead.",
+    }),
   }),
 })
 

@@ -122,8 +122,7 @@ event('RunSpaceEntered').implement({
   interfaces: [RunEvent],
   fields: (t) => ({
     spaceId: t.id({
-      description:
-        'Viewers who may not see the space do not receive this event if their operation selects this field.',
+      description: 'Viewers who may not see the space do not receive this event if their operation selects this field.',
       async resolve({ spaceId }, _, { loaders }) {
         if ((await loaders.visible.spaces.load(spaceId)) === null) throw new HiddenError()
         return spaceId

@@ -32,7 +32,9 @@ builder.mutationField('stopRun', (t) =>
     type: StopRunPayload,
     errors: {
       types: [ForbiddenError, NotFoundError, ConflictError],
-      union: { description: 'ConflictError: the run had already ended and, with `cascade`, no run that it started was active.' },
+      union: {
+        description: 'ConflictError: the run had already ended and, with `cascade`, no run that it started was active.',
+      },
     },
     args: { input: t.arg({ type: StopRunInput, required: true }) },
     async resolve(_, { input }, context) {

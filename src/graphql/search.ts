@@ -8,7 +8,9 @@ import type * as shapes from './shapes.ts'
 
 const SearchOrder = builder.enumType('SearchOrder', {
   values: {
-    BEST: { description: 'Best match first; equally good matches newest first. Only the newest 10,000 hits are ranked.' },
+    BEST: {
+      description: 'Best match first; equally good matches newest first. Only the newest 10,000 hits are ranked.',
+    },
     NEWEST: {},
   } as const,
 })
@@ -48,7 +50,9 @@ builder.queryField('search', (t) =>
       query: t.arg.string({ required: true }),
       spaceId: t.arg.id(),
       senderId: t.arg.id(),
-      hasFile: t.arg.boolean({ description: 'If true, only messages with a file; if false, only messages without one.' }),
+      hasFile: t.arg.boolean({
+        description: 'If true, only messages with a file; if false, only messages without one.',
+      }),
       since: t.arg({ type: 'DateTime', description: 'Messages sent at or after this time.' }),
       until: t.arg({ type: 'DateTime', description: 'Messages sent before this time.' }),
       order: t.arg({ type: SearchOrder, required: true, defaultValue: 'BEST' }),

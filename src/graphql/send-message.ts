@@ -36,11 +36,13 @@ const SendMessagePayload = builder
     fields: (t) => ({
       sentMessage: t.expose('sentMessage', {
         type: Message,
-        description: 'This field is not called `message`, so that clients can select it together with `... on Error { message }`.',
+        description:
+          'This field is not called `message`, so that clients can select it together with `... on Error { message }`.',
       }),
       runs: t.expose('runs', {
         type: [Run],
-        description: 'The runs that the message started. Empty if only persistent agents received it, in their inboxes.',
+        description:
+          'The runs that the message started. Empty if only persistent agents received it, in their inboxes.',
         complexity: { field: 1, multiplier: 3 },
       }),
     }),
@@ -58,7 +60,8 @@ builder.queryField('wakes', (t) =>
       spaceId: t.arg.id({ required: true }),
       mentionedIds: t.arg.idList({ description: 'Ids that do not belong to agents in the space are ignored.' }),
       replyToId: t.arg.id({
-        description: 'The message that the new message would reply to. If given, the result depends on whose turn it is, and which tool calls wait, in the thread of that message.',
+        description:
+          'The message that the new message would reply to. If given, the result depends on whose turn it is, and which tool calls wait, in the thread of that message.',
       }),
     },
     async resolve(_, { spaceId, mentionedIds, replyToId }, { domain, viewer, loaders }) {

@@ -40,7 +40,9 @@ builder.objectField(Human, 'sessions', (t) =>
 )
 
 const EndSessionInput = builder.inputType('EndSessionInput', {
-  fields: (t) => ({ id: t.id({ description: "If absent: all of the viewer's sessions except that of the current request." }) }),
+  fields: (t) => ({
+    id: t.id({ description: "If absent: all of the viewer's sessions except that of the current request." }),
+  }),
 })
 
 const EndSessionPayload = builder.objectRef<{ endedSessionIds: string[] }>('EndSessionPayload').implement({

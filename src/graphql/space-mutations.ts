@@ -9,8 +9,7 @@ import type * as shapes from './shapes.ts'
 
 const ADMINS_ONLY = 'Only admins may set a budget; others get a ForbiddenError.'
 
-const NARROWS =
-  'For BROADCAST routing: whether a message that mentions an agent wakes only that agent. Default false.'
+const NARROWS = 'For BROADCAST routing: whether a message that mentions an agent wakes only that agent. Default false.'
 
 const CreateSpaceInput = builder.inputType('CreateSpaceInput', {
   fields: (t) => ({

@@ -45,7 +45,8 @@ StandingGrant.implement({
     inputSchema: t.field({
       type: 'JSON',
       nullable: true,
-      description: "A JSON Schema that the input of a call must match in addition to the tool's own schema. Null means any input.",
+      description:
+        "A JSON Schema that the input of a call must match in addition to the tool's own schema. Null means any input.",
       resolve: ({ inputSchema }) => inputSchema,
     }),
     maxCalls: t.exposeInt('maxCalls', { nullable: true }),
@@ -107,7 +108,8 @@ const ProposeStandingGrantInput = builder.inputType('ProposeStandingGrantInput',
   fields: (t) => ({
     toolCallId: t.id({
       required: true,
-      description: 'A call that waits for approval. The grant applies to the agent, the tool and the space of this call.',
+      description:
+        'A call that waits for approval. The grant applies to the agent, the tool and the space of this call.',
     }),
     inputSchema: t.field({ type: 'JSON' }),
     maxCalls: t.int({ description: '1 to 1,000,000.' }),
@@ -170,7 +172,10 @@ builder.mutationFields((t) => ({
     description: 'For those who may decide on calls to the tool. A single denial ends the grant.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
-      union: { description: 'ConflictError: the grant has already been approved or denied, has ended, or this human has already decided.' },
+      union: {
+        description:
+          'ConflictError: the grant has already been approved or denied, has ended, or this human has already decided.',
+      },
     },
     args: { input: t.arg({ type: DecideStandingGrantInput, required: true }) },
     async resolve(_, { input }, context) {

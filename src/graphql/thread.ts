@@ -27,7 +27,8 @@ const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
     messages: t.connection(
       {
         type: Message,
-        description: 'The replies in order of `seq`, without the first message. The arguments are the same as those of `Space.messages`.',
+        description:
+          'The replies in order of `seq`, without the first message. The arguments are the same as those of `Space.messages`.',
         complexity: sizeOfPage(DEFAULT_MESSAGES),
         async resolve({ threadRootId: parentId }, page, { loaders }) {
           const found = await loaders.replyPages.load({ parentId, request: messagesRequest(page) })

@@ -24,7 +24,8 @@ const ConnectMcpServerPayload = builder.objectRef<shapes.ConnectedMcpServer>('Co
     }),
     authorizationUrl: t.exposeString('authorizationUrl', {
       nullable: true,
-      description: 'The URL that the admin opens in a browser to authorize the connection. The browser then returns to `/auth/mcp/callback`.',
+      description:
+        'The URL that the admin opens in a browser to authorize the connection. The browser then returns to `/auth/mcp/callback`.',
     }),
     error: t.exposeString('error', {
       nullable: true,

@@ -77,7 +77,9 @@ const NoticeKindType = builder.enumType('NoticeKind', {
   values: {
     DECISION_WAITING: { description: 'A tool call waits for a decision of the viewer.' },
     MENTION: { description: 'A message mentions the viewer.' },
-    MESSAGE: { description: 'A message that does not mention the viewer, in a space for which the viewer set the level ALL.' },
+    MESSAGE: {
+      description: 'A message that does not mention the viewer, in a space for which the viewer set the level ALL.',
+    },
     RUN_FAILED: { description: 'A run that worked on behalf of the viewer failed.' },
   } as const,
 })
@@ -87,7 +89,10 @@ builder.objectRef<{ type: 'ViewerNotice'; at: Date } & NoticeIds & AnyViewerEven
   interfaces: [ViewerEvent],
   fields: (t) => ({
     kind: t.expose('kind', { type: NoticeKindType }),
-    spaceId: t.exposeID('spaceId', { nullable: true, description: 'The space of the message, call or run. Null if the viewer is not a member of it.' }),
+    spaceId: t.exposeID('spaceId', {
+      nullable: true,
+      description: 'The space of the message, call or run. Null if the viewer is not a member of it.',
+    }),
     messageId: t.exposeID('messageId', { nullable: true }),
     toolCallId: t.exposeID('toolCallId', { nullable: true }),
     runId: t.exposeID('runId', { nullable: true }),

@@ -11,9 +11,12 @@ const WhyKind = builder.enumType('WhyKind', {
 function descriptionOf(kind: (typeof WHY_KINDS)[number]): { description?: string } {
   if (kind === 'HIDDEN')
     return {
-      description: 'Something that the viewer may not see. `id` and `at` are null. Adjacent hidden steps are combined into one step.',
+      description:
+        'Something that the viewer may not see. `id` and `at` are null. Adjacent hidden steps are combined into one step.',
     }
-  return kind === 'ERASED' ? { description: 'Something that was erased, or deleted when its retention period ended.' } : {}
+  return kind === 'ERASED'
+    ? { description: 'Something that was erased, or deleted when its retention period ended.' }
+    : {}
 }
 
 const WhyStep = builder.objectRef<Step>('WhyStep').implement({

@@ -81,7 +81,7 @@ export class RateLimitedError extends DomainError {
 /** A request that a cookie authenticates, and that another site's page may have sent, or whose cookie another site may have set. */
 export class CrossSiteError extends ForbiddenError {
   constructor(
-    message = 'A request with the session cookie needs the header x-parley-csrf: 1 and an allowed Origin. Or send a bearer token.',
+    message = 'A request with the session cookie needs the header x-parley-csrf: 1 and an allowed Origin. Alternatively, send a bearer token.',
   ) {
     super(message)
   }
@@ -98,7 +98,7 @@ export class UnauthenticatedError extends Error {
 /** The consumer lags behind the limit and must resume from its last cursor. */
 export class SlowConsumerError extends Error {
   constructor() {
-    super('The subscriber lags too far behind. Subscribe again after the last cursor.')
+    super('The subscriber lags too far behind. Subscribe again, with the last cursor as `after`.')
     this.name = 'SlowConsumerError'
   }
 }

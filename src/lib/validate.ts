@@ -78,7 +78,7 @@ export function checkMessageText(value: string, field: string): string {
 /** Checks a text of at most `most` UTF-16 units. Returns it well-formed. */
 export function checkText(value: string, most: number, field: string): string {
   checkNul(value, field)
-  if (value.length > most) throw new BadInputError(`At most ${most} characters.`, field)
+  if (value.length > most) throw new BadInputError(`The text can have at most ${most} characters.`, field)
   return value.toWellFormed()
 }
 

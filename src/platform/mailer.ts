@@ -97,7 +97,8 @@ export function createMailer({ mail: settings }: Pick<Config, 'mail'>): Mailer |
       try {
         await new Promise<void>((resolve, reject) => {
           const finish = (error?: Error | null) => (error ? reject(error) : resolve())
-          const giveUp = () => reject(new Error(timeout.aborted ? 'The mail server took too long.' : 'Interrupted.'))
+          const giveUp = () =>
+            reject(new Error(timeout.aborted ? 'The mail server did not respond in time.' : 'Interrupted.'))
           for (const one of [signal, timeout]) {
             if (one.aborted) return giveUp()
             one.addEventListener('abort', giveUp, { once: true })

@@ -303,12 +303,16 @@ function checkMessages({ castLines, space, messages, runs, outcomes }: Recording
   for (const [index, { seq, senderId, runId, createdAt }] of messages.entries()) {
     if (seq !== index + 1) fail(missingMessages(index, seq))
     if (runId === null && senderId.startsWith('agt_'))
-      fail(`The message ${seq} was posted by a run that retention has deleted (PARLEY_KEEP_RUNS_DAYS), or elsewhere.`)
+      fail(
+        `The run that posted the message ${seq} is missing: retention has deleted it (PARLEY_KEEP_RUNS_DAYS), or it worked in other spaces.`,
+      )
     if (runId !== null && !known.has(runId))
-      fail(`The message ${seq} was posted by the run ${runId}, which also worked for other spaces: it is not recorded.`)
+      fail(
+        `The message ${seq} was posted by the run ${runId}, which is not recorded because it also worked for other spaces.`,
+      )
     const before = messages[index - 1]?.createdAt ?? createdAt
     if (isBefore(createdAt, before))
-      fail(`The clock jumped: the message ${seq} is dated ${createdAt}, and the message before it ${before}.`)
+      fail(`The clock jumped: the message ${seq} is dated ${createdAt}, and the previous message is dated ${before}.`)
   }
   if (messages.length < space.lastSeq)
     fail(`The message ${messages.length + 1} is missing: the space changed while it was recorded.`)

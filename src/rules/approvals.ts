@@ -137,9 +137,9 @@ export interface DecidableCall extends Pick<ToolCall, 'status' | 'approvalState'
 export function requirePending({ status, approvalState, isLate }: DecidableCall): void {
   if (approvalState === null) throw new ConflictError('This call needs no decision.')
   if (approvalState !== 'PENDING')
-    throw new ConflictError(`This call no longer waits for a decision: it is ${approvalState.toLowerCase()}.`)
-  if (status !== 'WAITING') throw new ConflictError('This call no longer waits for a decision: it has ended.')
-  if (isLate) throw new ConflictError('This call no longer waits for a decision: it has expired.')
+    throw new ConflictError(`This call is no longer waiting for a decision: it is ${approvalState.toLowerCase()}.`)
+  if (status !== 'WAITING') throw new ConflictError('This call is no longer waiting for a decision: it has ended.')
+  if (isLate) throw new ConflictError('This call is no longer waiting for a decision: it has expired.')
 }
 
 /**

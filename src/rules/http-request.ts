@@ -27,7 +27,8 @@ export const isTemplateName = (name: string): boolean => NAME.test(name) && !nam
 /** Returns what is wrong with the expressions of a URL template (RFC 6570), as a sentence; null if they are valid. */
 export function templateFault(url: string): string | null {
   // The stored headers are sent to the host, so an input must not determine the host.
-  if (/^https?:\/\/[^/?#]*\{/i.test(url)) return 'The URL can contain inputs only after the host and a slash.'
+  if (/^https?:\/\/[^/?#]*\{/i.test(url))
+    return 'The URL can contain placeholders for inputs only after the host and a slash.'
   for (const [whole, operator, names = ''] of url.matchAll(EXPRESSION)) {
     const isQuery = operator !== ''
     const bad = names.split(',').find((name) => !NAME.test(name))

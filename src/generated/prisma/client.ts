@@ -137,8 +137,8 @@ export type Conversation = Prisma.ConversationModel
 export type Message = Prisma.MessageModel
 /**
  * Model SearchText
- * The searchable text of a complete message, or of a file in such a message. Database triggers write the row, so that it follows
- * every writer of messages (migration `search`).
+ * The searchable text of a complete message, or of a file in such a message. Database triggers write the row, whichever code
+ * changes the message (migration `search`).
  */
 export type SearchText = Prisma.SearchTextModel
 /**
@@ -159,9 +159,9 @@ export type SearchModel = Prisma.SearchModelModel
 export type MessageVersion = Prisma.MessageVersionModel
 /**
  * Model ThreadReader
- * How far a human has read a thread, and whether its replies count as unread. Independent of the read marker of the space. The
- * row is written when the human takes part in the thread (by sending its first message or a reply), is mentioned in it, or reads
- * it.
+ * How far a human has read a thread, and whether its replies count as unread. This state is independent of the read marker of the
+ * space. The row is written when the human takes part in the thread (by sending its first message or a reply), is mentioned in it,
+ * or reads it.
  */
 export type ThreadReader = Prisma.ThreadReaderModel
 /**
@@ -187,7 +187,7 @@ export type MessageDeletion = Prisma.MessageDeletionModel
 export type Outcome = Prisma.OutcomeModel
 /**
  * Model Run
- * One execution of an agent's tool loop. Only src/flows/lifecycle.ts changes `status`; every write of an executing run names its
+ * One execution of an agent's tool loop. Only src/flows/lifecycle.ts changes `status`; every write by an executing run checks its
  * `attempt`.
  */
 export type Run = Prisma.RunModel
@@ -266,8 +266,8 @@ export type GrantDecision = Prisma.GrantDecisionModel
 export type Notification = Prisma.NotificationModel
 /**
  * Model InboxEvent
- * An event that waits for a persistent agent's next think cycle. The row is kept after the event is done, so that the event
- * cannot arrive twice.
+ * An event that waits for a persistent agent's next think cycle. The row is kept after the event has been processed, so that the
+ * event cannot arrive twice.
  */
 export type InboxEvent = Prisma.InboxEventModel
 /**

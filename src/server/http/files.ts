@@ -65,7 +65,7 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
     mostOfOne: MOST_DOWNLOADS_OF_VIEWER,
     mostWaiting: MOST_WAITING_DOWNLOADS,
     longestWaitMs: MOST_IDLE_MS,
-    refusal: 'Too many downloads at a time. Wait until others have finished.',
+    refusal: 'Too many downloads are in progress. Wait until some have finished.',
   })
 
   async function upload(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -97,7 +97,7 @@ export function createFileHandler(parts: FileHandlerParts): Handler {
     if (!query.has('signature')) return authentication.viewerOf(request, response)
     // Anybody can invent a signature, so the lookup counts towards unknown credentials.
     const viewer = await forRequester(UNKNOWN_CREDENTIALS, () => files.viewerOfAddress(id, query))
-    if (viewer === null) throw new UnauthenticatedError('The address has expired or is not valid: request a new one.')
+    if (viewer === null) throw new UnauthenticatedError('The URL has expired or is not valid: query `File.url` again.')
     return viewer
   }
 
@@ -233,7 +233,7 @@ async function fileOfForm(request: IncomingMessage): Promise<SentFile> {
       resolve({ name: filename ?? '', body, bytes: null })
     })
     form.once('finish', () => reject(new BadInputError('The form contains no file.')))
-    form.once('error', () => reject(new BadInputError('The form is not complete.')))
+    form.once('error', () => reject(new BadInputError('The form is incomplete: send it again.')))
   })
   const parsed = pipeline(request, form)
   parsed.catch(() => {})
@@ -243,7 +243,7 @@ async function fileOfForm(request: IncomingMessage): Promise<SentFile> {
       for await (const chunk of stream) yield chunk as Buffer
       await parsed
     } catch {
-      throw new BadInputError('The form is not complete.')
+      throw new BadInputError('The form is incomplete: send it again.')
     }
     if (files > 1) throw new BadInputError('Send one file at a time.')
   }
@@ -256,7 +256,7 @@ function formOf({ headers }: IncomingMessage) {
     const limits = { fields: MOST_FIELDS, fieldSize: LARGEST_FORM_BYTES, files: 2, headerPairs: 50 }
     return new Busboy({ headers: { 'content-type': '', ...headers }, limits })
   } catch {
-    throw new BadInputError('The form has no boundary.')
+    throw new BadInputError('The Content-Type of the form has no boundary.')
   }
 }
 

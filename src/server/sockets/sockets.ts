@@ -127,13 +127,13 @@ export function createSockets(options: SocketsOptions): Sockets {
       end(TRY_AGAIN_LATER, reason)
     }
     const writer = new SocketWriter(socket, transport, {
-      onFull: () => closeLate('Too far behind: resume by cursor'),
+      onFull: () => closeLate('The client lags too far behind: resume by cursor'),
       subscriptions,
       stalled,
       viewerId: () => connection.session.viewer?.id ?? '',
     })
     const connection = createConnection(socket, request, { subscriptions, writer })
-    silent.set(socket, () => closeLate('No answer to a ping: resume by cursor'))
+    silent.set(socket, () => closeLate('The client did not answer a ping: resume by cursor'))
     keepAlive.watch(socket)
     // After an invalid or oversized frame, ws closes the socket with the correct code.
     socket.on('error', (error) => logger.debug({ error: messageOf(error) }, 'a socket reported an error'))
@@ -239,7 +239,7 @@ function shut(socket: WebSocket, code: number, reason: string): void {
 
 /** The maximum size of a frame before the client is authenticated. */
 const LARGEST_FIRST_BYTES = 64 * 1024
-const FIRST_TOO_LARGE = 'Too large a message before the connection is acknowledged'
+const FIRST_TOO_LARGE = 'The message is too large before the connection is acknowledged'
 /** The maximum size of a ping's payload that the pong repeats, in characters of JSON: enough for a client that measures latency. */
 const LONGEST_REPEATED_PAYLOAD = 1024
 

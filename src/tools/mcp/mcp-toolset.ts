@@ -74,8 +74,8 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     for (const { serverName, toolName, reason } of listing.failed) {
       // No warning: the failure is expected, because the server requires a token and there is none.
       if (toolName === null && unknown.has(serverName)) continue
-      if (toolName === null) logger.warn({ serverName, reason }, 'left out an MCP server: could not list its tools')
-      else logger.warn({ serverName, toolName, reason }, 'left out a tool of an MCP server')
+      if (toolName === null) logger.warn({ serverName, reason }, 'skipped an MCP server: could not list its tools')
+      else logger.warn({ serverName, toolName, reason }, 'skipped a tool of an MCP server')
     }
     for (const { serverName, toolName } of listing.unconfirmed) {
       logger.warn(

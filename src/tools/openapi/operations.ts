@@ -143,10 +143,10 @@ function urlOf({ path, item, given }: Operation, { document, reader, address }: 
   const base = URL.parse(filled, address ?? undefined)
   if (base === null || !['http:', 'https:'].includes(base.protocol))
     throw new OperationProblem(
-      `The document does not name the address of its server (${JSON.stringify(filled.slice(0, 200))}): read it from its address, or set the URL of the tool by hand.`,
+      `The document does not contain the URL of its server (${JSON.stringify(filled.slice(0, 200))}): pass the URL of the document instead of its text, or set the URL of the tool yourself.`,
     )
   if (base.username !== '' || base.password !== '' || base.search !== '' || base.hash !== '')
-    throw new OperationProblem('The address of its server has a user, a query or a fragment.')
+    throw new OperationProblem('The URL of its server contains a user, a query or a fragment.')
   return `${base.href.replace(/\/$/, '')}${path}`
 }
 
@@ -193,7 +193,7 @@ function urlInputsOf(operation: Operation, reader: SchemaReader): UrlInputs {
   }
   for (const [, name = ''] of operation.path.matchAll(/\{([^{}]*)\}/g))
     if (!inputs.properties.has(name))
-      throw new OperationProblem(`Its path names ${name}, which is not among its parameters.`)
+      throw new OperationProblem(`Its path contains {${name}}, which is not one of its parameters.`)
   return inputs
 }
 
