@@ -18,7 +18,7 @@ builder.objectField(Message, 'actingAdmin', (t) =>
   t.field({
     type: Human,
     nullable: true,
-    description: 'Set if an admin posted this while acting as its sender.',
+    description: 'The admin who posted this message while acting as its sender. Null for all other messages.',
     resolve: ({ actingAdminId }, _, { loaders }) => loadOptional(loaders.entities, actingAdminId),
   }),
 )

@@ -44,15 +44,15 @@ const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('Cyc
     maxConsciousnessTokens: t.exposeInt('maxConsciousnessTokens'),
     minRecentCycles: t.exposeInt('minRecentCycles'),
     inboxPreview: t.exposeBoolean('inboxPreview', {
-      description: 'Before each step except the first, show the model a preview of its inbox.',
+      description: 'If true, the model sees a preview of its inbox before each step except the first.',
     }),
     urgentInjection: t.exposeBoolean('urgentInjection', {
       description:
-        'Before each step except the first, show the model the full urgent events and remove them from the inbox.',
+        'If true, the model sees the full urgent events before each step except the first, and the events are removed from the inbox.',
     }),
     urgentFrom: t.exposeIDList('urgentFrom', { description: 'Humans and spaces whose messages are urgent.' }),
     stopWhenAllAnswered: t.exposeBoolean('stopWhenAllAnswered', {
-      description: 'End the cycle when the agent has sent as many messages as its inbox contained space messages.',
+      description: 'If true, the cycle ends once the agent has sent as many messages as there were space messages in its inbox.',
     }),
   }),
 })
@@ -60,7 +60,7 @@ const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('Cyc
 type RemoteAgentShape = NonNullable<shapes.Agent['remote']>
 
 const RemoteAgentCard = builder.objectRef<NonNullable<RemoteAgentShape['card']>>('RemoteAgentCard').implement({
-  description: 'An A2A agent card, as last read. The texts of the card were written on the other server.',
+  description: 'The A2A agent card that was last read. Its texts were written on the other server.',
   fields: (t) => ({
     fingerprint: t.exposeString('fingerprint', { description: 'A digest of the whole card, for `confirmAgentCard`.' }),
     name: t.exposeString('name'),

@@ -52,7 +52,7 @@ builder.mutationFields((t) => ({
   setMemories: t.field({
     type: changedAgentPayload('SetMemoriesPayload'),
     description:
-      'For admins. Writes the given memories of an agent. Other memories are untouched, including those that the agent writes at the same time.',
+      'For admins. Writes the given memories of an agent. Other memories do not change, including those that the agent writes at the same time.',
     errors: SETTING,
     args: { input: t.arg({ type: SetMemoriesInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -100,7 +100,7 @@ builder.mutationFields((t) => ({
   confirmMcpTools: t.field({
     type: changedAgentPayload('ConfirmMcpToolsPayload'),
     description:
-      "For admins. Accepts the current tool definitions of an agent's MCP server. Tools whose definition has changed since it was last accepted are not offered to the model until then.",
+      "For admins. Accepts the current tool definitions of an agent's MCP server. If a definition has changed since it was last accepted, the tool is not offered to the model until an admin accepts the change.",
     errors: DELETING,
     args: { input: t.arg({ type: ConfirmMcpToolsInput, required: true }) },
     async resolve(_, { input }, context) {

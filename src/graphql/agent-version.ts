@@ -89,14 +89,14 @@ const NOTE = 'At most 1000 characters.'
 const PublishAgentDraftInput = builder.inputType('PublishAgentDraftInput', {
   fields: (t) => ({
     agentId: t.id({ required: true }),
-    note: t.string({ description: `${NOTE} If absent, the note of the draft.` }),
+    note: t.string({ description: `${NOTE} If absent, the note of the draft is used.` }),
   }),
 })
 
 const RestoreAgentVersionInput = builder.inputType('RestoreAgentVersionInput', {
   fields: (t) => ({
     versionId: t.id({ required: true }),
-    note: t.string({ description: `${NOTE} If absent: "Version N again".` }),
+    note: t.string({ description: `${NOTE} Default: "Version N again".` }),
   }),
 })
 
@@ -118,7 +118,7 @@ builder.mutationFields((t) => ({
   restoreAgentVersion: t.field({
     type: payload('RestoreAgentVersionPayload'),
     description:
-      'For admins. Publishes an earlier version of the agent again, as a new version. Tools keep their current headers. ConflictError: headers, a model or people that the version needs no longer exist.',
+      'For admins. Makes an earlier version of the agent the current one, under a new version number. Tools keep their current headers. ConflictError: headers, a model or people that the version needs no longer exist.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RestoreAgentVersionInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -106,7 +106,7 @@ const DecideToolCallsInput = builder.inputType('DecideToolCallsInput', {
   fields: (t) => ({
     toolCallIds: t.idList({
       required: true,
-      description: '1 to 100. The mutation decides each call as `decideToolCall` does.',
+      description: '1 to 100 calls. The rules of `decideToolCall` apply to each call.',
     }),
     approve: t.boolean({ required: true }),
     reason: t.string(),

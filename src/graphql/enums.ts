@@ -20,11 +20,11 @@ export const ToolsetType = builder.enumType('Toolset', {
   values: {
     ACTIVE_SPACE: {
       description:
-        'enter_space, send_message, read_messages, read_file, send_file, edit_message, delete_message, react, get_my_runs, stop_run. The agent enters a space, and its calls apply to that space.',
+        'enter_space, send_message, read_messages, read_file, send_file, edit_message, delete_message, react, get_my_runs, stop_run. The agent first enters a space; its calls then apply to that space.',
     },
     SPACE_TOOLS: {
       description:
-        'readSpaceMessages, sendSpaceMessage (mention, wait), readFile, sendFile, editMessage, deleteMessage, react, getMyRuns. Calls name their space.',
+        'readSpaceMessages, sendSpaceMessage (mention, wait), readFile, sendFile, editMessage, deleteMessage, react, getMyRuns. Each call contains the id of the space to which it applies.',
     },
   } as const,
 })
@@ -33,7 +33,7 @@ export const PlainTextType = builder.enumType('PlainText', {
   values: {
     INTERNAL: { description: 'The closing text that the model writes outside a tool call is never posted.' },
     SPOKEN_IF_SILENT: {
-      description: 'If the run posted nothing, its closing text is posted to the active space.',
+      description: 'If the run has posted nothing, its closing text is posted to the active space.',
     },
   } as const,
 })
@@ -81,7 +81,7 @@ export const ToolChoiceType = builder.enumType('ToolChoice', { values: ['AUTO', 
 export const RoutingType = builder.enumType('Routing', {
   description: 'Which agents a new message wakes.',
   values: {
-    BROADCAST: { description: 'Every agent in the space except the sender.' },
+    BROADCAST: { description: 'A message wakes every agent in the space except its sender.' },
     ADMIN: {
       description: "A human's message wakes the admin agent; an agent's message wakes only the agent that it mentions.",
     },
@@ -112,7 +112,7 @@ export const RunStopReasonType = builder.enumType('RunStopReason', {
     OVER_BUDGET: { description: 'A budget of the agent, the space or the root was exhausted.' },
     STOPPED: { description: 'Somebody stopped the run.' },
     TIME_LIMIT: { description: 'The run reached its time limit.' },
-    MODEL_FAILED: { description: "The model's providers failed or refused, or the output reached its length limit." },
+    MODEL_FAILED: { description: "The model's providers failed or refused the request, or the output reached its length limit." },
     WORKER_LOST: { description: 'Three workers in a row died while executing the run, without progress.' },
     GONE: { description: "The agent left the trigger's space, or the agent or the space was deleted." },
     INTERNAL: { description: 'An internal error of the server.' },
@@ -124,7 +124,7 @@ export const TriggerTypeType = builder.enumType('TriggerType', {
     SPACE_MESSAGE: {},
     PLAN: {},
     SERVICE: {},
-    INBOX: { description: "A think cycle: events in the agent's inbox started it." },
+    INBOX: { description: "Events in the agent's inbox started the run, which is therefore a think cycle." },
   } as const,
 })
 

@@ -7,7 +7,7 @@ import type * as shapes from './shapes.ts'
 
 const FailedJob = builder.objectRef<shapes.FailedJob>('FailedJob').implement({
   description:
-    'A background job that failed at its last attempt. An admin retries or deletes it; otherwise the server deletes it after 30 days.',
+    'A background job that failed at its last attempt. An admin can retry or delete the job. The server deletes it after 30 days.',
   fields: (t) => ({
     id: t.exposeID('id', { description: '`job_…`' }),
     name: t.exposeString('name', {
@@ -70,7 +70,7 @@ builder.mutationFields((t) => ({
   }),
   deleteJob: t.field({
     type: DeleteJobPayload,
-    description: 'For admins. Deletes a failed job. An enabled plan that is due still fires.',
+    description: 'For admins. Deletes a failed job. If the job was to fire a plan, the plan still fires if it is enabled and due.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteJobInput, required: true }) },
     resolve(_, { input }, context) {

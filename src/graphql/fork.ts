@@ -21,7 +21,7 @@ builder.mutationField('forkSpace', (t) =>
   t.field({
     type: ForkSpacePayload,
     description:
-      'Copies a space, to try something out without changing the original. Copied messages keep their senders, times, files and reactions; nobody is woken, and no plan is copied.',
+      'Copies a space, to try something out without changing the original. Copied messages keep their senders, times, files and reactions. No agent is woken, and no plan is copied.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
       union: {

@@ -90,7 +90,7 @@ const CreateHumanInput = builder.inputType('CreateHumanInput', {
     name: t.string({ required: true }),
     externalId: t.string({ description: "The `sub` claim of this human's JWTs. Unique." }),
     role: t.field({ type: HumanRoleType, description: 'MEMBER if absent.' }),
-    email: t.string({ description: 'For sign-in by email, and for notifications. Unique, ignoring case.' }),
+    email: t.string({ description: 'For sign-in by email, and for notifications. Unique regardless of case.' }),
   }),
 })
 
@@ -123,7 +123,7 @@ const UpdateHumanInput = builder.inputType('UpdateHumanInput', {
     }),
     timeZone: t.string({ description: 'IANA name, such as `Europe/Berlin`. Null removes the time zone.' }),
     sharePresence: t.boolean({ description: "Whether others can see this human's presence and typing. Default true." }),
-    budget: t.field({ type: BudgetInput, description: 'Admins only.' }),
+    budget: t.field({ type: BudgetInput, description: 'For admins.' }),
     pictureFileId: t.id({
       description: 'An image that the viewer has uploaded. The server keeps a small copy. Null removes the picture.',
     }),
@@ -140,7 +140,7 @@ const EraseHumanInput = builder.inputType('EraseHumanInput', {
     messages: t.boolean({
       required: true,
       defaultValue: false,
-      description: 'Also remove the content of every message that the human wrote.',
+      description: 'If true, also removes the content of every message that the human wrote.',
     }),
   }),
 })
@@ -153,7 +153,7 @@ builder.mutationFields((t) => ({
   updateHuman: t.field({
     type: UpdateHumanPayload,
     description:
-      'For admins. Humans may change these fields of themselves: `name`, `pictureFileId`, `timeZone`, `sharePresence`, and `email`, which a mailed link confirms.',
+      'For admins. Humans may change their own `name`, `pictureFileId`, `timeZone`, `sharePresence` and `email`. A new email address takes effect once the human opens the link that is sent to it.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -18,7 +18,7 @@ JoinLink.implement({
   interfaces: [Node],
   fields: (t) => ({
     url: t.string({
-      description: 'A page of the console that asks whether to join. Contains the code for `joinSpace`.',
+      description: 'The URL of a page in the console that asks whether to join. The last segment of the URL is the code for `joinSpace`.',
       resolve: ({ path }, _, context) => linkTo(context, path),
     }),
     space: t.field({
@@ -56,7 +56,7 @@ const JoinableSpace = builder.objectRef<shapes.JoinableSpace>('JoinableSpace').i
       description:
         'The name of the person who created the link. Null if the operator or an access token for admins created it.',
     }),
-    memberCount: t.exposeInt('memberCount', { description: 'The number of its people and agents.' }),
+    memberCount: t.exposeInt('memberCount', { description: 'The number of people and agents in the space.' }),
     spaceId: t.exposeID('spaceId', { nullable: true, description: 'Null unless the viewer is already a member.' }),
   }),
 })
@@ -113,7 +113,7 @@ builder.mutationFields((t) => ({
   }),
   revokeJoinLink: t.field({
     type: RevokeJoinLinkPayload,
-    description: 'For human members of its space and admins.',
+    description: "For human members of the link's space and admins.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RevokeJoinLinkInput, required: true }) },
     resolve(_, { input }, context) {

@@ -26,7 +26,7 @@ const Reaction = builder.objectRef<shapes.Reaction>('Reaction').implement({
     count: t.exposeInt('count', { description: 'How many humans and agents chose the emoji.' }),
     entities: t.field({
       type: [Entity],
-      description: 'The first humans and agents who chose it; at most 20.',
+      description: 'The first humans and agents who chose the emoji; at most 20.',
       complexity: { field: 1, multiplier: 3 },
       resolve: async ({ entityIds }, _, { loaders }) =>
         (await loadAll(loaders.entities, entityIds)).filter((entity) => entity !== null),
@@ -110,7 +110,7 @@ builder.mutationField('editMessage', (t) =>
       types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, LimitExceededError, RateLimitedError],
       union: {
         description:
-          'ConflictError: the message is streaming, waits for an answer, shows tool calls, or was deleted. LimitExceededError: it was edited 1,000 times.',
+          'ConflictError: the message is streaming, waits for an answer, shows tool calls, or was deleted. LimitExceededError: the message has been edited 1,000 times.',
       },
     },
     args: { input: t.arg({ type: EditMessageInput, required: true }) },

@@ -48,7 +48,7 @@ builder.mutationFields((t) => ({
   forgetSpace: t.field({
     type: changedAgentPayload('ForgetSpacePayload'),
     description:
-      'For admins. Deletes everything that an agent stored directly from one space, confidential or not: cycles, memories, goals, plans, inbox events.',
+      'For admins. Deletes the cycles, memories, goals, plans and inbox events that an agent stored from what it read directly in one space. Applies to confidential and other spaces.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ForgetSpaceInput, required: true }) },
     resolve(_, { input }, context) {

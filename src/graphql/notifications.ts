@@ -8,7 +8,7 @@ import type * as shapes from './shapes.ts'
 
 const NotifyLevelType = builder.enumType('NotifyLevel', {
   description:
-    'Which messages in a space a member is notified of. Every member is notified of decisions that wait for them.',
+    'The messages in a space of which a member is notified. Regardless of the level, members are notified of decisions that wait for them.',
   values: {
     ALL: { description: 'Every message.' },
     MENTIONS: { description: 'Messages that mention the member, and failed runs that worked on behalf of the member.' },
@@ -30,7 +30,7 @@ const NotificationSettings = builder.objectRef<Settings>('NotificationSettings')
     push: t.exposeBoolean('push', { description: "By Web Push, to each of the viewer's push subscriptions." }),
     mail: t.exposeBoolean('mail', { description: 'By email. On by default for people with an email address.' }),
     notifyAfterMinutes: t.exposeInt('notifyAfterMinutes', {
-      description: 'Emails are sent only for notices that are still open after this time.',
+      description: 'An email is sent only for notices that are still open after this number of minutes.',
     }),
   }),
 })

@@ -8,7 +8,7 @@ import { Agent, Node, Plan, PlanFiring, Run } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 Plan.implement({
-  description: 'Wakes an agent with an instruction, at one time or on a schedule.',
+  description: 'Wakes an agent with an instruction, either once or on a schedule.',
   interfaces: [Node],
   fields: (t) => ({
     agent: t.field({

@@ -22,7 +22,7 @@ Space.implement({
     adminAgent: t.field({
       type: Agent,
       nullable: true,
-      description: "The agent that human messages wake under ADMIN routing. If none is set: the space's only agent.",
+      description: "The agent that human messages wake under ADMIN routing. If no agent is set, this is the space's only agent.",
       resolve: async ({ id }, _, { loaders }) => loadOptional(loaders.entities, await loaders.adminAgents.load(id)),
     }),
     members: t.field({
@@ -34,12 +34,12 @@ Space.implement({
       {
         type: Message,
         description:
-          'Ordered by `seq`. Without `first` and `last`: the last 50. `after` and `before` also accept the id of a message.',
+          'The messages in order of `seq`. Without `first` and `last`, the last 50 messages are returned. `after` and `before` also accept the id of a message.',
         complexity: sizeOfPage(DEFAULT_MESSAGES),
         args: {
           rootsOnly: t.arg.boolean({
             defaultValue: false,
-            description: 'Leaves out the replies of threads; see `Message.thread`.',
+            description: 'If true, omits replies in threads; see `Message.thread`.',
           }),
         },
         async resolve({ id: parentId }, { rootsOnly, ...page }, { loaders }) {

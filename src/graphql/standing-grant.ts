@@ -119,7 +119,7 @@ const ProposeStandingGrantInput = builder.inputType('ProposeStandingGrantInput',
     approveCall: t.boolean({
       required: true,
       defaultValue: true,
-      description: 'Whether to approve the call itself as well.',
+      description: 'Whether this mutation also approves the call itself.',
     }),
   }),
 })
@@ -155,7 +155,7 @@ builder.mutationFields((t) => ({
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: the call is settled, the tool is marked `alwaysAsk` or was changed, or it already has 20 standing grants in this space.',
+          'ConflictError: the call has been settled, the tool is marked `alwaysAsk` or was changed, or the tool already has 20 standing grants in this space.',
       },
     },
     args: { input: t.arg({ type: ProposeStandingGrantInput, required: true }) },
@@ -174,7 +174,7 @@ builder.mutationFields((t) => ({
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
       union: {
         description:
-          'ConflictError: the grant has already been approved or denied, has ended, or this human has already decided.',
+          'ConflictError: the grant was already approved or denied, the grant has ended, or this human has already decided on it.',
       },
     },
     args: { input: t.arg({ type: DecideStandingGrantInput, required: true }) },

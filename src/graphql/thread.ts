@@ -6,7 +6,7 @@ import { Message, Space } from './refs.ts'
 import type * as shapes from './shapes.ts'
 
 const Thread = builder.objectRef<shapes.Thread>('Thread').implement({
-  description: 'The replies to a message, and the replies to those. Replies are messages of the space.',
+  description: 'The replies to a message, and the replies to these replies. Replies are messages of the space.',
   fields: (t) => ({
     rootId: t.exposeID('threadRootId', { description: 'The id of the first message.' }),
     root: t.field({

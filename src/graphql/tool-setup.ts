@@ -113,7 +113,7 @@ builder.mutationFields((t) => ({
   tryTool: t.field({
     type: TryToolPayload,
     description:
-      "For admins. Calls a tool once with the given input, for at most 60 seconds. An HTTP tool's request is really sent. SPACE and EXTERNAL tools cannot be tried.",
+      'For admins. Calls a tool once with the given input, for at most 60 seconds. For an HTTP tool, the server sends a real request. SPACE and EXTERNAL tools cannot be tried.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: TryToolInput, required: true }) },
     resolve: (_, { input }, { domain, viewer }) => domain.toolSetup.tryTool(viewer, input),

@@ -56,7 +56,7 @@ builder.queryField('usage', (t) =>
     type: [UsageRow],
     nullable: true,
     description:
-      'Usage on the UTC days with `from` ≤ day < `to`, summed up by the dimensions in `by`, which may be empty. A result of more than 10,000 rows causes a BAD_USER_INPUT error. Null unless the viewer is an admin.',
+      'Usage on the UTC days with `from` ≤ day < `to`, grouped by the dimensions in `by`, which may be empty. A result of more than 10,000 rows causes a BAD_USER_INPUT error. Null unless the viewer is an admin.',
     complexity: { field: 10, multiplier: 20 },
     args: {
       from: t.arg({ type: 'DateTime', required: true }),

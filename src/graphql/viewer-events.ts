@@ -52,7 +52,7 @@ toolCallEvent('ViewerToolCallWaiting')
 toolCallEvent('ViewerToolCallSettled')
 toolCallEvent(
   'ViewerToolCallChanged',
-  'The approval or the claim of a tool call changed. Delivered for calls that the viewer may answer or could answer before.',
+  'The approval or the claim of a tool call changed. Delivered for calls that the viewer may answer, or could answer before the change.',
 )
 
 builder
