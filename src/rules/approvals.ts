@@ -266,7 +266,7 @@ export type PendingStep =
   | { type: 'escalate' }
   | { type: 'refuse'; refusal: Refusal }
 
-const NOT_EXECUTED = 'It was not carried out.'
+const NOT_EXECUTED = 'The call was not executed.'
 
 /** Returns the next step of a pending call, after a member has joined or left, or after approval was requested. */
 export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: PendingFacts): PendingStep {
@@ -281,10 +281,10 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
   if (asked < quorum)
     return {
       type: 'refuse',
-      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Go on without it.` },
+      refusal: { state: 'EXPIRED', message: `${tooFew}. ${NOT_EXECUTED} Continue without it.` },
     }
-  const why = 'what you know comes from a confidential space, and the others who are asked may not hear it'
-  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Go on without it.`
+  const why = 'you have read content of a confidential space that the other approvers may not see'
+  const message = `${tooFew}: ${why}. ${NOT_EXECUTED} Continue without it.`
   return { type: 'refuse', refusal: { state: 'EXPIRED', code: 'CONFIDENTIAL', message } }
 }
 
@@ -292,7 +292,7 @@ export function nextOf({ escalatesAt, quorum, asked, count, agreed, hasLeft }: P
 export function denialOf(name: string | null, reason: string | null): Refusal {
   const why = reason === null ? '' : `: ${JSON.stringify(reason)}`
   const who = JSON.stringify(oneLine(name ?? 'somebody'))
-  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not call it again with the same input: adapt, or go on without it.`
+  const message = `Denied by ${who}${why}. ${NOT_EXECUTED} Do not repeat the call with the same input: change it, or continue without it.`
   return { state: 'DENIED', message }
 }
 
@@ -305,8 +305,11 @@ export function expiryOf(call: Pick<ToolCall, 'approval'>, names: readonly strin
       message: `The person did not connect to the MCP server "${serverName}" in time. ${NOT_EXECUTED}`,
     }
   const listed = names.map((name) => JSON.stringify(oneLine(name))).join(', ')
-  const who = names.length === 0 ? 'Nobody decided' : `Only ${listed} agreed, of ${termsOf(call)?.quorum}`
-  const message = `${who} before its time was up. ${NOT_EXECUTED} Go on without it, or ask again where it still matters.`
+  const who =
+    names.length === 0
+      ? 'Nobody decided'
+      : `Only ${listed} approved the call, and ${termsOf(call)?.quorum} approvals were needed`
+  const message = `${who} before the deadline. ${NOT_EXECUTED} Continue without it, or request approval again if the call still matters.`
   return { state: 'EXPIRED', message }
 }
 

@@ -172,7 +172,7 @@ describe('a recording', () => {
 
   test.each<[string, string | null, string]>([
     ['files of tools', null, 'The tool search_messages returned files, which are not recorded.'],
-    ['answers of agents elsewhere', null, 'The agent "Eve" is executed elsewhere'],
+    ['answers of agents elsewhere', null, 'The agent "Eve" runs on another server'],
     ['searches by meaning', 'openai:bag', 'The tool search_messages searched by meaning (PARLEY_EMBEDDINGS)'],
     ['nothing', null, ''],
   ])('a recording that lacks %s reports this, and is not replayed', async (what, embeddingModel, sentence) => {
