@@ -227,7 +227,7 @@ function readLines(text: string): { heading: RecordingHeading; values: Record<st
   const body = lines.slice(0, -1)
   if (end['lines'] !== body.length)
     throw new UnusableRecordingError(
-      `The file has ${body.length} lines, and its last line counts ${oneLine(String(end['lines']))}: lines were removed or added. Record the space again.`,
+      `The file has ${body.length} lines, but its last line says that there are ${oneLine(String(end['lines']))}: lines were removed or added. Record the space again.`,
     )
   const checksum = createHash('sha256')
     .update(`${body.join('\n')}\n`)
@@ -259,7 +259,7 @@ export function omissionOf({ heading: { omitted = [] } }: Pick<Recording, 'headi
   return names.length === 0
     ? []
     : [
-        `The recording lacks ${names.join(', ')} of its agents that come from other spaces, so a prompt may lack them too.`,
+        `The recording lacks the ${names.join(', ')} that its agents have from other spaces, so prompts in the replay may lack them too.`,
       ]
 }
 
@@ -275,7 +275,9 @@ function checkIsComplete(recording: Recording): void {
   checkMessages(recording)
   for (const { id, name, goneAt } of recording.entities)
     if (goneAt !== null)
-      fail(`${id.startsWith('agt_') ? 'The agent' : 'The person'} ${JSON.stringify(oneLine(name))} (${id}) is gone.`)
+      fail(
+        `${id.startsWith('agt_') ? 'The agent' : 'The person'} ${JSON.stringify(oneLine(name))} (${id}) was deleted or erased.`,
+      )
   const stepsOf = Map.groupBy(recording.steps, ({ runId }) => runId)
   for (const run of recording.runs) checkRun(run, stepsOf.get(run.id) ?? [])
   checkDeletions(recording)

@@ -88,7 +88,7 @@ const broadcast: Route = (message, room) => {
     message,
     room,
     (agent) => {
-      if (!isNarrowed) return 'BROADCAST wakes every agent member but the sender.'
+      if (!isNarrowed) return 'BROADCAST wakes every agent in the space except the sender.'
       return isMentioned(agent) ? WAS_MENTIONED : null
     },
     () => 'Another agent was mentioned, and in this space a mention wakes only the mentioned agent.',

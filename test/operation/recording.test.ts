@@ -82,7 +82,7 @@ describe('a recording', () => {
     expect(await replay(readRecording('here', (await record(here.id)).text))).toMatchObject({
       divergence: { kind: 'prompt' },
       notes: [
-        'The recording lacks memories, goals, plans of its agents that come from other spaces, so a prompt may lack them too.',
+        'The recording lacks the memories, goals, plans that its agents have from other spaces, so prompts in the replay may lack them too.',
       ],
     })
   })

@@ -77,7 +77,12 @@ export function createSockets(options: SocketsOptions): Sockets {
     perMessageDeflate: false,
     handleProtocols,
   })
-  const closes = counter(options.metrics, 'parley_socket_closes_total', 'WebSockets closed, by close code.', ['code'])
+  const closes = counter(
+    options.metrics,
+    'parley_socket_closes_total',
+    'WebSockets of this process that were closed, by close code.',
+    ['code'],
+  )
   const socketsOfViewer = createCounts()
   const lateCloses = createLateCloses()
   const stalled = createStalledSockets()
