@@ -119,7 +119,8 @@ function toolOf(operation: Operation, reading: Reading): OpenApiTool {
     const url = urlOf(operation, reading)
     const { query, inputSchema } = inputOf(operation, reading)
     const whole = `${url}${query.length === 0 ? '' : `{?${query.join(',')}}`}`
-    if (whole.length > LONGEST_URL) throw new OperationProblem(`The operation's URL is longer than ${LONGEST_URL} characters.`)
+    if (whole.length > LONGEST_URL)
+      throw new OperationProblem(`The operation's URL is longer than ${LONGEST_URL} characters.`)
     return { ...tool, url: whole, inputSchema, problem: securityProblem(operation, reading) }
   } catch (error) {
     if (!(error instanceof OperationProblem)) throw error
@@ -146,7 +147,7 @@ function urlOf({ path, item, given }: Operation, { document, reader, address }: 
       `The document does not contain the URL of its server (${JSON.stringify(filled.slice(0, 200))}): pass the URL of the document instead of its text, or set the URL of the tool yourself.`,
     )
   if (base.username !== '' || base.password !== '' || base.search !== '' || base.hash !== '')
-    throw new OperationProblem('The URL of the operation's server contains a user, a query or a fragment.')
+    throw new OperationProblem("The URL of the operation's server contains a user, a query or a fragment.")
   return `${base.href.replace(/\/$/, '')}${path}`
 }
 
@@ -169,7 +170,8 @@ function inputOf(operation: Operation, { reader, checkUntil }: Reading): { query
   const { properties, required, query } = urlInputsOf(operation, reader)
   const body = bodyOf(operation, reader)
   for (const [name, schema] of Object.entries(body?.properties ?? {})) {
-    if (properties.has(name)) throw new OperationProblem(`A parameter of the operation and a field of its body have the name ${name}.`)
+    if (properties.has(name))
+      throw new OperationProblem(`A parameter of the operation and a field of its body have the name ${name}.`)
     properties.set(name, schema)
   }
   const all = [...new Set([...required, ...(body?.required ?? [])])]
@@ -182,7 +184,8 @@ function urlInputsOf(operation: Operation, reader: SchemaReader): UrlInputs {
   for (const parameter of parametersOf(operation, reader)) {
     if (isLeftOut(parameter)) continue
     const { name, in: place, required, given } = parameter
-    if (inputs.properties.has(name)) throw new OperationProblem(`Two parameters of the operation have the name ${name}.`)
+    if (inputs.properties.has(name))
+      throw new OperationProblem(`Two parameters of the operation have the name ${name}.`)
     const schema = reader.schema(given['schema'])
     const repeats = schema['type'] === 'array' && given['explode'] !== false
     if (place === 'query') inputs.query.push(repeats ? `${name}*` : name)
@@ -272,7 +275,9 @@ function bodyOf({ method, given }: Operation, reader: SchemaReader): Body | null
   const { schema } = reader.resolved(content[json])
   const { properties, required, type, $schema: _, ...rest } = normalSchema(reader.schema(schema))
   if (type !== undefined && type !== 'object')
-    throw new OperationProblem(`The operation's body has the type ${JSON.stringify(type)}, but tools send only objects.`)
+    throw new OperationProblem(
+      `The operation's body has the type ${JSON.stringify(type)}, but tools send only objects.`,
+    )
   return {
     properties: isObject(properties) ? properties : {},
     required: isRequired && Array.isArray(required) ? required.map(String) : [],
