@@ -144,7 +144,7 @@ export function createMcpToolset(platform: Platform, mcp: McpTools, oauth: McpOA
     })
     return {
       name: mcpToolName(serverName, CONNECT),
-      description: `Connects the person for whom you work to the server "${serverName}", which has further tools. The person is asked to authorize.`,
+      description: `Connects the person for whom you work to the server "${serverName}", which has further tools. The person is asked to authorize the connection.`,
       inputSchema: NO_INPUT,
       versionDigest,
       presence: { type: 'hidden' },

@@ -31,7 +31,8 @@ export const deleteMessage = defineTool({
   names: { snake: 'delete_message', camel: 'deleteMessage' },
   yieldsToOwn: true,
   create: ({ parts }) => ({
-    description: 'Delete a message that you have sent. Nobody sees its text any more; that cannot be undone.',
+    description:
+      'Delete a message that you have sent. Nobody can see its text afterwards, and the deletion cannot be undone.',
     inputSchema: { type: 'object', properties: { messageId: MESSAGE_ID }, required: ['messageId'] },
     execute: ({ messageId }, use) =>
       change(parts, use, { messageId: String(messageId), flows: false }, (tx, run, message) =>
