@@ -15,7 +15,7 @@ const MailStatus = builder.objectRef<shapes.MailStatus>('MailStatus').implement(
       type: 'DateTime',
       nullable: true,
       description:
-        'When the latest attempt began to send an email that has failed and is still unsent. If `lastSentAt` is later, mail works again.',
+        'The start of the latest attempt for any email that has failed and is still unsent. If `lastSentAt` is later, mail works again.',
     }),
     lastError: t.exposeString('lastError', {
       nullable: true,

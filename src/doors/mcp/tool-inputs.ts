@@ -61,7 +61,7 @@ export const TOOLS = {
     description: 'Finds messages that you may read. All words must match; "quoted words" must match as a phrase.',
     input: z.strictObject({
       query: z.string().min(1).max(500),
-      spaceId: id('Only in this space.').optional(),
+      spaceId: id('The id of a space, to search only in this space.').optional(),
       limit: page(50, 20),
       after: z.string().optional().describe('`nextCursor` from the previous page.'),
     }),
@@ -75,7 +75,7 @@ export const TOOLS = {
       spaceId: id('The id of a space from `list_spaces`.'),
       text: z.string().min(1),
       mentionedIds: z
-        .array(id('A member.'))
+        .array(id('The id of a member.'))
         .max(20)
         .optional()
         .describe('Members of the space that the message mentions.'),
@@ -89,9 +89,9 @@ export const TOOLS = {
     description:
       'Sends a message to one agent and waits for its answer, in the space that you pass or, without one, in your own space with that agent. With the token of a service, triggers the agent.',
     input: z.strictObject({
-      agentId: id('An agent.'),
+      agentId: id('The id of an agent.'),
       text: z.string().min(1),
-      spaceId: id('A space to which you and the agent belong.').optional(),
+      spaceId: id('The id of a space to which you and the agent belong.').optional(),
       waitSeconds,
       idempotencyKey,
     }),
@@ -131,8 +131,8 @@ export const TOOLS = {
     title: 'Stop a run',
     description: 'Stops a run of an agent.',
     input: z.strictObject({
-      runId: id('A run.'),
-      cascade: z.boolean().optional().describe('Also stop the runs that it started.'),
+      runId: id('The id of a run.'),
+      cascade: z.boolean().optional().describe('If true, also stops the runs that it started.'),
     }),
     annotations: { ...DECIDES, idempotentHint: true },
   },
