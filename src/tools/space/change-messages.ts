@@ -71,7 +71,10 @@ async function change(
 ): Promise<ToolReturn> {
   const reach = await messageReach.of(run, messageId, { flows })
   if (reach.type === 'unknown')
-    throw new ToolFailure('NOT_FOUND', 'There is no such message in your spaces: use the id of a message that you have read.')
+    throw new ToolFailure(
+      'NOT_FOUND',
+      'There is no such message in your spaces: use the id of a message that you have read.',
+    )
   if (reach.type === 'refused') orConfidential(reach.refusal)
   if (reach.type !== 'reached') throw new Error(`no message ${messageId} was reached`)
   let publish = async () => {}
