@@ -313,8 +313,8 @@ export type Webhook = Prisma.WebhookModel
 export type Invitation = Prisma.InvitationModel
 /**
  * Model Mail
- * An email that was enqueued. The row ensures that it is sent only once, although its job may be attempted several times.
- * Deleted after 30 days.
+ * An email that was enqueued. The row ensures that the email is sent only once, even if its job is attempted several times. The
+ * row is deleted after 30 days.
  */
 export type Mail = Prisma.MailModel
 /**
@@ -370,13 +370,13 @@ export type NotificationSettings = Prisma.NotificationSettingsModel
 export type PushSubscription = Prisma.PushSubscriptionModel
 /**
  * Model TaskPush
- * A push configuration of an A2A client for a task, which is a message or a run. Deleted when the task has ended or no longer
- * exists.
+ * A push configuration of an A2A client for a task, which is a message or a run. The row is deleted when the task has ended or no
+ * longer exists.
  */
 export type TaskPush = Prisma.TaskPushModel
 /**
  * Model Notice
- * A notice to a human. Deleted once it is no longer needed, either for an email or for the limit on notices.
+ * A notice to a human. The row is deleted once neither an email nor the limit on notices needs it.
  */
 export type Notice = Prisma.NoticeModel
 /**

@@ -984,8 +984,8 @@ export type $McpServerPayload<ExtArgs extends runtime.Types.Extensions.InternalA
      */
     alwaysAskTools: string[]
     /**
-     * NONE; SERVER: requests carry a token that an admin obtained with OAuth; PERSON: calls carry the token of the person on whose
-     * behalf the run works, and the admin's token is only used to list the tools.
+     * NONE, SERVER or PERSON. SERVER: requests carry a token that an admin obtained with OAuth. PERSON: calls carry the token of the
+     * person on whose behalf the run works, and the admin's token is used only to list the tools.
      */
     oauth: string
     /**

@@ -501,7 +501,7 @@ export type $MessageDeletionPayload<ExtArgs extends runtime.Types.Extensions.Int
      */
     textsOfId: string | null
     /**
-     * The last run that was checked; null before the first.
+     * The last run that was checked; null if none has been checked yet.
      */
     afterId: string | null
     /**

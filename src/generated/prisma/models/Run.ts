@@ -2392,8 +2392,8 @@ export type $RunPayload<ExtArgs extends runtime.Types.Extensions.InternalArgs = 
      */
     forgets: string[]
     /**
-     * The number of changes to the journal because a message that the run had read was deleted. After such a change the run reads
-     * its journal again.
+     * How often the journal was changed because a message that the run had read was deleted. After such a change the run reads its
+     * journal again.
      */
     redactions: number
     /**

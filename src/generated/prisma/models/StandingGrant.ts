@@ -1099,7 +1099,7 @@ export type $StandingGrantPayload<ExtArgs extends runtime.Types.Extensions.Inter
     usedAmount: number
     proposedById: string
     /**
-     * Marks (src/confidentiality/marks.ts) of the call from which it was proposed.
+     * Marks (src/confidentiality/marks.ts) of the call from which the grant was proposed.
      */
     places: string[]
     label: string[]
