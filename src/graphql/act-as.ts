@@ -37,7 +37,7 @@ builder.mutationField('actAs', (t) =>
   t.field({
     type: ActAsPayload,
     description:
-      'For admins. Creates a session in which the admin acts as a human. The human sees it among their sessions and can end it. The session also ends when the admin loses the role, or when the session or token that requested it ends.',
+      'Admins only. Creates a session in which the admin acts as a human. The human sees it among their sessions and can end it. The session also ends when the admin loses the role, or when the session or token that requested it ends.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ActAsInput, required: true }) },
     resolve(_, { input }, context) {

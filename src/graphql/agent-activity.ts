@@ -41,7 +41,7 @@ builder.subscriptionField('agentActivity', (t) =>
   t.field({
     type: AgentActivity,
     description:
-      'Delivers one event for every agent in the space first, whether active or not, and then one event whenever the status of a run changes.',
+      'First delivers one event for every agent in the space, whether active or not, and then one event whenever the status of a run changes.',
     args: { spaceId: t.arg.id({ required: true }) },
     subscribe: (_, { spaceId }, { streams, ...watcher }, info) => {
       const asksMore = [...askedOf(info, 'runs')].some((name) => !TOLD.has(name))

@@ -52,7 +52,8 @@ const CycleSettings = builder.objectRef<NonNullable<shapes.Agent['cycle']>>('Cyc
     }),
     urgentFrom: t.exposeIDList('urgentFrom', { description: 'Humans and spaces whose messages are urgent.' }),
     stopWhenAllAnswered: t.exposeBoolean('stopWhenAllAnswered', {
-      description: 'If true, the cycle ends once the agent has sent as many messages as there were space messages in its inbox.',
+      description:
+        'If true, the cycle ends once the agent has sent as many messages as there were space messages in its inbox.',
     }),
   }),
 })
@@ -284,7 +285,7 @@ Consciousness.implement({
     cycles: t.connection(
       {
         type: Cycle,
-        description: 'Oldest first.',
+        description: 'The think cycles, oldest first.',
         complexity: sizeOfPage(),
         async resolve({ agentId }, page, { loaders }) {
           const request = idPageRequest('cyc', page, agentId)

@@ -234,7 +234,7 @@ builder.mutationFields((t) => ({
   deleteAgent: t.field({
     type: DeleteAgentPayload,
     description:
-      "For admins. The agent's runs end as CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Viewers who can see the agent's messages or runs still see its id, kind, name and `deletedAt`.",
+      "Admins only. The agent's runs end as CANCELED (GONE); its memory, tools, webhooks and plans are deleted. Viewers who can see the agent's messages or runs still see its id, kind, name and `deletedAt`.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteAgentInput, required: true }) },
     resolve(_, { input }, context) {

@@ -19,7 +19,7 @@ const AgentOutcomeKind = builder.enumType('AgentOutcomeKind', {
       description: 'A run of this agent was waiting for this message in a tool call, so no second run was started.',
     },
     PAUSED: { description: 'The agent is paused, and a stateless agent has no inbox.' },
-    OVER_BUDGET: { description: 'A budget of the agent, the space or the root is exhausted.' },
+    OVER_BUDGET: { description: 'A budget of the agent, the space, the root or the human at the root is exhausted.' },
     FAILED: {
       description:
         'The run or think cycle failed and is not retried automatically; `error` says why. `retryRun` changes the outcome back to RUN.',

@@ -104,7 +104,7 @@ builder.mutationFields((t) => ({
   publishAgentDraft: t.field({
     type: payload('PublishAgentDraftPayload'),
     description:
-      'For admins. Makes the draft the next version. ConflictError: there is no draft, another version was published after it was saved, or something that the draft refers to no longer exists.',
+      'Admins only. Makes the draft the next version. ConflictError: there is no draft, another version was published after it was saved, or something that the draft refers to no longer exists.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: PublishAgentDraftInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -118,7 +118,7 @@ builder.mutationFields((t) => ({
   restoreAgentVersion: t.field({
     type: payload('RestoreAgentVersionPayload'),
     description:
-      'For admins. Makes an earlier version of the agent the current one, under a new version number. Tools keep their current headers. ConflictError: headers, a model or people that the version needs no longer exist.',
+      'Admins only. Makes an earlier version of the agent the current one, under a new version number. Tools keep their current headers. ConflictError: headers, a model or people that the version needs no longer exist.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RestoreAgentVersionInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -14,7 +14,9 @@ export const ApprovalPolicyInput = builder.inputType('ApprovalPolicyInput', {
       defaultValue: 1,
       description: 'How many humans must approve, 1 to 50. One denial is enough to deny.',
     }),
-    approverIds: t.idList({ description: 'If absent: every human member of the space in which the call is shown.' }),
+    approverIds: t.idList({
+      description: 'The humans who may decide. If absent: every human member of the space in which the call is shown.',
+    }),
     expiresInSeconds: t.int({
       description: 'At most 2,592,000. If absent: `PARLEY_APPROVAL_WAIT_SECONDS`. An expired call is not executed.',
     }),

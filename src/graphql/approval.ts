@@ -226,7 +226,7 @@ builder.mutationFields((t) => ({
   claimToolCall: t.field({
     type: payload('ClaimToolCallPayload'),
     description:
-      'Marks a waiting tool call as being handled by the viewer, so that two people do not work on the same answer. For calls whose result the viewer may submit, or on which the viewer may decide.',
+      'Marks a waiting tool call as being handled by the viewer, so that two people do not work on the same answer. Possible for calls whose result the viewer may submit, or on which the viewer may decide.',
     errors: {
       types: [ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {

@@ -32,7 +32,7 @@ Chain.implement({
   fields: (t) => ({
     id: t.exposeID('id'),
     depth: t.exposeInt('depth', {
-      description: 'Number of runs in the chain so far, including agents that were called back.',
+      description: 'Number of runs in the chain so far, including runs of agents that were called back.',
     }),
     replyStack: t.field({
       type: [ChainWaiter],

@@ -33,7 +33,7 @@ builder.queryField('failedJobs', (t) =>
     {
       type: FailedJob,
       nullable: true,
-      description: 'Null unless the viewer is an admin. Newest first.',
+      description: 'The failed jobs, newest first. Null unless the viewer is an admin.',
       complexity: sizeOfPage(),
       async resolve(_, page, { domain, viewer }) {
         if (!isAdmin(viewer)) return null
@@ -60,7 +60,7 @@ const DeleteJobPayload = builder.objectRef<{ deletedJobId: string }>('DeleteJobP
 builder.mutationFields((t) => ({
   retryJob: t.field({
     type: RetryJobPayload,
-    description: 'For admins. Enqueues a failed job again, with the full number of attempts.',
+    description: 'Admins only. Enqueues a failed job again, with the full number of attempts.',
     errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RetryJobInput, required: true }) },
     resolve(_, { input }, context) {
@@ -70,7 +70,8 @@ builder.mutationFields((t) => ({
   }),
   deleteJob: t.field({
     type: DeleteJobPayload,
-    description: 'For admins. Deletes a failed job. If the job was to fire a plan, the plan still fires if it is enabled and due.',
+    description:
+      'Admins only. Deletes a failed job. If the job was to fire a plan, the plan still fires if it is enabled and due.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteJobInput, required: true }) },
     resolve(_, { input }, context) {

@@ -10,7 +10,9 @@ File.implement({
   interfaces: [Node],
   fields: (t) => ({
     name: t.exposeString('name'),
-    mediaType: t.exposeString('mediaType', { description: 'Detected from the content of the file, not from its name.' }),
+    mediaType: t.exposeString('mediaType', {
+      description: 'Detected from the content of the file, not from its name.',
+    }),
     size: t.exposeInt('size', { description: 'In bytes.' }),
     url: t.string({
       description:
@@ -19,7 +21,8 @@ File.implement({
     }),
     thumbnailUrl: t.string({
       nullable: true,
-      description: 'Like `url`, but for a thumbnail of an image. The thumbnail contains no metadata. Null if there is none.',
+      description:
+        'Like `url`, but for a thumbnail of an image. The thumbnail contains no metadata. Null if there is none.',
       resolve: ({ id, thumbnailHash }, _, context) =>
         thumbnailHash === null
           ? null

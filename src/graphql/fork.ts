@@ -26,7 +26,7 @@ builder.mutationField('forkSpace', (t) =>
       types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
       union: {
         description:
-          "For admins, and for human members who may add every agent of the space (`addableBy`). The members of the copy are the viewer and copies of the agents. The copy keeps the confidentiality labels, the approvers and the quorum. A copied agent has only the memories that the viewer may read, and its tools with external effects require approval. The copy counts towards the viewer's limit of new spaces, and is subject to erasure and retention. ConflictError: a person who posted in the space is being erased.",
+          "Only admins, and human members who may add every agent of the space (`addableBy`), may copy a space. The members of the copy are the viewer and copies of the agents. The copy keeps the confidentiality labels, the approvers and the quorum. A copied agent has only the memories that the viewer may read, and its tools with external effects require approval. The copy counts towards the viewer's limit of new spaces, and is subject to erasure and retention. ConflictError: a person who posted in the space is being erased.",
       },
     },
     args: { input: t.arg({ type: ForkSpaceInput, required: true }) },
@@ -65,7 +65,7 @@ builder.mutationField('rerunStep', (t) =>
       types: [BadInputError, ConflictError, ForbiddenError, LimitExceededError, NotFoundError],
       union: {
         description:
-          'For admins. BadInputError: the run has no such step. ConflictError: the run has not ended or is a think cycle, its journal was deleted by retention, or its agent was deleted or has left the space.',
+          'Admins only. BadInputError: the run has no such step. ConflictError: the run has not ended or is a think cycle, its journal was deleted by retention, or its agent was deleted or has left the space.',
       },
     },
     args: { input: t.arg({ type: RerunStepInput, required: true }) },

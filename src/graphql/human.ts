@@ -115,15 +115,18 @@ const UpdateHumanInput = builder.inputType('UpdateHumanInput', {
     id: t.id({ required: true }),
     name: t.string(),
     externalId: t.string(),
-    email: t.string({ description: 'For admins.' }),
+    email: t.string({
+      description:
+        'If an admin changes the address, the change takes effect at once. Otherwise, it takes effect once the human opens the link that is sent to the new address. Only admins may set null.',
+    }),
     role: t.field({
       type: HumanRoleType,
       description:
-        'For admins. A change of the role ends the sessions of this human. Only the operator can remove the role ADMIN from the last person who has it.',
+        'Admins only. A change of the role ends the sessions of this human. Only the operator can remove the role ADMIN from the last person who has it.',
     }),
     timeZone: t.string({ description: 'IANA name, such as `Europe/Berlin`. Null removes the time zone.' }),
     sharePresence: t.boolean({ description: "Whether others can see this human's presence and typing. Default true." }),
-    budget: t.field({ type: BudgetInput, description: 'For admins.' }),
+    budget: t.field({ type: BudgetInput, description: 'Admins only.' }),
     pictureFileId: t.id({
       description: 'An image that the viewer has uploaded. The server keeps a small copy. Null removes the picture.',
     }),
@@ -153,7 +156,7 @@ builder.mutationFields((t) => ({
   updateHuman: t.field({
     type: UpdateHumanPayload,
     description:
-      'For admins. Humans may change their own `name`, `pictureFileId`, `timeZone`, `sharePresence` and `email`. A new email address takes effect once the human opens the link that is sent to it.',
+      'Admins may change any human. Other humans may change their own `name`, `pictureFileId`, `timeZone`, `sharePresence` and `email`.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: UpdateHumanInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -163,7 +166,7 @@ builder.mutationFields((t) => ({
   }),
   eraseHuman: t.field({
     type: EraseHumanPayload,
-    description: `For admins. Revokes the human's tokens and memberships. The human's id, kind and \`erasedAt\` remain, and the name becomes "Erased". The human's messages also remain, unless \`messages\` is true. In that case they lose their parts, and subscribers get a snapshot.`,
+    description: `Admins only. Revokes the human's tokens and memberships. The human's id, kind and \`erasedAt\` remain, and the name becomes "Erased". The human's messages also remain, unless \`messages\` is true. In that case they lose their parts, and subscribers get a snapshot.`,
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: EraseHumanInput, required: true }) },
     resolve(_, { input }, context) {

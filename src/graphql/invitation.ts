@@ -90,7 +90,7 @@ const RevokeInvitationPayload = builder
 builder.mutationFields((t) => ({
   createInvitation: t.field({
     type: CreateInvitationPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: CreateInvitationInput, required: true }) },
     resolve(_, { input }, context) {
@@ -100,7 +100,7 @@ builder.mutationFields((t) => ({
   }),
   revokeInvitation: t.field({
     type: RevokeInvitationPayload,
-    description: 'For admins. The link of an open invitation stops working.',
+    description: 'Admins only. Revokes an open invitation, so that its link stops working.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RevokeInvitationInput, required: true }) },
     resolve(_, { input }, context) {

@@ -27,7 +27,7 @@ builder.mutationField('invite', (t) =>
   t.field({
     type: InvitePayload,
     description:
-      'For admins, and for members if PARLEY_INVITE is `members`. The response does not reveal whether the email address belongs to somebody. The link signs in the person with this address, or creates a new person. That person joins the spaces to which the inviter may still add people at that time.',
+      'Admins may invite people. Other humans may do so if PARLEY_INVITE is `members`. The response does not reveal whether the email address belongs to somebody. The link signs in the person with this address, or creates a new person. That person joins the spaces to which the inviter may still add people at that time.',
     errors: {
       types: [BadInputError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {

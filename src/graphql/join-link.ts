@@ -18,7 +18,8 @@ JoinLink.implement({
   interfaces: [Node],
   fields: (t) => ({
     url: t.string({
-      description: 'The URL of a page in the console that asks whether to join. The last segment of the URL is the code for `joinSpace`.',
+      description:
+        'The URL of a page in the console that asks whether to join. The last segment of the URL is the code for `joinSpace`.',
       resolve: ({ path }, _, context) => linkTo(context, path),
     }),
     space: t.field({
@@ -103,7 +104,7 @@ const JoinSpacePayload = builder
 builder.mutationFields((t) => ({
   createJoinLink: t.field({
     type: CreateJoinLinkPayload,
-    description: 'For human members of the space and admins.',
+    description: 'Only human members of the space and admins may create join links.',
     errors: { types: [BadInputError, ForbiddenError, LimitExceededError, NotFoundError] },
     args: { input: t.arg({ type: CreateJoinLinkInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -113,7 +114,7 @@ builder.mutationFields((t) => ({
   }),
   revokeJoinLink: t.field({
     type: RevokeJoinLinkPayload,
-    description: "For human members of the link's space and admins.",
+    description: "Only human members of the link's space and admins may revoke the link.",
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RevokeJoinLinkInput, required: true }) },
     resolve(_, { input }, context) {

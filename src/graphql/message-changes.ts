@@ -69,7 +69,7 @@ builder.objectFields(Message, (t) => ({
   }),
   reactions: t.field({
     type: [Reaction],
-    description: 'In the order in which the emojis were first used; at most 50.',
+    description: 'The reactions, in the order in which the emojis were first used; at most 50.',
     complexity: { field: 1, multiplier: 2 },
     resolve: ({ id, reactionCount }, _, { loaders }) => (reactionCount === 0 ? [] : loaders.reactions.load(id)),
   }),
@@ -105,7 +105,7 @@ builder.mutationField('editMessage', (t) =>
   t.field({
     type: EditMessagePayload,
     description:
-      "Changes the text of a message. The message keeps its `seq`, time, mentions and outcomes. For the message's sender. Published as MessageUpdated.",
+      'Changes the text of a message. The message keeps its `seq`, time, mentions and outcomes. Only the sender may edit a message. Published as MessageUpdated.',
     errors: {
       types: [BadInputError, ForbiddenError, NotFoundError, ConflictError, LimitExceededError, RateLimitedError],
       union: {
@@ -136,7 +136,7 @@ builder.mutationField('deleteMessage', (t) =>
   t.field({
     type: DeleteMessagePayload,
     description:
-      "Removes the content of a message, its versions and reactions, and its text from prompts, journals and logs. The message keeps its `seq`. For the message's sender and admins. Published as MessageUpdated; a subscription that resumes from an earlier cursor gets a snapshot.",
+      'Removes the content of a message, its versions and reactions, and its text from prompts, journals and logs. The message keeps its `seq`. Only the sender and admins may delete a message. Published as MessageUpdated; a subscription that resumes from an earlier cursor gets a snapshot.',
     errors: {
       types: [ForbiddenError, NotFoundError, ConflictError],
       union: { description: 'ConflictError: the message is streaming, waits for an answer, or was already deleted.' },

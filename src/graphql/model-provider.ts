@@ -58,7 +58,7 @@ builder.queryFields((t) => ({
 const SetModelProviderInput = builder.inputType('SetModelProviderInput', {
   fields: (t) => ({
     name: t.string({ required: true, description: 'The part before the colon in model names.' }),
-    api: t.string({ required: true, description: '`openai`, `openai-chat`, `anthropic`, `google`.' }),
+    api: t.string({ required: true, description: '`openai`, `openai-chat`, `anthropic` or `google`.' }),
     baseUrl: t.string({
       description:
         'The URL with its version path, as in `https://api.example.com/v1`. Null means the default URL of the API. If absent, the stored URL remains; a new provider gets the default URL.',
@@ -109,7 +109,7 @@ builder.mutationFields((t) => ({
   setModelProvider: t.field({
     type: SetModelProviderPayload,
     description:
-      'For admins. Adds a model provider, or changes one; agents can use its models at once, without a restart. Runs that have begun continue with the previous settings of the provider. ConflictError: an environment variable configures the provider, or the provider is built in.',
+      'Admins only. Adds a model provider, or changes one; agents can use its models at once, without a restart. Runs that have begun continue with the previous settings of the provider. ConflictError: an environment variable configures the provider, or the provider is built in.',
     errors: { types: [BadInputError, ConflictError, ForbiddenError] },
     args: { input: t.arg({ type: SetModelProviderInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -120,7 +120,7 @@ builder.mutationFields((t) => ({
   deleteModelProvider: t.field({
     type: DeleteModelProviderPayload,
     description:
-      'For admins. Deletes a model provider and its key. Runs of agents that still use its models fail, and their `error` says why. ConflictError: an environment variable configures the provider, or the provider is built in.',
+      'Admins only. Deletes a model provider and its key. Runs of agents that still use its models fail, and their `error` says why. ConflictError: an environment variable configures the provider, or the provider is built in.',
     errors: { types: [ConflictError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteModelProviderInput, required: true }) },
     resolve(_, { input }, context) {
@@ -131,7 +131,7 @@ builder.mutationFields((t) => ({
   testModelProvider: t.field({
     type: TestModelProviderPayload,
     description:
-      'For admins. Calls a model once, for at most 20 s, and returns its answer or the error. The call costs a few tokens.',
+      'Admins only. Calls a model once, for at most 20 s, and returns its answer or the error. The call costs a few tokens.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: TestModelProviderInput, required: true }) },
     resolve(_, { input }, context) {

@@ -61,7 +61,7 @@ const SetNotifyLevelPayload = builder
   .implement({ fields: (t) => ({ space: t.expose('space', { type: Space }) }) })
 
 const SetNotificationSettingsInput = builder.inputType('SetNotificationSettingsInput', {
-  description: 'Absent settings are unchanged.',
+  description: 'Absent settings do not change.',
   fields: (t) => ({
     push: t.boolean(),
     mail: t.boolean(),

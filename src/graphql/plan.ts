@@ -88,7 +88,7 @@ PlanFiring.implement({
 const PlanScheduleInput = builder.inputType('PlanScheduleInput', {
   isOneOf: true,
   fields: (t) => ({
-    cron: t.string({ description: "Five fields, in the plan's `timeZone`." }),
+    cron: t.string({ description: "A cron expression with five fields, evaluated in the plan's `timeZone`." }),
     at: t.field({ type: 'DateTime' }),
     afterSeconds: t.int(),
   }),
@@ -170,7 +170,7 @@ builder.mutationFields((t) => ({
   }),
   updatePlan: t.field({
     type: UpdatePlanPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: { types: [BadInputError, ForbiddenError, NotFoundError, LimitExceededError] },
     args: { input: t.arg({ type: UpdatePlanInput, required: true }) },
     async resolve(_, { input }, context) {
@@ -180,7 +180,7 @@ builder.mutationFields((t) => ({
   }),
   runPlanNow: t.field({
     type: RunPlanNowPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: {
       types: [ConflictError, ForbiddenError, NotFoundError],
       union: { description: 'ConflictError: the agent is paused.' },

@@ -6,7 +6,7 @@ import type * as shapes from './shapes.ts'
 import { usageOf } from './token-usage.ts'
 
 RunInternals.implement({
-  description: 'What a run sent to its models, and on whose behalf it works. For admins.',
+  description: 'What a run sent to its models, and on whose behalf it works. Admins only.',
   fields: (t) => ({
     steps: t.connection(
       {

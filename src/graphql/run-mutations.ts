@@ -64,7 +64,7 @@ builder.mutationField('retryRun', (t) =>
   t.field({
     type: RetryRunPayload,
     description:
-      "Starts a new run with the trigger, root, depth and requesters of a FAILED run. For human members of the trigger's space, the service that triggered the run, and admins.",
+      "Starts a new run with the trigger, root, depth and requesters of a FAILED run. Only human members of the trigger's space, the service that triggered the run, and admins may retry a run.",
     errors: {
       types: [ConflictError, ForbiddenError, LimitExceededError, NotFoundError, RateLimitedError],
       union: {

@@ -21,7 +21,7 @@ const SearchHit = builder.objectRef<shapes.SearchHit>('SearchHit').implement({
     file: t.field({
       type: File,
       nullable: true,
-      description: "Set if the match is in a file's name or text.",
+      description: "The file whose name or text matches. Null if the match is in the message's own text.",
       resolve: ({ fileId }, _, { loaders }) => loadOptional(loaders.files, fileId),
     }),
     snippet: t.exposeString('snippet', { description: 'Plain text around the first match, on one line.' }),
@@ -51,7 +51,7 @@ builder.queryField('search', (t) =>
       spaceId: t.arg.id(),
       senderId: t.arg.id(),
       hasFile: t.arg.boolean({
-        description: 'If true, only messages with a file; if false, only messages without one.',
+        description: 'If true, finds only messages with a file. If false, finds only messages without a file.',
       }),
       since: t.arg({ type: 'DateTime', description: 'Messages sent at or after this time.' }),
       until: t.arg({ type: 'DateTime', description: 'Messages sent before this time.' }),

@@ -129,7 +129,8 @@ builder.mutationFields((t) => ({
   }),
   removeMember: t.field({
     type: RemoveMemberPayload,
-    description: 'For members and admins. When a human is removed by somebody else, all join links of the space stop working.',
+    description:
+      'Only members of the space and admins may remove members. When a human is removed by somebody else, all join links of the space stop working.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RemoveMemberInput, required: true }) },
     async resolve(_, { input }, context) {

@@ -22,12 +22,13 @@ Space.implement({
     adminAgent: t.field({
       type: Agent,
       nullable: true,
-      description: "The agent that human messages wake under ADMIN routing. If no agent is set, this is the space's only agent.",
+      description:
+        "The agent that human messages wake under ADMIN routing. If no agent is set, this is the space's only agent.",
       resolve: async ({ id }, _, { loaders }) => loadOptional(loaders.entities, await loaders.adminAgents.load(id)),
     }),
     members: t.field({
       type: [Entity],
-      description: 'At most 500.',
+      description: 'A space has at most 500 members.',
       resolve: ({ id }, _, { loaders }) => loaders.members.load(id),
     }),
     messages: t.connection(

@@ -70,7 +70,7 @@ StandingGrant.implement({
     revokedBy: t.field({
       type: Human,
       nullable: true,
-      description: 'Null if the grant was not revoked, or an admin revoked it.',
+      description: 'The human who revoked the grant. Null if the grant was not revoked, or if an admin revoked it.',
       resolve: ({ revokedById }, _, { loaders }) => loadOptional(loaders.entities, revokedById),
     }),
     state: t.field({ type: StandingGrantState, resolve: stateOf }),
@@ -150,7 +150,7 @@ builder.mutationFields((t) => ({
   proposeStandingGrant: t.field({
     type: ProposeStandingGrantPayload,
     description:
-      "For approvers of a waiting call. Proposes a standing grant, under which similar calls are executed without further approval. The viewer's own approval of the grant is recorded at the same time.",
+      "Approvers of a waiting call only. Proposes a standing grant, under which similar calls are executed without further approval. The viewer's own approval of the grant is recorded at the same time.",
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
       union: {
@@ -169,7 +169,8 @@ builder.mutationFields((t) => ({
   }),
   decideStandingGrant: t.field({
     type: grantPayload('DecideStandingGrantPayload'),
-    description: 'For those who may decide on calls to the tool. A single denial ends the grant.',
+    description:
+      'Only humans who may decide on calls to the tool may decide on the grant. A single denial ends the grant.',
     errors: {
       types: [BadInputError, ConflictError, ForbiddenError, NotFoundError, RateLimitedError],
       union: {
@@ -187,7 +188,7 @@ builder.mutationFields((t) => ({
   revokeStandingGrant: t.field({
     type: grantPayload('RevokeStandingGrantPayload'),
     description:
-      'For those who may decide on calls to the tool, and admins. The grant approves no further calls. Calls that have already started are not affected.',
+      'Revokes a standing grant, so that it approves no further calls. Calls that have already started are not affected. Only humans who may decide on calls to the tool, and admins, may revoke the grant.',
     errors: {
       types: [ConflictError, ForbiddenError, NotFoundError],
       union: { description: 'ConflictError: the grant has ended.' },

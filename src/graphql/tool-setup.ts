@@ -29,7 +29,7 @@ const ConnectMcpServerPayload = builder.objectRef<shapes.ConnectedMcpServer>('Co
     }),
     error: t.exposeString('error', {
       nullable: true,
-      description: 'The error if the MCP server could not be used.',
+      description: 'Why the MCP server could not be used. Null if it could be used.',
     }),
   }),
 })
@@ -90,7 +90,7 @@ builder.mutationFields((t) => ({
   connectMcpServer: t.field({
     type: ConnectMcpServerPayload,
     description:
-      "For admins. Lists the tools of an MCP server, without changing the settings of an agent. If the agent already has the server at this URL, the list is stored as the agent's current list.",
+      "Admins only. Lists the tools of an MCP server, without changing the settings of an agent. If the agent already has the server at this URL, the list is stored as the agent's current list.",
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: ConnectMcpServerInput, required: true }) },
     resolve(_, { input }, context) {
@@ -103,7 +103,7 @@ builder.mutationFields((t) => ({
   }),
   readOpenApi: t.field({
     type: ReadOpenApiPayload,
-    description: 'For admins. Converts the operations of an OpenAPI document to definitions of HTTP tools.',
+    description: 'Admins only. Converts the operations of an OpenAPI document to definitions of HTTP tools.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: ReadOpenApiInput, required: true }) },
     async resolve(_, { input }, { domain, viewer }) {
@@ -113,7 +113,7 @@ builder.mutationFields((t) => ({
   tryTool: t.field({
     type: TryToolPayload,
     description:
-      'For admins. Calls a tool once with the given input, for at most 60 seconds. For an HTTP tool, the server sends a real request. SPACE and EXTERNAL tools cannot be tried.',
+      'Admins only. Calls a tool once with the given input, for at most 60 seconds. For an HTTP tool, the server sends a real request. SPACE and EXTERNAL tools cannot be tried.',
     errors: { types: [BadInputError, ForbiddenError] },
     args: { input: t.arg({ type: TryToolInput, required: true }) },
     resolve: (_, { input }, { domain, viewer }) => domain.toolSetup.tryTool(viewer, input),

@@ -36,7 +36,7 @@ const UsageRow = builder.objectRef<shapes.UsageRow>('UsageRow').implement({
     human: t.field({
       type: Human,
       nullable: true,
-      description: 'For `UsageDimension.HUMAN`.',
+      description: 'Null unless `by` contains HUMAN.',
       resolve: ({ humanId }, _, { loaders }) => loadOptional(loaders.entities, humanId),
     }),
     runs: t.exposeInt('runs'),

@@ -7,7 +7,9 @@ import { Human, ToolCall, Viewer } from './refs.ts'
 
 const RateLimit = builder.objectRef<Rate>('RateLimit').implement({
   fields: (t) => ({
-    name: t.exposeString('name', { description: 'The name of the limit: `messages`, `requests` or `triggers`. Admins have no rate limits.' }),
+    name: t.exposeString('name', {
+      description: 'The name of the limit: `messages`, `requests` or `triggers`. Admins have no rate limits.',
+    }),
     limit: t.exposeInt('limit'),
     remaining: t.exposeInt('remaining'),
     resetsAt: t.expose('resetsAt', { type: 'DateTime' }),

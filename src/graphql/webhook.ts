@@ -79,7 +79,7 @@ const RotateWebhookSecretPayload = builder
 builder.mutationFields((t) => ({
   deleteWebhook: t.field({
     type: DeleteWebhookPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: { types: [ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: DeleteWebhookInput, required: true }) },
     resolve(_, { input }, context) {
@@ -89,7 +89,7 @@ builder.mutationFields((t) => ({
   }),
   rotateWebhookSecret: t.field({
     type: RotateWebhookSecretPayload,
-    description: 'For admins.',
+    description: 'Admins only.',
     errors: { types: [BadInputError, ForbiddenError, NotFoundError] },
     args: { input: t.arg({ type: RotateWebhookSecretInput, required: true }) },
     resolve(_, { input }, context) {

@@ -32,7 +32,12 @@ const WhyStep = builder.objectRef<Step>('WhyStep').implement({
 const WhyTrace = builder.objectRef<{ steps: Step[] }>('WhyTrace').implement({
   description: 'A graph of causes. The first step is the object that the trace explains.',
   fields: (t) => ({
-    steps: t.field({ type: [WhyStep], description: 'At most 500.', complexity: 500, resolve: ({ steps }) => steps }),
+    steps: t.field({
+      type: [WhyStep],
+      description: 'A trace has at most 500 steps.',
+      complexity: 500,
+      resolve: ({ steps }) => steps,
+    }),
   }),
 })
 

@@ -33,7 +33,7 @@ export interface ConnectedMcpServer {
   tools: (ListedMcpTool & { confirmed: boolean })[] | null
   /** The URL at which the admin authorizes in a browser. */
   authorizationUrl: string | null
-  /** The error if the MCP server could not be used. */
+  /** Why the MCP server could not be used. Null if it could be used. */
   error: string | null
 }
 
